@@ -33,13 +33,13 @@ OWN_SOURCE = Path(__file__).parent.parent / "src"
 def callers() -> dict[str, Callable[[], object]]:
     """Benchmark cases by name, for any version of the package."""
     from syntaxlm import trees
-    from syntaxlm.trees import span_decoding
+    from syntaxlm.trees import decoding
 
     try:
-        grammar = importlib.import_module("syntaxlm.data.toy_grammar").english_fragment()
+        grammar = importlib.import_module("syntaxlm.data.toy").english_fragment()
     except ModuleNotFoundError:  # versions in which it was part of data.toy
         grammar = importlib.import_module("syntaxlm.data.toy").english_fragment()
-    cky: Any = span_decoding.SPAN_RULES[-1]  # its name differs between versions
+    cky: Any = decoding.SPAN_RULES[-1]  # its name differs between versions
     mixed = np.random.default_rng(0).integers(1, 45, 300)
     cases: dict[str, Callable[[], object]] = {}
     for name, lengths in (*((f"{n} words", np.full(300, n)) for n in LENGTHS), ("1 to 44 words", mixed)):

@@ -26,7 +26,7 @@ from benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
 from benchmarks.training import WORDS, with_plain_softmax
 from syntaxlm.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
-from syntaxlm.data.toy_grammar import english_fragment
+from syntaxlm.data.toy import english_fragment
 from syntaxlm.models.abilities import Model
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch

@@ -36,7 +36,7 @@ from benchmarks import inside
 from benchmarks.on_lstm import model_of
 from benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
 from benchmarks.training import WORDS, contestant
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.models.abilities import Model
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.lstm import LSTMConfig

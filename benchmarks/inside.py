@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from benchmarks.timing import Row, refuse_failing_tests, show
-from syntaxlm.allocation import keep_freed_memory
+from syntaxlm.core.files import keep_freed_memory
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.pcfg import PCFG, SPECIALS
 from syntaxlm.models.pcfg.grammars import Sentences, SimpleGrammar

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from benchmarks.timing import Row, race, refuse_failing_tests, show
 from benchmarks.training import WORDS, contestant, with_plain_softmax
-from syntaxlm.layers.rows import Rows
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.layers import Rows
 from syntaxlm.models.on_lstm import ONLSTMConfig, build
 from syntaxlm.ops import on_lstm
 from syntaxlm.ops.on_lstm import Recurrence

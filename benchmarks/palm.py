@@ -16,12 +16,11 @@ import torch
 
 from benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
 from benchmarks.training import WORDS, contestant
-from syntaxlm.layers.span_attention import SpanAttention
 from syntaxlm.models import on_lstm, palm
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.on_lstm import ONLSTMConfig
-from syntaxlm.models.palm import PaLMConfig
+from syntaxlm.models.palm import PaLMConfig, SpanAttention
 from syntaxlm.ops import span_attention
 from syntaxlm.ops.span_attention import SpanWeights, fast
 from syntaxlm.training.recipe import OptimiserSettings

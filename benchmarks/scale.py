@@ -27,7 +27,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from syntaxlm.files import to_json, write_text
+from syntaxlm.core.files import to_json, write_text
 
 SCHEMA_VERSION = 1
 SEED = 0

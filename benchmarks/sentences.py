@@ -23,9 +23,9 @@ from pathlib import Path
 
 from nltk.tokenize.punkt import PunktSentenceTokenizer, PunktTrainer
 
-from syntaxlm.data.sentences import Splitter
-from syntaxlm.files import to_json
-from syntaxlm.text_files import content_suffix, read_whole_text
+from syntaxlm.core.files import to_json
+from syntaxlm.core.text_files import content_suffix, read_whole_text
+from syntaxlm.data.running_text import Splitter
 
 SCHEMA_VERSION = 1
 SEED = 0

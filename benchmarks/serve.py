@@ -21,9 +21,9 @@ import httpx
 from docs.generation import browser as browsers
 
 from syntaxlm.api.model import load
-from syntaxlm.files import to_json
-from syntaxlm.serve.app import create_app
-from syntaxlm.serve.server import running
+from syntaxlm.app.serve.app import create_app
+from syntaxlm.app.serve.server import running
+from syntaxlm.core.files import to_json
 
 SCHEMA_VERSION = 1
 TOGETHER = 50

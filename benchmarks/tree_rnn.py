@@ -20,7 +20,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
 from benchmarks.tree_levels import TREES, batch_of
-from syntaxlm.layers import softmax
+from syntaxlm.models import layers
 from syntaxlm.models.abilities import Loss, Model, NeedsTextCounts, TextCounts
 from syntaxlm.models.batches import TokenBatch, TreeBatch
 from syntaxlm.models.lstm import LSTMConfig
@@ -64,7 +64,7 @@ def literal(step: Callable[[], None]) -> Callable[[], None]:
     """The step with the plain softmax."""
 
     def slow() -> None:
-        with patch.object(softmax, "target_log_probs", reference.target_log_probs):
+        with patch.object(layers, "target_log_probs", reference.target_log_probs):
             step()
 
     return slow

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from figures import shared
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import parse_json, read_stored_text
 from syntaxlm.drawing.charts import Point, line_chart
 from syntaxlm.drawing.svg import Picture, stacked
-from syntaxlm.errors import InputError
-from syntaxlm.files import parse_json, read_stored_text
 
 PUBLISHED_NOVELS = 522
 PUBLISHED = {"Kneser-Ney": 40.0, "RNN": 45.0, "TreeRNN-NCE": 48.8, "LTreeRNN-NCE": 47.1}

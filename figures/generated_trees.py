@@ -13,14 +13,14 @@ from collections.abc import Mapping
 
 from figures import shared
 from syntaxlm.api.model import load
+from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.dependencies import dependency_picture
 from syntaxlm.drawing.svg import Picture
-from syntaxlm.errors import InputError
-from syntaxlm.generation.stop_io import read_stops
+from syntaxlm.generation.stops import read_stops
 from syntaxlm.generation.trees import generate_trees
-from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.stop_classifiers import Stops
+from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.tree import DependencyTree
 
 MOST_SAMPLED = 1000

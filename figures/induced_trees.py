@@ -14,16 +14,15 @@ from itertools import islice
 
 from figures import shared
 from syntaxlm.api.model import load
+from syntaxlm.app.report.sentence import analyse
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.treebanks import read_treebank
 from syntaxlm.drawing import svg
-from syntaxlm.drawing.svg import Picture
-from syntaxlm.drawing.text import UNKNOWN
+from syntaxlm.drawing.svg import UNKNOWN, Picture
 from syntaxlm.drawing.tree import tree_picture
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import ModelBundle
 from syntaxlm.parsing.evaluation import gold_trees
 from syntaxlm.parsing.structure import Rule
-from syntaxlm.reports.sentence import analyse
+from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.tree import Tree
 
 

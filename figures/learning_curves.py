@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from figures import shared
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import parse_json, read_stored_text
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.charts import Point, line_chart
 from syntaxlm.drawing.svg import Picture
-from syntaxlm.errors import InputError
-from syntaxlm.files import parse_json, read_stored_text
 from syntaxlm.training.trainer import METRICS
 
 GAP = (math.nan, math.nan)  # interrupts the line between two seeds

@@ -16,10 +16,10 @@ from statistics import fmean
 from typing import Any
 
 from figures import shared
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import parse_json, read_stored_text
 from syntaxlm.drawing.charts import Point, line_chart
 from syntaxlm.drawing.svg import Picture, stacked
-from syntaxlm.errors import InputError
-from syntaxlm.files import parse_json, read_stored_text
 
 _NAME = re.compile(r"(?P<encoder>.+)-(?P<seed>\d+)")
 Reports = Mapping[str, Sequence[Mapping[str, Any]]]

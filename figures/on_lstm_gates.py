@@ -20,21 +20,19 @@ import torch
 
 from figures import shared
 from syntaxlm.api.model import load
+from syntaxlm.app.report.sentence import analyse
+from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
-from syntaxlm.drawing.heat_map import heat_map
-from syntaxlm.drawing.svg import Picture
-from syntaxlm.drawing.text import UNKNOWN
+from syntaxlm.drawing.charts import heat_map
+from syntaxlm.drawing.svg import UNKNOWN, Picture
 from syntaxlm.drawing.tree import tree_picture
-from syntaxlm.errors import InputError
-from syntaxlm.layers.dropout import drop_weights
-from syntaxlm.layers.recurrent_stack import RecurrentLayer
-from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.layers import RecurrentLayer, drop_weights
 from syntaxlm.models.on_lstm import ONLSTMBackbone
 from syntaxlm.ops.on_lstm.reference import cumax
 from syntaxlm.parsing.structure import layers_for
-from syntaxlm.reports.sentence import analyse
+from syntaxlm.storage.folder import ModelBundle
 
 Gates = npt.NDArray[np.float32]
 

@@ -17,17 +17,17 @@ from statistics import fmean, stdev
 
 from figures import shared
 from syntaxlm.api.model import load
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import parse_json, read_stored_text, to_json, write_text
+from syntaxlm.core.progress import progress_bar
 from syntaxlm.data.treebanks import read_treebank, treebank_tokens
 from syntaxlm.drawing.charts import Point, scatter_chart
 from syntaxlm.drawing.svg import Picture, stacked
-from syntaxlm.errors import InputError
-from syntaxlm.files import parse_json, read_stored_text, to_json, write_text
-from syntaxlm.model_io import ModelBundle
 from syntaxlm.parsing.evaluation import gold_trees, protocol_named, with_fresh_weights
 from syntaxlm.parsing.structure import rules_of, structure_of
-from syntaxlm.progress import progress_bar
+from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees import SpanSets, score
-from syntaxlm.trees.span_decoding import SpanRule
+from syntaxlm.trees.decoding import SpanRule
 
 RULE: SpanRule = "greedy-right"
 PUBLISHED_SPREAD = "untrained, published: left 39.3 ± 10.5%, right 41.2 ± 8.8%"

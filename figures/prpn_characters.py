@@ -13,16 +13,15 @@ from collections.abc import Sequence
 
 from figures import shared
 from syntaxlm.api.model import load
+from syntaxlm.app.report.sentence import maps_of
+from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
-from syntaxlm.drawing.heat_map import heat_map
+from syntaxlm.drawing.charts import heat_map
 from syntaxlm.drawing.layout import MARGIN
 from syntaxlm.drawing.sentence import over_earlier_steps
-from syntaxlm.drawing.svg import TEXT_SIZES, Picture
-from syntaxlm.drawing.text import figure, text_width
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import ModelBundle
+from syntaxlm.drawing.svg import TEXT_SIZES, Picture, figure, text_width
 from syntaxlm.parsing.structure import structure_of
-from syntaxlm.reports.sentence import maps_of
+from syntaxlm.storage.folder import ModelBundle
 
 COLUMN = 21.0  # pixels of a character
 BAR, HEIGHT = 11.0, 90.0  # pixels: width of a bar, height of the highest

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from figures import shared
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import parse_json, read_stored_text
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.charts import Point, line_chart
 from syntaxlm.drawing.svg import Picture
-from syntaxlm.errors import InputError
-from syntaxlm.files import parse_json, read_stored_text
 
 TITLES = {
     "text": ("Cost by the size of the text", "MB of text"),

@@ -7,12 +7,11 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import replaced, write_text
+from syntaxlm.drawing.files import png
 from syntaxlm.drawing.layout import MARGIN
-from syntaxlm.drawing.png import png
-from syntaxlm.drawing.svg import TEXT_SIZES, Picture, stacked, text
-from syntaxlm.drawing.text import text_width
-from syntaxlm.errors import InputError
-from syntaxlm.files import replaced, write_text
+from syntaxlm.drawing.svg import TEXT_SIZES, Picture, stacked, text, text_width
 
 LINE = 18.0  # pixels: height of a line of a note
 

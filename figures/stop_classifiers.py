@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from figures import shared
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import parse_json, read_stored_text
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.charts import bar_chart
 from syntaxlm.drawing.svg import Picture
-from syntaxlm.errors import InputError
-from syntaxlm.files import parse_json, read_stored_text
 
 QUESTIONS = ("add left", "add right", "add next left", "add next right")
 ALWAYS = "always stop"

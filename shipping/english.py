@@ -4,7 +4,7 @@
 
 DATA: a folder as for `shipping.english_text`.  RUNS: a folder for text and runs; interrupted runs are resumed, finished
 ones are kept.
-Writes the model folders `en` and `en-fast` of the package src/syntaxlm/shipped, but for their model cards, which
+Writes the model folders `en` and `en-fast` in src/syntaxlm/storage/bundled, but for their model cards, which
 `shipping.model_card` writes. Takes about two hours on one core.
 """
 
@@ -17,12 +17,12 @@ from pathlib import Path
 
 import torch
 
-import syntaxlm.shipped
+import syntaxlm.storage.bundled
 from shipping.english_text import write_english
-from syntaxlm.files import write_text
-from syntaxlm.model_io import combine, read_model, write_model
-from syntaxlm.text_files import read_lines
-from syntaxlm.training.focusing import focus
+from syntaxlm.core.files import write_text
+from syntaxlm.core.text_files import read_lines
+from syntaxlm.storage.folder import combine, read_model, write_model
+from syntaxlm.training.focus import focus
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.result import RESULT
 from syntaxlm.training.trainer import resume, train
@@ -33,7 +33,7 @@ SCORER, FAST = "lstm-1", "fast"
 SHORT = 22  # words and marks; the sentences from which the small grammar learns
 FOCUS = 2.0  # nats, `model.focus`
 
-SHIPPED = Path(syntaxlm.shipped.__file__).parent
+SHIPPED = Path(syntaxlm.storage.bundled.__file__).parent
 
 
 def main() -> None:

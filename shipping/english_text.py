@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from syntaxlm.data.sentences import write_sentences
-from syntaxlm.files import replaced
+from syntaxlm.core.files import replaced
+from syntaxlm.core.text_files import read_lines
+from syntaxlm.data.running_text import write_sentences
 from syntaxlm.text.normaliser import has_tag, split_tag, split_words
 from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.text_files import read_lines
 
 VALID_SHARE = 0.02
 SEED = 0

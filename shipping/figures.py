@@ -16,13 +16,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from shipping.english_text import tokenised
-from syntaxlm.cli import main as run
-from syntaxlm.errors import InputError
-from syntaxlm.files import to_json, write_text
-from syntaxlm.model_io import read_model
+from syntaxlm.app.cli import main as run
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import to_json, write_text
+from syntaxlm.core.text_files import read_lines
 from syntaxlm.parsing.parse import parse_lines
+from syntaxlm.storage.folder import read_model
 from syntaxlm.text.reader import AUTO_STYLE
-from syntaxlm.text_files import read_lines
 
 RESULTS = Path(__file__).parents[1] / "results" / "shipped"
 MODELS = ("en", "en-fast")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from docs.generation.results import shipped_perplexity, shipped_speed, shipped_trees
 
 from shipping.english import SHIPPED
-from syntaxlm.hub.card import CardFacts, write_card
-from syntaxlm.model_io import read_model
+from syntaxlm.storage.folder import read_model
+from syntaxlm.storage.hub import CardFacts, write_card
 
 DESCRIPTIONS = {
     "en": "English trees and surprisals from one small model: two neural PCFGs (SN-PCFG) whose span probabilities are"

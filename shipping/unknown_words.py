@@ -13,10 +13,10 @@ import argparse
 from pathlib import Path
 from statistics import fmean
 
-from syntaxlm.files import to_json, write_text
-from syntaxlm.model_io import read_model
+from syntaxlm.core.files import to_json, write_text
+from syntaxlm.core.text_files import read_lines
 from syntaxlm.scoring.surprisal import surprisals
-from syntaxlm.text_files import read_lines
+from syntaxlm.storage.folder import read_model
 
 
 def main() -> None:

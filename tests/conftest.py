@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from syntaxlm.model_io import ModelBundle
+    from syntaxlm.storage.folder import ModelBundle
     from syntaxlm.training.recipe import Recipe
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # idle threads of OpenMP sleep instead of taking processor time
@@ -152,13 +152,13 @@ def trained(toy: Toy, made_once) -> SimpleNamespace:
 
 @pytest.fixture
 def prpn(trained: SimpleNamespace) -> ModelBundle:
-    from syntaxlm.model_io import read_model
+    from syntaxlm.storage.folder import read_model
 
     return read_model(trained.prpn)
 
 
 @pytest.fixture
 def lstm(trained: SimpleNamespace) -> ModelBundle:
-    from syntaxlm.model_io import read_model
+    from syntaxlm.storage.folder import read_model
 
     return read_model(trained.lstm)

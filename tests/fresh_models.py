@@ -7,9 +7,9 @@ import string
 
 import pytest
 
-from syntaxlm.model_io import ModelBundle, ModelSettings
 from syntaxlm.models.abilities import ScoresSentences
 from syntaxlm.models.batches import TextMode
+from syntaxlm.storage.folder import ModelBundle, ModelSettings
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.models.variants import SENTENCE_VARIANTS, TOKEN_SCORERS, WORDS, built, config_of, names_with

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from syntaxlm.layers.recurrent_stack import RecurrentStack
 from syntaxlm.models.backbone import NeuralParser
+from syntaxlm.models.layers import RecurrentStack
 from syntaxlm.models.prpn import PRPNConfig, build
 from syntaxlm.ops.span_attention import SpanWeights
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from syntaxlm.model_io import ModelBundle, ModelSettings
 from syntaxlm.models.abilities import HasGrammar
 from syntaxlm.models.registry import MODELS, build_model, model_types_with
+from syntaxlm.storage.folder import ModelBundle, ModelSettings
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 

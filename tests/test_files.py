@@ -13,9 +13,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from syntaxlm import files
-from syntaxlm.errors import InputError
-from syntaxlm.files import (
+from syntaxlm.core import files
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import (
     LARGEST_JSON,
     append_stored,
     held,

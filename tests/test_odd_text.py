@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from syntaxlm import cli
+from syntaxlm.app import cli
+from syntaxlm.core.files import read_text, split_lines
 from syntaxlm.data.corpora import read_lines
 from syntaxlm.data.treebanks import read_treebank
-from syntaxlm.files import read_text, split_lines
 from syntaxlm.trees import parse_brackets, read_brackets
 
 LINES = [

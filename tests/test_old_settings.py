@@ -13,11 +13,22 @@ from typing import Any
 import pytest
 import yaml
 
-from syntaxlm import old_settings
-from syntaxlm.cli import build_parser, main
-from syntaxlm.cli.parser import Parser
-from syntaxlm.errors import InputError, OldSettingWarning
-from syntaxlm.model_io import (
+from syntaxlm.app.cli import build_parser, main
+from syntaxlm.app.cli.parser import Parser
+from syntaxlm.core import old_settings
+from syntaxlm.core.errors import InputError, OldSettingWarning
+from syntaxlm.core.old_settings import (
+    OLD_COMMANDS,
+    OLD_DECODERS,
+    OLD_MODES,
+    OLD_OPTIONS,
+    OLD_SETTINGS,
+    rename_old_options,
+    rename_old_settings,
+)
+from syntaxlm.core.settings import override
+from syntaxlm.models.batches import TextMode
+from syntaxlm.storage.folder import (
     CLASSIFIER,
     CLASSIFIER_FORMAT,
     CONFIG,
@@ -28,21 +39,10 @@ from syntaxlm.model_io import (
     read_model,
     write_model,
 )
-from syntaxlm.models.batches import TextMode
-from syntaxlm.old_settings import (
-    OLD_COMMANDS,
-    OLD_DECODERS,
-    OLD_MODES,
-    OLD_OPTIONS,
-    OLD_SETTINGS,
-    rename_old_options,
-    rename_old_settings,
-)
-from syntaxlm.settings import override
 from syntaxlm.training.pair_classifier import read_pair_recipe
 from syntaxlm.training.recipe import read_recipe, recipe_from
 from syntaxlm.training.trainer import RECIPE, read_run_recipe
-from syntaxlm.trees.span_decoding import SPAN_RULES
+from syntaxlm.trees.decoding import SPAN_RULES
 
 VALUES: dict[str, Any] = {  # of every old name, one that is not the default
     "model.initial_spread": 0.25,

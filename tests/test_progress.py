@@ -9,8 +9,8 @@ import time
 import pytest
 from rich.console import Console
 
-from syntaxlm import progress
-from syntaxlm.progress import progress_bar, status
+from syntaxlm.core import progress
+from syntaxlm.core.progress import progress_bar, status
 from syntaxlm.training.checkpoint import TrainerState
 from syntaxlm.training.display import ProgressDisplay
 from syntaxlm.training.trainer import Event

@@ -7,8 +7,8 @@ import json
 import pytest
 import yaml
 
-from syntaxlm import quickstart
-from syntaxlm.quickstart import Quickstart, run_quickstart
+from syntaxlm.app import quickstart
+from syntaxlm.app.quickstart import Quickstart, run_quickstart
 from tests.training.test_trees import data_of
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from syntaxlm.core.errors import OldSettingWarning
 from syntaxlm.data.treebanks import read_treebank, write_tags
-from syntaxlm.errors import OldSettingWarning
 from syntaxlm.training.recipe import Recipe, read_recipe
 from syntaxlm.training.recipe_files import find_recipe, shipped_recipes
 from syntaxlm.training.result import TrainingResult

@@ -9,8 +9,8 @@ import tracemalloc
 
 import pytest
 
-from syntaxlm.errors import InputError
-from syntaxlm.result_tables import Column, Table, format_rows, write_parquet
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.tables import Column, Table, format_rows, write_parquet
 from tests.api.models import language_model
 from tests.fresh_models import fresh
 from tests.grammar_models import grammar

@@ -10,13 +10,13 @@ from dataclasses import fields, is_dataclass
 import pytest
 import yaml
 
-from syntaxlm.errors import InputError
-from syntaxlm.generation.sampling import Sampling
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.settings import override, read_yaml
+from syntaxlm.generation.sentences import Sampling
 from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.prpn import PRPNConfig
 from syntaxlm.models.registry import MODELS
 from syntaxlm.scoring.cache import CacheSettings
-from syntaxlm.settings import override, read_yaml
 from syntaxlm.training.pair_classifier import PairRecipe
 from syntaxlm.training.recipe import Recipe, read_recipe, recipe_from
 from syntaxlm.training.stops import StopTraining

@@ -9,10 +9,10 @@ import zipfile
 import pytest
 
 import syntaxlm
-from syntaxlm.cli import main
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import read_model
-from syntaxlm.shipped import find_model, shipped_names
+from syntaxlm.app.cli import main
+from syntaxlm.core.errors import InputError
+from syntaxlm.storage.bundled import find_model, shipped_names
+from syntaxlm.storage.folder import read_model
 
 MOST_BYTES = 15_000_000  # of all shipped models in the wheel
 SENTENCE = "The keys to the cabinet are on the table."

@@ -13,9 +13,16 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from syntaxlm import tensor_files
-from syntaxlm.errors import InputError
-from syntaxlm.tensor_files import check_finite, open_tensors, read_notes, read_tensors, tensor_faults, write_tensors
+from syntaxlm.core import tensor_files
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.tensor_files import (
+    check_finite,
+    open_tensors,
+    read_notes,
+    read_tensors,
+    tensor_faults,
+    write_tensors,
+)
 
 DTYPES = [
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,

@@ -14,9 +14,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syntaxlm import text_files
-from syntaxlm.errors import InputError
-from syntaxlm.text_files import (
+from syntaxlm.core import text_files
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.text_files import (
     COMPRESSED_SUFFIXES,
     content_suffix,
     is_compressed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from syntaxlm.model_io import ModelBundle, ModelSettings
+from syntaxlm.storage.folder import ModelBundle, ModelSettings
 from syntaxlm.text.normaliser import Normaliser
 from tests.models.tree_variants import LABELS, VOCABULARY, built
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from docs.generation.markdown import plain, table
-from syntaxlm.cli import build_parser
+from syntaxlm.app.cli import build_parser
 
 WRITTEN = Path(__file__).parents[1] / "commands"
 

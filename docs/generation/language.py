@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from docs.generation.markdown import table
-from syntaxlm.cli import build_parser
+from syntaxlm.app.cli import build_parser
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent

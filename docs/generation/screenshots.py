@@ -14,8 +14,8 @@ from urllib.parse import urlencode
 
 from docs.generation.browser import browser, missing
 from syntaxlm.api.model import load
-from syntaxlm.serve.app import create_app
-from syntaxlm.serve.server import running
+from syntaxlm.app.serve.app import create_app
+from syntaxlm.app.serve.server import running
 
 IMAGES = Path(__file__).parents[1] / "images"
 LARGEST = 150_000  # bytes of a file

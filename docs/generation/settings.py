@@ -16,9 +16,9 @@ from functools import cache
 from typing import Any
 
 from docs.generation.markdown import plain, table
+from syntaxlm.core.old_settings import OLD_DECODERS, OLD_OPTIONS, OLD_SETTINGS
+from syntaxlm.core.settings import limits_of, range_of
 from syntaxlm.models.registry import MODELS, ModelConfig, is_trained
-from syntaxlm.old_settings import OLD_DECODERS, OLD_OPTIONS, OLD_SETTINGS
-from syntaxlm.settings import limits_of, range_of
 from syntaxlm.training.pair_classifier import PairRecipe
 from syntaxlm.training.recipe import Recipe
 

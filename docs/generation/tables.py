@@ -5,15 +5,15 @@ from __future__ import annotations
 import importlib
 
 from docs.generation.markdown import plain, table
-from syntaxlm.cli import build_parser
-from syntaxlm.result_tables import Table
+from syntaxlm.app.cli import build_parser
+from syntaxlm.core.tables import Table
 
 # Each table, and the commands that write it.
 TABLES = {
     "syntaxlm.scoring.surprisal:SURPRISALS": ["score"],
     "syntaxlm.parsing.parse:CONSTITUENTS": ["parse"],
     "syntaxlm.generation.sentences:GENERATED_SENTENCES": ["generate"],
-    "syntaxlm.generation.top_down:SAMPLED_TREES": ["generate --trees"],
+    "syntaxlm.generation.sentences:SAMPLED_TREES": ["generate --trees"],
     "syntaxlm.generation.trees:GENERATED_TREES": ["generate"],
     "syntaxlm.scoring.perplexity:PERPLEXITIES": ["evaluate perplexity"],
     "syntaxlm.parsing.report:PARSING_SCORES": ["evaluate parse", "evaluate trees"],
@@ -22,14 +22,14 @@ TABLES = {
     "syntaxlm.evaluation.boundaries:BOUNDARY_SCORES": ["evaluate boundaries"],
     "syntaxlm.evaluation.pairs:PAIR_ACCURACIES": ["evaluate pairs"],
     "syntaxlm.evaluation.completion_report:COMPLETION_ACCURACIES": ["evaluate completion"],
-    "syntaxlm.evaluation.logical_inference:INFERENCE_ACCURACIES": ["evaluate logic"],
+    "syntaxlm.evaluation.pair_classification:INFERENCE_ACCURACIES": ["evaluate logic"],
     "syntaxlm.evaluation.pair_classification:CLASSIFIER_ACCURACIES": ["evaluate classifier"],
     "syntaxlm.evaluation.reranking:RERANKING_SCORES": ["rerank"],
-    "syntaxlm.training.comparison:COMPARED_RECIPES": ["compare"],
+    "syntaxlm.training.study_table:COMPARED_RECIPES": ["compare"],
     "syntaxlm.scoring.cache_tuning:CACHE_TRIALS": ["tune cache"],
-    "syntaxlm.reports.grammar:GRAMMAR_ENTRIES": ["grammar"],
-    "syntaxlm.cli.models:MODEL_FOLDERS": ["models list"],
-    "syntaxlm.cli.recipes:SHIPPED_RECIPES": ["recipes list"],
+    "syntaxlm.app.report.grammar:GRAMMAR_ENTRIES": ["grammar"],
+    "syntaxlm.app.cli.models:MODEL_FOLDERS": ["models list"],
+    "syntaxlm.app.cli.recipes:SHIPPED_RECIPES": ["recipes list"],
 }
 
 

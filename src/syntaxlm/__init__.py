@@ -12,18 +12,18 @@ import importlib
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from syntaxlm import display
+from syntaxlm.core import display
 
 if TYPE_CHECKING:
     from syntaxlm.api.functions import compare, rerank, train
     from syntaxlm.api.model import LanguageModel, load
+    from syntaxlm.app.report.report import write_report
+    from syntaxlm.core.errors import InputError, InputWarning
     from syntaxlm.data.toy import write_corpus
     from syntaxlm.data.treebanks import read_treebank
-    from syntaxlm.errors import InputError, InputWarning
     from syntaxlm.evaluation.reading_times import RegressionSettings
     from syntaxlm.parsing.evaluation import evaluate_trees
     from syntaxlm.parsing.parse import Parse
-    from syntaxlm.reports.report import write_report
     from syntaxlm.scoring.cache import CacheSettings
     from syntaxlm.scoring.cache_tuning import tune_cache
     from syntaxlm.text.treebank_style import TreebankStyle
@@ -37,8 +37,8 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "CacheSettings": "scoring.cache",
-    "InputError": "errors",
-    "InputWarning": "errors",
+    "InputError": "core.errors",
+    "InputWarning": "core.errors",
     "LanguageModel": "api.model",
     "PROTOCOLS": "trees.scoring",
     "Parse": "parsing.parse",
@@ -51,16 +51,16 @@ _MODULES = {
     "evaluate_trees": "parsing.evaluation",
     "find_recipe": "training.recipe_files",
     "load": "api.model",
-    "read_brackets": "trees.brackets",
+    "read_brackets": "trees.tree",
     "read_recipe": "training.recipe",
     "read_treebank": "data.treebanks",
     "rerank": "api.functions",
     "resume": "training.trainer",
     "train": "api.functions",
     "tune_cache": "scoring.cache_tuning",
-    "write_brackets": "trees.brackets",
+    "write_brackets": "trees.tree",
     "write_corpus": "data.toy",
-    "write_report": "reports.report",
+    "write_report": "app.report.report",
 }
 
 # Deprecated names: their modules, and what to write instead. They will be removed in the next version.
@@ -71,7 +71,7 @@ _OLD_NAMES = {
     "evaluate_text": ("scoring.perplexity", "load(folder).perplexity(file)"),
     "generate": ("generation.sentences", "load(folder).generate(count)"),
     "parse_lines": ("parsing.parse", "load(folder).parse(lines)"),
-    "read_model": ("model_io", "load(folder)"),
+    "read_model": ("storage.folder", "load(folder)"),
     "surprisals": ("scoring.surprisal", "load(folder).surprisal(lines)"),
 }
 
@@ -108,7 +108,7 @@ __all__ = [
 display.register(
     {
         "tree": "syntaxlm.drawing.tree:tree_svg",
-        "tree as text": "syntaxlm.drawing.terminal:draw_tree",
+        "tree as text": "syntaxlm.drawing.tree:draw_tree",
         "dependency tree": "syntaxlm.drawing.dependencies:dependency_svg",
         "facts": "syntaxlm.drawing.page:facts_html",
     }

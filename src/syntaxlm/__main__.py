@@ -2,6 +2,6 @@
 
 import sys
 
-from syntaxlm.cli import main
+from syntaxlm.app.cli import main
 
 sys.exit(main())

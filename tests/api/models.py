@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from syntaxlm.api import LanguageModel
-from syntaxlm.model_io import ModelBundle
+from syntaxlm.storage.folder import ModelBundle
 
 
 def language_model(stored: ModelBundle) -> LanguageModel:

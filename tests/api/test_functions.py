@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 import syntaxlm
-from syntaxlm.errors import InputError, OldSettingWarning
+from syntaxlm.core.errors import InputError, OldSettingWarning
 from syntaxlm.evaluation.reranking import evaluate_reranking
-from syntaxlm.training import comparing, trainer
+from syntaxlm.training import study, trainer
 from syntaxlm.training.recipe import Recipe
 from tests.tree_models import tree_model
 
@@ -116,9 +116,7 @@ def test_recipes_are_trained_and_compared(few, tmp_path):
 
 def test_recipes_to_compare_are_given_by_name(monkeypatch, few, tmp_path):
     found = []
-    monkeypatch.setattr(
-        comparing, "compare", lambda recipes, folder, seeds, *_, **named: found.append((recipes, seeds))
-    )
+    monkeypatch.setattr(study, "compare", lambda recipes, folder, seeds, *_, **named: found.append((recipes, seeds)))
     text = few.recipe_data()["text"]
     for overrides in ({"text": text, "run.seed": 3}, [*((f"text.{k}", v) for k, v in text.items()), ("run.seed", "3")]):
         syntaxlm.compare(["prpn-toy", "lstm-toy"], tmp_path, 2, overrides, minutes=0.5)

@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 
-from syntaxlm.model_io import write_model
+from syntaxlm.storage.folder import write_model
 from tests.docs.examples import ROOT
 from tests.grammar_models import grammar
 

@@ -13,17 +13,16 @@ import torch
 
 import syntaxlm
 from syntaxlm.api import LanguageModel
-from syntaxlm.errors import InputError
-from syntaxlm.generation.sentences import generate
-from syntaxlm.generation.stop_io import write_stops
-from syntaxlm.generation.top_down import sample_with_trees
+from syntaxlm.core.errors import InputError
+from syntaxlm.generation.sentences import generate, sample_with_trees
+from syntaxlm.generation.stops import write_stops
 from syntaxlm.generation.trees import generate_trees
-from syntaxlm.model_io import write_model
 from syntaxlm.models.abilities import ScoresSentences, ScoresTokens
 from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
 from syntaxlm.parsing.parse import parse_lines, parse_lines_together
 from syntaxlm.parsing.structure import rules_of
 from syntaxlm.scoring.perplexity import evaluate_text
+from syntaxlm.storage.folder import write_model
 from tests.api.models import language_model
 from tests.fresh_models import OPEN, SENTENCES, STREAM, fresh, layered
 from tests.generation.growing_models import grown

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import syntaxlm
-from syntaxlm.model_io import read_model
+from syntaxlm.storage.folder import read_model
 
 HEAVY = ("nltk", "numpy", "pandas", "polars", "pydantic", "torch")
 OLD = syntaxlm._OLD_NAMES

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 from syntaxlm.api import Results
-from syntaxlm.errors import InputError
-from syntaxlm.files import to_json
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import to_json
 from tests.api.models import language_model
 from tests.fresh_models import fresh
 from tests.grammar_models import grammar

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.batches import SentenceBatches, StreamBatches
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
-from syntaxlm.errors import InputError
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.batches import StreamBatches
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.errors import InputError
 from tests.batches.corpora import LENGTHS, ONE_MARK, VOCABULARY, assert_same, corpus_of, stream_of
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syntaxlm.batches import TreeBatches
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, count_dependencies, label_vocabulary
-from syntaxlm.errors import InputError
 from syntaxlm.models.batches import TreeBatch
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees import steps_of

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from syntaxlm.cli import main
+from syntaxlm.app.cli import main
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from syntaxlm import cli
-from syntaxlm.cli.parser import Parser
-from syntaxlm.files import UNFINISHED
-from syntaxlm.parsing import text as parsing_text
+from syntaxlm.app import cli
+from syntaxlm.app.cli.parser import Parser
+from syntaxlm.core.files import UNFINISHED
+from syntaxlm.parsing import parse as parsing_text
 from syntaxlm.training.trainer import train
 from syntaxlm.trees import parse_brackets, read_brackets
 
@@ -520,7 +520,7 @@ def test_the_quickstart_trains_measures_and_draws(run, refused, toy, tmp_path, m
     recipes.mkdir()
     (recipes / "prpn-toy.yaml").write_text(yaml.safe_dump(toy.recipe_data("prpn", schedule={"epochs": 1})))
     monkeypatch.setattr("syntaxlm.training.recipe_files.shipped_recipes", lambda: recipes)
-    monkeypatch.setattr("syntaxlm.quickstart.SENTENCES", 200)
+    monkeypatch.setattr("syntaxlm.app.quickstart.SENTENCES", 200)
     code, out, err = run("quickstart", "--model-type", "prpn", "--output", tmp_path / "quick", "--seed", "2")
     assert code == 0, err
     for part in ("Test perplexity", "unlabelled F1", "right branching", "Model folder", "│"):
@@ -553,7 +553,7 @@ def test_an_interrupt_ends_with_130_and_one_line(run, trained, text, monkeypatch
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("syntaxlm.model_io.read_model", interrupt)
+    monkeypatch.setattr("syntaxlm.storage.folder.read_model", interrupt)
     assert run("parse", trained.prpn, text("a\n")) == (130, "", "syntaxlm: interrupted\n")
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from syntaxlm import cli
+from syntaxlm.app import cli
 from syntaxlm.data.treebanks import dependency_trees
-from syntaxlm.model_io import write_model
+from syntaxlm.storage.folder import write_model
 from syntaxlm.trees import write_conllu
 from tests.tree_models import tree_model
 

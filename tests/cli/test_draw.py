@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from syntaxlm import cli
-from syntaxlm.drawing.png import _has_fonts
+from syntaxlm.app import cli
+from syntaxlm.drawing.files import _has_fonts
 from syntaxlm.trees import parse_brackets
 from tests.drawing.reading import drawn, of_role, read_svg
 

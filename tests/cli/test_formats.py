@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from syntaxlm import cli
-from syntaxlm.model_io import write_model
+from syntaxlm.app import cli
+from syntaxlm.storage.folder import write_model
 from tests.fresh_models import fresh
 from tests.grammar_models import grammar
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from syntaxlm import cli
-from syntaxlm.model_io import read_model, write_model
+from syntaxlm.app import cli
+from syntaxlm.storage.folder import read_model, write_model
 from syntaxlm.trees import parse_brackets
 from tests.grammar_models import grammar
 

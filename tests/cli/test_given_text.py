@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from syntaxlm import cli
+from syntaxlm.app import cli
 from syntaxlm.trees import parse_brackets
 
 SENTENCE = "the cat sees a dog"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from syntaxlm import cli
-from syntaxlm.cli.parser import Output
-from syntaxlm.errors import InputError
-from syntaxlm.files import refuse_overwriting
+from syntaxlm.app import cli
+from syntaxlm.app.cli.parser import Output
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import refuse_overwriting
 
 LEAVES = {leaf.prog.removeprefix("syntaxlm "): leaf for leaf in cli.build_parser().leaves()}
 FILE_OUTPUTS = [(name, output) for name, leaf in LEAVES.items() for output in leaf.outputs if output.use == "file"]

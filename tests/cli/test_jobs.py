@@ -7,12 +7,12 @@ from functools import partial
 
 import pytest
 
-from syntaxlm import cli
-from syntaxlm.errors import InputError
-from syntaxlm.jobs import job as job_module
-from syntaxlm.jobs.job import Job, run_job
-from syntaxlm.jobs.work import ParseOptions, ScoreOptions
-from syntaxlm.model_io import write_model
+from syntaxlm.app import cli
+from syntaxlm.app.jobs import job as job_module
+from syntaxlm.app.jobs.job import Job, run_job
+from syntaxlm.app.jobs.work import ParseOptions, ScoreOptions
+from syntaxlm.core.errors import InputError
+from syntaxlm.storage.folder import write_model
 from syntaxlm.text.reader import AUTO_STYLE
 from tests.fresh_models import STREAM, fresh
 from tests.jobs.counting import InlineEngine
@@ -145,7 +145,7 @@ def test_failed_shards_give_the_exit_code_1(text, tmp_path, monkeypatch, capsys)
             super().give(worker, task)
             self._events[worker] = job_module.Failed("MemoryError: no memory")
 
-    from syntaxlm.jobs import processes
+    from syntaxlm.app.jobs import processes
 
     monkeypatch.setattr(processes, "ProcessEngine", Failing)
     assert cli.main(["parse", "en-fast", str(text), "--workers", "2", "-o", str(tmp_path / "job")]) == 1

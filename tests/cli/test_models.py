@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from syntaxlm import cli
+from syntaxlm.app import cli
 from syntaxlm.training.recipe_files import recipe_names, shipped_recipes
 
 STORED = Path(__file__).parents[1] / "stored_models" / "models"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from syntaxlm.cli import main
+from syntaxlm.app.cli import main
 
 KENLM = Path(__file__).parents[1] / "golden_data" / "kenlm"
 FILES = ("weights.safetensors", "vocabulary.json", "config.json")

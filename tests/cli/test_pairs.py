@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from syntaxlm import cli
+from syntaxlm.app import cli
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from syntaxlm import cli
-from syntaxlm.cli.parser import Parser, output_file
+from syntaxlm.app import cli
+from syntaxlm.app.cli.parser import Parser, output_file
 
 LEAVES = {leaf.prog.removeprefix("syntaxlm "): leaf for leaf in cli.build_parser().leaves()}
 PATHS = {"MODEL", "TEXT", "TREEBANK", "FILE", "FILES", "DIR", "FOLDER", "TREES", "TREE", "TRAIN", "RECIPE", "RULE",

@@ -9,7 +9,7 @@ import json
 import numpy as np
 import pytest
 
-from syntaxlm import cli
+from syntaxlm.app import cli
 
 WORDS = "word\tstory\tcode\nThe\t1\ta\nhouse\t1\tb\nis.\t1\tc\nXyzzy\t1\td\nThe\t2\te\nwoman,\t2\tf\n"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from syntaxlm import cli
+from syntaxlm.app import cli
 
 
 @pytest.fixture

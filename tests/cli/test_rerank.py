@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from syntaxlm import cli
-from syntaxlm.files import UNFINISHED
-from syntaxlm.model_io import write_model
+from syntaxlm.app import cli
+from syntaxlm.core.files import UNFINISHED
+from syntaxlm.storage.folder import write_model
 from syntaxlm.trees import read_conllu, write_conllu
 from tests.models.test_tree_rnn import SENTENCE, TREES
 from tests.tree_models import tree_model

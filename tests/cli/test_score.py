@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from syntaxlm import cli
-from syntaxlm.files import UNFINISHED
+from syntaxlm.app import cli
+from syntaxlm.core.files import UNFINISHED
 
 COLUMNS = ["sentence", "position", "word", "begin", "end", "token", "in_vocabulary", "surprisal"]
 

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from syntaxlm import cli
-from syntaxlm.cli.shell import SHELLS, completion_script
+from syntaxlm.app import cli
+from syntaxlm.app.cli.shell import SHELLS, completion_script
 
 bash = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 

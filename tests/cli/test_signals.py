@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from syntaxlm.cli import main
+from syntaxlm.app.cli import main
 
 
 @pytest.mark.long

@@ -20,7 +20,7 @@ def imported_by(arguments):
     """Runs a command in a new process. Returns its standard output and the modules that it imported."""
     program = (
         "import sys\n"
-        "from syntaxlm.cli import main\n"
+        "from syntaxlm.app.cli import main\n"
         "try:\n"
         f"    main({arguments!r})\n"
         "finally:\n"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.completion import CompletionQuestion, read_questions
-from syntaxlm.errors import InputError
 from syntaxlm.trees.conllu import write_conllu
 from syntaxlm.trees.tree import DependencyTree
 from tests.shared_data import DATA

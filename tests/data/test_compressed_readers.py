@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.completion import read_questions
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.data.logic import read_formula_pairs
 from syntaxlm.data.pairs import read_pairs
 from syntaxlm.data.parse_candidates import read_candidates
-from syntaxlm.data.sentences import read_paragraphs
+from syntaxlm.data.running_text import read_paragraphs
 from syntaxlm.data.tables import read_table
 from syntaxlm.data.treebanks import dependency_trees, read_treebank, treebank_files
-from syntaxlm.errors import InputError
-from syntaxlm.models.arpa import read_arpa
+from syntaxlm.storage.arpa import read_arpa
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.fuzz.test_readers import ARPA, BRACKETS, CONLLU, DP

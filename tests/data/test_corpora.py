@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.data import corpora
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens, read_lines, read_sentences
-from syntaxlm.errors import InputError
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 

@@ -8,9 +8,9 @@ from collections import Counter
 import pytest
 
 from syntaxlm.batches import TreeBatches
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, count_dependencies, label_vocabulary
 from syntaxlm.data.treebanks import dependency_trees
-from syntaxlm.errors import InputError
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees import DependencyTree, dependency_faults
 from tests.batches.forests import CAT, GO, LOWER, corpus_of

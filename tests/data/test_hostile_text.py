@@ -8,14 +8,14 @@ import threading
 
 import pytest
 
-from syntaxlm import text_files
-from syntaxlm.data.sentences import read_paragraphs
+from syntaxlm.core import text_files
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.text_files import read_lines, read_whole_text
+from syntaxlm.data.running_text import read_paragraphs
 from syntaxlm.data.treebanks import read_treebank
 from syntaxlm.drawing.dependencies import dependency_svg
 from syntaxlm.drawing.tree import tree_svg
-from syntaxlm.errors import InputError
 from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.text_files import read_lines, read_whole_text
 from syntaxlm.trees import (
     PREPROCESSINGS,
     DependencyTree,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from syntaxlm.data.labelled_pairs import LabelledPair, read_labelled_pairs
-from syntaxlm.data.next_sentence import write_next_sentence_pairs
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
+from syntaxlm.data.labelled_pairs import LabelledPair, read_labelled_pairs, write_next_sentence_pairs
 from syntaxlm.text.normaliser import Normaliser
 
 PAIRS = [LabelledPair("a dog", "a cat", "yes"), LabelledPair("it rains", "no", "no")]

@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.logic import (
     RELATIONS,
     TOKENS,
@@ -20,7 +21,6 @@ from syntaxlm.data.logic import (
     write_logic,
     write_pairs,
 )
-from syntaxlm.errors import InputError
 
 WORLDS = [dict(zip(VARIABLES, values, strict=True)) for values in itertools.product((False, True), repeat=6)]
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.pairs import MinimalPair, read_pairs
-from syntaxlm.errors import InputError
 
 BLIMP = {
     "sentence_good": "Who sings?",

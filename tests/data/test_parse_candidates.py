@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.parse_candidates import read_candidates, with_gold
-from syntaxlm.errors import InputError
 
 
 def block(words: str, heads: str, *comments: str) -> str:

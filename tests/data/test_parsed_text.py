@@ -6,8 +6,8 @@ import builtins
 
 import pytest
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.parsed_text import load_pipeline, parse_text
-from syntaxlm.errors import InputError
 from syntaxlm.trees import steps_of
 
 LESSONS = (

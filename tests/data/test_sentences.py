@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from syntaxlm import cli
-from syntaxlm.data import sentences as sentences_room
-from syntaxlm.data.sentences import Splitter, likely_abbreviations, read_paragraphs, write_sentences
-from syntaxlm.errors import InputError
-from syntaxlm.text_files import read_whole_text
+from syntaxlm.app import cli
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.text_files import read_whole_text
+from syntaxlm.data import running_text as sentences_room
+from syntaxlm.data.running_text import Splitter, likely_abbreviations, read_paragraphs, write_sentences
 from tests.shared_data import DATA
 
 GUM = DATA / "gum"

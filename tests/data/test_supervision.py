@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.batches import SentenceBatches, StreamBatches
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.data.supervision import Supervision, read_supervision
 from syntaxlm.data.treebanks import read_treebank, write_words
-from syntaxlm.errors import InputError
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees import Constituent, SpanSets, Tree, write_brackets

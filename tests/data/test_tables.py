@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.tables import format_cells
 from syntaxlm.data.tables import names_beside, read_table, split_cells
-from syntaxlm.errors import InputError
-from syntaxlm.result_tables import format_cells
 
 
 @pytest.fixture

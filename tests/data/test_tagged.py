@@ -5,11 +5,9 @@ import warnings
 
 import pytest
 
-from syntaxlm.data.corpora import count_tokens, read_sentences
-from syntaxlm.data.formats import is_tagged, treebank_suffix
-from syntaxlm.data.tagged import tagged_lines
+from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.data.corpora import count_tokens, is_tagged, read_sentences, tagged_lines, treebank_suffix
 from syntaxlm.data.treebanks import read_treebank, treebank_tokens, write_tags, write_words
-from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.text.normaliser import Normaliser
 
 TAGS, WORDS = Normaliser(units="tags"), Normaliser()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.data import text8
 from syntaxlm.data.text8 import split_text8
-from syntaxlm.errors import InputError
 
 
 @pytest.fixture

@@ -11,10 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from syntaxlm.data.toy import write_corpus
-from syntaxlm.data.toy_grammar import ToyGrammar, ToySentence, english_fragment
+from syntaxlm.core.errors import InputError
+from syntaxlm.data.toy import ToyGrammar, ToySentence, english_fragment, write_corpus
 from syntaxlm.data.toy_lexicon import LexicalCategory, Rule, read_rules, verb_forms
-from syntaxlm.errors import InputError
 from syntaxlm.trees import dependency_faults, read_brackets, read_conllu
 
 Construction = Callable[[ToySentence], bool]

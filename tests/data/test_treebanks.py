@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.treebanks import TreebankSentence, read_treebank, treebank_tokens, write_words
-from syntaxlm.errors import InputError
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.trees.conllu import dependency_faults
 from syntaxlm.trees.preprocessing import GoldPreprocessing

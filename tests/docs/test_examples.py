@@ -10,8 +10,8 @@ from docs.generation.commands import all_commands
 from docs.generation.recipes import all_recipes
 from docs.generation.settings import all_settings, settings_of
 
-from syntaxlm.cli import build_parser, split_overrides
-from syntaxlm.errors import InputError
+from syntaxlm.app.cli import build_parser, split_overrides
+from syntaxlm.core.errors import InputError
 from syntaxlm.training.pair_classifier import PairRecipe, read_pair_recipe
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.recipe_files import find_recipe, is_pair_recipe, recipe_names

@@ -7,10 +7,9 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from syntaxlm.drawing.arcs import Arc, lay_out_arcs
-from syntaxlm.drawing.svg import TEXT_SIZES
-from syntaxlm.drawing.text import text_width
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
+from syntaxlm.drawing.dependencies import Arc, lay_out_arcs
+from syntaxlm.drawing.svg import TEXT_SIZES, text_width
 from syntaxlm.trees import DependencyTree, is_projective
 
 WORDS = ("a", "of", "house", "grandfather", "的", "Ⅷ", "antidisestablishmentarianism")

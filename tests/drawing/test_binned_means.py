@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from syntaxlm.drawing.binned_means import BinnedMean, binned_means_picture
+from syntaxlm.drawing.charts import BinnedMean, binned_means_picture
 from tests.drawing.reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles
 
 BINS = [BinnedMean(2.0, 310.0, 305.0, 315.0, 40), BinnedMean(7.3, 330.0, 320.0, 340.0, 41)]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from syntaxlm import cli
+from syntaxlm.app import cli
+from syntaxlm.app.report.sentence import MOST_TREES, MOST_WORDS, read_trees
+from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import dependency_picture, dependency_svg
-from syntaxlm.drawing.png import _has_fonts
-from syntaxlm.errors import InputError
-from syntaxlm.reports.tree_files import MOST_TREES, MOST_WORDS, read_trees
+from syntaxlm.drawing.files import _has_fonts
 from syntaxlm.trees import DependencyTree, write_conllu
 
 from .reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles

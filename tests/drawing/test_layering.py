@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from syntaxlm import display, drawing
+from syntaxlm import drawing
+from syntaxlm.core import display
 
 
 def loaded_by(program: str) -> set[str]:

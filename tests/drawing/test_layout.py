@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from syntaxlm.drawing.layout import WIDEST, columns_of, lay_out, parents_of, scale_of
-from syntaxlm.drawing.svg import TEXT_SIZES
-from syntaxlm.drawing.text import text_width
+from syntaxlm.drawing.svg import TEXT_SIZES, text_width
 from syntaxlm.trees import Constituent, Tree, decode, parse_brackets, trees_of
 
 WORDS = ("a", "of", "house", "grandfather", "的", "Ⅷ", "antidisestablishmentarianism")

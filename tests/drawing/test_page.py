@@ -15,7 +15,7 @@ import pytest
 
 from syntaxlm.drawing import Section, facts_html, heat_map, html_page, tree_picture
 from syntaxlm.drawing.page import SMALLEST
-from syntaxlm.model_io import ModelBundle
+from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees import parse_brackets
 
 VOID = {"meta"}

@@ -8,9 +8,9 @@ import warnings
 
 import pytest
 
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.drawing import Picture, png, tree_picture
-from syntaxlm.drawing.png import _has_fonts
-from syntaxlm.errors import InputError, InputWarning
+from syntaxlm.drawing.files import _has_fonts
 from syntaxlm.trees import parse_brackets
 
 PICTURE = tree_picture(parse_brackets("(S (NP the cat) sleeps)")[0], [0.1, 0.2, 0.3])

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syntaxlm.drawing.svg import escaped
-from syntaxlm.drawing.text import (
+from syntaxlm.drawing.svg import (
     ELLIPSIS,
     RIGHT_TO_LEFT_MARK,
     directed,
+    escaped,
     figure,
     printable,
     right_to_left,

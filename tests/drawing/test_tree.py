@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import compare, tree_picture, tree_svg
 from syntaxlm.drawing.tree import SpanNote
-from syntaxlm.errors import InputError
 from syntaxlm.trees import Constituent, Tree, format_brackets, parse_brackets
 
 from .reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles

@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.completion import CompletionQuestion
-from syntaxlm.errors import InputError
 from syntaxlm.evaluation.completion import (
     completion_scores,
     differing_words,
@@ -22,9 +22,9 @@ from syntaxlm.evaluation.completion import (
     write_questions,
 )
 from syntaxlm.evaluation.completion_report import Accuracy, CompletionReport, first_half
-from syntaxlm.model_io import ModelBundle
 from syntaxlm.scoring.engine import Scorer
-from syntaxlm.scoring.tree_scores import log_probs_of_trees
+from syntaxlm.scoring.surprisal import log_probs_of_trees
+from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary

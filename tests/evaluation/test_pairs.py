@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.pairs import MinimalPair, read_pairs
-from syntaxlm.errors import InputError
 from syntaxlm.evaluation.pairs import (
     PairScores,
     PairsReport,
@@ -20,8 +20,8 @@ from syntaxlm.evaluation.pairs import (
     write_pairs,
 )
 from syntaxlm.evaluation.significance import compare_details
-from syntaxlm.model_io import ModelBundle
 from syntaxlm.scoring.engine import Scorer
+from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary

@@ -13,20 +13,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from syntaxlm.errors import InputError, InputWarning
-from syntaxlm.evaluation import reading_times_words
-from syntaxlm.evaluation.reading_times import RegressionSettings, binned_means, check_picture, evaluate_reading_times
-from syntaxlm.evaluation.reading_times_frequencies import Frequencies
-from syntaxlm.evaluation.reading_times_regression import (
+from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.tables import format_rows
+from syntaxlm.evaluation.displayed_words import Frequencies, Table, displayed_words, join_times, score_words, word_table
+from syntaxlm.evaluation.reading_times import (
+    RegressionSettings,
     assigned_folds,
+    binned_means,
     bootstrap_mean,
+    check_picture,
+    evaluate_reading_times,
     fit,
     held_out_log_likelihood,
     independent,
 )
-from syntaxlm.evaluation.reading_times_tables import Table, displayed_words, join_times
-from syntaxlm.evaluation.reading_times_words import score_words, word_table
-from syntaxlm.result_tables import format_rows
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.text.reader import AUTO_STYLE
 from syntaxlm.text.vocabulary import Vocabulary
@@ -103,7 +103,7 @@ def test_carried_state_of_a_model_of_single_sentences_warns_once():
 
 
 def test_long_sentences_are_split_for_models_of_whole_sentences(monkeypatch):
-    monkeypatch.setattr(reading_times_words, "LONGEST", 6)
+    monkeypatch.setattr(displayed_words, "LONGEST", 6)
     words = displayed_words(Table.read(frame(["the", "cat", "sees", "a,", "dog", "the", "cat", "sees", "the", "old"])))
     with pytest.warns(InputWarning, match="1 sentences have more than 6 words"):
         scores = score_words(fresh("simple-pcfg"), words)

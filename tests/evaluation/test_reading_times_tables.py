@@ -10,14 +10,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from syntaxlm.errors import InputError
-from syntaxlm.evaluation.reading_times_frequencies import Frequencies, bare_word
-from syntaxlm.evaluation.reading_times_tables import (
-    Table,
-    displayed_words,
-    join_times,
-    lagged,
-)
+from syntaxlm.core.errors import InputError
+from syntaxlm.evaluation.displayed_words import Frequencies, Table, bare_word, displayed_words, join_times, lagged
 
 STORY = """word\tzone\titem
 The\t1\t1

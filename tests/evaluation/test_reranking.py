@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.parse_candidates import read_candidates
-from syntaxlm.errors import InputError
 from syntaxlm.evaluation import reranking
 from syntaxlm.evaluation.reranking import (
     BEST,
@@ -22,7 +22,7 @@ from syntaxlm.evaluation.reranking import (
     evaluate_reranking,
     rerank,
 )
-from syntaxlm.scoring.tree_scores import log_probs_of_trees
+from syntaxlm.scoring.surprisal import log_probs_of_trees
 from syntaxlm.trees import DependencyTree, read_conllu, write_conllu
 from tests.models.test_tree_rnn import SENTENCE
 from tests.tree_models import tree_model

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from syntaxlm.cli import main
-from syntaxlm.errors import InputError
+from syntaxlm.app.cli import main
+from syntaxlm.core.errors import InputError
 from syntaxlm.evaluation.significance import RIGHT_BRANCHING, compare_details, read_details
 from syntaxlm.parsing.evaluation import evaluate_trees
 from syntaxlm.parsing.report import write_sentences

@@ -24,7 +24,7 @@ from figures import (
     shared,
     stop_classifiers,
 )
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.models.batches import TokenBatch
 from tests.docs.examples import ROOT
 from tests.drawing.reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from syntaxlm.serve.app import create_app
-from syntaxlm.serve.limits import Limits
+from syntaxlm.app.serve.app import create_app
+from syntaxlm.app.serve.limits import Limits
 from tests.api.models import language_model
 from tests.fresh_models import fresh
 from tests.fuzz.mutation import ODD_TEXT, mutated

@@ -21,14 +21,14 @@ import pytest
 import torch
 import yaml
 
-from syntaxlm.cli import main
-from syntaxlm.files import UNFINISHED
-from syntaxlm.generation.stop_io import STOP_WEIGHTS, STOPS
-from syntaxlm.jobs.folder import REPORT, ROWS
-from syntaxlm.tensor_files import read_tensors
+from syntaxlm.app.cli import main
+from syntaxlm.app.jobs.folder import REPORT, ROWS
+from syntaxlm.core.files import UNFINISHED
+from syntaxlm.core.tensor_files import read_tensors
+from syntaxlm.generation.stops import STOP_WEIGHTS, STOPS
 from syntaxlm.training.checkpoint import CHECKPOINT
-from syntaxlm.training.comparing import COMPARISON
 from syntaxlm.training.run_folder import METRICS, RECIPE
+from syntaxlm.training.study import COMPARISON
 from tests.training.test_focusing import PCFG
 from tests.training.test_trees import TREE_RNN, data_of
 

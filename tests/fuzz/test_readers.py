@@ -18,15 +18,15 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import read_text, split_lines
+from syntaxlm.core.settings import override
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens, read_lines, read_sentences
 from syntaxlm.data.pairs import read_pairs
-from syntaxlm.data.sentences import Splitter, read_paragraphs
+from syntaxlm.data.running_text import Splitter, read_paragraphs
 from syntaxlm.data.tables import read_table
 from syntaxlm.data.treebanks import read_treebank, treebank_tokens, write_tags, write_words
-from syntaxlm.errors import InputError
-from syntaxlm.files import read_text, split_lines
-from syntaxlm.model_io import export_arpa, import_arpa
-from syntaxlm.settings import override
+from syntaxlm.storage.folder import export_arpa, import_arpa
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.generation import sentences as generation
-from syntaxlm.generation.sampling import Sampling, as_text
-from syntaxlm.generation.sentences import choose, generate
+from syntaxlm.generation.sentences import Sampling, as_text, choose, generate
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.registry import build_model
 from syntaxlm.scoring.surprisal import surprisals

@@ -9,11 +9,20 @@ import pytest
 import torch
 
 from syntaxlm.batches import TreeBatches
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.dependencies import DependencyCorpus
-from syntaxlm.errors import InputError
-from syntaxlm.generation.stop_io import STOP_WEIGHTS, STOPS, fingerprint, read_stops, write_stops
-from syntaxlm.generation.stops import QUESTIONS, StopBatches, evaluate_stops, score_stops
-from syntaxlm.model_io import write_model
+from syntaxlm.generation.stops import (
+    QUESTIONS,
+    STOP_WEIGHTS,
+    STOPS,
+    StopBatches,
+    evaluate_stops,
+    fingerprint,
+    read_stops,
+    score_stops,
+    write_stops,
+)
+from syntaxlm.storage.folder import write_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.trees import DependencyTree, steps_of, write_conllu
 from syntaxlm.trees.dependencies import Edge

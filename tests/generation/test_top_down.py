@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.errors import InputError
-from syntaxlm.generation.sentences import generate
-from syntaxlm.generation.top_down import sample_with_trees
+from syntaxlm.core.errors import InputError
+from syntaxlm.generation.sentences import generate, sample_with_trees
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.trees import parse_brackets
 from tests.fresh_models import fresh

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from syntaxlm.batches import TreeBatches
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.dependencies import DependencyCorpus
-from syntaxlm.errors import InputError
 from syntaxlm.generation import trees as tree_generation
 from syntaxlm.generation.stops import StopBatches
 from syntaxlm.generation.trees import GeneratedTree, generate_trees

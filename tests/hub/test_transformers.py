@@ -12,15 +12,15 @@ import pytest
 import torch
 
 import syntaxlm
-from syntaxlm import cli
+from syntaxlm.app import cli
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.errors import InputError
-from syntaxlm.hub import transformers as reader
 from syntaxlm.models.batches import TextMode
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import evaluate_text
+from syntaxlm.storage import transformers as reader
 from syntaxlm.text.normaliser import Normaliser
-from syntaxlm.text.open_vocabulary import OpenVocabulary
+from syntaxlm.text.vocabulary import OpenVocabulary
 from tests.hub.small_transformers import EOS, WINDOW, write_transformer
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -382,7 +382,7 @@ def test_texts_with_more_words_than_16_bits_are_encoded(tmp_path):
 
 def test_the_spacy_component_takes_transformers_models(folders, models):
     spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
-    pytest.importorskip("syntaxlm.integrations.spacy")
+    pytest.importorskip("syntaxlm.app.spacy")
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
     nlp.add_pipe("syntaxlm", config={"model": f"hf:{folders['bytes']}"})

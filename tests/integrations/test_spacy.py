@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.trees import parse_brackets
 from tests.api.models import language_model
 from tests.docs.examples import ROOT
@@ -22,7 +22,7 @@ from tests.grammar_models import grammar
 spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
 from spacy.tokens import Doc, DocBin, Span, Token  # noqa: E402
 
-import syntaxlm.integrations.spacy as component  # noqa: E402
+import syntaxlm.app.spacy as component  # noqa: E402
 
 TEXT = "The old cat don't see, a (mother-in-law)! Stop. !!! The dog."
 MODELS = {

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.errors import InputError, InputWarning
-from syntaxlm.jobs.engines import Done, Ended, Engine, Event, Ready, answer
-from syntaxlm.jobs.job import Job
-from syntaxlm.jobs.work import Loaded, Options
-from syntaxlm.result_tables import Column, Row, Table
+from syntaxlm.app.jobs.engines import Done, Ended, Engine, Event, Ready, answer
+from syntaxlm.app.jobs.job import Job
+from syntaxlm.app.jobs.work import Loaded, Options
+from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.tables import Column, Row, Table
 from syntaxlm.text.treebank_style import TreebankStyle
 
 COUNTS = Table("counts", "line", {"sentence": Column("integer", "number of the line"), "words": Column("integer", "")})

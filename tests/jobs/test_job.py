@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from syntaxlm.errors import InputError, InputWarning
-from syntaxlm.files import held
-from syntaxlm.jobs.job import JobReport, run_job
+from syntaxlm.app.jobs.job import JobReport, run_job
+from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.files import held
 from tests.jobs.counting import InlineEngine, counting
 from tests.jobs.test_shards import parquet
 

@@ -6,10 +6,10 @@ import multiprocessing
 
 import pytest
 
-from syntaxlm.errors import InputError
-from syntaxlm.jobs import job
-from syntaxlm.jobs.job import run_job
-from syntaxlm.jobs.processes import ProcessEngine
+from syntaxlm.app.jobs import job
+from syntaxlm.app.jobs.job import run_job
+from syntaxlm.app.jobs.processes import ProcessEngine
+from syntaxlm.core.errors import InputError
 from tests.jobs.counting import counting
 
 pytest.importorskip("pyarrow")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from syntaxlm.jobs.job import run_job
-from syntaxlm.jobs.ray_actors import RayEngine
+from syntaxlm.app.jobs.job import run_job
+from syntaxlm.app.jobs.ray_actors import RayEngine
 from tests.jobs.counting import counting
 
 pytestmark = pytest.mark.long

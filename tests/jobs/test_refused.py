@@ -6,9 +6,9 @@ import warnings
 
 import pytest
 
-from syntaxlm.jobs.job import Job, run_job
-from syntaxlm.jobs.work import ParseOptions
-from syntaxlm.model_io import write_model
+from syntaxlm.app.jobs.job import Job, run_job
+from syntaxlm.app.jobs.work import ParseOptions
+from syntaxlm.storage.folder import write_model
 from syntaxlm.text.reader import AUTO_STYLE
 from tests.grammar_models import grammar
 from tests.jobs.counting import InlineEngine

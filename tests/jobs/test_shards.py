@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syntaxlm.errors import InputError
-from syntaxlm.jobs import lines as lines_module
-from syntaxlm.jobs.lines import raw_lines, read_line, scan
-from syntaxlm.jobs.shards import Shard, cut
-from syntaxlm.jobs.sources import CompressedText, ParquetColumn, PlainText, Task, open_source
+from syntaxlm.app.jobs import lines as lines_module
+from syntaxlm.app.jobs.lines import raw_lines, read_line, scan
+from syntaxlm.app.jobs.shards import Shard, cut
+from syntaxlm.app.jobs.sources import CompressedText, ParquetColumn, PlainText, Task, open_source
+from syntaxlm.core.errors import InputError
 
 TEXT = "\ufeffthe cat\r\n\n é \nlast".encode()
 LINES = ["the cat", "", " é ", "last"]

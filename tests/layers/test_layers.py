@@ -6,10 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from syntaxlm.layers.dropout import dropout, dropout_mask
-from syntaxlm.layers.normalisation import LayerNorm, RowBatchNorm
-from syntaxlm.layers.softmax import Decoder
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.layers import Decoder, LayerNorm, RowBatchNorm, dropout, dropout_mask
 from syntaxlm.models.registry import build_model
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from syntaxlm.layers.edge_decoder import EdgeDecoder
-from syntaxlm.layers.noise_contrastive import NoiseContrastive, reference_loss
+from syntaxlm.models.tree_rnn import EdgeDecoder, NoiseContrastive, reference_loss
 from syntaxlm.ops.tree_levels import Levels
 
 WORDS, SIZE = 11, 4

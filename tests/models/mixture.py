@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from syntaxlm.layers.value_ranges import LOG_WEIGHTS
 from syntaxlm.models.abilities import Model, ScoresSentences, TrainsByCounting
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.layers import LOG_WEIGHTS
 
 
 class MixtureOfUnigrams(Model, TrainsByCounting, ScoresSentences):

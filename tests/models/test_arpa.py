@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from syntaxlm.errors import InputError, InputWarning
-from syntaxlm.model_io import ModelBundle, ModelSettings, export_arpa, import_arpa
-from syntaxlm.models.arpa import NGramSummary
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.models.batches import TextMode, TokenBatch
 from syntaxlm.models.ngram import NEVER, NGramConfig, NGramModel
 from syntaxlm.scoring.engine import Scorer
+from syntaxlm.storage.arpa import NGramSummary
+from syntaxlm.storage.folder import ModelBundle, ModelSettings, export_arpa, import_arpa
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.fresh_models import fresh

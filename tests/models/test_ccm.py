@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm import cli
+from syntaxlm.app import cli
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.treebanks import read_treebank, write_tags
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import read_model
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.ccm import CCM, CCMConfig, log_tree_count, random_split_marginals
 from syntaxlm.parsing.evaluation import evaluate_parsing
+from syntaxlm.storage.folder import read_model
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.trainer import resume, train
 from syntaxlm.trees.charts import spans_in

@@ -9,13 +9,13 @@ import json
 import pytest
 import torch
 
-from syntaxlm.cli import main
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import combine, read_model, write_model
+from syntaxlm.app.cli import main
+from syntaxlm.core.errors import InputError
 from syntaxlm.models.registry import build_model
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.storage.folder import combine, read_model, write_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import read_recipe

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.dmv import DMV, DMVConfig, build, harmonic_counts
 from syntaxlm.ops.dmv import LEFT, RIGHT

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.models import dmv_ccm, sizes
 from syntaxlm.models.dmv_ccm import DMVCCM, DMVCCMConfig
 from syntaxlm.ops.dmv import Decisions, reference
-from syntaxlm.trees.head_decoding import decode_heads
+from syntaxlm.trees.decoding import decode_heads
 from tests.models.test_dmv import batch_of
 
 SENTENCES = [[3, 4, 5, 3, 4], [4, 3, 3, 5, 6], [5, 3, 4, 7], [3, 4, 5], [5, 3, 4], [3, 4], [6, 3], [7]]

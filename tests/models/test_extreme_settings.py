@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import CONFIG, FORMAT, ModelSettings, read_config
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.settings import _flat, override, read_settings
 from syntaxlm.models.registry import MODELS, model_shapes
-from syntaxlm.settings import _flat, override, read_settings
+from syntaxlm.storage.folder import CONFIG, FORMAT, ModelSettings, read_config
 from syntaxlm.training.pair_classifier import PairRecipe
 from syntaxlm.training.recipe import BatchSettings, OptimiserSettings, RunSettings, ScheduleSettings, VocabularySettings
 from syntaxlm.training.recipe import recipe_from as read_recipe

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syntaxlm.batches import SentenceBatches, StreamBatches
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.tensor_files import read_tensors, write_tensors
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.errors import InputError
 from syntaxlm.generation.sentences import generate
-from syntaxlm.model_io import CONFIG, WEIGHTS, import_arpa, read_model
 from syntaxlm.models.abilities import Parses
 from syntaxlm.models.batches import TextMode, TokenBatch
 from syntaxlm.models.ngram import NEVER, NGramConfig, NGramModel
@@ -25,7 +25,7 @@ from syntaxlm.ops.kneser_ney.reference import KneserNey
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
-from syntaxlm.tensor_files import read_tensors, write_tensors
+from syntaxlm.storage.folder import CONFIG, WEIGHTS, import_arpa, read_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import read_recipe

@@ -10,12 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from syntaxlm.errors import InputError
-from syntaxlm.layers.dropout import drop_weights, embed_with_dropout, locked_dropout
-from syntaxlm.layers.recurrent_stack import RecurrentStack
-from syntaxlm.layers.rows import Rows
+from syntaxlm.core.errors import InputError
 from syntaxlm.models.abilities import HasMaps, Parses
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.layers import RecurrentStack, Rows, drop_weights, embed_with_dropout, locked_dropout
 from syntaxlm.models.on_lstm import ONLSTMConfig, build
 from tests.golden import ON_LSTM_FILES, ON_LSTM_NAMES, released_on_lstm
 from tests.models.checks import check_against_reference, check_dropout

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.layers.rows import Rows
-from syntaxlm.layers.span_attention import SpanAttention, supervision_loss
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.palm import PaLMConfig, build
+from syntaxlm.models.layers import Rows
+from syntaxlm.models.palm import PaLMConfig, SpanAttention, build, supervision_loss
 from tests.models.checks import check_against_reference, check_dropout
 
 NONE = {"dropout": 0.0, "layer_dropout": 0.0, "input_dropout": 0.0, "embedding_dropout": 0.0, "weight_drop": 0.0}

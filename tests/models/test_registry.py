@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.models import abilities
 from syntaxlm.models.abilities import LACKS, NeedsTextCounts, Parses
 from syntaxlm.models.batches import TreeBatch

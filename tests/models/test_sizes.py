@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.models import sizes
 from syntaxlm.models.registry import MODELS, build_model, model_shapes
 from syntaxlm.models.sizes import MOST_TENSORS, shapes_of

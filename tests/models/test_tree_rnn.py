@@ -8,12 +8,12 @@ from statistics import median
 import pytest
 import torch
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.dependencies import label_vocabulary
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import ModelBundle, ModelSettings, read_model, write_model
 from syntaxlm.models.batches import TreeBatch
 from syntaxlm.models.registry import reads
 from syntaxlm.models.tree_rnn import TreeRNN, TreeRNNConfig
+from syntaxlm.storage.folder import ModelBundle, ModelSettings, read_model, write_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.trees import DependencyTree, steps_of
 from tests.models.finite_differences import assert_gradients_agree

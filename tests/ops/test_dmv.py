@@ -8,7 +8,7 @@ import torch
 
 from syntaxlm.ops import dmv
 from syntaxlm.ops.dmv import ZERO, Decisions, reference
-from syntaxlm.trees.head_decoding import decode_heads
+from syntaxlm.trees.decoding import decode_heads
 
 
 def random_decisions(sentences: int, words: int, seed: int = 1, impossible: float = 0.0) -> Decisions:

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import (
     FindsBestTrees,
     LabelledSpans,
@@ -21,6 +20,7 @@ from syntaxlm.models.abilities import (
     TokenScores,
 )
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.charts import best, marginals, spans_in
 from tests.fresh_models import fresh
 from tests.models.variants import TEXT_MODELS, WORDS, built, class_of

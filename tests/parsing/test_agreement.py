@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from syntaxlm.cli import main
+from syntaxlm.app.cli import main
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.errors import InputError
 from syntaxlm.parsing.agreement import Agreement, measure_agreement
 from syntaxlm.parsing.collapse import TreeFigures, tree_figures
 from syntaxlm.parsing.parse import parse_lines
@@ -107,7 +107,7 @@ def test_what_cannot_be_compared_is_refused(text, tmp_path):
 
 def test_the_command_takes_a_decoder_as_other_commands_do(text, monkeypatch, capsys):
     models = {"prpn": fresh("prpn"), "palm": fresh("palm"), "pcfg": fresh("simple-pcfg")}
-    monkeypatch.setattr("syntaxlm.model_io.read_model", lambda folder: models[str(folder)])
+    monkeypatch.setattr("syntaxlm.storage.folder.read_model", lambda folder: models[str(folder)])
     command = ["evaluate", "agreement", str(text), *models, "--json", "--decoder"]
     for decoder, expected in (("viterbi", ["biased", "greedy-right", "viterbi"]), ("total", ["biased", "cky", "mbr"])):
         assert main([*command, decoder]) == 0

@@ -7,15 +7,15 @@ import json
 import numpy as np
 import pytest
 
-from syntaxlm import cli
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import ModelBundle, ModelSettings, write_model
+from syntaxlm.app import cli
+from syntaxlm.core.errors import InputError
 from syntaxlm.models.dmv import DMV, DMVConfig
 from syntaxlm.ops.dmv import LEFT, RIGHT
 from syntaxlm.ops.dmv.reference import projective_trees
 from syntaxlm.parsing.dependency_evaluation import _random, attached, evaluate_attachment
 from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
 from syntaxlm.parsing.parse import parse_lines, parse_lines_together
+from syntaxlm.storage.folder import ModelBundle, ModelSettings, write_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees import is_projective, read_conllu

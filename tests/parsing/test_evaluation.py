@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.cli import main
-from syntaxlm.cli.options import add_decoding
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import read_model, write_settings, write_weights
+from syntaxlm.app.cli import main
+from syntaxlm.app.cli.options import add_decoding
+from syntaxlm.core.errors import InputError
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.parsing import evaluation as parsing
 from syntaxlm.parsing import structure
@@ -24,6 +23,7 @@ from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees, protoc
 from syntaxlm.parsing.parse import parse_lines, parse_lines_together
 from syntaxlm.parsing.report import RandomWeights, scored_sentences, write_sentences
 from syntaxlm.parsing.structure import RULES, structure_of
+from syntaxlm.storage.folder import read_model, write_settings, write_weights
 from syntaxlm.trees import (
     DECODING_RULES,
     PROTOCOLS,
@@ -38,7 +38,7 @@ from syntaxlm.trees import (
     score,
     write_brackets,
 )
-from syntaxlm.trees.span_decoding import SPAN_RULES
+from syntaxlm.trees.decoding import SPAN_RULES
 from tests.fresh_models import SENTENCES, STREAM, layered
 from tests.models.variants import built
 from tests.parsing.span_models import NAMES, Brackets, Ends, bracketing, scoring
@@ -659,7 +659,7 @@ def test_splits_to_the_left_and_right_are_counted_over_spans_of_three_words_or_m
 
 def test_the_command_line_has_all_decoders_and_reports_those_of_the_model(toy, monkeypatch, capsys):
     spans = scoring()
-    monkeypatch.setattr("syntaxlm.model_io.read_model", lambda folder: spans)
+    monkeypatch.setattr("syntaxlm.storage.folder.read_model", lambda folder: spans)
     parser = argparse.ArgumentParser()
     add_decoding(parser)
     (decoder,) = (action for action in parser._actions if "--decoder" in action.option_strings)
@@ -670,7 +670,7 @@ def test_the_command_line_has_all_decoders_and_reports_those_of_the_model(toy, m
         assert capsys.readouterr().out.splitlines() == parse_lines(spans, lines, rule).brackets()
         assert main(["evaluate", "parse", "MODEL", str(toy / "test.mrg"), "--decoder", rule, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["decoder"] == rule
-    monkeypatch.setattr("syntaxlm.parsing.text.SCORED_TOGETHER", 4)
+    monkeypatch.setattr("syntaxlm.parsing.parse.SCORED_TOGETHER", 4)
     assert main(["parse", "MODEL", str(toy / "test.txt"), "--format", "json"]) == 0
     parses = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert parses == [parse.to_dict() for parse in parse_lines(spans, lines)]

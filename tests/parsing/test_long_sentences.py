@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from syntaxlm.errors import InputError, InputWarning
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.parsing import structure
 from syntaxlm.parsing.parse import parse_lines
 from tests.fresh_models import fresh

@@ -8,16 +8,16 @@ import json
 import numpy as np
 import pytest
 
-from syntaxlm.cli import main
-from syntaxlm.drawing.terminal import draw_tree
-from syntaxlm.errors import InputError
+from syntaxlm.app.cli import main
+from syntaxlm.core.errors import InputError
+from syntaxlm.drawing.files import format_latex
+from syntaxlm.drawing.tree import draw_tree
 from syntaxlm.parsing.parse import parse_lines, parse_lines_together
 from syntaxlm.parsing.structure import MARGINAL_RULES, structure_of
 from syntaxlm.text.reader import AUTO_STYLE
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees import TIE_RULES, average, format_spans, parse_brackets
-from syntaxlm.trees.latex import format_latex
 from tests.fresh_models import KNOWN, fresh
 from tests.parsing.span_models import bracketing, scoring
 
@@ -28,7 +28,7 @@ LINES = ["", "the old cat sees a dog", "dog", " ", "a dog", "cat , the old N see
 def folders(monkeypatch):
     """Model folders for the command line, by name."""
     models = {"brackets": bracketing(), "prpn": fresh("prpn"), "palm": fresh("palm")}
-    monkeypatch.setattr("syntaxlm.model_io.read_model", lambda folder: models[str(folder)])
+    monkeypatch.setattr("syntaxlm.storage.folder.read_model", lambda folder: models[str(folder)])
     return models
 
 

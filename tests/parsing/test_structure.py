@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.models.abilities import Model, SpanScores
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.parsing import structure
 from syntaxlm.parsing.structure import layers_for, rules_for, rules_of, structure_of
 from syntaxlm.trees import DECODING_RULES, decode
-from syntaxlm.trees.span_decoding import SPAN_RULES, decode_spans
+from syntaxlm.trees.decoding import SPAN_RULES, decode_spans
 from tests.fresh_models import fresh, layered
 from tests.parsing.span_models import NAMES, scoring
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from syntaxlm.cli import main
+from syntaxlm.app.cli import main
+from syntaxlm.app.report.report import page_of, read_run
+from syntaxlm.app.report.sentence import analyse
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import MARGINAL_RULES
-from syntaxlm.reports.report import page_of
-from syntaxlm.reports.run import read_run
-from syntaxlm.reports.sentence import analyse
 from tests.drawing.reading import of_role, read_svg, tooltip
 from tests.parsing.span_models import bracketing
 
@@ -49,7 +48,7 @@ def test_a_sentence_of_one_word_is_drawn():
 
 @pytest.mark.parametrize("ending", ["svg", "html", "tex"])
 def test_the_command_draws_it(ending, tmp_path, monkeypatch):
-    monkeypatch.setattr("syntaxlm.model_io.read_model", lambda folder: bracketing())
+    monkeypatch.setattr("syntaxlm.storage.folder.read_model", lambda folder: bracketing())
     path = tmp_path / f"cat.{ending}"
     assert main(["draw", "MODEL", SENTENCE, "--decoder", "viterbi", "-o", str(path)]) == 0
     assert (TITLE in path.read_text(encoding="utf-8")) == (ending != "tex")

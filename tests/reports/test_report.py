@@ -15,16 +15,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from syntaxlm.app.report.report import (
+    DRAWN_WORDS,
+    POINTS,
+    best_and_worst,
+    key_figures,
+    page_of,
+    read_metrics,
+    read_run,
+    thinned,
+    write_report,
+)
+from syntaxlm.app.report.sentence import analyse
+from syntaxlm.core.errors import InputError
 from syntaxlm.drawing.sentence import Drawing
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import read_model
 from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.parsing.report import scored_sentences
-from syntaxlm.reports.model_sections import POINTS, thinned
-from syntaxlm.reports.parsing_sections import DRAWN_WORDS, best_and_worst
-from syntaxlm.reports.report import key_figures, page_of, write_report
-from syntaxlm.reports.run import read_metrics, read_run
-from syntaxlm.reports.sentence import analyse
+from syntaxlm.storage.folder import read_model
 from syntaxlm.training.recipe import recipe_from
 from syntaxlm.training.trainer import train
 from syntaxlm.trees import PROTOCOLS, trees_of

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from syntaxlm.app.report.sentence import analyse, maps_of, read_gold
+from syntaxlm.core.errors import InputError
 from syntaxlm.drawing.sentence import Drawing, map_pictures, over_earlier_steps
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import ModelBundle, ModelSettings
 from syntaxlm.models.prpn import PRPNConfig
 from syntaxlm.models.registry import build_model
 from syntaxlm.parsing.parse import parse_lines
-from syntaxlm.reports.sentence import analyse, maps_of
-from syntaxlm.reports.tree_files import read_gold
+from syntaxlm.storage.folder import ModelBundle, ModelSettings
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.drawing.reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles

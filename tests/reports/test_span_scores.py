@@ -7,16 +7,15 @@ import math
 
 import pytest
 
-from syntaxlm import quickstart
-from syntaxlm.cli import main
+from syntaxlm.app import quickstart
+from syntaxlm.app.cli import main
+from syntaxlm.app.report.report import page_of, read_run
+from syntaxlm.app.report.sentence import analyse
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.parsing.parse import parse_lines
-from syntaxlm.reports.report import page_of
-from syntaxlm.reports.run import read_run
-from syntaxlm.reports.sentence import analyse
 from syntaxlm.trees import parse_brackets
-from syntaxlm.trees.span_decoding import SPAN_RULES
+from syntaxlm.trees.decoding import SPAN_RULES
 from tests.drawing.reading import drawn, of_role, read_svg, tooltip
 from tests.parsing.span_models import NAMES, scoring
 
@@ -59,7 +58,7 @@ def test_a_model_with_distances_has_bars_and_no_chart(prpn):
 
 @pytest.mark.parametrize("ending", ["svg", "html", "tex"])
 def test_the_command_draws_it(ending, tmp_path, monkeypatch):
-    monkeypatch.setattr("syntaxlm.model_io.read_model", lambda folder: scoring())
+    monkeypatch.setattr("syntaxlm.storage.folder.read_model", lambda folder: scoring())
     path = tmp_path / f"cat.{ending}"
     assert main(["draw", "MODEL", SENTENCE, "--decoder", "cky", "-o", str(path)]) == 0
     if ending in ("svg", "html"):
@@ -84,7 +83,7 @@ def test_a_report_has_all_rules_and_the_best_and_worst_trees(toy, trained):
 
 
 def test_the_command_report_evaluates_it(toy, trained, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("syntaxlm.reports.report.read_model", lambda folder: scoring())
+    monkeypatch.setattr("syntaxlm.app.report.report.read_model", lambda folder: scoring())
     assert main(["report", str(trained.lstm), str(toy / "test.mrg"), "-o", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["left_out"] == {}
     assert "greedy-right decoder (chosen)" in (tmp_path / "report.html").read_text(encoding="utf-8")

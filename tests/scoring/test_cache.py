@@ -10,8 +10,8 @@ from itertools import product
 import pytest
 import torch
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.errors import InputError
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.scoring import cache, engine
 from syntaxlm.scoring.cache import CacheSettings, NeuralCache, mixed_log_probs

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm import cli
+from syntaxlm.app import cli
 from syntaxlm.scoring.cache import CacheSettings, NeuralCache, mixed_log_probs
 from syntaxlm.scoring.cache_tuning import THETAS, WEIGHTS, tune_cache
 from syntaxlm.scoring.engine import ScoredTokens, Scorer

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 import torch
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.pairs import MinimalPair
-from syntaxlm.errors import InputError
 from syntaxlm.evaluation.pairs import score_pairs
-from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import Model, ScoresTokens, TokenScores
 from syntaxlm.models.batches import TextMode, TokenBatch
 from syntaxlm.scoring import engine
@@ -24,6 +23,7 @@ from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.fresh_models import OPEN, SENTENCES, STREAM, every_model, fresh
 from tests.models.mixture import MixtureOfUnigrams

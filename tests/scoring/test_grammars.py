@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.cli import main
+from syntaxlm.app.cli import main
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.pairs import MinimalPair
-from syntaxlm.errors import InputError
 from syntaxlm.evaluation.pairs import score_pairs
 from syntaxlm.generation.sentences import generate
-from syntaxlm.model_io import ModelBundle, write_model
 from syntaxlm.models.abilities import ScoresTokens
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.scoring import engine
@@ -24,6 +23,7 @@ from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import LanguageModelScore, evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.storage.folder import ModelBundle, write_model
 from tests.fresh_models import OPEN, STREAM, every_sentence_model, fresh
 from tests.models.variants import SENTENCE_VARIANTS, names_with
 

@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.errors import InputError
 from syntaxlm.models.batches import TextMode, TokenBatch
 from syntaxlm.scoring import engine
 from syntaxlm.scoring.engine import Scorer

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syntaxlm.errors import InputWarning
+from syntaxlm.core.errors import InputWarning
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.scoring import engine, surprisal
 from syntaxlm.scoring.perplexity import evaluate_text

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from syntaxlm.errors import InputError
-from syntaxlm.scoring.tree_scores import log_probs_of_trees
+from syntaxlm.core.errors import InputError
+from syntaxlm.scoring.surprisal import log_probs_of_trees
 from tests.models.tree_variants import SENTENCE, TREES, built, by_word, tree
 from tests.tree_models import tree_model
 

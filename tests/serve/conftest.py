@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from syntaxlm.api import LanguageModel
-from syntaxlm.serve.app import create_app
-from syntaxlm.serve.server import running
+from syntaxlm.app.serve.app import create_app
+from syntaxlm.app.serve.server import running
 from tests.api.models import language_model
 from tests.fresh_models import fresh
 

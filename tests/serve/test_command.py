@@ -10,9 +10,9 @@ import sys
 import httpx
 import pytest
 
-from syntaxlm.cli import main
-from syntaxlm.errors import InputError
-from syntaxlm.serve.server import address_of, is_loopback, listen
+from syntaxlm.app.cli import main
+from syntaxlm.app.serve.server import address_of, is_loopback, listen
+from syntaxlm.core.errors import InputError
 from tests.docs.examples import ROOT
 
 MODELS = ROOT / "tests" / "stored_models" / "models"
@@ -80,7 +80,7 @@ def test_wrong_arguments_are_reported(capsys, arguments, message):
 
 
 def test_missing_libraries_are_named(monkeypatch, capsys):
-    for name in [name for name in sys.modules if name.startswith("syntaxlm.serve.")]:
+    for name in [name for name in sys.modules if name.startswith("syntaxlm.app.serve.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "fastapi", None)
     assert main(["serve", str(MODELS / "lstm")]) == 2

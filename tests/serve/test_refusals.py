@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from syntaxlm.errors import InputError
-from syntaxlm.serve import server
-from syntaxlm.serve.app import STATIC, create_app
-from syntaxlm.serve.limits import Limits
-from syntaxlm.serve.models import ServedModel
-from syntaxlm.serve.server import running
+from syntaxlm.app.serve import server
+from syntaxlm.app.serve.app import STATIC, create_app
+from syntaxlm.app.serve.limits import Limits
+from syntaxlm.app.serve.models import ServedModel
+from syntaxlm.app.serve.server import running
+from syntaxlm.core.errors import InputError
 from tests.api.models import language_model
 from tests.fresh_models import fresh
 from tests.models.tree_variants import VARIANTS as TREE_VARIANTS

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from syntaxlm.errors import InputError
-from syntaxlm.serve.worker import OverloadError, Worker
+from syntaxlm.app.serve.models import OverloadError, Worker
+from syntaxlm.core.errors import InputError
 
 
 @pytest.fixture

@@ -15,19 +15,29 @@ from typing import Any
 import numpy as np
 import torch
 
+from syntaxlm.app.report.report import write_report
+from syntaxlm.core.errors import InputError, InputWarning, OldSettingWarning
 from syntaxlm.data.parse_candidates import read_candidates
-from syntaxlm.errors import InputError, InputWarning, OldSettingWarning
 from syntaxlm.evaluation.boundaries import evaluate_boundaries
 from syntaxlm.evaluation.completion import evaluate_completion, scored_questions
-from syntaxlm.evaluation.logical_inference import evaluate_inference
-from syntaxlm.evaluation.pair_classification import EncodedPairs
+from syntaxlm.evaluation.pair_classification import EncodedPairs, evaluate_inference
 from syntaxlm.evaluation.pairs import evaluate_pairs, scored_pairs
 from syntaxlm.evaluation.reranking import evaluate_reranking, rerank
 from syntaxlm.generation.sentences import generate
-from syntaxlm.generation.stop_io import read_stops
-from syntaxlm.generation.stops import evaluate_stops, tree_corpus
+from syntaxlm.generation.stops import evaluate_stops, read_stops, tree_corpus
 from syntaxlm.generation.trees import generate_trees
-from syntaxlm.model_io import (
+from syntaxlm.models.abilities import GeneratesTrees, Parses, SpanScores
+from syntaxlm.models.batches import TextMode
+from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees, protocol_named
+from syntaxlm.parsing.parse import parse_lines, parse_lines_together
+from syntaxlm.parsing.report import scored_sentences
+from syntaxlm.parsing.structure import rules_of, structure_of
+from syntaxlm.scoring.cache import CacheSettings
+from syntaxlm.scoring.cache_tuning import tune_cache
+from syntaxlm.scoring.engine import Scorer
+from syntaxlm.scoring.perplexity import evaluate_text
+from syntaxlm.scoring.surprisal import WordSurprisal, surprisals, tree_log_probs, tree_surprisals
+from syntaxlm.storage.folder import (
     ModelBundle,
     distinct_tensors,
     export_arpa,
@@ -36,19 +46,6 @@ from syntaxlm.model_io import (
     read_model,
     write_model,
 )
-from syntaxlm.models.abilities import GeneratesTrees, Parses, SpanScores
-from syntaxlm.models.batches import TextMode
-from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees, protocol_named
-from syntaxlm.parsing.parse import parse_lines, parse_lines_together
-from syntaxlm.parsing.report import scored_sentences
-from syntaxlm.parsing.structure import rules_of, structure_of
-from syntaxlm.reports.report import write_report
-from syntaxlm.scoring.cache import CacheSettings
-from syntaxlm.scoring.cache_tuning import tune_cache
-from syntaxlm.scoring.engine import Scorer
-from syntaxlm.scoring.perplexity import evaluate_text
-from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
-from syntaxlm.scoring.tree_scores import tree_log_probs, tree_surprisals
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.training.pair_classifier import read_pair_recipe
 from syntaxlm.training.recipe import read_recipe

@@ -15,7 +15,7 @@ from tests.stored_models import calls, kernels, measurements
 from tests.stored_models.comparison import differences, present
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::syntaxlm.errors.OldSettingWarning"),
+    pytest.mark.filterwarnings("ignore::syntaxlm.core.errors.OldSettingWarning"),
     pytest.mark.filterwarnings("ignore:the model was trained on single sentences"),
 ]
 

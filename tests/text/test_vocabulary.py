@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.text.vocabulary import Vocabulary
 
 SMALL = Vocabulary(["<unk>", "<s>", "</s>", "the", "cat"])

@@ -11,13 +11,13 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import distinct_tensors, read_model
-from syntaxlm.tensor_files import write_tensors
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.tensor_files import write_tensors
+from syntaxlm.storage.folder import distinct_tensors, read_model
 from syntaxlm.training import trainer
-from syntaxlm.training.averaging import Averaging, WeightAverage
 from syntaxlm.training.checkpoint import CHECKPOINT, read_trainer_state
 from syntaxlm.training.gradient import GradientLoop
+from syntaxlm.training.optimisers import Averaging, WeightAverage
 from syntaxlm.training.recipe import OptimiserSettings
 from syntaxlm.training.result import RESULT, read_result
 from syntaxlm.training.run import Run

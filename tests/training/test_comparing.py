@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from syntaxlm.errors import InputError
-from syntaxlm.files import held
-from syntaxlm.model_io import read_model
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import held
+from syntaxlm.core.settings import read_settings
 from syntaxlm.parsing.evaluation import evaluate_parsing
-from syntaxlm.settings import read_settings
+from syntaxlm.storage.folder import read_model
 from syntaxlm.training import seeds, treebank_scores
-from syntaxlm.training.comparing import COMPARISON, compare, read_recipes, with_tagged_text
-from syntaxlm.training.comparison import Comparison, Row
 from syntaxlm.training.recipe import with_overrides
 from syntaxlm.training.result import RESULT, CriterionValue, read_result
+from syntaxlm.training.study import COMPARISON, compare, read_recipes, with_tagged_text
+from syntaxlm.training.study_table import Comparison, Row
 from syntaxlm.training.trainer import RECIPE, Event, LanguageModelTask, resume, train
 from syntaxlm.training.treebank_scores import BASELINES, TREES, TreebankEvaluation, TreebankScore, _stored_or_computed
 from syntaxlm.trees import PROTOCOLS

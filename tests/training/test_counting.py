@@ -15,10 +15,10 @@ import pytest
 import safetensors.torch
 import torch
 
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import WEIGHTS, distinct_tensors, write_tensors
+from syntaxlm.core.errors import InputError
 from syntaxlm.models.abilities import NATS_PER_TOKEN
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.storage.folder import WEIGHTS, distinct_tensors, write_tensors
 from syntaxlm.training.checkpoint import CHECKPOINT
 from syntaxlm.training.counting import CountingLoop
 from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSettings

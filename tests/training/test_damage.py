@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from syntaxlm.cli import main
-from syntaxlm.errors import InputError
-from syntaxlm.tensor_files import read_tensors, write_tensors
+from syntaxlm.app.cli import main
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.tensor_files import read_tensors, write_tensors
 from syntaxlm.training.checkpoint import CHECKPOINT
 from syntaxlm.training.result import RESULT, read_result
 from syntaxlm.training.run_folder import LARGEST_RECIPE, METRICS, RECIPE

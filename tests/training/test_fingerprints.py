@@ -10,14 +10,8 @@ import signal
 
 import pytest
 
-from syntaxlm.errors import InputError, InputWarning
-from syntaxlm.training.fingerprints import (
-    check_fingerprints,
-    fingerprint,
-    read_fingerprints,
-    write_fingerprints,
-)
-from syntaxlm.training.run_folder import INPUTS
+from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.training.run_folder import INPUTS, check_fingerprints, fingerprint, read_fingerprints, write_fingerprints
 from syntaxlm.training.trainer import Event, resume, train
 
 

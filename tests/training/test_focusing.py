@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import read_model
+from syntaxlm.core.errors import InputError
 from syntaxlm.models.abilities import TextCounts
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.pcfg import SimplePCFGConfig, build
 from syntaxlm.parsing.agreement import Agreement
 from syntaxlm.parsing.parse import parse_lines
-from syntaxlm.training.focusing import AGREEMENT, focus
+from syntaxlm.storage.folder import read_model
+from syntaxlm.training.focus import AGREEMENT, focus
 from syntaxlm.training.recipe import read_recipe, recipe_from
 from syntaxlm.training.trainer import train
 from syntaxlm.trees.spans import SpanSets, joined

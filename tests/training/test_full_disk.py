@@ -9,9 +9,9 @@ from itertools import count
 
 import pytest
 
-from syntaxlm.errors import InputError
-from syntaxlm.files import append_stored, system_error
-from syntaxlm.model_io import WEIGHTS, read_model
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import append_stored, system_error
+from syntaxlm.storage.folder import WEIGHTS, read_model
 from syntaxlm.training import run_log
 from syntaxlm.training.result import RESULT
 from syntaxlm.training.run_folder import RECIPE

@@ -9,12 +9,11 @@ import warnings
 import pytest
 import torch
 
-from syntaxlm import cli
+from syntaxlm.app import cli
+from syntaxlm.core.errors import InputError, OldSettingWarning
 from syntaxlm.data.logic import RELATIONS, FormulaPair, read_formula_pairs, write_logic, write_pairs
-from syntaxlm.errors import InputError, OldSettingWarning
-from syntaxlm.evaluation.logical_inference import InferenceReport, evaluate_inference
-from syntaxlm.evaluation.pair_classification import answers
-from syntaxlm.model_io import CLASSIFIER, WEIGHTS, StoredClassifier, logic_vocabulary, read_classifier
+from syntaxlm.evaluation.pair_classification import InferenceReport, answers, evaluate_inference
+from syntaxlm.storage.folder import CLASSIFIER, WEIGHTS, StoredClassifier, logic_vocabulary, read_classifier
 from syntaxlm.training.pair_classifier import read_pair_recipe, train_classifier
 from syntaxlm.training.recipe_files import shipped_recipes
 from syntaxlm.training.run_log import METRICS

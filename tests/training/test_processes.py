@@ -13,14 +13,14 @@ import safetensors.torch
 import torch
 import yaml
 
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import WEIGHTS
+from syntaxlm.core.errors import InputError
 from syntaxlm.models.registry import build_model
+from syntaxlm.storage.folder import WEIGHTS
 from syntaxlm.training import trainer
 from syntaxlm.training.checkpoint import CHECKPOINT, TrainerState, own_tensors, read_checkpoint, write_checkpoint
+from syntaxlm.training.optimisers import build_optimiser
 from syntaxlm.training.processes import Processes
 from syntaxlm.training.recipe import read_recipe
-from syntaxlm.training.schedule import build_optimiser
 from syntaxlm.training.trainer import METRICS
 from tests.training.two_processes import LOST, exit_codes, forked, in_two_processes, torchrun
 

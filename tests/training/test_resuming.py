@@ -20,9 +20,9 @@ import safetensors.torch
 import torch
 import yaml
 
-from syntaxlm.cli import main
-from syntaxlm.errors import InputError
-from syntaxlm.files import UNFINISHED
+from syntaxlm.app.cli import main
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import UNFINISHED
 from syntaxlm.training import trainer
 from syntaxlm.training.checkpoint import CHECKPOINT
 from syntaxlm.training.trainer import METRICS, Event, resume, train

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.training import run_folder
 from syntaxlm.training.run_folder import INPUTS, RECIPE, claim, held
 

@@ -10,18 +10,17 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.errors import InputError, InputWarning
-from syntaxlm.model_io import read_model
+from syntaxlm.app.report.report import page_of, read_run
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.models.abilities import Model, NeedsTextCounts, TextCounts
 from syntaxlm.models.pcfg import SentencePCFG
-from syntaxlm.reports.report import page_of
-from syntaxlm.reports.run import read_run
 from syntaxlm.scoring.perplexity import evaluate_text
-from syntaxlm.training.comparison import Comparison, Row
+from syntaxlm.storage.folder import read_model
 from syntaxlm.training.data import TextTrainingData
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import RESULT
 from syntaxlm.training.seeds import SeedsResult
+from syntaxlm.training.study_table import Comparison, Row
 from syntaxlm.training.trainer import METRICS, resume, train
 from tests.conftest import Toy
 from tests.training.test_resuming import assert_same_run, stop_at

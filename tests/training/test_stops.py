@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from syntaxlm.cli import main
-from syntaxlm.errors import InputError
-from syntaxlm.files import held
-from syntaxlm.generation.stop_io import STOP_WEIGHTS, STOPS, read_stops
-from syntaxlm.model_io import WEIGHTS, read_model
-from syntaxlm.tensor_files import read_tensors, write_tensors
+from syntaxlm.app.cli import main
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import held
+from syntaxlm.core.tensor_files import read_tensors, write_tensors
+from syntaxlm.generation.stops import STOP_WEIGHTS, STOPS, read_stops
+from syntaxlm.storage.folder import WEIGHTS, read_model
 from syntaxlm.training import run_folder
 from syntaxlm.training.stops import StopTraining, train_stops
 from syntaxlm.training.trainer import train

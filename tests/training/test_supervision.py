@@ -10,11 +10,11 @@ import torch
 from rich.console import Console
 
 from syntaxlm.batches import SentenceBatches
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.supervision import read_supervision
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import read_model
 from syntaxlm.models.abilities import SpanScores
+from syntaxlm.storage.folder import read_model
 from syntaxlm.training import gradient, trainer
 from syntaxlm.training.display import ProgressDisplay
 from syntaxlm.training.recipe import Recipe, read_recipe, recipe_from

@@ -8,16 +8,16 @@ import sys
 
 import pytest
 
-from syntaxlm import cli
+from syntaxlm.app import cli
+from syntaxlm.app.report.sentence import analyse
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.data.treebanks import read_treebank, write_tags
-from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.generation.sentences import generate
-from syntaxlm.model_io import read_model
 from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.parsing.parse import parse_lines, parse_lines_together
-from syntaxlm.reports.sentence import analyse
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.storage.folder import read_model
 from syntaxlm.training.trainer import train
 from syntaxlm.trees import parse_brackets, trees_of
 from tests.conftest import MODELS

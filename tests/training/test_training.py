@@ -13,14 +13,14 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import read_model
+from syntaxlm.core.errors import InputError
 from syntaxlm.scoring.perplexity import evaluate_text
+from syntaxlm.storage.folder import read_model
 from syntaxlm.training import gradient, trainer
 from syntaxlm.training.checkpoint import CHECKPOINT
+from syntaxlm.training.optimisers import Plateau
 from syntaxlm.training.recipe import ScheduleSettings, recipe_from
 from syntaxlm.training.result import RESULT
-from syntaxlm.training.schedule import Plateau
 from syntaxlm.training.seeds import train_seeds
 from syntaxlm.training.trainer import METRICS, RECIPE, resume, train
 
@@ -281,7 +281,9 @@ def test_metrics_are_json_lines_with_the_same_places(toy, tmp_path):
 def test_a_folder_that_another_process_works_in_is_left_alone(toy, tmp_path):
     folder = tmp_path / "run"
     train(toy.recipe(), folder)
-    program = f"from syntaxlm.files import held\nfrom pathlib import Path\nwith held(Path({str(folder / RECIPE)!r})):\n"
+    program = (
+        f"from syntaxlm.core.files import held\nfrom pathlib import Path\nwith held(Path({str(folder / RECIPE)!r})):\n"
+    )
     program += "    print('held', flush=True)\n    input()"
     with subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -12,21 +12,20 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.cli import main
+from syntaxlm.app.cli import main
+from syntaxlm.app.report.report import write_report
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.data.dependencies import ROOT, DependencyCorpus
 from syntaxlm.data.treebanks import dependency_trees
-from syntaxlm.errors import InputError, InputWarning
-from syntaxlm.model_io import read_model
-from syntaxlm.reports.report import write_report
 from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import evaluate_text
-from syntaxlm.scoring.surprisal import surprisals
-from syntaxlm.scoring.tree_scores import tree_log_probs, tree_surprisals
+from syntaxlm.scoring.surprisal import surprisals, tree_log_probs, tree_surprisals
+from syntaxlm.storage.folder import read_model
 from syntaxlm.training import trainer
-from syntaxlm.training.comparing import compare
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import read_result
+from syntaxlm.training.study import compare
 from syntaxlm.training.trainer import METRICS, resume, train
 from tests.training.test_processes import written
 from tests.training.test_resuming import content, metrics, stop_at

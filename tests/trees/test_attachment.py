@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.trees import AttachmentScores, DependencyTree, attachment, compare_attachment
-from syntaxlm.trees.attachment import ALL_WORDS, is_punctuation
+from syntaxlm.trees.matching import ALL_WORDS, is_punctuation
 
 
 def tree(heads, labels="det nsubj root punct", tags="DET NOUN VERB PUNCT", words="the cat sleeps ."):

@@ -3,7 +3,7 @@ import random
 import numpy as np
 import pytest
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.trees import (
     PROTOCOLS,
     TIE_RULES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from syntaxlm.ops.dmv.reference import projective_trees
-from syntaxlm.trees.head_decoding import decode_heads
+from syntaxlm.trees.decoding import decode_heads
 
 
 def test_constituents_of_a_sentence():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from syntaxlm.trees import PROTOCOLS, Protocol, SpanSets, label_mapping, parse_brackets, random_trees
-from syntaxlm.trees.label_mapping import SHOWN
+from syntaxlm.trees.scoring import SHOWN
 
 WSJ, EVALB = PROTOCOLS["wsj-test"], PROTOCOLS["evalb"]
 

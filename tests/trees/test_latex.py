@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from syntaxlm.drawing.files import format_dependency_latex, format_latex
 from syntaxlm.trees import parse_brackets
-from syntaxlm.trees.latex import format_dependency_latex, format_latex
 from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
 
 

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.trees import (
     PREPROCESSINGS,
     GoldPreprocessing,

@@ -5,7 +5,7 @@ from statistics import mean
 import numpy as np
 import pytest
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.trees import (
     PROTOCOLS,
     Protocol,

@@ -6,9 +6,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.trees import left, right, trees_of
-from syntaxlm.trees.span_decoding import SPAN_RULES, SpanScores, decode_spans
+from syntaxlm.trees.decoding import SPAN_RULES, SpanScores, decode_spans
 
 from .enumeration import Spans, all_binary_trees
 

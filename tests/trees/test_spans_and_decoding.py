@@ -5,7 +5,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.trees import (
     DECODING_RULES,
     SpanSets,

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
+from syntaxlm.core.files import named_path, refuse_overwriting, replaced
+from syntaxlm.core.settings import Overrides
 from syntaxlm.evaluation.reranking import RerankReport, evaluate_reranking
-from syntaxlm.files import named_path, refuse_overwriting, replaced
-from syntaxlm.model_io import ModelBundle
-from syntaxlm.settings import Overrides
-from syntaxlm.training import comparing, trainer
-from syntaxlm.training.comparing import read_recipes, with_tagged_text
-from syntaxlm.training.comparison import Comparison
+from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.training import study, trainer
 from syntaxlm.training.recipe import Recipe, read_recipe, with_overrides
 from syntaxlm.training.result import TrainingResult
 from syntaxlm.training.run_log import ProgressCallback
+from syntaxlm.training.study import read_recipes, with_tagged_text
+from syntaxlm.training.study_table import Comparison
 from syntaxlm.training.treebank_scores import TreebankEvaluation
 from syntaxlm.trees import PROTOCOLS, GoldPreprocessing, Protocol
 
@@ -76,7 +76,7 @@ def compare(
         read = read_recipes(list(map(str, recipes)), overrides or (), minutes, tagged)
     watch: ProgressCallback = callback or (lambda event: None)
     evaluation = None if treebank is None else TreebankEvaluation(treebank, protocol, preprocessing)
-    return comparing.compare(read, named_path(folder), seeds, lambda recipe: nullcontext(watch), trees=evaluation)
+    return study.compare(read, named_path(folder), seeds, lambda recipe: nullcontext(watch), trees=evaluation)
 
 
 def _recipe(recipe: Recipe | str | Path, overrides: Overrides | None) -> Recipe:

@@ -15,28 +15,24 @@ from typing import Any, Literal, overload
 import torch
 
 from syntaxlm.api.results import Results, SentenceSurprisal
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import named_path
+from syntaxlm.core.text_files import check_encodable
 from syntaxlm.evaluation.completion import evaluate_completion
 from syntaxlm.evaluation.completion_report import CompletionReport
+from syntaxlm.evaluation.displayed_words import WordTable, word_table
 from syntaxlm.evaluation.pairs import PairsReport, evaluate_pairs
-from syntaxlm.evaluation.reading_times import (
-    Contexts,
-    ReadingTimesReport,
-    RegressionSettings,
-    evaluate_reading_times,
+from syntaxlm.evaluation.reading_times import Contexts, ReadingTimesReport, RegressionSettings, evaluate_reading_times
+from syntaxlm.generation.sentences import (
+    GeneratedSentence,
+    Sampling,
+    SentenceWithTree,
+    generate,
+    refuse_word_settings,
+    sample_with_trees,
 )
-from syntaxlm.evaluation.reading_times_words import WordTable, word_table
-from syntaxlm.files import named_path
-from syntaxlm.generation.sampling import Sampling
-from syntaxlm.generation.sentences import GeneratedSentence, generate
-from syntaxlm.generation.stop_io import STOPS, read_stops, write_stops
-from syntaxlm.generation.top_down import SentenceWithTree, refuse_word_settings, sample_with_trees
+from syntaxlm.generation.stops import read_stops, write_stops
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
-from syntaxlm.hub.card import CardFacts, has_card, write_card
-from syntaxlm.hub.loading import read_named
-from syntaxlm.hub.names import check_repository_name
-from syntaxlm.hub.repositories import upload
-from syntaxlm.model_io import ModelBundle, write_model
 from syntaxlm.models.batches import TextMode
 from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
 from syntaxlm.parsing.parse import CONSTITUENTS, Parse, Parses, parse_lines, parse_lines_together
@@ -46,10 +42,12 @@ from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import LanguageModelScore, evaluate_text
 from syntaxlm.scoring.surprisal import SURPRISALS, Context, check_context, surprisals
+from syntaxlm.storage.folder import STOPS, ModelBundle, write_model
+from syntaxlm.storage.hub import CardFacts, check_repository_name, has_card, upload, write_card
+from syntaxlm.storage.sources import read_named
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.reader import AUTO_STYLE, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.text_files import check_encodable
 from syntaxlm.trees import PROTOCOLS, GoldPreprocessing, Protocol, TieBreaking, Tree
 
 PARSED_TOGETHER = 2000  # texts read at a time by `parse`: enough for batches of similar length, few enough for memory
@@ -181,7 +179,7 @@ class LanguageModel(ModelBundle):
         style: see `parse`.
         Raises InputError for models without token probabilities and for dependency-tree models.
         """
-        self._check_reads_text("surprisal", "syntaxlm.scoring.tree_scores.tree_surprisals")
+        self._check_reads_text("surprisal", "syntaxlm.scoring.surprisal.tree_surprisals")
         lines = _texts(text)
         found = Results(map(SentenceSurprisal, surprisals(self, lines, context, style)), SURPRISALS)
         return found[0] if isinstance(text, str) else found
@@ -198,7 +196,7 @@ class LanguageModel(ModelBundle):
         Each sentence is read by itself. EOS counts if the model predicts it. style: see `parse`.
         Raises InputError for models without sentence probabilities and for dependency-tree models.
         """
-        self._check_reads_text("log_prob", "syntaxlm.scoring.tree_scores.log_probs_of_trees")
+        self._check_reads_text("log_prob", "syntaxlm.scoring.surprisal.log_probs_of_trees")
         scorer = Scorer.of(self, TextMode(carry_state=False, predict_eos=self.mode.predict_eos))
         found: list[float] = scorer.sentences(list(self._tokens(_texts(text), style))).tolist()
         return found[0] if isinstance(text, str) else found

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
+from syntaxlm.core.tables import HasRows, Row, Table
 from syntaxlm.drawing.charts import bar_chart_svg
 from syntaxlm.drawing.page import table_html
-from syntaxlm.result_tables import HasRows, Row, Table
 from syntaxlm.scoring.surprisal import SURPRISALS, WordSurprisal
 
 T = TypeVar("T")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from syntaxlm.batches.sentences import SentenceBatches
-from syntaxlm.batches.streams import StreamBatches
+from syntaxlm.batches.text import SentenceBatches, StreamBatches
 from syntaxlm.batches.trees import TreeBatches
 
 __all__ = ["Batches", "SentenceBatches", "StreamBatches", "TreeBatches"]

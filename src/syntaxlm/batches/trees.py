@@ -10,8 +10,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.dependencies import DependencyCorpus
-from syntaxlm.errors import InputError
 from syntaxlm.models.batches import TreeBatch
 from syntaxlm.ops.tree_levels.types import EDGES, Levels
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import NamedTuple
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.text_files import content_suffix, no_sentence, read_lines, source_name
 from syntaxlm.text.normaliser import split_words
-from syntaxlm.text_files import content_suffix, no_sentence, read_lines, source_name
 from syntaxlm.trees.conllu import read_conllu
 from syntaxlm.trees.tree import DependencyTree
 

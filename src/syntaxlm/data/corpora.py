@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import tempfile
+import warnings
 import weakref
 from array import array
 from collections import Counter
@@ -22,15 +23,84 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm import text_files
-from syntaxlm.data.formats import NO_TEXT_SUFFIXES, is_tagged
-from syntaxlm.data.tagged import tagged_lines
-from syntaxlm.errors import InputError
-from syntaxlm.files import system_error
-from syntaxlm.progress import progress_bar
-from syntaxlm.text.normaliser import Normaliser, without_tags
+from syntaxlm.core import text_files
+from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.files import system_error
+from syntaxlm.core.progress import progress_bar
+from syntaxlm.core.text_files import (
+    STANDARD_INPUT,
+    content_suffix,
+    is_compressed,
+    no_sentence,
+    source_name,
+    uncompressed_name,
+)
+from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError, has_tag, split_words, without_tags
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.text_files import STANDARD_INPUT, content_suffix, is_compressed, no_sentence, source_name
+from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
+
+# File names of constituency trees, dependency trees and tagged text.
+#
+# A suffix in this module determines the format of a file, except .txt. Otherwise the content determines it.
+
+
+_OF_TREES = (".mrg", ".brackets", ".bracket", ".tree", ".trees", ".parse", ".penn", ".prd", ".psd")
+CONSTITUENCY_SUFFIXES = (*_OF_TREES, ".txt", ".ptb", ".clean")
+DEPENDENCY_SUFFIXES = tuple(DEPENDENCY_FORMATS)
+TAGGED_SUFFIX = ".tagged"  # also followed by .txt
+NO_TEXT_SUFFIXES = (*_OF_TREES, *DEPENDENCY_SUFFIXES)  # files with other suffixes may be plain text
+TREEBANK_SUFFIXES = (*CONSTITUENCY_SUFFIXES, *DEPENDENCY_SUFFIXES, TAGGED_SUFFIX)
+
+
+def is_tagged(path: str | Path) -> bool:
+    """Whether a file name, such as masc.tagged or masc.tagged.txt, denotes tagged text (`word_TAG` tokens)."""
+    name = uncompressed_name(path)
+    return name.suffix.lower() == TAGGED_SUFFIX or (
+        Path(name.stem).suffix.lower() == TAGGED_SUFFIX and (name.suffix.lower() == ".txt")
+    )
+
+
+def treebank_suffix(path: str | Path) -> str:
+    """Return the suffix of a treebank file. If it is not in TREEBANK_SUFFIXES, the content determines the format."""
+    return TAGGED_SUFFIX if is_tagged(path) else content_suffix(path)
+
+
+# Tagged text: `word_TAG` tokens, one sentence per line. The tag follows the last underscore.
+
+
+MOST_UNTAGGED = 0.01  # share of the tokens read so far; corpora contain words with white space, such as ". . ._..."
+
+
+def tagged_lines(source: str, lines: Iterable[tuple[int, str]], warn: bool = True) -> Iterator[tuple[int, str]]:
+    """Lines of tagged text with their numbers, without tokens that have no tag.
+
+    source: name of the text in messages. warn: whether an InputWarning reports the omitted tokens.
+    Raises InputError naming line and token if more than 1% of the tokens so far have no tag.
+    """
+    tokens = untagged = 0
+    first = ""
+    for number, line in lines:
+        pieces = split_words(line)
+        tokens += len(pieces)
+        without = [piece for piece in pieces if not has_tag(piece)]
+        if without:
+            untagged += len(without)
+            if untagged > MOST_UNTAGGED * tokens:
+                raise _error(source, number, without[0], untagged, tokens)
+            first = first or f"{without[0][:40]!r} in line {number:,}"
+            line = " ".join(filter(has_tag, pieces))
+        yield number, line
+    if untagged and warn:
+        found = f"{source}: {untagged:,} of {tokens:,} tokens have no tag and are omitted; the first is {first}"
+        warnings.warn(InputWarning(found), stacklevel=2)
+
+
+def _error(source: str, number: int, token: str, untagged: int, tokens: int) -> InputError:
+    place = f"{source}, line {number}"
+    return UntaggedTokenError(token).at(
+        place if untagged == 1 else f"{place} ({untagged:,} of {tokens:,} tokens so far have no tag)"
+    )
+
 
 IN_MEMORY = 64 * 2**20  # bytes of plain text; ids of larger or compressed files are stored in a temporary folder
 CHUNK = 2**20  # words buffered before they are written

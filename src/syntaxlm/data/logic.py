@@ -18,11 +18,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.errors import InputError
-from syntaxlm.files import make_folder, write_text
-from syntaxlm.progress import Work, working
-from syntaxlm.settings import LARGEST_SEED, check_number
-from syntaxlm.text_files import read_lines, source_name
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import make_folder, write_text
+from syntaxlm.core.progress import Work, working
+from syntaxlm.core.settings import LARGEST_SEED, check_number
+from syntaxlm.core.text_files import read_lines, source_name
 
 VARIABLES, OPERATORS = tuple("abcdef"), ("and", "or", "not")
 TOKENS = ("(", ")", *VARIABLES, *OPERATORS)  # in the order of their ids

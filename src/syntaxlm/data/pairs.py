@@ -14,8 +14,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.errors import InputError, shortened
-from syntaxlm.text_files import STANDARD_INPUT, read_lines, source_name, uncompressed_name
+from syntaxlm.core.errors import InputError, shortened
+from syntaxlm.core.text_files import STANDARD_INPUT, read_lines, source_name, uncompressed_name
 
 _GROUPINGS = ("field", "linguistics_term", "group")  # entries that name the group of an item
 _SHOWN = 60  # characters of a faulty entry

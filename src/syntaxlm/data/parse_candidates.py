@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.treebanks import dependency_trees
-from syntaxlm.errors import InputError
 from syntaxlm.trees.conllu import ConlluSentence, iterate_conllu
 from syntaxlm.trees.matching import check_same_words
 from syntaxlm.trees.tree import DependencyTree

@@ -7,9 +7,9 @@ from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.text_files import no_sentence
 from syntaxlm.data.corpora import read_lines
-from syntaxlm.errors import InputError
-from syntaxlm.text_files import no_sentence
 from syntaxlm.trees.tree import DependencyTree
 
 if TYPE_CHECKING:

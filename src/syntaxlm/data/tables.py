@@ -2,7 +2,7 @@
 
 They are separated by tabs, by commas if the header has no tab, or by semicolons if it has neither. Tab-separated cells
 that contain a tab or a quotation mark are in quotation marks, and quotation marks inside them are doubled. All other
-quotation marks are ordinary characters. A cell cannot contain a line break. `syntaxlm.result_tables.format_cells`
+quotation marks are ordinary characters. A cell cannot contain a line break. `syntaxlm.core.tables.format_cells`
 writes such lines. This module splits tab-separated cells itself: the `csv` module would remove the quotation mark of a
 cell such as `"Yes, he said.` and join the cell to the cells after it.
 """
@@ -17,8 +17,8 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from syntaxlm.errors import InputError
-from syntaxlm.text_files import read_lines, source_name
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.text_files import read_lines, source_name
 
 _CELL = re.compile(r'"((?:[^"]|"")*)"(?=\t|$)|[^\t]*')
 

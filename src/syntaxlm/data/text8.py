@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from syntaxlm.errors import InputError
-from syntaxlm.files import make_folder, replaced
-from syntaxlm.text_files import open_bytes, source_name
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import make_folder, replaced
+from syntaxlm.core.text_files import open_bytes, source_name
 
 BYTES = 100_000_000
 TRAINING_BYTES = 99_000_000

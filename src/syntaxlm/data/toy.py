@@ -2,16 +2,365 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from syntaxlm.data.toy_grammar import english_fragment
-from syntaxlm.files import make_folder, write_text
-from syntaxlm.settings import LARGEST_SEED, check_number
+from syntaxlm.core.files import make_folder, write_text
+from syntaxlm.core.progress import progress_bar
+from syntaxlm.core.settings import LARGEST_SEED, check_number
+from syntaxlm.data.toy_lexicon import FEATURES, LABELS, RULES, LexicalCategory, Rule, english_lexicon, read_rules
 from syntaxlm.trees import write_brackets, write_conllu
+from syntaxlm.trees.charts import equal_lengths, parts
+from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
+
+# The built-in probabilistic grammar of a fragment of English, with exact sampling and scoring.
+#
+# Every sampled sentence has a constituency tree, a dependency tree and a probability, so a model trained on the corpus
+# can be compared with the true grammar: `ToyGrammar.perplexity_floor` is the lowest perplexity that any model can have
+# in expectation. `toy_lexicon` contains the rules and words and explains their notation.
+#
+# Sentences are never truncated or rejected, because the recursion probabilities are low enough that very long sentences
+# are rare. Therefore sampling and scoring use exactly the same distribution.
+
+
+_LITERAL = re.compile(r"(?P<word>[^A-Z\[\]\s]+)_(?P<tag>[A-Z$]+)")
+
+
+@dataclass(frozen=True)
+class ToySentence:
+    """A sampled sentence with its gold trees.  log_probability: log probability of the derivation, in nats."""
+
+    tree: Tree
+    dependencies: DependencyTree
+    log_probability: float
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return self.tree.words
+
+
+class ToyGrammar:
+    """A probabilistic context-free grammar with head children, with exact sampling and scoring.
+
+    rules: the rules, from `read_rules`.
+    lexicon: maps preterminals to their words.
+    labels: maps category names without features to constituent labels. Categories without a label give no constituent.
+    start: the category of a sentence.
+    A literal child such as "that_IN" is a preterminal with this one word.
+
+    Raises ValueError, listing all faults, if a symbol is neither a category nor in the lexicon or is both, if
+    probabilities are not positive or do not sum to 1, or if derivations have infinite expected size.
+    """
+
+    def __init__(
+        self, rules: Sequence[Rule], lexicon: Mapping[str, LexicalCategory], labels: Mapping[str, str], start: str
+    ) -> None:
+        self.start = start
+        self.labels = dict(labels)
+        self.rules: dict[str, list[Rule]] = {}
+        for rule in rules:
+            self.rules.setdefault(rule.category, []).append(rule)
+        used = dict.fromkeys([start, *(child for rule in rules for child in rule.children)])
+        self.lexicon = {name: lexicon[name] for name in used if name in lexicon}
+        for name in used:
+            if literal := _LITERAL.fullmatch(name):
+                self.lexicon[name] = LexicalCategory(literal["tag"], (literal["word"],), (1.0,))
+        self._raise_faults(list(used))
+
+    def _raise_faults(self, used: list[str]) -> None:
+        faults = [f"{name} is neither a category nor in the lexicon" for name in used if not self._defined(name)]
+        faults += [f"{name} is both a category and in the lexicon" for name in self.rules if name in self.lexicon]
+        choices = {name: [rule.probability for rule in rules] for name, rules in self.rules.items()}
+        choices |= {name: list(entry.probabilities) for name, entry in self.lexicon.items()}
+        for name, chosen in choices.items():
+            if abs(sum(chosen) - 1) > 1e-9 or min(chosen) <= 0:
+                faults.append(f"{name} has probabilities {chosen}: expected them above 0 and of sum 1")
+        # With all entries of M at least 0 and x > M x for some x > 0, the spectral radius of M is below 1.
+        if not faults and not (self._expected_uses(np.ones(len(self.rules))) >= 1 - 1e-9).all():
+            faults.append("derivations have infinite expected size: lower the weights of the recursive rules")
+        if faults:
+            raise ValueError("the grammar is not usable:\n  " + "\n  ".join(faults))
+
+    def _defined(self, name: str) -> bool:
+        return name in self.rules or name in self.lexicon
+
+    def _expected_uses(self, own: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Solve x = own + M x. M[a, b] is the expected number of children b of category a. x: (categories,)."""
+        index = {name: position for position, name in enumerate(self.rules)}
+        children = np.zeros((len(index), len(index)))
+        for rule in itertools.chain.from_iterable(self.rules.values()):
+            for child in rule.children:
+                if child in index:
+                    children[index[rule.category], index[child]] += rule.probability
+        try:
+            return np.asarray(np.linalg.solve(np.eye(len(index)) - children, own), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            return np.full(len(index), -np.inf)
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """All words, sorted."""
+        return tuple(sorted({word for entry in self.lexicon.values() for word in entry.words}))
+
+    def expected_length(self) -> float:
+        """Return the exact expected length of a sentence, in words."""
+        if self.start in self.lexicon:
+            return 1.0
+        own = [
+            sum(rule.probability * sum(child in self.lexicon for child in rule.children) for rule in rules)
+            for rules in self.rules.values()
+        ]
+        return float(self._expected_uses(np.array(own))[list(self.rules).index(self.start)])
+
+    @cached_property
+    def _sampler(self) -> _Sampler:
+        return _Sampler(self)
+
+    @cached_property
+    def _inside(self) -> _Inside:
+        return _Inside(self)
+
+    def sample(self, count: int, seed: int) -> list[ToySentence]:
+        """Sample `count` independent sentences. The same seed gives the same sentences.
+
+        Raises ValueError if `count` is negative.
+        """
+        if count < 0:
+            raise ValueError(f"cannot sample {count} sentences: expected a count of 0 or more")
+        draw = _uniforms(np.random.default_rng(seed)).__next__
+        return [self._sampler.sentence(draw) for _ in progress_bar(range(count), "sampling sentences")]
+
+    def inside_log_probabilities(self, sentences: Sequence[tuple[str, ...]]) -> NDArray[np.float64]:
+        """Return the log probability (nats) of each sentence, summed over all derivations. Shape: (sentences,).
+
+        The value is -inf for a sentence that the grammar does not generate. The end of the sentence is included, so the
+        probabilities of all sentences sum to 1. Uses the inside algorithm on the binarised grammar and sums unary
+        chains with a matrix inverse. Sources: Baker 1979; Stolcke 1995 (unit productions).
+        """
+        return self._inside.log_probabilities(sentences)
+
+    def perplexity_floor(self, sentences: Sequence[tuple[str, ...]]) -> float:
+        """Return the perplexity exp(-sum log p / tokens) under the true grammar.
+
+        n words are n + 1 tokens, because the end of the sentence is predicted. No model has a lower perplexity in
+        expectation. The value is inf if the grammar does not generate one of the sentences. Raises ValueError if there
+        are no sentences.
+        """
+        if not sentences:
+            raise ValueError("the perplexity of no sentences is undefined: expected at least one")
+        tokens = sum(len(sentence) + 1 for sentence in sentences)
+        return math.exp(-float(self.inside_log_probabilities(sentences).sum()) / tokens)
+
+
+def _uniforms(generator: np.random.Generator) -> Iterator[float]:
+    while True:
+        yield from generator.random(8192).tolist()
+
+
+class _Sampler:
+    """Samples derivations from left to right with an explicit stack and builds both trees.
+
+    A projection is the path from a word up through the constituents that it heads. The head child of a rule continues
+    the projection of its parent, and every other child starts a new one. Heads are therefore known when all words are.
+    """
+
+    def __init__(self, grammar: ToyGrammar) -> None:
+        names = [*grammar.rules, *grammar.lexicon]
+        number = {name: position for position, name in enumerate(names)}
+        self.start = number[grammar.start]
+        self.phrasal = len(grammar.rules)
+        self.labels = [grammar.labels.get(name.partition("[")[0], "") for name in grammar.rules]
+        self.cumulative: list[list[float]] = []
+        # For a category: log probability, then (symbol, relation) of each child from right to left.
+        # For a preterminal: log probability, word, tag.
+        self.outcomes: list[list[Any]] = []
+        for rules in grammar.rules.values():
+            outcomes = []
+            for rule in rules:
+                children = [number[child] for child in rule.children]
+                pairs = list(zip(children, rule.relations, strict=True))
+                outcomes.append((math.log(rule.probability), pairs[::-1]))
+            self._add([rule.probability for rule in rules], outcomes)
+        for entry in grammar.lexicon.values():
+            words = zip(entry.words, entry.probabilities, strict=True)
+            self._add(entry.probabilities, [(math.log(p), word, entry.tag) for word, p in words])
+
+    def _add(self, probabilities: Sequence[float], outcomes: list[Any]) -> None:
+        self.cumulative.append([*itertools.accumulate(probabilities[:-1]), 1.0])
+        self.outcomes.append(outcomes)
+
+    def sentence(self, draw: Callable[[], float]) -> ToySentence:
+        words: list[str] = []
+        tags: list[str] = []
+        opened: list[tuple[str, int]] = []  # label and start of each constituent, in pre-order
+        ends: list[int] = []
+        governor, relation, head_word = [0], ["root"], [0]  # for each projection; word positions are 1-based
+        projections: list[int] = []  # the projection of each word
+        log_probability = 0.0
+        stack = [(self.start, 0)]
+        while stack:
+            symbol, projection = stack.pop()
+            if symbol < 0:  # the end of constituent ~symbol
+                ends[~symbol] = len(words)
+                continue
+            outcome = self.outcomes[symbol][bisect_right(self.cumulative[symbol], draw())]
+            log_probability += outcome[0]
+            if symbol >= self.phrasal:
+                words.append(outcome[1])
+                tags.append(outcome[2])
+                projections.append(projection)
+                head_word[projection] = len(words)
+                continue
+            if self.labels[symbol]:
+                stack.append((~len(opened), 0))
+                opened.append((self.labels[symbol], len(words)))
+                ends.append(0)
+            for child, name in outcome[1]:
+                if name:
+                    stack.append((child, len(governor)))
+                    governor.append(projection)
+                    relation.append(name)
+                    head_word.append(0)
+                else:
+                    stack.append((child, projection))
+        heads = tuple(head_word[governor[p]] if p else 0 for p in projections)
+        spans = [Constituent(label, start, end) for (label, start), end in zip(opened, ends, strict=True)]
+        # Nested categories with the same label and span (NP over NPB) are one constituent.
+        spans = [span for index, span in enumerate(spans) if not index or span != spans[index - 1]]
+        tree = Tree(tuple(words), tuple(tags), tuple(spans))
+        relations = tuple(relation[p] for p in projections)
+        return ToySentence(tree, DependencyTree(tree.words, tree.tags, heads, relations), log_probability)
+
+
+class _Inside:
+    """The inside algorithm for a grammar with symbols, for batches of sentences of the same length.
+
+    A chart has one array (starts, symbols, sentences) per width. In memory, symbols are the first dimension, so that
+    gathering the children of the rules copies whole rows. A narrow symbol covers only one word and so determines the
+    split. Only rules with two wide children need all splits (`charts.parts`).
+    """
+
+    def __init__(self, grammar: ToyGrammar) -> None:
+        unary: dict[tuple[Any, Any], float] = defaultdict(float)
+        binary: dict[tuple[Any, Any, Any], float] = defaultdict(float)
+        for rule in itertools.chain.from_iterable(grammar.rules.values()):
+            if len(rule.children) == 1:
+                unary[rule.category, rule.children[0]] += rule.probability
+                continue
+            # A tuple of names is the intermediate symbol of the last children. Rules with the same ending share it.
+            rest: Any = rule.children[1:] if len(rule.children) > 2 else rule.children[1]
+            binary[rule.category, rule.children[0], rest] += rule.probability
+            while isinstance(rest, tuple):
+                tail = rest[1:] if len(rest) > 2 else rest[1]
+                binary[rest, rest[0], tail] = 1.0
+                rest = tail
+        wide = dict.fromkeys(parent for parent, _, _ in binary)
+        while more := [parent for parent, child in unary if child in wide and parent not in wide]:
+            wide |= dict.fromkeys(more)
+        symbols = [*wide, *(name for name in [*grammar.rules, *grammar.lexicon] if name not in wide)]
+        self.number = {symbol: position for position, symbol in enumerate(symbols)}
+        self.start = self.number[grammar.start]
+        self.wide = len(wide)
+        self._set_closure(unary, grammar)
+        self._set_pairs(binary)
+
+    def _set_closure(self, unary: Mapping[tuple[Any, Any], float], grammar: ToyGrammar) -> None:
+        """Compute unary chains: (I - U)^-1. They are included in the emissions of words and stored for wide symbols."""
+        size = len(self.number)
+        chains = np.zeros((size, size))
+        for (parent, child), probability in unary.items():
+            chains[self.number[parent], self.number[child]] += probability
+        chains = np.asarray(np.linalg.inv(np.eye(size) - chains), dtype=np.float64)
+        self.word_ids = {word: position for position, word in enumerate(grammar.vocabulary)}
+        emissions = np.zeros((size, len(self.word_ids)))
+        for name, entry in grammar.lexicon.items():
+            for word, probability in zip(entry.words, entry.probabilities, strict=True):
+                emissions[self.number[name], self.word_ids[word]] += probability
+        emissions = chains @ emissions
+        # Scale each word so that products over hundreds of words stay in the range of float64. The factor 8 is about
+        # the contribution of the rules per word.
+        scale = emissions.max(axis=0) / 8
+        self.emissions = emissions / scale
+        self.log_scale = np.log(scale)
+        extra = chains[: self.wide, : self.wide] - np.eye(self.wide)
+        self.chain_tops = np.flatnonzero(np.abs(extra).sum(axis=1) > 0)
+        self.chain_bottoms = np.flatnonzero(np.abs(extra).sum(axis=0) > 0)
+        self.chains = np.maximum(extra[np.ix_(self.chain_tops, self.chain_bottoms)], 0)
+
+    def _set_pairs(self, binary: Mapping[tuple[Any, Any, Any], float]) -> None:
+        """Group pairs of children by which of them is wide, and sort the rules over these pairs by parent."""
+        rules = sorted((self.number[a], self.number[b], self.number[c], p) for (a, b, c), p in binary.items())
+        both = (False, True)
+        kinds: dict[tuple[bool, bool], list[tuple[int, int]]] = {(left, right): [] for left in both for right in both}
+        for left, right in dict.fromkeys((left, right) for _, left, right, _ in rules):
+            kinds[left < self.wide, right < self.wide].append((left, right))
+        pairs = [pair for group in kinds.values() for pair in group]
+        edges = list(itertools.accumulate((len(group) for group in kinds.values()), initial=0))
+        self.slices = {kind: slice(*edges[i : i + 2]) for i, kind in enumerate(kinds)}
+        self.left, self.right = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+        place = {pair: position for position, pair in enumerate(pairs)}
+        self.rule_pairs = np.array([place[left, right] for _, left, right, _ in rules], dtype=np.intp)
+        self.rule_weights = np.array([p for *_, p in rules]).reshape(-1, 1, 1)
+        parents = np.array([parent for parent, *_ in rules], dtype=np.intp)
+        self.parents, self.rule_starts = np.unique(parents, return_index=True)
+
+    def log_probabilities(self, sentences: Sequence[tuple[str, ...]]) -> NDArray[np.float64]:
+        result = np.full(len(sentences), -np.inf)
+        known = [i for i, words in enumerate(sentences) if words and all(word in self.word_ids for word in words)]
+        lengths = np.array([len(sentences[i]) for i in known], np.int64)
+        # Chart rows of about 384 numbers fit into the cache.
+        for _, group in equal_lengths(lengths, lambda length: max(1, 384 // length)):
+            chosen = [known[i] for i in group]
+            words = np.array([[self.word_ids[word] for word in sentences[i]] for i in chosen]).T
+            with np.errstate(divide="ignore"):
+                result[chosen] = np.log(self._batch(words)) + self.log_scale[words].sum(axis=0)
+        return result
+
+    def _batch(self, words: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return scaled inside probabilities of shape (sentences,). words: (length, sentences) word ids."""
+        length, count = words.shape
+        charts = [np.empty((0, 0, count)), self.emissions[:, words].swapaxes(0, 1)]
+        for width in range(2, length + 1):
+            starts = length - width + 1
+            values = self._pair_sums(charts, width, starts)[self.rule_pairs] * self.rule_weights
+            chart = np.zeros((self.wide, starts, count))
+            chart[self.parents] = np.add.reduceat(values, self.rule_starts, axis=0) if len(values) else 0.0
+            bottoms = chart[self.chain_bottoms].reshape(len(self.chain_bottoms), starts * count)
+            chart[self.chain_tops] += (self.chains @ bottoms).reshape(len(self.chain_tops), starts, count)
+            charts.append(chart.swapaxes(0, 1))
+        if length > 1 and self.start >= self.wide:
+            return np.zeros(count)
+        return charts[length][0, self.start]
+
+    def _pair_sums(self, charts: Sequence[NDArray[np.float64]], width: int, starts: int) -> NDArray[np.float64]:
+        """Sum left times right probability over splits for each pair. Shape: (pairs, starts, sentences)."""
+        sums = np.zeros((len(self.left), starts, charts[1].shape[2]))
+        for (wide_left, wide_right), rows in self.slices.items():
+            splits = range(1 if wide_right else width - 1, (width - 1 if wide_left else 1) + 1)
+            own, lefts, rights = sums[rows], self.left[rows], self.right[rows]
+            for left, right in parts(charts, charts, width, splits):
+                products = left.swapaxes(0, 1)[lefts]
+                products *= right.swapaxes(0, 1)[rights]
+                own += products
+        return sums
+
+
+@cache
+def english_fragment() -> ToyGrammar:
+    """The built-in fragment of English."""
+    return ToyGrammar(read_rules(RULES, FEATURES, "TOP"), english_lexicon(), LABELS, "TOP")
 
 
 @dataclass(frozen=True)

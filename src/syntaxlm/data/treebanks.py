@@ -15,19 +15,11 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import NamedTuple
 
-from syntaxlm.data.formats import (
-    DEPENDENCY_SUFFIXES,
-    TAGGED_SUFFIX,
-    TREEBANK_SUFFIXES,
-    treebank_suffix,
-)
-from syntaxlm.data.tagged import tagged_lines
-from syntaxlm.errors import InputError
-from syntaxlm.files import write_text
-from syntaxlm.progress import progress_bar
-from syntaxlm.settings import check_number
-from syntaxlm.text.normaliser import TAG_MARK, Normaliser, split_tag, split_words
-from syntaxlm.text_files import (
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import write_text
+from syntaxlm.core.progress import progress_bar
+from syntaxlm.core.settings import check_number
+from syntaxlm.core.text_files import (
     COMPRESSED_SUFFIXES,
     MAXIMUM_TEXT,
     STANDARD_INPUT,
@@ -36,10 +28,11 @@ from syntaxlm.text_files import (
     source_name,
     uncompressed_name,
 )
-from syntaxlm.trees.brackets import parse_brackets, read_brackets
+from syntaxlm.data.corpora import DEPENDENCY_SUFFIXES, TAGGED_SUFFIX, TREEBANK_SUFFIXES, tagged_lines, treebank_suffix
+from syntaxlm.text.normaliser import TAG_MARK, Normaliser, split_tag, split_words
 from syntaxlm.trees.conllu import iterate_dependencies
 from syntaxlm.trees.preprocessing import EMPTY_TAG, PREPROCESSINGS, GoldPreprocessing, clean_all, find_preprocessing
-from syntaxlm.trees.tree import DependencyTree, Tree
+from syntaxlm.trees.tree import DependencyTree, Tree, parse_brackets, read_brackets
 
 # Two versions of a treebank may write a few words differently (brackets, quotes, slashes). Two sentences count as
 # different if a smaller share of their words is equal.

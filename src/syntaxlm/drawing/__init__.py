@@ -1,10 +1,17 @@
 """Pictures of trees, distances, gates, attention and charts, as SVG, HTML and PNG. Imports no torch and no model."""
 
-from syntaxlm.drawing.charts import bar_chart, bar_chart_svg, line_chart, line_chart_svg, scatter_chart
+from syntaxlm.drawing.charts import (
+    bar_chart,
+    bar_chart_svg,
+    heat_map,
+    heat_map_svg,
+    line_chart,
+    line_chart_svg,
+    scatter_chart,
+)
 from syntaxlm.drawing.dependencies import dependency_picture, dependency_svg
-from syntaxlm.drawing.heat_map import heat_map, heat_map_svg
+from syntaxlm.drawing.files import png
 from syntaxlm.drawing.page import Section, facts_html, html_page
-from syntaxlm.drawing.png import png
 from syntaxlm.drawing.svg import Picture, Theme, beside, stacked
 from syntaxlm.drawing.tree import compare, tree_picture, tree_svg
 

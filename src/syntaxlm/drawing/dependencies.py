@@ -2,18 +2,266 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from pathlib import Path
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
-from syntaxlm.drawing.arcs import BEND, Arc, ArcLayout, lay_out_arcs
-from syntaxlm.drawing.layout import MARGIN, Word
+from syntaxlm.drawing.files import format_dependency_latex, write_picture
+from syntaxlm.drawing.layout import LONGEST_LABEL, LONGEST_WORD, MARGIN, Word
 from syntaxlm.drawing.page import Section, html_page
-from syntaxlm.drawing.svg import TEXT_SIZES, Picture, Theme
-from syntaxlm.drawing.text import right_to_left, text_width
-from syntaxlm.drawing.writing import write_picture
-from syntaxlm.trees.latex import format_dependency_latex
+from syntaxlm.drawing.svg import TEXT_SIZES, Picture, Theme, right_to_left, shortened, text_width, visible
 from syntaxlm.trees.tree import DependencyTree
+
+# The layout of a dependency tree: words in a row, and above them an arc from each head to its dependent.
+#
+# Arcs have vertical legs and horizontal tops. An arc is higher than all arcs below it, so the arcs of a projective tree
+# never cross. The legs at a word are side by side, those of longer arcs nearer to the word's middle, where the root has
+# ROOT's arrow. Words are moved apart until every label fits over its arc.
+
+
+LEG = 6.0  # pixels between two legs at a word
+BEND = 7.0  # pixels: radius of an arc's corners
+LEVEL, BARE_LEVEL = 20.0, 11.0  # pixels between levels, with labels and without
+FOOT = 14.0  # pixels from the bottom of the arcs to the lowest level
+RAISED = 5.0  # pixels between an arc and its label's baseline
+COLUMN = 26.0  # pixels: least width of a word's column
+MAXIMUM_WORDS = 1000  # of a sentence; its arcs take seconds
+ROOT_LABEL = "root"  # label of ROOT's arrow if the file has none
+
+Leg = tuple[int, int]
+"""One end of an arc: the word at this end, and the arc's dependent, which identifies the arc."""
+
+
+@dataclass(frozen=True)
+class Arc:
+    """An arc from a head to a dependent, positions from 1; from ROOT (head 0), a vertical arrow.
+
+    start, end: x of its legs at the head and at the dependent.  top: y of its horizontal line.
+    label: as drawn, "" for none; label_x, label_y: its anchor, the middle of the baseline.  full: not shortened.
+    crossing: whether some word below it is not a direct or indirect dependent of its head (never in projective trees).
+    """
+
+    head: int
+    word: int
+    start: float
+    end: float
+    top: float
+    label: str
+    label_x: float
+    label_y: float
+    full: str
+    crossing: bool
+
+
+@dataclass(frozen=True)
+class ArcLayout:
+    """A dependency tree in pixels from the top left corner. foot: y where arcs end. tags: empty if there are none.
+
+    mirrored: whether the first word is at the right.
+    """
+
+    width: float
+    height: float
+    foot: float
+    arcs: tuple[Arc, ...]
+    words: tuple[Word, ...]
+    tags: tuple[Word, ...]
+    mirrored: bool
+
+
+@dataclass(frozen=True)
+class _Span:
+    """An arc between the words low < high. level: 1 is the lowest."""
+
+    low: int
+    high: int
+    word: int
+    level: int
+
+
+def lay_out_arcs(tree: DependencyTree) -> ArcLayout:
+    """Lay out a dependency tree. Raises InputError for a word that is its own head, and for too many words."""
+    _check(tree)
+    shown = [shortened(visible(word), LONGEST_WORD) for word in tree.words]
+    tags = [shortened(visible(tag), LONGEST_LABEL) if tag else "" for tag in tree.tags]
+    labels = [_label(tree, word) for word in range(1, len(tree) + 1)]
+    spans = _levels(tree)
+    legs = _legs(tree, spans)
+    centres, width = _columns(tree, shown, tags, labels, spans, legs)
+    mirrored = right_to_left(tree.words)
+
+    def across(x: float) -> float:
+        return width - x if mirrored else x
+
+    step = LEVEL if any(labels[span.word - 1] for span in spans) else BARE_LEVEL
+    highest = max([span.level for span in spans], default=0) + (1 if 0 in tree.heads else 0)
+    top = MARGIN + TEXT_SIZES["relation"] + 3  # of the highest arcs, or of ROOT's arrows
+    foot = top + FOOT + max(0, highest - 1) * step
+    uprights = {key: centres[key[0] - 1] + leg for key, leg in legs.items()}
+    levels = {span.word: span.level for span in spans}
+    arcs = []
+    for word, head in enumerate(tree.heads, 1):
+        label, full = labels[word - 1], tree.labels[word - 1]
+        start, end, y, middle = uprights[word, word], uprights[word, word], top, uprights[word, word]
+        if head:
+            start, y = uprights[head, word], foot - FOOT - (levels[word] - 1) * step
+            ends = sorted((start, end))
+            middle = _label_place(word, head, ends, uprights, levels, text_width(label, TEXT_SIZES["relation"]))
+        crossing = head > 0 and not all(_hangs_on(tree, other, head) for other in _between(word, head))
+        places = across(start), across(end), y, label, across(middle), y - RAISED
+        arcs.append(Arc(head, word, *places, full, crossing))
+    baseline = foot + 17
+    tag_line = baseline + 15
+    middles = list(map(across, centres))
+    return ArcLayout(
+        width=width,
+        height=(tag_line if any(tags) else baseline) + 6 + MARGIN,
+        foot=foot,
+        arcs=tuple(arcs),
+        words=_row(shown, tree.words, middles, baseline),
+        tags=_row(tags, tree.tags, middles, tag_line),
+        mirrored=mirrored,
+    )
+
+
+def _row(shown: Sequence[str], full: Sequence[str], places: Sequence[float], y: float) -> tuple[Word, ...]:
+    return tuple(Word(x, y, text, whole) for x, text, whole in zip(places, shown, full, strict=True) if text)
+
+
+def _check(tree: DependencyTree) -> None:
+    if len(tree) > MAXIMUM_WORDS:
+        raise InputError(
+            f"sentence {tree.name or '(no id)'}: found {len(tree):,} words; expected at most {MAXIMUM_WORDS:,} in a"
+            " picture of arcs"
+        )
+    for word, head in enumerate(tree.heads, 1):
+        if head == word or not 0 <= head <= len(tree):
+            raise InputError(
+                f"sentence {tree.name or '(no id)'}: word {word}, {tree.words[word - 1]!r}, has head {head}; expected"
+                f" another word, 1 to {len(tree)}, or 0"
+            )
+
+
+def _label(tree: DependencyTree, word: int) -> str:
+    label = tree.labels[word - 1]
+    if not label:
+        return "" if tree.heads[word - 1] else ROOT_LABEL
+    return shortened(visible(label), LONGEST_LABEL)
+
+
+def _levels(tree: DependencyTree) -> list[_Span]:
+    """The arcs between words, shortest first, each on the lowest level above all the arcs below it."""
+    pairs = sorted(
+        (abs(head - word), min(head, word), max(head, word), word) for word, head in enumerate(tree.heads, 1) if head
+    )
+    spans: list[_Span] = []
+    for _, low, high, word in pairs:
+        below = [span.level for span in spans if span.low < high and low < span.high]
+        spans.append(_Span(low, high, word, 1 + max(below, default=0)))
+    return spans
+
+
+def _legs(tree: DependencyTree, spans: Sequence[_Span]) -> dict[Leg, float]:
+    """The x of each leg, relative to the middle of its word. spans: shorter ones first."""
+    found: dict[Leg, float] = {}
+    for place, head in enumerate(tree.heads, 1):
+        before = [span.word for span in spans if span.high == place]
+        after = [span.word for span in reversed(spans) if span.low == place]
+        order = [*before, *([] if head else [place]), *after]
+        found |= {(place, word): LEG * (number - (len(order) - 1) / 2) for number, word in enumerate(order)}
+    return found
+
+
+def _columns(
+    tree: DependencyTree,
+    words: Sequence[str],
+    tags: Sequence[str],
+    labels: Sequence[str],
+    spans: Sequence[_Span],
+    legs: Mapping[Leg, float],
+) -> tuple[list[float], float]:
+    """The middle of each word's column, and the total width with margins."""
+    counts = [0] * len(words)
+    for place, _ in legs:
+        counts[place - 1] += 1
+    widths = [
+        max(
+            COLUMN,
+            text_width(word, TEXT_SIZES["word"]) + 12,
+            text_width(tag, TEXT_SIZES["tag"]) + 8,
+            count * LEG + 8,
+        )
+        for word, tag, count in zip(words, tags, counts, strict=True)
+    ]
+    gaps = [(left + right) / 2 for left, right in pairwise(widths)]
+    for span in spans:  # shorter ones first: the width they need also widens longer ones
+        label = labels[span.word - 1]
+        needed = text_width(label, TEXT_SIZES["relation"]) + 6 if label else 2 * BEND
+        if label and _is_crossed(tree, span, spans):
+            needed *= 2  # then the label fits on one side of the leg
+        has = sum(gaps[span.low - 1 : span.high - 1]) + legs[span.high, span.word] - legs[span.low, span.word]
+        if has < needed:
+            more = (needed - has) / (span.high - span.low)
+            gaps[span.low - 1 : span.high - 1] = [gap + more for gap in gaps[span.low - 1 : span.high - 1]]
+    if not widths:
+        return [], 2 * MARGIN
+    roots = [word for word, head in enumerate(tree.heads, 1) if head == 0]
+    for before, after in pairwise(roots):
+        needed = sum(text_width(labels[word - 1], TEXT_SIZES["relation"]) for word in (before, after)) / 2 + 8
+        more = (needed - sum(gaps[before - 1 : after - 1])) / (after - before)
+        gaps[before - 1 : after - 1] = [gap + max(0.0, more) for gap in gaps[before - 1 : after - 1]]
+    places = list(accumulate(gaps, initial=0.0))
+    # The label of a root near an end may be wider than the first or the last word.
+    halves = [(places[word - 1], text_width(labels[word - 1], TEXT_SIZES["relation"]) / 2) for word in roots]
+    before_first = max(widths[0] / 2, *(half - x for x, half in halves), 0.0)
+    behind_last = max(widths[-1] / 2, *(half - (places[-1] - x) for x, half in halves), 0.0)
+    return [MARGIN + before_first + x for x in places], 2 * MARGIN + before_first + places[-1] + behind_last
+
+
+def _is_crossed(tree: DependencyTree, span: _Span, spans: Sequence[_Span]) -> bool:
+    """Whether a leg of another arc, or ROOT's arrow, crosses an arc's horizontal line."""
+    inside = range(span.low + 1, span.high)
+    return any(not tree.heads[place - 1] for place in inside) or any(
+        other.level > span.level and (other.low in inside or other.high in inside) for other in spans
+    )
+
+
+def _label_place(
+    word: int, head: int, ends: Sequence[float], uprights: Mapping[Leg, float], levels: Mapping[int, int], width: float
+) -> float:
+    """The middle of an arc's label: that of the arc, or of its widest segment that no other arc's leg crosses.
+
+    ends: x of the arc's own legs.  uprights: x of all legs.  levels: of arcs, by dependent; ROOT's arrow has no level
+    and is above all others.
+    """
+    own = levels[word]
+    crossed = sorted(
+        x
+        for (place, other), x in uprights.items()
+        if place in _between(word, head) and levels.get(other, own + 1) > own
+    )
+    middle = sum(ends) / 2
+    if all(abs(x - middle) > width / 2 + 2 for x in crossed):
+        return middle
+    low, high = max(pairwise([ends[0], *crossed, ends[1]]), key=lambda part: part[1] - part[0])
+    return (low + high) / 2
+
+
+def _between(word: int, head: int) -> range:
+    return range(min(word, head) + 1, max(word, head))
+
+
+def _hangs_on(tree: DependencyTree, word: int, head: int) -> bool:
+    """Whether a word directly or indirectly depends on this head. Also terminates if there is a cycle."""
+    for _ in range(len(tree)):
+        word = tree.heads[word - 1]
+        if word in (0, head):
+            break
+    return word == head
+
 
 ARROW = 7.0, 3.2  # pixels: length of an arrow's head, half its width
 

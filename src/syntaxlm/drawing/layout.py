@@ -11,11 +11,9 @@ import math
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-from syntaxlm.drawing.svg import TEXT_SIZES
-from syntaxlm.drawing.text import right_to_left, shortened, text_width, visible
-from syntaxlm.errors import InputError
-from syntaxlm.trees.bracket_text import INDUCED_LABEL
-from syntaxlm.trees.tree import Constituent, Tree
+from syntaxlm.core.errors import InputError
+from syntaxlm.drawing.svg import TEXT_SIZES, right_to_left, shortened, text_width, visible
+from syntaxlm.trees.tree import INDUCED_LABEL, Constituent, Tree
 
 MARGIN = 12.0  # pixels around everything
 WIDEST = 1150.0  # pixels: words of wider sentences are slanted

@@ -9,19 +9,16 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
+from syntaxlm.drawing.charts import heat_map
 from syntaxlm.drawing.dependencies import dependency_picture
-from syntaxlm.drawing.heat_map import heat_map
+from syntaxlm.drawing.files import check_format, format_dependency_latex, format_latex, write_picture
 from syntaxlm.drawing.page import Section, html_page
-from syntaxlm.drawing.svg import Picture, Theme
-from syntaxlm.drawing.text import UNKNOWN, right_to_left
+from syntaxlm.drawing.svg import UNKNOWN, Picture, Theme, right_to_left
 from syntaxlm.drawing.tree import tree_picture
-from syntaxlm.drawing.writing import check_format, write_picture
-from syntaxlm.errors import InputError
-from syntaxlm.trees.brackets import format_brackets
-from syntaxlm.trees.latex import format_dependency_latex, format_latex
-from syntaxlm.trees.span_decoding import Scores
-from syntaxlm.trees.tree import DependencyTree, Tree
+from syntaxlm.trees.decoding import Scores
+from syntaxlm.trees.tree import DependencyTree, Tree, format_brackets
 
 MAPS_WIDTH = 1750.0  # greatest width of a row of maps in pixels
 READING = "the token being read"

@@ -6,13 +6,24 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 
+from nltk.tree.prettyprinter import TreePrettyPrinter
+
+from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.layout import AXIS, MARGIN, SLANT, Columns, Node, Span, TreeLayout, columns_of, lay_out
-from syntaxlm.drawing.svg import TEXT_SIZES, Anchor, Picture, Theme
-from syntaxlm.drawing.text import ELLIPSIS, figure, text_width
-from syntaxlm.errors import InputError
-from syntaxlm.trees.brackets import format_brackets
-from syntaxlm.trees.tree import Tree
+from syntaxlm.drawing.svg import (
+    ELLIPSIS,
+    TEXT_SIZES,
+    UNKNOWN,
+    UNKNOWN_MARK,
+    Anchor,
+    Picture,
+    Theme,
+    figure,
+    marked,
+    text_width,
+)
+from syntaxlm.trees.tree import Tree, format_brackets, to_nltk
 
 BESIDE = 1000.0  # pixels: wider pairs of trees are drawn one below the other
 NODE = 4.0  # pixels: radius of a marker
@@ -269,3 +280,27 @@ def _axis(layout: TreeLayout) -> list[str]:
         elements.append(svg.line(x, y, x + 4 * outward, y, "axis"))
         elements.append(svg.text(x + 6 * outward, y + 3, figure(value, layout.scale), "small", anchor))
     return elements
+
+
+# Trees drawn with box characters.
+
+
+DEEPEST = 200  # constituents, of which there are more than words only in chains of single children
+WIDEST = 40  # words; wider trees do not fit a terminal, and nltk's printer is recursive
+
+
+def draw_tree(tree: Tree, known: Sequence[bool] = ()) -> str:
+    """The tree, top down, in box characters; for more than 40 words or 200 constituents, a note instead.
+
+    known: whether a model's vocabulary has each word; the others are marked with *. Empty: no marks.
+    """
+    if len(tree.constituents) > DEEPEST:
+        return f"(a tree of {len(tree.constituents)} constituents is too deep to draw here)"
+    if len(tree) > WIDEST:
+        return f"(a tree over {len(tree)} words is too wide to draw here)"
+    drawn = to_nltk(tree)
+    for number, place in enumerate(drawn.treepositions("leaves")):
+        drawn[place] = number  # nltk sorts leaves and misplaces strings next to subtrees; numbers keep their order
+    words = marked(tree.words, known) if known else list(tree.words)
+    text: str = TreePrettyPrinter(drawn, words).text(unicodelines=True)
+    return text.rstrip() + ("" if all(known) else f"\n{UNKNOWN_MARK} {UNKNOWN}")

@@ -23,11 +23,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.tables import Column, HasRows, Table
 from syntaxlm.data.corpora import EncodedCorpus, read_lines
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import ModelBundle
 from syntaxlm.parsing.structure import distances_of
-from syntaxlm.result_tables import Column, HasRows, Table
+from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import Normaliser, split_words
 
 TUNING_SHARE = 0.1  # first part of the text, on which the threshold is chosen if there is no tuning text

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import to_json, write_text
 from syntaxlm.data.completion import CompletionQuestion, read_questions
-from syntaxlm.errors import InputError
 from syntaxlm.evaluation.completion_report import (
     INTERPOLATED,
     CompletionReport,
@@ -30,10 +31,9 @@ from syntaxlm.evaluation.completion_report import (
     first_half,
 )
 from syntaxlm.evaluation.pairs import Flags
-from syntaxlm.files import to_json, write_text
-from syntaxlm.model_io import ModelBundle
 from syntaxlm.scoring.engine import LogProbs, Scorer
-from syntaxlm.scoring.tree_scores import log_probs_of_trees
+from syntaxlm.scoring.surprisal import log_probs_of_trees
+from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle

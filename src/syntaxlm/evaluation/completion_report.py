@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.core.tables import Column, HasRows, Table
 from syntaxlm.data.completion import CompletionQuestion
 from syntaxlm.evaluation.pairs import FEW_KNOWN, Credits, Flags, compare_credits
-from syntaxlm.result_tables import Column, HasRows, Table
 from syntaxlm.scoring.engine import LogProbs
 from syntaxlm.text.reader import AS_TOKENISED
 from syntaxlm.text.treebank_style import TreebankStyle

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import to_json, write_text
+from syntaxlm.core.tables import Column, HasRows, Table
 from syntaxlm.data.pairs import MinimalPair, read_pairs
-from syntaxlm.errors import InputError
-from syntaxlm.files import to_json, write_text
-from syntaxlm.model_io import ModelBundle
-from syntaxlm.result_tables import Column, HasRows, Table
 from syntaxlm.scoring.engine import LogProbs, Scorer
+from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle

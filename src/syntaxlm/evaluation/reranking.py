@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.progress import progress_bar
+from syntaxlm.core.tables import Column, HasRows, Table
 from syntaxlm.data.parse_candidates import SCORE, ParseCandidates, read_candidates, with_gold
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import GeneratesTrees
-from syntaxlm.progress import progress_bar
-from syntaxlm.result_tables import Column, HasRows, Table
-from syntaxlm.scoring.tree_scores import log_probs_of_trees
-from syntaxlm.trees.attachment import (
+from syntaxlm.scoring.surprisal import log_probs_of_trees
+from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.trees.matching import (
     ALL_WORDS,
     HEADS,
     NO_PUNCTUATION,

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from syntaxlm.errors import InputError
-from syntaxlm.files import parse_json
-from syntaxlm.text_files import read_lines
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import parse_json
+from syntaxlm.core.text_files import read_lines
 from syntaxlm.trees import (
     PROTOCOLS,
     BootstrapResult,

@@ -17,16 +17,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from syntaxlm.errors import InputError
-from syntaxlm.generation.sampling import MAXIMUM, Sampling
-from syntaxlm.generation.sentences import SAMPLED_TOGETHER, Numbers, choose
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.settings import Count
+from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.generation.sentences import MAXIMUM, SAMPLED_TOGETHER, Numbers, Sampling, choose
 from syntaxlm.generation.stops import possible_edges, tree_model
-from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import GeneratesTrees
 from syntaxlm.models.stop_classifiers import Stops
 from syntaxlm.ops.tree_levels.types import EDGES, Levels, States
-from syntaxlm.result_tables import Column, HasRows, Table
-from syntaxlm.settings import Count
+from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.dependencies import Edge, in_order, tree_of_steps
 from syntaxlm.trees.tree import DependencyTree

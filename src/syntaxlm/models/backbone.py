@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from syntaxlm.layers.softmax import Decoder
 from syntaxlm.models.abilities import (
     Distances,
     EncodesSentences,
@@ -30,6 +29,7 @@ from syntaxlm.models.abilities import (
     TrainsByGradient,
 )
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.layers import Decoder
 
 
 @dataclass(frozen=True)

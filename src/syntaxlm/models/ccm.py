@@ -19,8 +19,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from syntaxlm.errors import InputError
-from syntaxlm.layers.value_ranges import LOG_PROBS
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.settings import Positive, Settings
 from syntaxlm.models.abilities import (
     Criterion,
     FindsBestTrees,
@@ -32,8 +32,8 @@ from syntaxlm.models.abilities import (
     TrainsByCounting,
 )
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.layers import LOG_PROBS
 from syntaxlm.ops import charts
-from syntaxlm.settings import Positive, Settings
 from syntaxlm.trees.charts import checked_length, spans_in
 
 CONSTITUENT, DISTITUENT = 0, 1

@@ -18,8 +18,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from syntaxlm.layers.dropout import dropout
-from syntaxlm.layers.value_ranges import LOG_PROBS
+from syntaxlm.core.settings import Fraction, Settings, Size
 from syntaxlm.models.abilities import (
     Criterion,
     EncodesSentences,
@@ -33,9 +32,9 @@ from syntaxlm.models.abilities import (
     TrainsByGradient,
 )
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.layers import LOG_PROBS, dropout
 from syntaxlm.ops import charts, diora
 from syntaxlm.ops.softmax import target_log_probs
-from syntaxlm.settings import Fraction, Settings, Size
 from syntaxlm.trees.charts import spans_in
 
 _GROUP = 1 << 23  # most features of the pairs of one width, of sentences that are composed together

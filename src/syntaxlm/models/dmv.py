@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from syntaxlm.errors import InputError
-from syntaxlm.layers.value_ranges import PROBABILITIES
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.settings import NonNegative, Settings
 from syntaxlm.models.abilities import (
     Heads,
     Model,
@@ -31,11 +31,11 @@ from syntaxlm.models.abilities import (
     TrainsByCounting,
 )
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.layers import PROBABILITIES
+from syntaxlm.models.pcfg.config import BOS, EOS, SPECIALS, of_vocabulary
 from syntaxlm.models.pcfg.sampling import Sample, Sums, draw_from
-from syntaxlm.models.pcfg.words import BOS, EOS, SPECIALS, of_vocabulary
 from syntaxlm.models.sizes import check_chart
 from syntaxlm.ops.dmv import ADJACENT, LEFT, RIGHT, ZERO, Decisions, best_heads, expected_counts, log_partition
-from syntaxlm.settings import NonNegative, Settings
 
 _LARGEST_TABLE = 1 << 28  # most probabilities of dependents
 _CHART = 1 << 22  # most divisions of spans of a group of sentences, all with gradients in memory

@@ -18,12 +18,12 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
+from syntaxlm.core.settings import NonNegative, Positive, Settings
 from syntaxlm.models import ccm, dmv
 from syntaxlm.models.abilities import Criterion, HasLoss, Loss, Model, TrainsByCounting
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.sizes import check_chart
 from syntaxlm.ops.dmv import Decisions, best_heads_with_spans, expected_counts_with_spans, log_partition_with_spans
-from syntaxlm.settings import NonNegative, Positive, Settings
 
 _CHART = 1 << 20  # most heads of divisions of spans of a group of sentences, all with gradients in memory
 _BYTES = 64  # in all charts, for each of them

@@ -18,11 +18,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gumbel_softmax
 
-from syntaxlm.layers.dropout import dropout
-from syntaxlm.layers.tree_lstm import TreeLSTMCell
+from syntaxlm.core.settings import Fraction, Positive, Settings, Size
 from syntaxlm.models.abilities import EncodesSentences, Encoding, Parses, SpanMarginals
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.settings import Fraction, Positive, Settings, Size
+from syntaxlm.models.layers import dropout
+from syntaxlm.models.tree_lstm import TreeLSTMCell
 
 
 @dataclass(frozen=True)

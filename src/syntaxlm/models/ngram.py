@@ -16,14 +16,14 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from syntaxlm.errors import InputError
-from syntaxlm.layers.value_ranges import LOG_PROBS, LOG_WEIGHTS
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.settings import Count, Settings
 from syntaxlm.models.abilities import Model, PredictsNextToken, TokenScores, TrainsByCounting
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.layers import LOG_PROBS, LOG_WEIGHTS
 from syntaxlm.ops import kneser_ney
 from syntaxlm.ops.kneser_ney import Grams
 from syntaxlm.ops.kneser_ney.types import Integers
-from syntaxlm.settings import Count, Settings
 
 MinimumCounts = Annotated[tuple[Count, ...], Field(min_length=1, max_length=20)]
 

@@ -12,13 +12,12 @@ from typing import Literal
 
 from torch import Tensor
 
-from syntaxlm.layers.recurrent_stack import Cell, RecurrentStack, chunk_fault
-from syntaxlm.layers.rows import Rows
+from syntaxlm.core.settings import Fraction, NonNegative, Positive, Settings, Size
 from syntaxlm.models.abilities import Distances, Maps
-from syntaxlm.models.awd import AWDBackbone, LayerSizes, LayersOutput, Regularisation, tied_faults
 from syntaxlm.models.backbone import NeuralModel, neural_model
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.settings import Fraction, NonNegative, Positive, Settings, Size
+from syntaxlm.models.layers import Cell, RecurrentStack, Rows, chunk_fault
+from syntaxlm.models.lstm import AWDBackbone, LayerSizes, LayersOutput, Regularisation, tied_faults
 
 
 @dataclass(frozen=True)

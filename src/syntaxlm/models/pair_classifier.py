@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from syntaxlm.core.settings import Fraction, Settings, Size
 from syntaxlm.models.abilities import Criterion, Encoding, LearnsFromRewards, Loss, Model, TrainsByGradient
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.registry import ModelConfig, build_encoder
-from syntaxlm.settings import Fraction, Settings, Size
 
 
 @dataclass(frozen=True)

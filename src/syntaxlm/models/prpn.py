@@ -18,15 +18,13 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag, linear
 
-from syntaxlm.layers.dropout import dropout, dropout_mask
-from syntaxlm.layers.normalisation import LayerNorm, RowBatchNorm
-from syntaxlm.layers.rows import Rows
+from syntaxlm.core.settings import Fraction, Layers, Positive, Settings, Size
 from syntaxlm.models.abilities import Distances, Maps, Structure
 from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel, neural_model
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.layers import LayerNorm, RowBatchNorm, Rows, dropout, dropout_mask
 from syntaxlm.ops import gated_memory
 from syntaxlm.ops.gated_memory import Comparison, ReaderWeights
-from syntaxlm.settings import Fraction, Layers, Positive, Settings, Size
 
 _CACHED_ROWS = 4096  # rows that fit in the processor's cache
 

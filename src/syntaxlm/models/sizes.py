@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from syntaxlm.allocation import memory_size
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import memory_size
 
 MOST_TENSORS = 5_000  # in a model; the largest language models have about a thousand
 

@@ -19,10 +19,10 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
+from syntaxlm.core.settings import Count, Settings, Size
 from syntaxlm.models.abilities import Criterion, Loss, Model, TrainsByGradient
 from syntaxlm.models.batches import State
 from syntaxlm.ops.tree_levels.types import EDGES
-from syntaxlm.settings import Count, Settings, Size
 
 FORMAT = 1
 

@@ -23,11 +23,11 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.settings import Count, Settings
 from syntaxlm.models.abilities import Model, ScoresTokens, TokenScores
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.settings import Count, Settings
-from syntaxlm.text.open_vocabulary import OpenVocabulary
+from syntaxlm.text.vocabulary import OpenVocabulary
 
 LOGITS = 1 << 26  # of a forward pass: 256 MiB
 _BEFORE = "a"  # the word before a word that is tokenised in the middle of a text

@@ -6,29 +6,141 @@ tanh network, labels and noise-contrastive estimation. The model reads trees, so
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import embedding, softplus
 
-from syntaxlm.errors import InputError
-from syntaxlm.layers.dropout import dropout
-from syntaxlm.layers.edge_decoder import EdgeDecoder
-from syntaxlm.layers.noise_contrastive import NoiseContrastive
-from syntaxlm.layers.softmax import Decoder
-from syntaxlm.models.abilities import (
-    GeneratesTrees,
-    Loss,
-    NeedsTextCounts,
-    TextCounts,
-    TokenScores,
-    TrainsByGradient,
-)
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.settings import Finite, Fraction, Positive, Settings, Size
+from syntaxlm.models.abilities import GeneratesTrees, Loss, NeedsTextCounts, TextCounts, TokenScores, TrainsByGradient
 from syntaxlm.models.batches import State, TreeBatch
+from syntaxlm.models.layers import LOG_WEIGHTS, PROBABILITIES, Decoder, dropout
 from syntaxlm.ops.tree_levels import EDGES, EdgeWeights, Levels, States, recurrence
-from syntaxlm.settings import Finite, Fraction, Positive, Settings, Size
+
+# Decoder of dependency-tree models: a softmax for each edge type, or one for all.
+
+
+RowValues = Callable[[Decoder, Tensor, Tensor], Tensor]
+"""Maps a decoder, its input rows and their targets to one or more values per row."""
+
+
+class EdgeDecoder(nn.Module):
+    """softmax(W_ho[a_t] h_t), with one decoder for each edge type or, if `shared`, one for all."""
+
+    def __init__(self, size: int, vocabulary_size: int, shared: bool) -> None:
+        super().__init__()
+        self.shared = shared
+        self.decoders = nn.ModuleList(Decoder(size, vocabulary_size) for _ in range(1 if shared else EDGES))
+
+    def initialise(self, init_range: float) -> None:
+        """Weights uniform in (-init_range, init_range), biases 0."""
+        for decoder in self.decoders:
+            cast(Decoder, decoder).initialise(init_range)
+
+    def log_probs(self, rows: Tensor, targets: Tensor, levels: Levels) -> Tensor:
+        """Log-probability of each row's target: (n, D), (n,) -> (n,). levels: of the rows."""
+        return self.by_edge(rows, targets, levels, Decoder.log_probs)
+
+    def all_log_probs(self, rows: Tensor, levels: Levels) -> Tensor:
+        """Log-probability of every word at each row: (n, D) -> (n, V). levels: of the rows."""
+        no_targets = levels.by_edge  # unused; any tensor with one entry per row
+        return self.by_edge(rows, no_targets, levels, lambda decoder, some, _: decoder(some).log_softmax(-1))
+
+    def by_edge(self, rows: Tensor, targets: Tensor, levels: Levels, values: RowValues) -> Tensor:
+        """The result of `values` for the rows of each decoder, in the order of the rows: (n, ...)."""
+        if self.shared:
+            return values(cast(Decoder, self.decoders[0]), rows, targets)
+        groups = zip(
+            self.decoders,
+            rows.index_select(0, levels.by_edge).split(levels.edge_sizes),
+            targets.index_select(0, levels.by_edge).split(levels.edge_sizes),
+            strict=True,
+        )
+        found = torch.cat([values(cast(Decoder, decoder), *group) for decoder, *group in groups])
+        return torch.empty_like(found).index_copy(0, levels.by_edge, found)
+
+
+# Noise-contrastive estimation (NCE): words are distinguished from noise, so a step computes k + 1 scores instead of V.
+#
+# Mnih, Teh 2012, with the normalising constant fixed as in Zhang, Lu, Lapata 2016, section 3.4. The trained scores are
+# only roughly normalised; perplexity uses their softmax.
+
+
+NOISE_POWER = 0.75  # exponent of word frequencies, before they are normalised
+
+
+class NoiseContrastive(nn.Module):
+    """The NCE loss, with noise words sampled by their frequency.
+
+    words: k, noise words per step.  log_normaliser: ln Z, fixed: the model's p is exp(score - ln Z).
+    shared: whether all steps of a call share their noise words, so that the scores are one matrix product; otherwise
+    each step has its own.
+    log_expected: (V,), ln(k P_n(w)), -inf for words that are never noise.
+    cumulative: (V,), cumulative sums of P_n.
+    """
+
+    value_ranges: ClassVar = {"log_expected": LOG_WEIGHTS, "cumulative": PROBABILITIES}
+    log_expected: Tensor
+    cumulative: Tensor
+
+    def __init__(self, vocabulary_size: int, words: int, log_normaliser: float, shared: bool) -> None:
+        super().__init__()
+        self.words, self.log_normaliser, self.shared = words, log_normaliser, shared
+        self.register_buffer("log_expected", torch.empty(vocabulary_size))
+        self.register_buffer("cumulative", torch.empty(vocabulary_size, dtype=torch.float64))
+        self.learn(torch.ones(vocabulary_size))
+
+    def learn(self, counts: Tensor) -> None:
+        """Sets the noise distribution from word counts, (V,): non-negative, not all 0."""
+        powers = counts.double() ** NOISE_POWER
+        powers /= powers.sum()
+        self.log_expected.copy_((powers * self.words).log())
+        self.cumulative.copy_(powers.cumsum(0))
+
+    def draw(self, steps: int) -> Tensor:
+        """Samples noise words: (k,) int64 if shared, else (steps, k)."""
+        shape = (self.words,) if self.shared else (steps, self.words)
+        drawn = torch.rand(shape, dtype=self.cumulative.dtype, device=self.cumulative.device) * self.cumulative[-1]
+        return torch.searchsorted(self.cumulative, drawn, right=True).clamp_(max=len(self.cumulative) - 1)
+
+    def loss(self, rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, noise: Tensor) -> Tensor:
+        """-ln P(D = 1 | target) - sum over noise words of ln P(D = 0 | noise word), for each row, in nats: (n,).
+
+        P(D = 1 | w) = p(w) / (p(w) + k P_n(w)) with p(w) = exp(row . weight_w + bias_w - ln Z).
+        rows: (n, D); weight: (V, D); bias: (V,); targets: (n,) int64; noise: (k,) or (n, k), from `draw`.
+        """
+        # One lookup, so the gradient is one matrix: a second would cost another pass over all V rows.
+        count, words = len(targets), torch.cat([targets, noise.flatten()])
+        weights = embedding(words, weight)
+        shift = bias.index_select(0, words) - self.log_normaliser - self.log_expected[words].to(bias.dtype)
+        of_targets = (rows * weights[:count]).sum(1) + shift[:count]
+        if noise.dim() == 1:
+            of_noise = (rows @ weights[count:].T).to(weight.dtype) + shift[count:]
+        else:
+            others = weights[count:].view(*noise.shape, weight.shape[1])
+            of_noise = torch.bmm(others, rows[:, :, None])[:, :, 0].to(weight.dtype) + shift[count:].view(noise.shape)
+        return softplus(-of_targets) + softplus(of_noise).sum(1)
+
+
+def reference_loss(
+    rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, noise: Tensor, noise_probabilities: Tensor, ln_z: float
+) -> Tensor:
+    """`NoiseContrastive.loss`, written one word at a time: slow, the reference of tests. noise: (n, k)."""
+    losses = []
+    for row, target, drawn in zip(rows, targets.tolist(), noise.tolist(), strict=True):
+        expected = len(drawn) * noise_probabilities
+        model = torch.exp(weight @ row + bias) / math.exp(ln_z)
+        loss = -torch.log(model[target] / (model[target] + expected[target]))
+        for word in drawn:
+            loss = loss - torch.log(expected[word] / (model[word] + expected[word]))
+        losses.append(loss)
+    return torch.stack(losses)
+
 
 _LABELS = "label_embedding.weight"
 

@@ -14,24 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.settings import check_number
+from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.text_files import no_sentence
 from syntaxlm.data.corpora import read_sentences
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import ModelBundle
 from syntaxlm.parsing.collapse import branching_side
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import Rule, rules_for
-from syntaxlm.result_tables import Column, HasRows, Table
-from syntaxlm.settings import check_number
-from syntaxlm.text_files import no_sentence
-from syntaxlm.trees import (
-    PROTOCOLS,
-    AgreementMatrix,
-    BranchingF1,
-    Protocol,
-    SpanSets,
-    agreement,
-    branching_f1,
-)
+from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.trees import PROTOCOLS, AgreementMatrix, BranchingF1, Protocol, SpanSets, agreement, branching_f1
 
 SENTENCES = 1000  # default number of sentences that are parsed
 _APART = 0.10  # F1 by which an outlier's mean agreement with the others is below the agreement among the others

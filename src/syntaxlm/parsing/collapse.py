@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.model_io import ModelBundle
 from syntaxlm.parsing.structure import Rule, Structure, rules_of, structure_of
+from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees import PROTOCOLS, branching_f1
 
 SENTENCES = 300  # number of sentences that are parsed

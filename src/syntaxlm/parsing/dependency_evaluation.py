@@ -11,15 +11,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import to_json, write_text
+from syntaxlm.core.tables import Column, HasRows, Table
 from syntaxlm.data.treebanks import Treebank, read_treebank
-from syntaxlm.errors import InputError
-from syntaxlm.files import to_json, write_text
-from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import ParsesDependencies
 from syntaxlm.ops.dmv import Decisions, expected_counts
 from syntaxlm.parsing.evaluation import tokens_for
 from syntaxlm.parsing.structure import structure_of
-from syntaxlm.result_tables import Column, HasRows, Table
+from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees import PROTOCOLS, GoldPreprocessing, Protocol, find_preprocessing
 from syntaxlm.trees.spans import AnyIntegers, Integers, offsets_of
 

@@ -11,21 +11,13 @@ from pathlib import Path
 
 import torch
 
+from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.settings import check_number
 from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_tokens
-from syntaxlm.errors import InputError, InputWarning
-from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.registry import build_encoder, build_model
 from syntaxlm.parsing.report import GoldTrees, ParsingReport, RandomWeights
-from syntaxlm.parsing.structure import (
-    COSTLY_RULES,
-    Rule,
-    Structure,
-    layers_for,
-    rules_for,
-    rules_of,
-    structure_of,
-)
-from syntaxlm.settings import check_number
+from syntaxlm.parsing.structure import COSTLY_RULES, Rule, Structure, layers_for, rules_for, rules_of, structure_of
+from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees import (
     DECODING_RULES,
     PROTOCOLS,

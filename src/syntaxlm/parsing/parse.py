@@ -2,29 +2,69 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
-from typing import Any
+from itertools import islice, takewhile
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm import display
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import ModelBundle
-from syntaxlm.models.abilities import LabelsSpans
+from syntaxlm.core import display
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.progress import progress_bar
+from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.text_files import line_bytes, no_sentence, plain_size, source_name
+from syntaxlm.data.corpora import GivenText, read_sentences
+from syntaxlm.models.abilities import Distances, LabelsSpans
+from syntaxlm.models.abilities import Parses as ParsingModel
 from syntaxlm.parsing.structure import Rule, Structure, layers_for, rules_for, structure_of
-from syntaxlm.parsing.unread import NotRead, with_unread
-from syntaxlm.result_tables import Column, HasRows, Table
+from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError, without_tags
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.trees import DECODING_RULES, SpanSets, TieBreaking, Tree, average, format_brackets, format_spans, trees_of
+from syntaxlm.trees import DECODING_RULES, SpanSets, TieBreaking, average, format_brackets, format_spans, trees_of
+from syntaxlm.trees.decoding import Scores, SpanScores
 from syntaxlm.trees.matching import beginning
-from syntaxlm.trees.span_decoding import Scores, SpanScores
 from syntaxlm.trees.spans import Positions
-from syntaxlm.trees.tree import Constituent, DependencyTree
+from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
+
+# Adds words and punctuation marks that a model does not read to its tree.
+
+
+UNREAD = "UNREAD"  # tag of words and punctuation marks that the model does not read
+
+
+class NotRead(NamedTuple):
+    """A part of a line that the model does not read, line[start:end].  start, end: code points."""
+
+    text: str
+    start: int
+    end: int
+
+
+def with_unread(tree: Tree, offsets: Sequence[tuple[int, int]], not_read: Sequence[NotRead]) -> Tree:
+    """Returns a tree with additional words, see `Parse.complete_tree`.
+
+    offsets: start and end of each word of the tree, in code points.  not_read: the parts of the line to add.
+    """
+    starts = [start for start, _ in offsets]
+    before = [bisect_left(starts, part.start) for part in not_read]  # number of words before each part
+    size = len(tree)
+    leaves = [(start, word, tag) for start, word, tag in zip(starts, tree.words, tree.tags, strict=True)]
+    leaves += [(part.start, part.text, UNREAD) for part in not_read]
+    leaves.sort(key=lambda leaf: leaf[0])
+    constituents = [
+        Constituent(label, start + bisect_right(before, start), end + bisect_left(before, end))
+        for label, start, end in tree.constituents
+    ]
+    if not constituents or (constituents[0].end - constituents[0].start < size + len(not_read)):
+        top = constituents.pop(0).label if constituents and tree.constituents[0][1:] == (0, size) else "X"
+        constituents.insert(0, Constituent(top, 0, size + len(not_read)))
+    return Tree(tuple(leaf[1] for leaf in leaves), tuple(leaf[2] for leaf in leaves), tuple(constituents))
+
 
 CONSTITUENTS = Table(
     "constituents",
@@ -405,3 +445,57 @@ def _read_differently(number: int, words: list[str], others: list[str], name: st
         f"  {other_name}, {len(others)} words: {beginning(others[same:])}\n"
         "Expected models with the same tokenisation (text.normaliser in their recipes)."
     )
+
+
+# Parsing of whole texts, some thousand lines at a time.
+
+
+PARSED_TOGETHER = 20_000  # lines at a time: few enough for memory and for early output
+SCORED_TOGETHER = 2_000  # the same for models that score spans, because a long sentence has thousands of spans
+
+
+def parse_text(
+    stored: Sequence[ModelBundle],
+    text: str | Path | GivenText,
+    decoder: Rule | None = None,
+    layer: int | None = None,
+    labels: bool = False,
+    names: Sequence[str] = (),
+    ties: TieBreaking = "random",
+    style: TreebankStyle = AS_TOKENISED,
+) -> Iterator[Parses]:
+    """Parses a text with one sentence per line, showing a progress bar, and yields the parses of consecutive lines.
+
+    stored: one model, or several models whose trees are averaged.
+    decoder, layer, labels, style: see `parse_lines`; averages have no labels.
+    names, ties: for several models, see `parse_lines_together`.
+    Raises InputError for the reasons of these functions, if labels are requested of an average, and for an empty text.
+    """
+    if labels and len(stored) > 1:
+        raise InputError(f"found {len(stored)} models; expected one, because averaged trees have no labels")
+    normalisers = [one.normaliser for one in stored]
+    reader = next((one for one in normalisers if one.units == "tags"), normalisers[0])
+    lines = (line for _, line in read_sentences(text, reader))
+    together = lines_together(stored)
+    chunks = iter(lambda: list(islice(lines, together)), [])
+    first = 1
+    size = None if isinstance(text, GivenText) else plain_size(text)
+    amount = len if size is None else _bytes_of
+    for chunk in progress_bar(chunks, f"parsing {source_name(text)}", size, amount, percent=size is not None):
+        if len(stored) > 1:
+            yield parse_lines_together(stored, chunk, decoder, first, layer, names, ties, style)
+        else:
+            yield parse_lines(stored[0], chunk, decoder, first, layer, labels, style)
+        first += len(chunk)
+    if first == 1:
+        raise no_sentence(text)
+
+
+def lines_together(stored: Sequence[ModelBundle]) -> int:
+    """The number of lines that these models parse at a time. Raises InputError for a model that does not parse."""
+    of_distances = all(one.require(ParsingModel, "parsing").structure_type is Distances for one in stored)
+    return PARSED_TOGETHER if of_distances else SCORED_TOGETHER
+
+
+def _bytes_of(lines: Sequence[str]) -> int:
+    return sum(map(line_bytes, lines))

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from syntaxlm.files import to_json, write_text
-from syntaxlm.result_tables import Column, HasRows, Table
+from syntaxlm.core.files import to_json, write_text
+from syntaxlm.core.tables import Column, HasRows, Table
 from syntaxlm.trees import (
     BaselineScores,
     BootstrapResult,

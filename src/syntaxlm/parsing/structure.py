@@ -19,22 +19,30 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from syntaxlm.allocation import keep_freed_memory
 from syntaxlm.batches import SentenceBatches
+from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.files import keep_freed_memory
+from syntaxlm.core.progress import progress_bar
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.errors import InputError, InputWarning
-from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import Distances, FindsBestTrees, Heads, LabelsSpans, Model, Parses, SpanMarginals
 from syntaxlm.models.abilities import SpanScores as BatchSpanScores
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.progress import progress_bar
+from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees import DECODING_RULES, DecodingRule, SpanSets, average, decode
-from syntaxlm.trees.bracket_text import INDUCED_LABEL
 from syntaxlm.trees.charts import MAXIMUM_WORDS
-from syntaxlm.trees.head_decoding import HEAD_RULES, HeadRule, decode_heads
+from syntaxlm.trees.decoding import (
+    HEAD_RULES,
+    SPAN_RULES,
+    HeadRule,
+    SpanRule,
+    SpanScores,
+    decode_heads,
+    decode_spans,
+    places_of,
+)
 from syntaxlm.trees.matching import beginning
-from syntaxlm.trees.span_decoding import SPAN_RULES, SpanRule, SpanScores, decode_spans, places_of
 from syntaxlm.trees.spans import AnyIntegers, Flags, Integers, Positions, gathered, offsets_of
+from syntaxlm.trees.tree import INDUCED_LABEL
 
 TOKEN_BUDGET = 1 << 12  # tokens per batch: enough for large products, few enough that freed memory is reused
 SPAN_BUDGET = 1 << 17  # spans per batch, including padding, for models that score spans; each span has many features

@@ -23,9 +23,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from syntaxlm.core.settings import Count, Fraction, NonNegative, Settings
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
-from syntaxlm.settings import Count, Fraction, NonNegative, Settings
 
 CACHE_SIZE = 2000  # words, by default
 ROWS = 128  # rows whose products are computed at once; with 2,000 cached words, these fit in the processor's cache

@@ -16,15 +16,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from syntaxlm.core.progress import progress_bar
+from syntaxlm.core.tables import Column, HasRows, Table
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import HasHiddenStates
 from syntaxlm.models.batches import TextMode
-from syntaxlm.progress import progress_bar
-from syntaxlm.result_tables import Column, HasRows, Table
 from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings, NeuralCache
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
 from syntaxlm.scoring.perplexity import LanguageModelScore, score_of
+from syntaxlm.storage.folder import ModelBundle
 
 WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4)  # lambdas in the table
 THETAS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # tried first

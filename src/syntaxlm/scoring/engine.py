@@ -20,14 +20,14 @@ import torch
 from torch import Tensor
 
 from syntaxlm.batches import SentenceBatches, StreamBatches, TreeBatches
+from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.progress import progress_bar
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus
-from syntaxlm.errors import InputError, InputWarning
-from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import GeneratesTrees, HasHiddenStates, Model, ScoresSentences, ScoresTokens, TokenScores
 from syntaxlm.models.batches import State, TextMode, TokenBatch, TreeBatch
 from syntaxlm.models.registry import require
-from syntaxlm.progress import progress_bar
+from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.vocabulary import Vocabulary
 
 TOKEN_BUDGET = 8192  # tokens of a batch of sentences or trees, padding included

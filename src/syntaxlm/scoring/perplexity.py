@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.old_settings import mode_settings
+from syntaxlm.core.tables import Column, HasRows, Table
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import HasHiddenStates, ScoresSentences
 from syntaxlm.models.batches import TextMode
-from syntaxlm.old_settings import mode_settings
-from syntaxlm.result_tables import Column, HasRows, Table
 from syntaxlm.scoring.cache import CacheSettings, log_probs_with_cache
 from syntaxlm.scoring.engine import Scorer, unusable
+from syntaxlm.storage.folder import ModelBundle
 
 Corpus = EncodedCorpus | DependencyCorpus
 

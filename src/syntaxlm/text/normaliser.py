@@ -17,8 +17,8 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
-from syntaxlm.errors import InputError, shortened
-from syntaxlm.settings import Settings
+from syntaxlm.core.errors import InputError, shortened
+from syntaxlm.core.settings import Settings
 
 Units = Literal["words", "characters", "tags"]
 UnicodeForm = Literal["NFC", "NFD", "NFKC", "NFKD", "keep"]

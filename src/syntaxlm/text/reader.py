@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.text.normaliser import AlignedToken, Normaliser, word_spans
 from syntaxlm.text.treebank_style import Contractions, Piece, TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, get_args
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.text.normaliser import split_words
 
 Punctuation = Literal["keep", "split", "drop", "auto"]

@@ -16,13 +16,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from syntaxlm.errors import InputError
-from syntaxlm.files import to_json
-from syntaxlm.model_io import distinct_tensors, load_weights, present_name
-from syntaxlm.models.abilities import Model
-from syntaxlm.models.batches import State
-from syntaxlm.settings import Finite, NonNegative, read_settings
-from syntaxlm.tensor_files import (
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import to_json
+from syntaxlm.core.settings import Finite, NonNegative, read_settings
+from syntaxlm.core.tensor_files import (
     StoredTensor,
     TensorFile,
     check_finite,
@@ -33,9 +30,11 @@ from syntaxlm.tensor_files import (
     tensor_faults,
     write_tensors,
 )
-from syntaxlm.training.averaging import Averaging, WeightAverage
+from syntaxlm.models.abilities import Model
+from syntaxlm.models.batches import State
+from syntaxlm.storage.folder import distinct_tensors, load_weights, present_name
+from syntaxlm.training.optimisers import Averaging, Plateau, WeightAverage
 from syntaxlm.training.result import are_numbers
-from syntaxlm.training.schedule import Plateau
 
 CHECKPOINT = "checkpoint.safetensors"
 

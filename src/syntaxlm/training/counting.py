@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.progress import progress_bar, status
 from syntaxlm.models.abilities import TrainsByCounting
-from syntaxlm.progress import progress_bar, status
 from syntaxlm.training.checkpoint import CHECKPOINT, own_tensors, read_checkpoint, write_checkpoint
 from syntaxlm.training.processes import Processes
 from syntaxlm.training.run_log import RunLog

@@ -15,19 +15,19 @@ import numpy as np
 import torch
 
 from syntaxlm.batches import Batches, SentenceBatches, StreamBatches, TreeBatches
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, count_dependencies, label_vocabulary
 from syntaxlm.data.supervision import Supervision, read_supervision
 from syntaxlm.data.treebanks import dependency_trees
-from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.models.abilities import Model, NeedsTextCounts, TextCounts
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.parsing.structure import LONG_SENTENCE
 from syntaxlm.scoring.engine import TOKEN_BUDGET, check_labels
 from syntaxlm.scoring.perplexity import Corpus
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.training.fingerprints import Fingerprints, fingerprint
 from syntaxlm.training.recipe import Recipe
+from syntaxlm.training.run_folder import Fingerprints, fingerprint
 from syntaxlm.trees.preprocessing import PREPROCESSINGS
 from syntaxlm.trees.spans import joined
 

@@ -7,7 +7,7 @@ from types import TracebackType
 
 from rich.console import Console
 
-from syntaxlm.progress import Work, working
+from syntaxlm.core.progress import Work, working
 from syntaxlm.scoring.perplexity import perplexity_text
 from syntaxlm.training.recipe import ScheduleSettings
 from syntaxlm.training.run_log import Event

@@ -11,11 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from syntaxlm.allocation import keep_freed_memory
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import keep_freed_memory
 from syntaxlm.models.abilities import Loss
 from syntaxlm.models.batches import Batch, State
-from syntaxlm.training.averaging import WeightAverage
 from syntaxlm.training.checkpoint import (
     CHECKPOINT,
     TrainerState,
@@ -24,10 +23,10 @@ from syntaxlm.training.checkpoint import (
     read_trainer_state,
     write_checkpoint,
 )
+from syntaxlm.training.optimisers import Plateau, WeightAverage, build_optimiser
 from syntaxlm.training.processes import Processes
 from syntaxlm.training.run_folder import RECIPE
 from syntaxlm.training.run_log import RunLog
-from syntaxlm.training.schedule import Plateau, build_optimiser
 from syntaxlm.training.task import Task, TaskRecipe
 
 EXPLODED = 100.0  # a run has diverged if its loss exceeds this many times the first loss, and this many nats

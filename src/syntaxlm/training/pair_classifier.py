@@ -15,31 +15,9 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from syntaxlm.data.logic import RELATIONS, TRAINED_OPERATORS, FormulaPair
-from syntaxlm.errors import InputError
-from syntaxlm.evaluation.logical_inference import InferenceReport, evaluate_inference
-from syntaxlm.evaluation.pair_classification import (
-    ClassificationReport,
-    EncodedPairs,
-    Pair,
-    classes_of,
-    evaluate_classifier,
-    read_pairs,
-)
-from syntaxlm.files import named_path, to_json
-from syntaxlm.model_io import (
-    CLASSIFIER,
-    Operators,
-    PairClassifierSettings,
-    PairTask,
-    logic_vocabulary,
-    read_classifier,
-    write_classifier_settings,
-    write_classifier_weights,
-)
-from syntaxlm.models.pair_classifier import ClassifierSettings, PairBatch
-from syntaxlm.models.registry import ModelConfig
-from syntaxlm.settings import (
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import named_path, to_json
+from syntaxlm.core.settings import (
     Count,
     NonNegative,
     Overrides,
@@ -51,15 +29,37 @@ from syntaxlm.settings import (
     read_sections,
     read_settings,
 )
+from syntaxlm.data.logic import RELATIONS, TRAINED_OPERATORS, FormulaPair
+from syntaxlm.evaluation.pair_classification import (
+    ClassificationReport,
+    EncodedPairs,
+    InferenceReport,
+    Pair,
+    classes_of,
+    evaluate_classifier,
+    evaluate_inference,
+    read_pairs,
+)
+from syntaxlm.models.pair_classifier import ClassifierSettings, PairBatch
+from syntaxlm.models.registry import ModelConfig
+from syntaxlm.storage.folder import (
+    CLASSIFIER,
+    Operators,
+    PairClassifierSettings,
+    PairTask,
+    logic_vocabulary,
+    read_classifier,
+    write_classifier_settings,
+    write_classifier_weights,
+)
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.training.fingerprints import fingerprint
 from syntaxlm.training.processes import process_group
 from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSettings, VocabularySettings
 from syntaxlm.training.recipe_files import find_recipe
 from syntaxlm.training.result import RESULT
 from syntaxlm.training.run import Run
-from syntaxlm.training.run_folder import RECIPE, read_recipe_text
+from syntaxlm.training.run_folder import RECIPE, fingerprint, read_recipe_text
 from syntaxlm.training.run_log import ProgressCallback
 from syntaxlm.training.task import Task, Validation
 

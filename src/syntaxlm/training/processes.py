@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 
 _Value = TypeVar("_Value")
 

@@ -10,9 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from syntaxlm.models.batches import Reads, TextMode
-from syntaxlm.models.registry import ModelConfig, encodes, is_trained, reads
-from syntaxlm.settings import (
+from syntaxlm.core.settings import (
     Count,
     Fraction,
     NonNegative,
@@ -25,6 +23,8 @@ from syntaxlm.settings import (
     read_sections,
     read_settings,
 )
+from syntaxlm.models.batches import Reads, TextMode
+from syntaxlm.models.registry import ModelConfig, encodes, is_trained, reads
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.training.recipe_files import find_recipe
 

@@ -6,8 +6,8 @@ import difflib
 import os
 from pathlib import Path
 
-from syntaxlm.errors import InputError
-from syntaxlm.files import read_text
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import read_text
 from syntaxlm.training.run_folder import RECIPE, read_recipe_text
 
 
@@ -26,7 +26,7 @@ def is_pair_run(folder: Path) -> bool:
 
 
 def _has_pairs(text: str, path: Path) -> bool:
-    from syntaxlm.settings import parse_yaml
+    from syntaxlm.core.settings import parse_yaml
 
     data = parse_yaml(text, path)
     return isinstance(data, dict) and "pairs" in data

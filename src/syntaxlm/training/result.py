@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from syntaxlm.errors import InputError
-from syntaxlm.files import parse_json, read_stored
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import parse_json, read_stored
 from syntaxlm.parsing.collapse import TreeFigures
 from syntaxlm.scoring.perplexity import LanguageModelScore
 

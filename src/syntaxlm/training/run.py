@@ -3,28 +3,76 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
 import yaml
 
-from syntaxlm.errors import InputError
-from syntaxlm.files import append_stored, read_stored, remove_unfinished, write_text
-from syntaxlm.model_io import WEIGHTS
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import append_stored, read_stored, remove_unfinished, write_text
 from syntaxlm.models.abilities import TrainsByCounting
+from syntaxlm.storage.folder import WEIGHTS
 from syntaxlm.training.checkpoint import CHECKPOINT
 from syntaxlm.training.counting import CountingLoop
-from syntaxlm.training.fingerprints import Fingerprints, check_fingerprints, write_fingerprints
 from syntaxlm.training.gradient import GradientLoop
 from syntaxlm.training.processes import Processes
 from syntaxlm.training.result import RESULT
-from syntaxlm.training.run_folder import INPUTS, METRICS, RECIPE, HeldFolder, claim, held
+from syntaxlm.training.run_folder import (
+    INPUTS,
+    METRICS,
+    RECIPE,
+    Fingerprints,
+    HeldFolder,
+    check_fingerprints,
+    claim,
+    held,
+    write_fingerprints,
+)
 from syntaxlm.training.run_log import ProgressCallback, RunLog
-from syntaxlm.training.signals import on_stop_signals
 from syntaxlm.training.task import Task, TaskRecipe
+
+# Handling of Ctrl-C and SIGTERM: a run saves a checkpoint and stops.
+
+
+_received: list[int] = []
+
+
+def received_signal() -> int | None:
+    """Returns the last signal that stopped a run in this process, or None."""
+    return _received[-1] if _received else None
+
+
+@contextmanager
+def on_stop_signals(ask: Callable[[], None]) -> Iterator[None]:
+    """Calls `ask` on SIGTERM and Ctrl-C; a second Ctrl-C raises KeyboardInterrupt.
+
+    Does nothing outside the main thread, where Python has no signal handlers.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _received.clear()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        _received.append(number)
+        ask()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    for number in before:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
 
 MakeTask = Callable[[torch.device], Task]
 """Reads the data and builds the model on a device, with random weights from the recipe's seed."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.files import append_stored, to_json, truncate_stored
+from syntaxlm.core.files import append_stored, to_json, truncate_stored
 from syntaxlm.training.checkpoint import TrainerState
 from syntaxlm.training.run_folder import METRICS
 from syntaxlm.training.task import Task

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.errors import InputError
-from syntaxlm.settings import LARGEST_SEED, check_number
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.settings import LARGEST_SEED, check_number
 from syntaxlm.training.data import fingerprint_texts
-from syntaxlm.training.fingerprints import check_fingerprints
 from syntaxlm.training.recipe import Recipe
 from syntaxlm.training.result import RESULT, Figure, TrainingResult, read_result
+from syntaxlm.training.run_folder import check_fingerprints
 from syntaxlm.training.trainer import RECIPE, ProgressCallback, read_run_recipe, resume, train
 
 Watching = Callable[[Recipe], AbstractContextManager[ProgressCallback]]

@@ -10,12 +10,19 @@ from typing import Any
 import torch
 
 from syntaxlm.batches import TreeBatches
-from syntaxlm.files import held, remove_unfinished
-from syntaxlm.generation.stop_io import read_stops, write_stops
-from syntaxlm.generation.stops import StopBatches, StopReport, score_stops, tree_corpus, tree_model
-from syntaxlm.model_io import ModelBundle, read_model
+from syntaxlm.core.files import held, remove_unfinished
+from syntaxlm.core.settings import Count, Positive, Seed, Settings, Size
+from syntaxlm.generation.stops import (
+    StopBatches,
+    StopReport,
+    read_stops,
+    score_stops,
+    tree_corpus,
+    tree_model,
+    write_stops,
+)
 from syntaxlm.models.stop_classifiers import Reads, Stops, StopSettings
-from syntaxlm.settings import Count, Positive, Seed, Settings, Size
+from syntaxlm.storage.folder import ModelBundle, read_model
 from syntaxlm.training.gradient import GradientLoop
 from syntaxlm.training.processes import Processes, process_group
 from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSettings

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 
 from syntaxlm.batches import Batches
-from syntaxlm.errors import InputError
-from syntaxlm.files import named_path, to_json
-from syntaxlm.model_io import LABELS, VOCABULARY, ModelBundle, ModelSettings, read_model, write_settings, write_weights
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import named_path, to_json
+from syntaxlm.core.progress import status
+from syntaxlm.core.settings import parse_yaml
 from syntaxlm.models.abilities import (
     NATS_PER_TOKEN,
     AnnealsLoss,
@@ -27,10 +28,17 @@ from syntaxlm.models.abilities import (
 )
 from syntaxlm.models.registry import build_model
 from syntaxlm.parsing.collapse import TreeFigures, tree_figures
-from syntaxlm.progress import status
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import Corpus, LanguageModelScore, evaluate_language_model
-from syntaxlm.settings import parse_yaml
+from syntaxlm.storage.folder import (
+    LABELS,
+    VOCABULARY,
+    ModelBundle,
+    ModelSettings,
+    read_model,
+    write_settings,
+    write_weights,
+)
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.counting import CountingLoop
 from syntaxlm.training.data import TrainingData, fingerprint_texts, read_training_data

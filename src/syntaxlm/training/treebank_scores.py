@@ -16,17 +16,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import open_stored, parse_json, read_stored, to_json, write_text
+from syntaxlm.core.settings import Finite, Positive, read_settings
+from syntaxlm.core.text_files import STANDARD_INPUT
 from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_files
-from syntaxlm.errors import InputError
-from syntaxlm.files import open_stored, parse_json, read_stored, to_json, write_text
-from syntaxlm.model_io import CONFIG, LABELS, VOCABULARY, WEIGHTS, ModelBundle
 from syntaxlm.models.abilities import Parses
 from syntaxlm.parsing.evaluation import MOST_UNKNOWN_TAGS, gold_trees_of, sentences_up_to, tokens_for
 from syntaxlm.parsing.report import GoldTrees
 from syntaxlm.parsing.structure import Rule, layer_of, rules_for, structure_of
-from syntaxlm.settings import Finite, Positive, read_settings
-from syntaxlm.text_files import STANDARD_INPUT
-from syntaxlm.training.fingerprints import fingerprint
+from syntaxlm.storage.folder import CONFIG, LABELS, VOCABULARY, WEIGHTS, ModelBundle
+from syntaxlm.training.run_folder import fingerprint
 from syntaxlm.trees import (
     DECODING_RULES,
     PROTOCOLS,

@@ -1,9 +1,15 @@
 """Constituency and dependency trees: files, preprocessing, decoding, baselines, scoring.  NumPy and nltk, no torch."""
 
-from syntaxlm.trees.agreement import AgreementMatrix, BranchingF1, agreement, branching_f1
-from syntaxlm.trees.attachment import AttachmentScores, attachment, compare_attachment
-from syntaxlm.trees.averaging import AveragedTrees, average, average_files
-from syntaxlm.trees.baselines import (
+from syntaxlm.trees.averaging import (
+    AgreementMatrix,
+    AveragedTrees,
+    BranchingF1,
+    agreement,
+    average,
+    average_files,
+    branching_f1,
+)
+from syntaxlm.trees.bounds import (
     balanced,
     biased_upper_bound,
     binary_upper_bound,
@@ -12,14 +18,7 @@ from syntaxlm.trees.baselines import (
     random_trees,
     right,
 )
-from syntaxlm.trees.brackets import (
-    format_brackets,
-    from_nltk,
-    parse_brackets,
-    read_brackets,
-    to_nltk,
-    write_brackets,
-)
+from syntaxlm.trees.charts import TIE_RULES, TieBreaking
 from syntaxlm.trees.conllu import (
     ConlluSentence,
     dependency_faults,
@@ -32,10 +31,18 @@ from syntaxlm.trees.conllu import (
     read_dp,
     write_conllu,
 )
-from syntaxlm.trees.decoding import DECODING_RULES, DecodingRule, decode, decode_by_definition
+from syntaxlm.trees.decoding import (
+    DECODING_RULES,
+    SPAN_RULES,
+    DecodingRule,
+    SpanRule,
+    SpanScores,
+    decode,
+    decode_by_definition,
+    decode_spans,
+)
 from syntaxlm.trees.dependencies import Edge, Paths, Step, in_order, paths_of, steps_of, tree_of_steps
-from syntaxlm.trees.label_mapping import LabelMapping, MappedLabel, label_mapping
-from syntaxlm.trees.matching import match_words
+from syntaxlm.trees.matching import AttachmentScores, attachment, compare_attachment, match_words
 from syntaxlm.trees.preprocessing import (
     PREPROCESSINGS,
     GoldPreprocessing,
@@ -44,7 +51,20 @@ from syntaxlm.trees.preprocessing import (
     find_preprocessing,
     plain_label,
 )
-from syntaxlm.trees.scoring import PROTOCOLS, ParsingScores, Protocol, SentenceScores, score
+from syntaxlm.trees.scoring import (
+    PROTOCOLS,
+    BranchingStatistics,
+    LabelMapping,
+    MappedLabel,
+    ParsingScores,
+    Protocol,
+    SentenceScores,
+    f1_by_length,
+    label_mapping,
+    recall_by_label,
+    score,
+    shape_of,
+)
 from syntaxlm.trees.significance import (
     BaselineScores,
     BootstrapResult,
@@ -56,11 +76,18 @@ from syntaxlm.trees.significance import (
     over_seeds,
     paired_bootstrap,
 )
-from syntaxlm.trees.span_decoding import SPAN_RULES, SpanRule, SpanScores, decode_spans
 from syntaxlm.trees.spans import SpanSets, format_spans, trees_of
-from syntaxlm.trees.statistics import BranchingStatistics, f1_by_length, recall_by_label, shape_of
-from syntaxlm.trees.ties import TIE_RULES, TieBreaking
-from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
+from syntaxlm.trees.tree import (
+    Constituent,
+    DependencyTree,
+    Tree,
+    format_brackets,
+    from_nltk,
+    parse_brackets,
+    read_brackets,
+    to_nltk,
+    write_brackets,
+)
 
 __all__ = [
     "DECODING_RULES",

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from syntaxlm.errors import InputError
-from syntaxlm.files import write_text
-from syntaxlm.text_files import content_suffix, no_sentence, read_lines, source_name
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import write_text
+from syntaxlm.core.text_files import content_suffix, no_sentence, read_lines, source_name
 from syntaxlm.trees.tree import DependencyTree
 
 MAXIMUM_SENTENCE = 2**28  # approximate limit of the memory for the lines of one sentence, in bytes

@@ -11,8 +11,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Literal
 
-from syntaxlm.errors import InputError
-from syntaxlm.settings import read_settings, read_yaml
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.settings import read_settings, read_yaml
 from syntaxlm.trees.tree import Constituent, Tree
 
 EMPTY_TAG = "-NONE-"  # tag of empty nodes, whose leaves are always dropped

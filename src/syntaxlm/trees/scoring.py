@@ -6,16 +6,89 @@ statistics (recall by label, F1 by length, shape of the trees) are in `statistic
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.errors import InputError
-from syntaxlm.trees.span_index import common, span_keys
-from syntaxlm.trees.spans import Flags, Integers, SpanSets
-from syntaxlm.trees.statistics import BranchingStatistics, f1_by_length, recall_by_label, shape_of
+from syntaxlm.core.errors import InputError
+from syntaxlm.trees.spans import Flags, Integers, SpanSets, common, contained, key_bases, span_keys
+
+# Descriptive statistics of trees: recall by gold label, F1 by sentence length, depth, left and right splits.
+
+
+@dataclass(frozen=True)
+class BranchingStatistics:
+    """The shape of many trees, ignoring spans of one word and repeated spans.
+
+    depth: number of constituents above a word, including the whole sentence, averaged over the words of a sentence,
+    then over sentences. left, right: percentage of the spans of three or more words that split off their last word,
+    ([i, j - 1], j), or their first word, (i, [i + 1, j]).
+    """
+
+    depth: float
+    left: float
+    right: float
+
+    def to_dict(self) -> dict[str, float]:
+        return asdict(self)
+
+
+def recall_by_label(
+    predicted: SpanSets, gold: SpanSets, scored: Flags, keep_whole: bool
+) -> dict[str, tuple[float, int]]:
+    """For each gold label, the recall of its spans (of two or more words) and their number; most frequent first.
+
+    A span with several labels, from a unary chain, counts for each.  Empty if gold has no labels.
+    scored: (S,) whether each sentence counts.  keep_whole: whether spans of whole sentences count.
+    """
+    if gold.labels is None or not any(gold.label_names):
+        return {}
+    predicted, gold = predicted.select(scored), gold.select(scored)
+    assert gold.labels is not None
+    sentences = gold.sentences()
+    lengths = gold.lengths[sentences]
+    widths = gold.ends - gold.starts
+    counts = (widths > 1) & (keep_whole | (widths < lengths))
+    keys = key_bases(gold.lengths)[:-1][sentences] + gold.starts.astype(np.int64) * (lengths + 1) + gold.ends
+    names = len(gold.label_names)
+    labelled = np.unique(keys[counts] * names + gold.labels[counts])
+    found = contained(labelled // names, span_keys(predicted, keep_whole)[0])
+    total = np.bincount(labelled % names, minlength=names)
+    right = np.bincount(labelled[found] % names, minlength=names)
+    order = [code for code in np.argsort(-total, kind="stable").tolist() if total[code]]
+    return {gold.label_names[code]: (float(right[code] / total[code]), int(total[code])) for code in order}
+
+
+def f1_by_length(lengths: Integers, f1_of_tens: Mapping[int, float]) -> dict[str, tuple[float, int]]:
+    """F1 and number of sentences with 1-10, 11-20, ... words.  f1_of_tens: by index of the range, from 0."""
+    tens = (lengths - 1) // 10
+    return {
+        f"{10 * ten + 1}-{10 * ten + 10}": (f1, int(np.count_nonzero(tens == ten))) for ten, f1 in f1_of_tens.items()
+    }
+
+
+def shape_of(spans: SpanSets, scored: Flags | None = None) -> BranchingStatistics:
+    """Depth and splits of the trees.  scored: (S,) whether each sentence counts; None: all."""
+    spans = spans if scored is None else spans.select(scored)
+    keys, counts = span_keys(spans, keep_whole=True)
+    sentences = np.repeat(np.arange(len(spans)), counts)
+    lengths = spans.lengths[sentences]
+    starts, ends = np.divmod(keys - key_bases(spans.lengths)[:-1][sentences], lengths + 1)
+    # The sum of the depths of a sentence's words is the sum of the widths of its spans.
+    depth = np.bincount(sentences, weights=ends - starts, minlength=len(spans)) / np.maximum(spans.lengths, 1)
+    long = ends - starts > 2
+    left = contained(keys[long] - 1, keys)  # the span that ends one word earlier
+    right = contained(keys[long] + lengths[long] + 1, keys)  # the span that starts one word later
+    total = max(1, int(np.count_nonzero(long)))
+    return BranchingStatistics(
+        float(depth.mean()) if len(depth) else 0.0,
+        100 * float(np.count_nonzero(left)) / total,
+        100 * float(np.count_nonzero(right)) / total,
+    )
+
 
 Fractions = npt.NDArray[np.float64]
 
@@ -197,3 +270,134 @@ def _f1_of(rows: SentenceScores, protocol: Protocol) -> dict[int, float]:
             counts = (int(values[here].sum()) for values in (rows.matched_spans, rows.predicted_spans, rows.gold_spans))
             result[ten] = pooled(*counts)[2]
     return result
+
+
+# Induced labels compared with gold labels: the most frequent gold label of each induced label.
+#
+# Only spans that are in both trees are compared: the mapping interprets the labels of correct spans and ignores all
+# others. It is derived from the gold trees on which it is scored, so its accuracy is an upper bound.
+
+
+SHOWN = 15  # induced labels in the printed table, most frequent first
+
+
+@dataclass(frozen=True)
+class MappedLabel:
+    """An induced label.
+
+    spans: number of predicted spans with the label.  matched: number of these that are gold constituents.
+    gold_label: the most frequent gold label of the matched ones, "" if there are none.  gold_spans: number of these
+    with that gold label.
+    """
+
+    label: str
+    spans: int
+    matched: int
+    gold_label: str
+    gold_spans: int
+
+
+@dataclass(frozen=True)
+class LabelMapping:
+    """The many-to-one mapping of induced labels to gold labels.
+
+    labels: most frequent first.  protocol: which spans and sentences are counted.
+    most_frequent: the most frequent gold label of all matched spans, and its number of spans.
+    """
+
+    labels: tuple[MappedLabel, ...]
+    protocol: Protocol
+    most_frequent: tuple[str, int]
+
+    @property
+    def spans(self) -> int:
+        return sum(one.spans for one in self.labels)
+
+    @property
+    def matched(self) -> int:
+        return sum(one.matched for one in self.labels)
+
+    @property
+    def accuracy(self) -> float:
+        """The share of matched spans whose gold label is that of their induced label; 1 without matched spans."""
+        return sum(one.gold_spans for one in self.labels) / self.matched if self.matched else 1.0
+
+    @property
+    def baseline(self) -> float:
+        """The accuracy of mapping all induced labels to one gold label, the most frequent."""
+        return self.most_frequent[1] / self.matched if self.matched else 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """All results; fractions from 0 to 1."""
+        return {
+            "protocol": self.protocol.name,
+            "many_to_one_accuracy": self.accuracy,
+            "most_frequent_label_accuracy": self.baseline,
+            "most_frequent_label": self.most_frequent[0],
+            "spans": self.spans,
+            "matched_spans": self.matched,
+            "labels": [asdict(one) for one in self.labels],
+        }
+
+    def lines(self, decoder: str) -> list[str]:
+        """The printed table, in percent. decoder: name of the decoder of the trees."""
+        lines = [
+            f"induced labels of the {decoder} trees, mapped many-to-one to gold labels   protocol {self.protocol}",
+            f"many-to-one accuracy {100 * self.accuracy:.1f}   all labels mapped to {self.most_frequent[0] or 'none'}"
+            f" {100 * self.baseline:.1f}   of {self.matched:,} predicted spans that are gold constituents",
+            "",
+            "    spans  constituents (share)  gold label        induced label",
+        ]
+        for one in self.labels[:SHOWN]:
+            found = f"{one.gold_label} ({100 * one.gold_spans / one.matched:.1f}%)" if one.matched else "none"
+            share = 100 * one.matched / one.spans
+            lines.append(f"{one.spans:9,}{one.matched:10,} ({share:5.1f}%)   {found:15}   {one.label}")
+        if len(self.labels) > SHOWN:
+            lines.append(f"and {len(self.labels) - SHOWN} less frequent labels")
+        return lines
+
+
+def label_mapping(predicted: SpanSets, gold: SpanSets, protocol: Protocol) -> LabelMapping | None:
+    """The mapping of the labels of predicted spans; None if either side has no labels.
+
+    predicted, gold: for the same sentences, gold spans in pre-order. If several gold constituents have the same span (a
+    unary chain), the outermost counts. Spans of one word never count; those of whole sentences depend on the protocol.
+    """
+    if predicted.labels is None or gold.labels is None or not any(gold.label_names):
+        return None
+    keys, codes = _labelled_keys(predicted, protocol)
+    gold_keys, gold_codes = _labelled_keys(gold, protocol)
+    place = np.minimum(np.searchsorted(gold_keys, keys), max(0, len(gold_keys) - 1))
+    matched = gold_keys[place] == keys if len(gold_keys) else np.zeros(len(keys), np.bool_)
+    count, gold_count = len(predicted.label_names), len(gold.label_names)
+    pairs = codes[matched] * gold_count + gold_codes[place[matched]]
+    table = np.bincount(pairs, minlength=count * gold_count).reshape(count, gold_count)
+    totals = np.bincount(codes, minlength=count)
+    best = table.argmax(1)
+    labels = []
+    for code in np.argsort(-totals, kind="stable").tolist():
+        if not totals[code]:
+            break
+        shared, gold_spans = int(table[code].sum()), int(table[code, best[code]])
+        name = gold.label_names[best[code]] if shared else ""
+        labels.append(MappedLabel(predicted.label_names[code], int(totals[code]), shared, name, gold_spans))
+    together = table.sum(0)
+    most = int(together.argmax())
+    return LabelMapping(
+        tuple(labels), protocol, (gold.label_names[most] if together[most] else "", int(together[most]))
+    )
+
+
+def _labelled_keys(spans: SpanSets, protocol: Protocol) -> tuple[Integers, Integers]:
+    """Sorted distinct keys of the spans that count, as in `span_index`, and the first label of each span."""
+    assert spans.labels is not None
+    sentences = spans.sentences()
+    lengths = spans.lengths[sentences]
+    starts, ends = spans.starts.astype(np.int64), spans.ends.astype(np.int64)
+    widths = ends - starts
+    kept = protocol.scored(spans.lengths)[sentences] & (widths > 1)
+    if protocol.whole_sentence == "drop":
+        kept &= widths < lengths
+    keys: Integers = key_bases(spans.lengths)[:-1][sentences] + starts * (lengths + 1) + ends
+    distinct, first = np.unique(keys[kept], return_index=True)
+    return distinct, spans.labels[kept][first].astype(np.int64)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from syntaxlm.errors import InputError
-from syntaxlm.trees import baselines
+from syntaxlm.core.errors import InputError
+from syntaxlm.trees import bounds
 from syntaxlm.trees.scoring import Fractions, ParsingScores, Protocol, score
 from syntaxlm.trees.spans import SpanSets
 
@@ -258,12 +258,12 @@ def baseline_scores(
 
     seeds = list(seeds)
     return BaselineScores(
-        scored(baselines.left(lengths)),
-        scored(baselines.right(lengths)),
-        scored(baselines.balanced(lengths)),
-        over_seeds([scored(baselines.random_trees(lengths, seed)) for seed in seeds]),
-        over_seeds([scored(baselines.random_trees(lengths, seed, "biased")) for seed in seeds]),
-        over_seeds([scored(baselines.random_binary_trees(lengths, seed)) for seed in seeds]),
-        scored(baselines.binary_upper_bound(gold)),
-        scored(baselines.biased_upper_bound(gold)) if biased_bound else None,
+        scored(bounds.left(lengths)),
+        scored(bounds.right(lengths)),
+        scored(bounds.balanced(lengths)),
+        over_seeds([scored(bounds.random_trees(lengths, seed)) for seed in seeds]),
+        over_seeds([scored(bounds.random_trees(lengths, seed, "biased")) for seed in seeds]),
+        over_seeds([scored(bounds.random_binary_trees(lengths, seed)) for seed in seeds]),
+        scored(bounds.binary_upper_bound(gold)),
+        scored(bounds.biased_upper_bound(gold)) if biased_bound else None,
     )

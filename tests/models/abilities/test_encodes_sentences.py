@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 import torch
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.models.abilities import EncodesSentences
 from syntaxlm.models.registry import MODELS, build_encoder
 from tests.models.variants import WORDS, built, config_of, every, ragged

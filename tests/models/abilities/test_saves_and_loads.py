@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from syntaxlm.model_io import ModelBundle, ModelSettings, distinct_tensors, read_model, write_model
 from syntaxlm.models.abilities import (
     Heads,
     LabelsSpans,
@@ -15,6 +14,7 @@ from syntaxlm.models.abilities import (
     SpanMarginals,
     TrainsByCounting,
 )
+from syntaxlm.storage.folder import ModelBundle, ModelSettings, distinct_tensors, read_model, write_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.models import tree_variants

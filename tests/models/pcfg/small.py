@@ -11,7 +11,7 @@ from syntaxlm.models.abilities import TextCounts
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.pcfg import PCFG, SentencePCFG
 from syntaxlm.models.pcfg.grammars import CompoundGrammar, Grammar, NeuralGrammar, SimpleGrammar, TensorGrammar
-from syntaxlm.trees.span_decoding import SpanScores
+from syntaxlm.trees.decoding import SpanScores
 
 BOS, EOS = 1, 2
 WORDS = 7

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.models.pcfg.end_bias import PSEUDO_COUNT, end_scores, end_weights
+from syntaxlm.models.pcfg.config import PSEUDO_COUNT, end_scores, end_weights
 from syntaxlm.models.pcfg.grammars import Sentences
 from syntaxlm.ops.inside import reference
 from tests.models.pcfg.small import EVERY, SORTED, WORDS, batch_of, counts_of, small_model

@@ -28,7 +28,7 @@ from syntaxlm.ops.inside import (
     prefix_log_probs,
     reference,
 )
-from syntaxlm.trees.span_decoding import decode_spans
+from syntaxlm.trees.decoding import decode_spans
 from tests.models.pcfg.small import EVERY, WORDS, batch_of, scores_of, small_grammar
 
 FOLDERS = [Path(__file__).parents[2] / "golden_data", *map(Path, filter(None, [os.environ.get("SYNTAXLM_GOLDEN")]))]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.models import pcfg, sizes
 from syntaxlm.models.abilities import TextCounts
 from syntaxlm.models.batches import TokenBatch
@@ -18,8 +18,8 @@ from syntaxlm.models.pcfg import CompoundPCFGConfig, NeuralPCFGConfig, SimplePCF
 from syntaxlm.models.pcfg import model as implementation
 from syntaxlm.models.pcfg.grammars import CompoundGrammar, Sentences
 from syntaxlm.ops.inside import Layout, TableRules, log_partition, reference
-from syntaxlm.training.averaging import WeightAverage
-from syntaxlm.trees.span_decoding import decode_spans
+from syntaxlm.training.optimisers import WeightAverage
+from syntaxlm.trees.decoding import decode_spans
 from tests.models.pcfg.small import (
     BOS,
     EOS,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.models.pcfg.sampling import Sampler
 from syntaxlm.ops.inside import FactoredRules, TableRules, reference
 from tests.models.pcfg.small import BOS, EOS, EVERY, small_model

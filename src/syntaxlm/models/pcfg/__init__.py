@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from syntaxlm.allocation import memory_size
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import memory_size
 from syntaxlm.models.pcfg.config import (
+    SPECIALS,
     CompoundPCFGConfig,
     NeuralPCFGConfig,
     SimplePCFGConfig,
@@ -13,7 +14,6 @@ from syntaxlm.models.pcfg.config import (
 from syntaxlm.models.pcfg.exact import PCFG
 from syntaxlm.models.pcfg.grammars import CompoundGrammar, Grammar, NeuralGrammar, SimpleGrammar, TensorGrammar
 from syntaxlm.models.pcfg.model import SentencePCFG
-from syntaxlm.models.pcfg.words import SPECIALS
 
 __all__ = [
     "PCFG",

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from syntaxlm.models.abilities import PredictsNextToken, TokenScores
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.pcfg.config import BOS, EOS, SPECIALS, to_grammar
 from syntaxlm.models.pcfg.grammars import Sentences
 from syntaxlm.models.pcfg.model import SentencePCFG
-from syntaxlm.models.pcfg.words import BOS, EOS, SPECIALS, to_grammar
 from syntaxlm.ops.inside import Layout, next_words, prefix_log_probs
 
 _PREFIX_CHART = 1 << 22  # most entries of a float64 chart of a group of sentences

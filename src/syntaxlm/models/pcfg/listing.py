@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from syntaxlm.models.abilities import EmittedWord, HasGrammar, SymbolRule
+from syntaxlm.models.pcfg.config import of_vocabulary
 from syntaxlm.models.pcfg.grammars import Grammar
-from syntaxlm.models.pcfg.words import of_vocabulary
 from syntaxlm.ops.inside import Rules, TableRules
 
 _TOGETHER = 1 << 20  # most probabilities of pairs of children in memory

@@ -19,8 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from syntaxlm.errors import InputError
-from syntaxlm.layers.value_ranges import LOG_PROBS, PROBABILITIES
+from syntaxlm.core.errors import InputError
 from syntaxlm.models.abilities import (
     AnnealsLoss,
     FindsBestTrees,
@@ -33,20 +32,13 @@ from syntaxlm.models.abilities import (
     TextCounts,
 )
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.models.pcfg.end_bias import end_scores, end_weights
+from syntaxlm.models.layers import LOG_PROBS, PROBABILITIES
+from syntaxlm.models.pcfg.config import SPECIALS, counts_of_grammar, end_scores, end_weights, of_vocabulary, to_grammar
 from syntaxlm.models.pcfg.grammars import Grammar, Sentences, Tables
 from syntaxlm.models.pcfg.listing import ListsGrammar
 from syntaxlm.models.pcfg.sampling import Sample, Sampler, draw_from, draw_short
-from syntaxlm.models.pcfg.words import SPECIALS, counts_of_grammar, of_vocabulary, to_grammar
 from syntaxlm.models.sizes import check_chart
-from syntaxlm.ops.inside import (
-    Layout,
-    Rules,
-    best_derivations,
-    log_partition,
-    posteriors,
-    tiles_usable,
-)
+from syntaxlm.ops.inside import Layout, Rules, best_derivations, log_partition, posteriors, tiles_usable
 
 ELBO_AT_MEAN = "ELBO at the mean of q(z|x), approximate"
 _CHART = 1 << 26  # most inside probabilities of a group of sentences in memory

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.ops.inside import Rules, TableRules
 
 _TRIES = 1000  # attempts to sample a sentence that is short enough

@@ -7,14 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from syntaxlm.ops.inside.prefix import (
-    closure_of,
-    complete_chart,
-    composed,
-    inside_of_table,
-    rescaled,
-    split_factors,
-)
+from syntaxlm.ops.inside.prefix import closure_of, complete_chart, composed, inside_of_table, rescaled, split_factors
 from syntaxlm.ops.inside.types import FactoredRules, Layout, Rules, TableRules
 
 

@@ -1,0 +1,61 @@
+"""`completion`: completion scripts for shells."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from syntaxlm.app.cli.options import add_output, text_output
+from syntaxlm.app.cli.parser import Parser
+
+SHELLS = ("bash", "zsh", "fish")
+RECIPES = ("recipe", "recipes")  # destinations of arguments that take the name of a shipped recipe
+
+
+def add_completion_script(commands: Any) -> None:
+    parser = commands.add_parser(
+        "completion",
+        help="print a completion script for a shell",
+        description="Print a script that completes commands, options, choices, recipe names and file names. bash: write"
+        " it to ~/.local/share/bash-completion/completions/syntaxlm. zsh: to a file _syntaxlm in a folder of $fpath."
+        " fish: to ~/.config/fish/completions/syntaxlm.fish.",
+        epilog="example: syntaxlm completion bash -o ~/.local/share/bash-completion/completions/syntaxlm",
+    )
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
+    add_output(parser, "the script")
+    parser.set_defaults(run=_completion)
+
+
+def _completion(options: argparse.Namespace) -> None:
+    from syntaxlm.app.cli import build_parser
+
+    with text_output(options.output) as file:
+        file.write(completion_script(build_parser(), options.shell))
+
+
+def completion_script(parser: Parser, shell: str) -> str:
+    """The completion script of a parser for "bash", "zsh" or "fish"."""
+    import shtab
+
+    recipes = _recipes()
+    for leaf in parser.leaves():
+        for action in (*leaf.inputs, *(output.action for output in leaf.outputs)):
+            action.complete = recipes if action.dest in RECIPES else shtab.FILE  # type: ignore[attr-defined]
+    script: str = shtab.complete(parser, shell)
+    return script
+
+
+def _recipes() -> dict[str, Any]:
+    """How shells complete a recipe: the names of shipped recipes, and files."""
+    from syntaxlm.training.recipe_files import recipe_names
+
+    names = " ".join(recipe_names())
+    return {
+        "bash": "_syntaxlm_recipes",
+        "zsh": "_syntaxlm_recipes",
+        "fish": f"(string split ' ' '{names}'; __fish_complete_path (commandline -ct))",
+        "preamble": {
+            "bash": f'_syntaxlm_recipes() {{ compgen -W "{names}" -- "$1"; compgen -f -- "$1"; }}',
+            "zsh": f"_syntaxlm_recipes() {{ compadd {names}; _files; }}",
+        },
+    }

@@ -1,0 +1,364 @@
+"""A job: the inputs are split into shards, which workers do; a job that was interrupted does only the rest."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal
+
+import syntaxlm
+from syntaxlm.app.jobs.engines import Done, Ended, Engine, Event, Failed, Pool
+from syntaxlm.app.jobs.folder import BAD_LINES, ROWS, SCHEMA_VERSION, JobFolder, is_in
+from syntaxlm.app.jobs.lines import BadLine
+from syntaxlm.app.jobs.processes import ProcessEngine
+from syntaxlm.app.jobs.shards import Shard, cut
+from syntaxlm.app.jobs.sources import IdType, Source, Task, open_source
+from syntaxlm.app.jobs.work import BadLines, Options, Setup, ShardResult
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import remove_unfinished
+from syntaxlm.core.progress import Work, working
+from syntaxlm.core.tables import check_parquet
+from syntaxlm.core.text_files import no_sentence
+
+LINES_PER_SHARD = 20_000
+LONGEST_LINE = 1 << 16  # bytes
+ATTEMPTS = 3  # the last one without other workers
+MOST_ENDED = 10  # workers that may end without a shard that is done
+
+SHOWN = 5  # bad lines and failed shards in a message
+
+EngineName = Literal["processes", "ray"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be done.
+
+    options: the command and its options, with its models.
+    inputs: text files with one sentence per line, plain or compressed, and Parquet files with one sentence per row.
+    folder: where the rows are written; the folder of an interrupted job with the same settings is continued.
+    column: column of Parquet files with the text; None: `text`.
+    id_column: column of Parquet files with ids of the sentences, which are copied to the rows; None: no ids.
+    lines_per_shard: number of lines that are done together.
+    longest: maximum number of bytes of a line, with its end; longer lines are bad lines.
+    bad_lines: "stop": bad lines are an error, see `run_job`; "skip": they are left out and listed.
+    device: as for `syntaxlm.load`; "cuda" distributes the workers over all GPUs.
+    """
+
+    options: Options
+    inputs: tuple[str, ...]
+    folder: Path
+    column: str | None = None
+    id_column: str | None = None
+    lines_per_shard: int = LINES_PER_SHARD
+    longest: int = LONGEST_LINE
+    bad_lines: BadLines = "stop"
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class FailedShard:
+    """A shard that was not done.
+
+    name: of the Parquet file that is missing.  file, first, last: its input and lines.  reason: of the last attempt.
+    """
+
+    name: str
+    file: str
+    first: int
+    last: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, lines {self.first:,} to {self.last:,} ({self.name}): {self.reason}"
+
+
+@dataclass(frozen=True)
+class JobReport:
+    """What a run of a job did.
+
+    command, folder, engine, workers: of this run.
+    shards, lines: of the whole job.
+    done_before, done_now: number of shards that earlier runs and this one did.
+    lines_now: lines of the shards that this run did.
+    rows, bad_lines: of all shards that are done.
+    failed: the shards that are not done.
+    seconds: of this run.
+    worker_seconds: processor time of the workers for the shards of this run, without loading the models.
+    largest_worker_memory: in bytes, in this run; None if it did no shard, and on Windows.
+    """
+
+    command: str
+    folder: str
+    engine: str
+    workers: int
+    shards: int
+    lines: int
+    done_before: int
+    done_now: int
+    lines_now: int
+    rows: int
+    bad_lines: int
+    failed: tuple[FailedShard, ...]
+    seconds: float
+    worker_seconds: float
+    largest_worker_memory: int | None
+
+    @property
+    def lines_per_second(self) -> float | None:
+        return self.lines_now / self.seconds if self.lines_now else None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"schema_version": SCHEMA_VERSION} | asdict(self) | {"lines_per_second": self.lines_per_second}
+
+    def __str__(self) -> str:
+        """Returns some lines of text."""
+        before = f" ({self.done_before:,} in earlier runs)" if self.done_before else ""
+        done = self.done_before + self.done_now
+        text = (
+            f"{done:,} of {_counted(self.shards, 'shard')} done{before}, {_counted(self.rows, 'row')} in"
+            f" {Path(self.folder) / ROWS}"
+        )
+        if self.lines_per_second is not None:
+            text += (
+                f"\n{_counted(self.lines_now, 'line')} in {self.seconds:,.0f} seconds:"
+                f" {self.lines_per_second:,.0f} per second; workers {self.workers}"
+            )
+        if self.largest_worker_memory is not None:
+            text += f", memory of a worker up to {self.largest_worker_memory / 2**20:,.0f} MiB"
+        if self.bad_lines:
+            text += f"\n{_counted(self.bad_lines, 'bad line')} left out; see {Path(self.folder) / BAD_LINES}"
+        if self.failed:
+            shown = [f"  {one}" for one in self.failed[:SHOWN]] + ["  ..."] * (len(self.failed) > SHOWN)
+            them = "it" if len(self.failed) == 1 else "them"
+            text += f"\n{_counted(len(self.failed), 'shard')} failed; run the job again to try {them} again\n"
+            text += "\n".join(shown)
+        return text
+
+
+def run_job(
+    job: Job,
+    workers: int | None = None,
+    engine: Callable[[Setup], Engine] = ProcessEngine,
+    engine_name: str = "processes",
+) -> JobReport:
+    """Does all shards of a job that are not yet done.
+
+    The inputs are read once before, to find the shards and bad lines. With `bad_lines="stop"`, bad lines are then
+    listed in bad-lines.tsv, and raise InputError before anything is done. Lines that the model refuses, such as lines
+    without tags, are found later: their shards fail, and the others are done.
+    A shard whose worker ends is tried again after the others, and the third time without other workers.
+    workers: their number; None: one per processor core or, on a GPU, one.
+    engine: makes the engine from the setup of the workers.
+    Raises InputError if the folder is in use, contains a job with other settings, or cannot be written; and if an input
+    or a model cannot be read.
+    """
+    _check(job, workers)
+    check_parquet()
+    start = time.monotonic()
+    sources = [open_source(name, job.column, job.id_column) for name in job.inputs]
+    id_type = _common_id_type(sources)
+    for source in sources:
+        if is_in(source.path, job.folder):
+            raise InputError(f"{source.name}: is in the folder of the job, {job.folder}; expected another folder")
+    with JobFolder.opened(job.folder) as folder:
+        setup = Setup(
+            job.options, os.path.abspath(folder.rows), job.longest, job.bad_lines, id_type, job.device
+        )  # fmt: skip
+        own_engine = engine(setup)
+        pool = Pool(own_engine)
+        try:
+            settings = _settings(job, sources, pool.describe())
+            if not folder.is_started(settings):
+                folder.start(settings, _plan(job, sources, folder))
+            shards = folder.shards(len(sources))
+            before = folder.done(shards)
+            folder.remove_not_done(shards, before)
+            if workers is None:
+                workers = own_engine.default_workers() if job.device == "cpu" else 1
+            run = _Run(job, sources, folder, shards, before, pool, workers)
+            run.run()
+        finally:
+            pool.close()
+            remove_unfinished(folder.rows)  # of workers that were ended
+        done = folder.done(shards)
+        now = {number: result for number, result in done.items() if number not in before}
+        report = JobReport(
+            command=job.options.command,
+            folder=str(job.folder),
+            engine=engine_name,
+            workers=workers,
+            shards=len(shards),
+            lines=sum(shard.lines for shard in shards),
+            done_before=len(before),
+            done_now=len(now),
+            lines_now=sum(shards[number].lines for number in now),
+            rows=sum(result.rows or 0 for result in done.values()),
+            bad_lines=folder.write_bad_lines(shards, job.inputs),
+            failed=tuple(run.failed_shards()),
+            seconds=time.monotonic() - start,
+            worker_seconds=sum(result.seconds for result in now.values()),
+            largest_worker_memory=max((one.memory for one in now.values() if one.memory is not None), default=None),
+        )
+        folder.write_report(report.to_dict())
+    return report
+
+
+def _check(job: Job, workers: int | None) -> None:
+    if not job.inputs:
+        raise InputError("found no input; expected one file or more")
+    twice = sorted({name for name in job.inputs if job.inputs.count(name) > 1})
+    if twice:
+        raise InputError(f"{twice[0]}: is given twice; expected different inputs")
+    for name, value in (
+        ("--workers", workers),
+        ("--lines-per-shard", job.lines_per_shard),
+        ("--max-line-bytes", job.longest),
+    ):
+        if value is not None and value < 1:
+            raise InputError(f"{name}: found {value}; expected 1 or more")
+
+
+def _common_id_type(sources: Sequence[Source]) -> IdType | None:
+    """The type of the ids of all inputs. Raises InputError if they have different ones."""
+    first = sources[0].id_type
+    for source in sources:
+        if source.id_type != first:
+            raise InputError(
+                f"{source.name}: its ids have the type {source.id_type}, but those of {sources[0].name} {first};"
+                " expected the same type"
+            )
+    return first
+
+
+def _settings(job: Job, sources: Sequence[Source], hashes: Sequence[str]) -> dict[str, Any]:
+    """What determines the rows and shards of a job."""
+    return {
+        "version": syntaxlm.__version__,
+        "command": job.options.command,
+        "model_sha256": list(hashes),
+        "options": job.options.to_dict(),
+        "inputs": [{"name": one.name, "bytes": one.size, "modified": one.modified} for one in sources],
+        "column": job.column,
+        "id_column": job.id_column,
+        "lines_per_shard": job.lines_per_shard,
+        "max_line_bytes": job.longest,
+    }
+
+
+def _plan(job: Job, sources: Sequence[Source], folder: JobFolder) -> list[Shard]:
+    """The shards of all inputs. Raises InputError for bad lines that are not to be skipped, and if there is no line."""
+    shards: list[Shard] = []
+
+    def bad_lines() -> Iterator[BadLine]:
+        with working(Work("reading inputs, lines")) as work:
+            for number, source in enumerate(sources):
+                bad: list[BadLine] = []
+
+                def lengths(source: Source = source, bad: list[BadLine] = bad) -> Iterator[Any]:
+                    for part, found in source.scan(job.longest):
+                        bad += found
+                        work.done += len(part)
+                        yield part
+
+                for shard in cut(lengths(), number, job.lines_per_shard):
+                    shards.append(shard._replace(number=len(shards)))
+                    yield from bad
+                    bad.clear()
+                yield from bad
+
+    first: list[BadLine] = []
+
+    def noted() -> Iterator[BadLine]:
+        for one in bad_lines():
+            if len(first) < SHOWN:
+                first.append(one)
+            yield one
+
+    count = folder.write_table_of(noted())
+    if count and job.bad_lines == "stop":
+        shown = "\n".join(f"  {one}" for one in first) + ("\n  ..." if count > len(first) else "")
+        listed, these = ("which is", "this line") if count == 1 else ("which are", "these lines")
+        raise InputError(
+            f"{_counted(count, 'bad line')}, {listed} listed in {folder.path / BAD_LINES}; nothing was done:\n{shown}\n"
+            f"Correct the input, or leave {these} out with --bad-lines skip."
+        )
+    if not shards:
+        raise no_sentence(", ".join(job.inputs))
+    return shards
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+@dataclass
+class _Run:
+    """Attempts at the shards that are not done. failures: the reason of the last attempt, by number of the shard."""
+
+    job: Job
+    sources: Sequence[Source]
+    folder: JobFolder
+    shards: Sequence[Shard]
+    before: dict[int, ShardResult]
+    pool: Pool
+    workers: int
+    failures: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.any_done = bool(self.before)
+
+    def run(self) -> None:
+        todo = [shard for shard in self.shards if shard.number not in self.before]
+        lines = sum(shard.lines for shard in self.shards)
+        work = Work(f"{self.job.options.command}, lines", lines)
+        work.done = lines - sum(shard.lines for shard in todo)
+        with working(work):
+            for attempt in range(1, ATTEMPTS + 1):
+                todo = self._attempt(todo, 1 if attempt == ATTEMPTS else self.workers, work)
+                if not todo:
+                    return
+
+    def failed_shards(self) -> Iterator[FailedShard]:
+        for number, reason in sorted(self.failures.items()):
+            shard = self.shards[number]
+            yield FailedShard(shard.file_name, self.job.inputs[shard.source], shard.first, shard.last, reason)
+
+    def _attempt(self, shards: Sequence[Shard], workers: int, work: Work) -> list[Shard]:
+        """Does shards; returns those whose worker ended or failed."""
+        again = []
+        ended = 0
+        for task, event in self.pool.run(self._tasks(shards), min(workers, len(shards))):
+            shard = task.shard
+            if isinstance(event, Done) and event.result.rows is not None:
+                self.folder.add_done(shard, event.result)
+                self.failures.pop(shard.number, None)
+                work.done += shard.lines
+                self.any_done = True
+                continue
+            self.failures[shard.number] = self._reason(shard, event)
+            if not isinstance(event, Done):
+                again.append(shard)
+                ended += 1
+                if ended >= max(MOST_ENDED, 2 * workers) and not self.any_done:
+                    raise InputError(
+                        f"the first {ended} shards failed; the last one: {self.failures[shard.number]}. Use fewer"
+                        " workers or shorter lines (--max-line-bytes)."
+                    )
+        return again
+
+    def _tasks(self, shards: Iterable[Shard]) -> Iterator[Task]:
+        for number, group in groupby(shards, key=lambda shard: shard.source):
+            yield from self.sources[number].tasks(group, self.job.longest)
+
+    def _reason(self, shard: Shard, event: Event) -> str:
+        if isinstance(event, Done):
+            name = self.job.inputs[shard.source]
+            bad = [str(BadLine(name, *one)) for one in event.result.bad]
+            return f"{bad[0]}" + (f" (and {len(bad) - 1:,} more)" if len(bad) > 1 else "")
+        assert isinstance(event, Ended | Failed)
+        return f"the worker {event.reason}" if isinstance(event, Ended) else event.reason

@@ -1,0 +1,283 @@
+"""The inputs of a job: text files, compressed text files, and columns of Parquet files."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from syntaxlm.app.jobs.lines import BadLine, Lengths, Line, fault, raw_lines, read_line, scan
+from syntaxlm.app.jobs.shards import Shard
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import system_error
+from syntaxlm.core.text_files import STANDARD_INPUT, is_compressed, open_bytes
+
+PARQUET = ".parquet"
+IdType = Literal["integer", "text"]
+
+_ROWS = 4096  # of a Parquet file that are read at a time
+
+
+class Task(NamedTuple):
+    """A shard for a worker.
+
+    raw: its lines, as `raw_lines` returns them, if the worker cannot read them itself.
+    """
+
+    shard: Shard
+    source: Source
+    raw: tuple[bytes | int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Source(ABC):
+    """An input.
+
+    name: as the user gave it, for the rows and messages.  path: where workers find it.
+    size: in bytes.  modified: time of the last change, in nanoseconds.
+    """
+
+    name: str
+    path: str
+    size: int
+    modified: int
+
+    @property
+    def id_type(self) -> IdType | None:
+        """The type of the ids; None without ids."""
+        return None
+
+    @abstractmethod
+    def scan(self, longest: int) -> Iterator[tuple[Lengths, list[BadLine]]]:
+        """The lengths of all lines in bytes, and the bad lines, some thousand lines at a time.
+
+        longest: maximum number of bytes of a line.
+        """
+
+    @abstractmethod
+    def lines(self, task: Task, longest: int) -> Iterator[Line]:
+        """The lines of a shard. Raises InputError if the input has changed."""
+
+    def tasks(self, shards: Iterable[Shard], longest: int) -> Iterator[Task]:
+        """The tasks for shards of this input, which are in order."""
+        return (Task(shard, self) for shard in shards)
+
+    def _changed(self) -> InputError:
+        return InputError(f"{self.name}: changed while the job was running. Start the job again in a new folder.")
+
+
+@dataclass(frozen=True)
+class PlainText(Source):
+    """Text with one sentence per line. Workers read the bytes of their shards."""
+
+    def scan(self, longest: int) -> Iterator[tuple[Lengths, list[BadLine]]]:
+        with open_bytes(self.path) as file:
+            yield from scan(file, self.name, longest)
+
+    def lines(self, task: Task, longest: int) -> Iterator[Line]:
+        shard = task.shard
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(shard.begin)
+                for number, raw in enumerate(islice(raw_lines(file, longest), shard.lines), shard.first):
+                    yield read_line(raw, number, longest)
+                if file.tell() != shard.end:
+                    raise self._changed()
+        except OSError as error:
+            raise system_error(self.path, "read", error) from error
+
+
+@dataclass(frozen=True)
+class CompressedText(Source):
+    """Compressed text, which can only be read from its start: the process that runs the job sends lines to workers."""
+
+    def scan(self, longest: int) -> Iterator[tuple[Lengths, list[BadLine]]]:
+        with open_bytes(self.path) as file:
+            yield from scan(file, self.name, longest)
+
+    def tasks(self, shards: Iterable[Shard], longest: int) -> Iterator[Task]:
+        with open_bytes(self.path) as file:
+            rest = raw_lines(file, longest)
+            following = 1
+            for shard in shards:
+                raw = tuple(islice(rest, shard.first - following, shard.last - following + 1))
+                following = shard.last + 1
+                if len(raw) != shard.lines:
+                    raise self._changed()
+                yield Task(shard, self, raw)
+
+    def lines(self, task: Task, longest: int) -> Iterator[Line]:
+        assert task.raw is not None
+        return (read_line(raw, number, longest) for number, raw in enumerate(task.raw, task.shard.first))
+
+
+@dataclass(frozen=True)
+class ParquetColumn(Source):
+    """A column of a Parquet file with one sentence per row. Workers read the row groups of their shards.
+
+    column: the column with the text.  id_column: a column with ids, which are copied to the rows; None: no ids.
+    ids: the type of the ids.
+    """
+
+    column: str
+    id_column: str | None
+    ids: IdType | None
+
+    @property
+    def id_type(self) -> IdType | None:
+        return self.ids
+
+    def scan(self, longest: int) -> Iterator[tuple[Lengths, list[BadLine]]]:
+        import pyarrow
+        from pyarrow import compute
+
+        first = 1
+        with _opened(self.path, self.name) as file:
+            for batch in file.iter_batches(_ROWS, columns=[self.column]):
+                texts = batch.column(0).cast(pyarrow.large_string())
+                lengths = compute.binary_length(texts).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+                bad = []
+                if texts.null_count or lengths.max(initial=0) > longest or not _is_valid(texts):
+                    lines = (self._line(raw, number, longest) for number, raw in enumerate(_bytes_of(texts), first))
+                    bad = [BadLine(self.name, one.number, one.fault) for one in lines if one.fault is not None]
+                yield lengths, bad
+                first += len(texts)
+
+    def lines(self, task: Task, longest: int) -> Iterator[Line]:
+        shard = task.shard
+        with _opened(self.path, self.name) as file:
+            counts = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+            ends = np.cumsum(counts)
+            starts = ends - counts
+            groups = np.flatnonzero((ends >= shard.first) & (starts < shard.last)).tolist()
+            if not groups or ends[-1] < shard.last:
+                raise self._changed()
+            columns = [self.column] if self.id_column is None else [self.column, self.id_column]
+            number = int(starts[groups[0]]) + 1
+            for batch in file.iter_batches(_ROWS, row_groups=groups, columns=columns):
+                skipped = max(0, min(shard.first - number, len(batch)))
+                wanted = batch.slice(skipped, max(0, shard.last - number - skipped + 1))
+                ids = [None] * len(wanted) if self.id_column is None else wanted.column(self.id_column).to_pylist()
+                for place, (raw, id) in enumerate(zip(_bytes_of(wanted.column(self.column)), ids, strict=True)):
+                    yield self._line(raw, number + skipped + place, longest)._replace(id=id)
+                number += len(batch)
+
+    def _line(self, raw: bytes | None, number: int, longest: int) -> Line:
+        if raw is None:
+            return Line(number, "", f"column {self.column!r} is empty; expected text")
+        if len(raw) > longest:
+            return read_line(len(raw), number, longest)
+        reason = fault(raw)
+        return Line(number, raw.decode() if reason is None else "", reason)
+
+
+def open_source(name: str, column: str | None, id_column: str | None) -> Source:
+    """An input by its name. What kind of file it is follows from its content or, for Parquet, from its name.
+
+    column: the column of a Parquet file that has the text; None: `text`.  id_column: see `ParquetColumn`.
+    Raises InputError for a file that cannot be read, and for a column that does not exist or has another type.
+    """
+    if name == STANDARD_INPUT:
+        raise InputError("standard input: cannot be read again when the job is resumed; expected a file")
+    path = os.path.abspath(name)
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise InputError(f"{name}: not a regular file; expected text or Parquet")
+    open_bytes(name).close()  # raises InputError
+    status = os.stat(path)
+    facts = (name, path, status.st_size, status.st_mtime_ns)
+    if Path(name).suffix.lower() == PARQUET:
+        column = "text" if column is None else column
+        return ParquetColumn(*facts, column, id_column, _checked_columns(name, column, id_column))
+    for option, value in (("--column", column), ("--id-column", id_column)):
+        if value is not None:
+            raise InputError(
+                f"{name}: is not a Parquet file, so it has no column {value!r} ({option}); expected a name that ends in"
+                f" {PARQUET}, or no {option}"
+            )
+    from syntaxlm.data.corpora import read_lines
+
+    read_lines(name)  # raises InputError for the name of a treebank
+    return CompressedText(*facts) if is_compressed(name) else PlainText(*facts)
+
+
+def _checked_columns(name: str, column: str, id_column: str | None) -> IdType | None:
+    """Checks the columns of a Parquet file and returns the type of its ids. Raises InputError."""
+    from pyarrow import types
+
+    with _opened(name, name) as file:
+        schema = file.schema_arrow
+    for one in (column, id_column):
+        if one is not None and one not in schema.names:
+            raise InputError(f"{name}: no column {one!r}; found {', '.join(schema.names)}")
+        if (count := schema.names.count(one)) > 1:
+            raise InputError(
+                f"{name}: {'two' if count == 2 else count} columns are named {one!r}; expected one. Rename them."
+            )
+    found = schema.field(column).type
+    if types.is_dictionary(found):
+        found = found.value_type
+    if not (types.is_string(found) or types.is_large_string(found)):
+        raise InputError(f"{name}: column {column!r} has the type {found}; expected text")
+    if id_column is None:
+        return None
+    found = schema.field(id_column).type
+    if types.is_integer(found):
+        return "integer"
+    if types.is_string(found) or types.is_large_string(found):
+        return "text"
+    raise InputError(f"{name}: column {id_column!r} has the type {found}; expected integers or text as ids")
+
+
+@contextmanager
+def _opened(path: str, name: str) -> Iterator[Any]:
+    """A pyarrow.parquet.ParquetFile.
+
+    name: of the file, for messages.
+    Raises InputError if the file cannot be read or is damaged, also for errors of pyarrow in the block.
+    """
+    from syntaxlm.core.tables import check_parquet
+
+    check_parquet()
+    import pyarrow
+    from pyarrow.parquet import ParquetFile
+
+    problem = "not a Parquet file, or damaged"
+    try:
+        with ParquetFile(path) as file:
+            problem = "damaged"
+            yield file
+    except pyarrow.ArrowMemoryError:
+        raise
+    except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise system_error(name, "read", error) from error
+        if isinstance(error, pyarrow.ArrowNotImplementedError):  # such as an unknown compression
+            problem = "cannot be read"
+        reason = "".join(sign if sign.isprintable() else "?" for sign in str(error).split("\n")[0])
+        raise InputError(f"{name}: {problem}: {reason}") from error
+
+
+def _bytes_of(texts: Any) -> list[bytes | None]:
+    import pyarrow
+
+    found: list[bytes | None] = texts.cast(pyarrow.large_string()).cast(pyarrow.large_binary()).to_pylist()
+    return found
+
+
+def _is_valid(texts: Any) -> bool:
+    """Whether an array of pyarrow contains UTF-8 without zero bytes."""
+    import pyarrow
+    from pyarrow import compute
+
+    try:
+        texts.validate(full=True)
+    except pyarrow.ArrowInvalid:
+        return False
+    return not compute.any(compute.match_substring(texts, "\0")).as_py()

@@ -1,0 +1,300 @@
+"""What a worker does: load the models once, then turn shards into Parquet files.
+
+Settings are sent to workers, which set the number of threads before torch is imported: only functions import it, and
+what imports slowly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+from syntaxlm.app.jobs.lines import Line
+from syntaxlm.app.jobs.sources import IdType, Task
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.tables import Column, Row, Table, write_parquet
+from syntaxlm.text.treebank_style import TreebankStyle
+
+if TYPE_CHECKING:
+    from syntaxlm.parsing.structure import Rule
+    from syntaxlm.storage.folder import ModelBundle
+    from syntaxlm.trees import TieBreaking
+
+BadLines = Literal["stop", "skip"]
+RowsOf = Callable[[Sequence[str], int], list[Row]]
+
+
+class Loaded(NamedTuple):
+    """Models, ready to work.
+
+    rows: returns the rows of lines of text; its second argument is the number of the first line.
+    together: number of lines that it takes at a time.
+    table: of the rows.
+    reads_tags: whether the models read tagged text.
+    sha256: of each model.
+    """
+
+    rows: RowsOf
+    together: int
+    table: Table
+    reads_tags: bool
+    sha256: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Options(ABC):
+    """The options of a command. models: names or absolute paths of the models.  style: see `TextReader.of`."""
+
+    command: ClassVar[str]
+    models: tuple[str, ...]
+    style: TreebankStyle
+
+    @abstractmethod
+    def load(self, device: str) -> Loaded:
+        """Loads the models. Raises InputError for a model that cannot be loaded, or does not support the options."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The options that determine the rows, without the models."""
+        options = asdict(self)
+        del options["models"]
+        return options | options.pop("style")
+
+
+@dataclass(frozen=True)
+class ParseOptions(Options):
+    """The options of `parse`. decoder, layer, labels, ties: see `LanguageModel.parse`."""
+
+    command = "parse"
+    decoder: Rule | None = None
+    layer: int | None = None
+    labels: bool = False
+    ties: TieBreaking = "random"
+
+    def load(self, device: str) -> Loaded:
+        from syntaxlm.parsing.parse import CONSTITUENTS, lines_together, parse_lines, parse_lines_together
+
+        stored = [_load(name, device) for name in self.models]
+
+        def rows(lines: Sequence[str], first: int) -> list[Row]:
+            if len(stored) > 1:
+                parses = parse_lines_together(
+                    stored, lines, self.decoder, first, self.layer, self.models, self.ties, self.style
+                )
+            else:
+                parses = parse_lines(stored[0], lines, self.decoder, first, self.layer, self.labels, self.style)
+            return [row for parse in parses if parse is not None for row in parse.rows()]
+
+        rows([], 1)  # raises InputError
+        tagged = any(one.normaliser.units == "tags" for one in stored)
+        return Loaded(rows, lines_together(stored), CONSTITUENTS, tagged, tuple(map(model_hash, stored)))
+
+
+@dataclass(frozen=True)
+class ScoreOptions(Options):
+    """The options of `score`. Every sentence is read by itself.
+
+    carry_state: None: as the model was trained, which must be sentence by sentence; False: in any case.
+    """
+
+    command = "score"
+    carry_state: bool | None = None
+
+    def load(self, device: str) -> Loaded:
+        from syntaxlm.scoring.surprisal import LINES_TOGETHER, SURPRISALS, surprisals
+
+        (name,) = self.models
+        stored = _load(name, device)
+        if stored.model.reads == "trees":
+            raise InputError(f"{name}: a dependency-tree model reads trees; expected a model that reads text")
+        if stored.mode.carry_state and self.carry_state is not False:
+            raise InputError(
+                f"{name}: was trained on text as one stream, and by default scores each sentence after those before it."
+                " The shards of a job are scored independently. Add --no-carry-state to read each sentence by itself"
+            )
+
+        def rows(lines: Sequence[str], first: int) -> list[Row]:
+            scored = surprisals(stored, lines, "reset", self.style)
+            return [word._asdict() | {"sentence": word.sentence + first - 1} for words in scored for word in words]
+
+        rows([], 1)  # raises InputError
+        return Loaded(rows, LINES_TOGETHER, SURPRISALS, stored.normaliser.units == "tags", (model_hash(stored),))
+
+
+def _load(name: str, device: str) -> ModelBundle:
+    from syntaxlm.storage.sources import read_named
+
+    return read_named(name, device)[0]
+
+
+def model_hash(stored: ModelBundle) -> str:
+    """The SHA-256 hash of a model's settings, vocabulary and weights, wherever it was loaded from."""
+    import torch
+
+    from syntaxlm.storage.folder import distinct_tensors
+
+    found = hashlib.sha256(json.dumps(asdict(stored.settings), sort_keys=True, default=str).encode())
+    if not stored.vocabulary.is_open:
+        found.update(stored.vocabulary.fingerprint().encode())
+    for name, tensor in sorted(distinct_tensors(stored.model).items()):
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        found.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return found.hexdigest()
+
+
+def job_table(table: Table, id_type: IdType | None) -> Table:
+    """The table of the rows of a job: also with the file and, if there are ids, the id of each sentence."""
+    columns = {"file": Column("text", "name of the input, as given to the job")}
+    if id_type is not None:
+        columns["id"] = Column(id_type, "value of the column of ids")
+    return Table(table.name, table.row, {**columns, **table.columns})
+
+
+class ShardResult(NamedTuple):
+    """What a worker reports about a shard.
+
+    rows: number of rows written; None if the shard was not written, because of its bad lines.
+    bad: number and reason of each bad line.
+    seconds: processor time.
+    memory: the largest memory of the worker so far, in bytes; None if it is not known.
+    file_size: of the Parquet file, in bytes; None if it is not known.
+    """
+
+    rows: int | None
+    bad: tuple[tuple[int, str], ...]
+    seconds: float
+    memory: int | None
+    file_size: int | None = None
+
+
+class _StoppedError(Exception):
+    """Raised if a shard has bad lines, and these are not to be skipped."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a worker is started with; a call loads the models.
+
+    folder: where the Parquet files are written.
+    longest: maximum number of bytes of a line.
+    """
+
+    options: Options
+    folder: str
+    longest: int
+    bad_lines: BadLines = "stop"
+    id_type: IdType | None = None
+    device: str = "cpu"
+
+    def __call__(self, number: int) -> Worker:
+        """number: of the worker, from 0. Raises InputError as `Options.load` does."""
+        device = self.device
+        if device == "cuda":
+            import torch
+
+            device = f"cuda:{number % max(1, torch.cuda.device_count())}"
+        return Worker(self, self.options.load(device))
+
+
+class Worker:
+    """Loaded models that write shards.
+
+    description: SHA-256 hashes of the models, which must be the same in all workers.
+    """
+
+    def __init__(self, setup: Setup, loaded: Loaded) -> None:
+        self._setup, self._loaded = setup, loaded
+        self.description = loaded.sha256
+
+    def __call__(self, task: Task) -> ShardResult:
+        """Writes the Parquet file of a shard, atomically.
+
+        Raises InputError if the input cannot be read, or the output cannot be written.
+        """
+        start = time.process_time()
+        bad: list[tuple[int, str]] = []
+        count = 0
+
+        def rows() -> Iterator[Row]:
+            nonlocal count
+            for row in self._rows(task, bad):
+                count += 1
+                yield row
+
+        table = job_table(self._loaded.table, self._setup.id_type)
+        path = Path(self._setup.folder) / task.shard.file_name
+        try:
+            write_parquet(rows(), table, path)
+        except _StoppedError:
+            return ShardResult(None, tuple(bad), time.process_time() - start, peak_memory())
+        return ShardResult(count, tuple(bad), time.process_time() - start, peak_memory(), path.stat().st_size)
+
+    def _rows(self, task: Task, bad: list[tuple[int, str]]) -> Iterator[Row]:
+        lines = task.source.lines(task, self._setup.longest)
+        while chunk := list(islice(lines, self._loaded.together)):
+            bad += [(line.number, line.fault) for line in chunk if line.fault is not None]
+            first = chunk[0].number
+            found = self._rows_of([self._written(line, task, bad) for line in chunk], first, bad)
+            if bad and self._setup.bad_lines == "stop":
+                raise _StoppedError
+            for row in found:
+                own: dict[str, Any] = {"file": task.source.name}
+                if self._setup.id_type is not None:
+                    own["id"] = chunk[row["sentence"] - first].id
+                yield {**own, **row}
+        bad.sort()
+
+    def _written(self, line: Line, task: Task, bad: list[tuple[int, str]]) -> str:
+        """The text of a line as the models read it: without tags, if it has tags and they do not read them."""
+        from syntaxlm.data.corpora import is_tagged
+        from syntaxlm.text.normaliser import without_tags
+
+        if self._loaded.reads_tags or not is_tagged(task.source.name):
+            return line.text
+        try:
+            return without_tags(line.text)
+        except InputError as error:
+            bad.append((line.number, str(error)))
+            return ""
+
+    def _rows_of(
+        self, lines: Sequence[str], first: int, bad: list[tuple[int, str]], are_halves: bool = False
+    ) -> Iterable[Row]:
+        """The rows of lines. If the models refuse some, halves are tried until each refused line is found."""
+        try:
+            return self._rows_of_half(lines, first) if are_halves else self._loaded.rows(lines, first)
+        except InputError as error:
+            if len(lines) == 1:
+                bad.append((first, str(error).removeprefix(f"sentence {first}: ")))  # the line is shown before it
+                return []
+        middle = len(lines) // 2
+        return [
+            *self._rows_of(lines[:middle], first, bad, are_halves=True),
+            *self._rows_of(lines[middle:], first + middle, bad, are_halves=True),
+        ]
+
+    def _rows_of_half(self, lines: Sequence[str], first: int) -> Iterable[Row]:
+        """The rows of lines that were tried before. Warnings are shown if the models do not refuse the lines again."""
+        with warnings.catch_warnings(record=True) as found:
+            rows = self._loaded.rows(lines, first)
+        for one in found:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+        return rows
+
+
+def peak_memory() -> int | None:
+    """The largest memory that this process has had, in bytes; None on Windows."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used if sys.platform == "darwin" else used * 1024

@@ -1,0 +1,451 @@
+"""The induced grammar of a PCFG: its most used symbols with their rules, words and examples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from syntaxlm.app.report.page import KeyFigure, Page, Paragraph, Section, Table
+from syntaxlm.core import tables
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import refuse_overwriting, to_json, write_text
+from syntaxlm.core.progress import progress_bar
+from syntaxlm.core.tables import Column
+from syntaxlm.core.text_files import source_name
+from syntaxlm.data.corpora import read_sentences
+from syntaxlm.drawing.svg import Theme, shortened
+from syntaxlm.generation.sentences import MAXIMUM, as_text
+from syntaxlm.models.abilities import HasGrammar
+from syntaxlm.parsing.structure import structure_of
+from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.normaliser import UntaggedTokenError
+
+# Counts how often each symbol of a grammar is used, in parses of a text or in sampled sentences, with examples.
+
+
+READ_TOGETHER = 1_000  # lines read at a time
+KEPT = 1 << 18  # most distinct constituents counted as examples, over all symbols
+
+LabelledSpan = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class LabelledSentence:
+    """A sentence with its tree.
+
+    spans: (first word, last word, nonterminal) of spans of two or more words, both words inclusive.
+    word_labels: the label of each word.
+    """
+
+    tokens: Sequence[str]
+    spans: Sequence[LabelledSpan]
+    word_labels: Sequence[int]
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolUse:
+    """How often a grammar's symbols are used in some sentences of two or more words.
+
+    counts: (m + t,), number of constituents of each nonterminal and of words of each preterminal.
+    sentences: their number.  skipped: number of sentences of one word, which the grammar does not generate.
+    """
+
+    counts: npt.NDArray[np.int64]
+    nonterminal_count: int
+    sentences: int
+    skipped: int
+    examples: dict[int, Counter[tuple[str, ...]]]
+
+    @property
+    def constituents(self) -> int:
+        return int(self.counts[: self.nonterminal_count].sum())
+
+    @property
+    def words(self) -> int:
+        return int(self.counts[self.nonterminal_count :].sum())
+
+    def most_used(self, nonterminals: bool, count: int) -> list[int]:
+        """The most used nonterminals or preterminals, ties in symbol order; unused symbols are omitted."""
+        symbols = np.arange(len(self.counts))
+        chosen = symbols[(symbols < self.nonterminal_count) == nonterminals]
+        order = chosen[np.argsort(-self.counts[chosen], kind="stable")][:count]
+        return [int(symbol) for symbol in order if self.counts[symbol]]
+
+    def used(self, nonterminals: bool) -> int:
+        """Number of nonterminals or preterminals that occur."""
+        return len(self.most_used(nonterminals, len(self.counts)))
+
+    def share(self, symbol: int) -> float:
+        """The share of a nonterminal among the constituents, or of a preterminal among the words."""
+        total = self.constituents if symbol < self.nonterminal_count else self.words
+        return float(self.counts[symbol] / total)
+
+    def examples_of(self, symbol: int, count: int) -> list[tuple[str, ...]]:
+        """The most frequent constituents of a nonterminal; of equally frequent ones the shortest first."""
+        found = self.examples.get(symbol, Counter())
+        return sorted(found, key=lambda words: (-found[words], len(words)))[:count]
+
+
+def use_of(sentences: Iterable[LabelledSentence], model: HasGrammar) -> SymbolUse:
+    """Counts the symbols of a model in sentences with trees."""
+    counts = np.zeros(len(model.labels), np.int64)
+    examples: dict[int, Counter[tuple[str, ...]]] = {}
+    number = skipped = kept = 0
+    for sentence in sentences:
+        if len(sentence.tokens) < 2:
+            skipped += 1
+            continue
+        number += 1
+        np.add.at(counts, list(sentence.word_labels), 1)
+        for first, last, symbol in sentence.spans:
+            counts[symbol] += 1
+            own = examples.setdefault(symbol, Counter())
+            words = tuple(sentence.tokens[first : last + 1])
+            if words in own or kept < KEPT:
+                kept += words not in own
+                own[words] += 1
+    return SymbolUse(counts, model.nonterminal_count, number, skipped, examples)
+
+
+def sampled_sentences(stored: ModelBundle, count: int, seed: int) -> Iterator[LabelledSentence]:
+    """Sentences sampled from the grammar, with unknown words."""
+    model = stored.require(HasGrammar, "sampling")
+    longest = MAXIMUM[stored.normaliser.units]
+    generator = np.random.default_rng(seed)
+    for _ in range(count):
+        (drawn,) = model.sample(1, longest, generator)
+        yield LabelledSentence(stored.vocabulary.decode(drawn.words), drawn.spans, drawn.word_labels)
+
+
+def parsed_sentences(stored: ModelBundle, path: str | Path) -> Iterator[LabelledSentence]:
+    """The sentences of a text file with their minimum Bayes risk trees and each span's most probable label.
+
+    Raises InputError like `read_sentences`, and for a text without a sentence of two or more words.
+    """
+    lines = read_sentences(path, stored.normaliser)
+    found = False
+    for chunk in iter(lambda: list(islice(lines, READ_TOGETHER)), []):
+        tokens = [_tokens(stored, line, path, number) for number, line in chunk]
+        for sentence in _parsed(stored, [one for one in tokens if len(one) > 1]):
+            found = True
+            yield sentence
+        yield from (LabelledSentence(one, (), ()) for one in tokens if len(one) == 1)
+    if not found:
+        raise InputError(f"{path}: no sentence has two or more words, as grammars need")
+
+
+def _tokens(stored: ModelBundle, line: str, path: str | Path, number: int) -> list[str]:
+    try:
+        return stored.normaliser.tokens(line)
+    except UntaggedTokenError as error:
+        raise error.at(f"{path}, line {number}") from None
+
+
+def _parsed(stored: ModelBundle, sentences: list[list[str]]) -> Iterator[LabelledSentence]:
+    """Parses sentences of two or more words."""
+    if not sentences:
+        return
+    trees = structure_of(stored, sentences).labelled("mbr")
+    assert trees.labels is not None
+    rows = list(zip(trees.starts.tolist(), (trees.ends - 1).tolist(), trees.labels.tolist(), strict=True))
+    for tokens, begin, end in zip(sentences, trees.offsets[:-1].tolist(), trees.offsets[1:].tolist(), strict=True):
+        own = rows[begin:end]
+        words = sorted((first, label) for first, last, label in own if first == last)
+        yield LabelledSentence(tokens, [span for span in own if span[0] < span[1]], [label for _, label in words])
+
+
+SCHEMA_VERSION = 1
+SYMBOLS = 10  # default number of nonterminals and of preterminals listed
+RULES, WORDS, EXAMPLES = 5, 8, 3  # listed for each symbol
+SAMPLED, SEED = 1_000, 0  # number of sentences sampled if there is no text, and the seed
+LONGEST_EXAMPLE = 70  # characters of an example in text and on a page
+SHOWN = 0.0005  # smaller probabilities would be 0.000 with three decimals
+FORMATS = (".txt", ".json", ".html")
+
+
+@dataclass(frozen=True)
+class ListedRule:
+    """A binary rule. left, right: its children.
+
+    left_word, right_word: the most probable word of a preterminal child; None for a nonterminal.
+    """
+
+    left: str
+    right: str
+    probability: float
+    left_word: str | None = None
+    right_word: str | None = None
+
+    def __str__(self) -> str:
+        pairs = (self.left, self.left_word), (self.right, self.right_word)
+        return " ".join(name if word is None else f"{name} ({word})" for name, word in pairs)
+
+
+@dataclass(frozen=True)
+class ListedNonterminal:
+    """A nonterminal. count, share: number and share of constituents with this label.  start_probability: p(S -> A).
+
+    rules: the most probable rules.  examples: its most frequent constituents, as text.
+    """
+
+    symbol: str
+    count: int
+    share: float
+    start_probability: float
+    rules: tuple[ListedRule, ...]
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ListedWord:
+    """A word of a preterminal. probability: p(w | T)."""
+
+    word: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class ListedPreterminal:
+    """A preterminal. count, share: number and share of words with this label.  words: its most probable words."""
+
+    symbol: str
+    count: int
+    share: float
+    words: tuple[ListedWord, ...]
+
+
+@dataclass(frozen=True)
+class Use:
+    """The sentences in which symbols are counted. source: a text file, or None for sentences sampled with a seed.
+
+    skipped: number of one-word sentences, which are not in the grammar and not counted.
+    nonterminals, preterminals: number of symbols that occur.
+    """
+
+    source: str | None
+    seed: int | None
+    sentences: int
+    skipped: int
+    constituents: int
+    words: int
+    nonterminals: int
+    preterminals: int
+
+    def __str__(self) -> str:
+        what = f"parsed, {self.source}" if self.source else f"sampled from the grammar, seed {self.seed}"
+        skipped = f"; {self.skipped:,} of one word skipped" if self.skipped else ""
+        return f"{self.sentences:,} sentences {what}{skipped}"
+
+
+GRAMMAR_ENTRIES = tables.Table(
+    "grammar",
+    "rule of a nonterminal, or word of a preterminal",
+    {
+        "symbol": Column("text", "the symbol"),
+        "type": Column("text", "nonterminal or preterminal"),
+        "count": Column("integer", "number of constituents or words with this label"),
+        "share": Column("number", "share of all constituents or words, 0 to 1"),
+        "start_probability": Column("number", "p(S -> symbol); missing for preterminals"),
+        "left": Column("text", "left child of the rule; missing for words"),
+        "right": Column("text", "right child of the rule; missing for words"),
+        "left_word": Column("text", "most probable word of a left child that is a preterminal"),
+        "right_word": Column("text", "most probable word of a right child that is a preterminal"),
+        "word": Column("text", "word of the preterminal; missing for rules"),
+        "probability": Column("number", "probability of the rule or word, given the symbol"),
+    },
+)
+
+
+@dataclass(frozen=True)
+class GrammarReport(tables.HasRows):
+    """A grammar's most used symbols. rules_note: which rules are listed; "" for a grammar with fixed rules."""
+
+    model_type: str
+    nonterminal_count: int
+    preterminal_count: int
+    rules_note: str
+    use: Use
+    nonterminals: tuple[ListedNonterminal, ...]
+    preterminals: tuple[ListedPreterminal, ...]
+
+    table = GRAMMAR_ENTRIES
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The listed rules and words, with the columns of `GRAMMAR_ENTRIES`."""
+        empty = dict.fromkeys(GRAMMAR_ENTRIES.columns)
+        for one in self.nonterminals:
+            head = {name: getattr(one, name) for name in ("symbol", "count", "share", "start_probability")}
+            for rule in one.rules:
+                yield {**empty, **head, "type": "nonterminal", **asdict(rule)}
+        for each in self.preterminals:
+            head = {name: getattr(each, name) for name in ("symbol", "count", "share")}
+            for word in each.words:
+                yield {**empty, **head, "type": "preterminal", **asdict(word)}
+
+    def __str__(self) -> str:
+        use = self.use
+        lines = [
+            f"{self.model_type}   nonterminals {self.nonterminal_count:,}   preterminals {self.preterminal_count:,}"
+            + (f"   {self.rules_note}" if self.rules_note else ""),
+            f"use: {use}   constituents {use.constituents:,}   words {use.words:,}",
+            f"nonterminals in use {use.nonterminals:,}   preterminals in use {use.preterminals:,}",
+        ]
+        for one in self.nonterminals:
+            lines += ["", "   ".join(_headings(one))]
+            lines += [f"  {_number(rule.probability)}  {rule}" for rule in one.rules]
+            lines.append(f"  examples: {_joined(one.examples)}")
+        lines.append("")
+        width = max((len(each.symbol) for each in self.preterminals), default=0)
+        for each in self.preterminals:
+            words = "  ".join(f"{word.word} {_number(word.probability)}" for word in each.words)
+            lines.append(f"{each.symbol:<{width}}  {_percent(each.share):>6} of words   {words}")
+        return "\n".join(lines)
+
+    def page(self) -> Page:
+        """The grammar as an HTML page in a single file."""
+        use = self.use
+        figures = (
+            KeyFigure("nonterminals in use", f"{use.nonterminals:,} of {self.nonterminal_count:,}", str(use)),
+            KeyFigure("preterminals in use", f"{use.preterminals:,} of {self.preterminal_count:,}", str(use)),
+            KeyFigure("constituents", f"{use.constituents:,}", f"{use.words:,} words"),
+        )
+        explained = (
+            "The most used nonterminals, with their most probable binary rules, p(A → B C), and their most frequent"
+            " constituents. A preterminal is followed by its most probable word."
+            + (f" Listed are the {self.rules_note}." if self.rules_note else "")
+        )
+        words = "The most used preterminals, with their most probable words, p(w | T)."
+        return Page(
+            f"Grammar of a {self.model_type} model",
+            figures,
+            (
+                Section("Nonterminals", (Paragraph(explained), *map(_nonterminal_table, self.nonterminals)), True),
+                Section("Preterminals", (Paragraph(words), *map(_preterminal_table, self.preterminals)), True),
+            ),
+        )
+
+    def write(self, path: str | Path, theme: Theme = "auto") -> None:
+        """Write the grammar atomically, as text (.txt), JSON (.json) or HTML (.html). Raises InputError."""
+        suffix = check_format(path)
+        if suffix == ".html":
+            self.page().write(Path(path), theme)
+        else:
+            text = str(self) if suffix == ".txt" else to_json(self.to_dict(), indent=2)
+            write_text(text + "\n", path)
+
+
+def check_format(path: str | Path) -> str:
+    """The extension of an output file. Raises InputError for an unsupported one."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in FORMATS:
+        raise InputError(f"{path}: found the extension {suffix or 'none'}; expected one of {', '.join(FORMATS)}")
+    return suffix
+
+
+def list_grammar(
+    stored: ModelBundle, text: str | Path | None = None, symbols: int = SYMBOLS, output: str | Path | None = None
+) -> GrammarReport:
+    """The most used symbols of a model's grammar, with rules, words and examples.
+
+    text: a text file that is parsed to count symbols; None: sentences are sampled from the grammar.
+    symbols: number of nonterminals and of preterminals to list.  output: file to which the report is also written.
+    Raises InputError for a model without a grammar, a text without sentences of two or more words, and an output file
+    with an unsupported extension.
+    """
+    if output is not None:
+        check_format(output)
+        refuse_overwriting(output, [text])
+    if symbols < 1:
+        raise InputError(f"symbols: found {symbols}; expected 1 or more")
+    model = stored.require(HasGrammar, "syntaxlm grammar")
+    stored.model.eval()
+    if text is None:
+        source, sentences = None, progress_bar(sampled_sentences(stored, SAMPLED, SEED), "sampling", SAMPLED)
+    else:
+        source, sentences = source_name(text), progress_bar(parsed_sentences(stored, text), "parsing")
+    report = _listed(stored, model, use_of(sentences, model), source, symbols)
+    if output is not None:
+        report.write(output)
+    return report
+
+
+def _listed(stored: ModelBundle, model: HasGrammar, use: SymbolUse, source: str | None, symbols: int) -> GrammarReport:
+    labels, starts = list(model.labels), model.start_probabilities()
+
+    def words_of(symbol: int, count: int) -> tuple[ListedWord, ...]:
+        found = model.top_words(symbol, count)
+        words = stored.vocabulary.decode(one.word for one in found)
+        return tuple(ListedWord(word, one.probability) for word, one in zip(words, found, strict=True))
+
+    def rule(left: int, right: int, probability: float) -> ListedRule:
+        words = (None if one < use.nonterminal_count else words_of(one, 1)[0].word for one in (left, right))
+        return ListedRule(labels[left], labels[right], probability, *words)
+
+    nonterminals = tuple(
+        ListedNonterminal(
+            labels[symbol],
+            int(use.counts[symbol]),
+            use.share(symbol),
+            float(starts[symbol]),
+            tuple(rule(*one) for one in model.top_rules(symbol, RULES)),
+            tuple(as_text(stored.normaliser, list(words)) for words in use.examples_of(symbol, EXAMPLES)),
+        )
+        for symbol in use.most_used(True, symbols)
+    )
+    preterminals = tuple(
+        ListedPreterminal(labels[symbol], int(use.counts[symbol]), use.share(symbol), words_of(symbol, WORDS))
+        for symbol in use.most_used(False, symbols)
+    )
+    counts = use.nonterminal_count, len(labels) - use.nonterminal_count
+    counted = Use(
+        source,
+        SEED if source is None else None,
+        use.sentences,
+        use.skipped,
+        use.constituents,
+        use.words,
+        use.used(True),
+        use.used(False),
+    )
+    return GrammarReport(stored.name, *counts, model.rules_note, counted, nonterminals, preterminals)
+
+
+def _nonterminal_table(one: ListedNonterminal) -> Table:
+    rows = tuple((str(rule), _number(rule.probability)) for rule in one.rules)
+    title = ", ".join(_headings(one)).replace("->", "→")
+    return Table(title, ("rule", "probability"), rows, _joined(one.examples), numeric=False)
+
+
+def _preterminal_table(one: ListedPreterminal) -> Table:
+    rows = tuple((word.word, _number(word.probability)) for word in one.words)
+    return Table(f"{one.symbol}, {_percent(one.share)} of words", ("word", "probability"), rows, numeric=False)
+
+
+def _headings(one: ListedNonterminal) -> list[str]:
+    """The heading of a nonterminal, with p(S -> A) unless it is tiny."""
+    headings = [one.symbol, f"{_percent(one.share)} of constituents"]
+    if one.start_probability >= SHOWN:
+        headings.append(f"p(S -> {one.symbol}) {_number(one.start_probability)}")
+    return headings
+
+
+def _joined(examples: Sequence[str]) -> str:
+    return " | ".join(shortened(example, LONGEST_EXAMPLE) for example in examples)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%" if share >= SHOWN else "<0.1%"
+
+
+def _number(probability: float) -> str:
+    return f"{probability:.3f}" if probability >= SHOWN else f"{probability:.0e}"

@@ -1,0 +1,148 @@
+"""Parses one sentence with a model and collects its gates and attention, for a drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.text_files import content_suffix
+from syntaxlm.data.treebanks import dependency_trees
+from syntaxlm.drawing.sentence import Analysis, SentenceMaps
+from syntaxlm.models.abilities import HasMaps
+from syntaxlm.models.batches import TokenBatch
+from syntaxlm.parsing.parse import parse_lines
+from syntaxlm.parsing.structure import Rule, layers_for, rules_for, structure_of
+from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.reader import AS_TOKENISED
+from syntaxlm.text.treebank_style import TreebankStyle
+from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
+from syntaxlm.trees.decoding import DECODING_RULES
+from syntaxlm.trees.dependencies import steps_of
+from syntaxlm.trees.preprocessing import clean_all, find_preprocessing
+from syntaxlm.trees.spans import trees_of
+from syntaxlm.trees.tree import DependencyTree, Tree, parse_brackets, read_brackets
+
+# Reads trees to draw from files and bracketed text, for the command `draw`.
+
+
+MOST_TREES = 30  # per picture
+MOST_WORDS = 1000  # per tree
+
+
+def is_dependency_file(path: Path) -> bool:
+    """Whether a path has the extension of a dependency tree format."""
+    return content_suffix(path) in DEPENDENCY_FORMATS and not path.is_dir()
+
+
+def read_gold(text_or_path: str, number: int | None = None, clean_up: str = "none") -> Tree:
+    """A gold tree from bracketed text or a bracket file. number: index of the tree, from 1.
+
+    Raises InputError, for example if there are several trees and no number is given.
+    """
+    if text_or_path.lstrip().startswith("("):
+        source, trees = "the gold tree", parse_brackets(text_or_path, source="the gold tree")
+    else:
+        source, trees = text_or_path, read_brackets(Path(text_or_path))
+    if number is None and len(trees) > 1:
+        raise InputError(f"{source}: found {len(trees)} trees; choose one with a number from 1 to {len(trees)}")
+    if number is not None and not 1 <= number <= len(trees):
+        raise InputError(f"{source}: there is no tree {number}; the file has trees 1 to {len(trees)}")
+    (tree,), _ = clean_all([trees[(number or 1) - 1]], find_preprocessing(clean_up), source)
+    return tree
+
+
+def read_trees(path: Path, number: int | None = None, clean_up: str = "none") -> list[DependencyTree]:
+    """The dependency trees of a file. number: index of the only tree to read, from 1; None: all, at most MOST_TREES.
+
+    Raises InputError like `dependency_trees`, and for a number out of range, too many trees or words, and words whose
+    heads do not lead to a root.
+    """
+    if number is not None and number < 1:
+        raise InputError(f"{path}: there is no tree {number}; trees are numbered from 1")
+    most = MOST_TREES + 1 if number is None else number
+    trees = list(islice(dependency_trees(path, clean_up), most))
+    if number is None and len(trees) > MOST_TREES:
+        raise InputError(f"{path}: found more than {MOST_TREES} trees; choose one with --number")
+    if number is not None and len(trees) < number:
+        raise InputError(f"{path}: there is no tree {number}; the file has trees 1 to {len(trees)}")
+    chosen = trees if number is None else trees[-1:]
+    for tree in chosen:
+        if len(tree) > MOST_WORDS:
+            raise InputError(f"{path}, sentence {tree.name}: {len(tree):,} words; expected at most {MOST_WORDS}")
+        try:
+            steps_of(tree)
+        except InputError as error:
+            raise InputError(f"{path}, {error}") from error
+    return chosen
+
+
+def analyse(
+    stored: ModelBundle,
+    sentence: str | Sequence[str] | Tree,
+    decoder: Rule | None = None,
+    layer: int | None = None,
+    style: TreebankStyle = AS_TOKENISED,
+) -> Analysis:
+    """Parse a line of text, or a treebank sentence, whose words are neither split nor dropped.
+
+    sentence: text, words, or a tree, whose words and tags are read (models of tags need the tags).
+    decoder, layer, style: as for `parse_lines`; style applies to text only.
+    Raises InputError like `parse_lines`, and for a sentence without words.
+    """
+    if not isinstance(sentence, str):
+        return _analyse_words(stored, sentence, decoder, layer)
+    (parse,) = parse_lines(stored, [sentence], decoder, layer=layer, style=style)
+    if parse is None:
+        raise InputError(f"the sentence {sentence[:40]!r} has no words that the model reads")
+    return Analysis(
+        tuple(parse.words),
+        tuple(parse.tokens),
+        tuple(parse.distances),
+        _unknown(stored, parse.tokens),
+        parse.tree,
+        parse.span_scores,
+        parse.marginals,
+        parse.dependencies,
+    )
+
+
+def _analyse_words(
+    stored: ModelBundle, sentence: Sequence[str] | Tree, decoder: Rule | None, layer: int | None
+) -> Analysis:
+    words = list(sentence.words if isinstance(sentence, Tree) else sentence)
+    tags = list(sentence.tags) if isinstance(sentence, Tree) else [""] * len(words)
+    tokens = list(map(stored.normaliser.word, words, tags))
+    (rule,), (layer,) = rules_for([stored], decoder), layers_for([stored], layer)
+    structure = structure_of(stored, [tokens], labels=False)
+    leaves = [tokens] if stored.normaliser.units == "tags" else None
+    (tree,) = trees_of(structure.decode(rule, layer), [words], leaves)
+    distances = structure.distances[layer - 1].tolist() if rule in DECODING_RULES else []
+    scores, marginals = (None if one is None else one.chart(0) for one in (structure.span_scores, structure.marginals))
+    dependencies = None
+    if structure.heads is not None:
+        dependencies = DependencyTree(tree.words, tree.tags, tuple(structure.heads.tolist()), ("",) * len(tree))
+    unknown = _unknown(stored, tokens)
+    return Analysis(tuple(words), tuple(tokens), tuple(distances), unknown, tree, scores, marginals, dependencies)
+
+
+def _unknown(stored: ModelBundle, tokens: Sequence[str]) -> tuple[bool, ...]:
+    return tuple(not stored.vocabulary.knows(token) for token in tokens)
+
+
+@torch.no_grad()
+def maps_of(stored: ModelBundle, tokens: Sequence[str]) -> SentenceMaps:
+    """The model's gates and attention (`Maps`) over one sentence. Raises InputError for a model that has none."""
+    vocabulary = stored.vocabulary
+    ids = vocabulary.encode(tokens)
+    read = torch.tensor([[vocabulary.begin_id, *ids]]).T
+    batch = TokenBatch(read, torch.tensor([[*ids, vocabulary.end_id]]).T)
+    maps = stored.require(HasMaps, "drawing of maps").maps(batch.to(stored.model.device))
+    over_steps, over_units = (
+        {name: values[:, 0].float().cpu().numpy() for name, values in group.items()}
+        for group in (maps.earlier_tokens, maps.units)
+    )
+    return SentenceMaps(over_steps, over_units, vocabulary.begin)

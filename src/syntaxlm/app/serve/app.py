@@ -1,0 +1,379 @@
+"""The application: a page, its files, and the JSON interface. A request names a model, never a file."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.resources import files
+from typing import Any
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException as BaseHTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+import syntaxlm
+from syntaxlm.api.model import LanguageModel
+from syntaxlm.app.serve import schemas
+from syntaxlm.app.serve.limits import Limits
+from syntaxlm.app.serve.models import ComputationError, OverloadError, ServedModel, Values
+from syntaxlm.core.errors import InputError
+from syntaxlm.data.running_text import Splitter
+from syntaxlm.drawing.svg import style_sheet
+
+# What every request passes before the application: checks of host and size, and the headers of the answer.
+
+
+SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self';"
+        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",
+}
+MOST_DISCARDED = 100 * 2**20  # bytes of a body that is too large that are read, so that the client reads the answer
+
+
+class Guard:
+    """Refuses requests for other hosts, too large ones, and slow ones; adds security headers to all answers.
+
+    A page of another site can make a browser send requests here under its own host name (DNS rebinding), so a name
+    must be known. An address in the header shows that no name was looked up.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str], max_body: int, max_seconds: float) -> None:
+        """hosts: names, besides localhost.  max_body: bytes.  max_seconds: until the body is received."""
+        self._app, self._hosts = app, {"localhost", *map(str.lower, hosts)}
+        self._max_body, self._max_seconds = max_body, max_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if not self._knows(host):
+            answer = _refusal(
+                400, f"the host {host!r} is not one of this server's names. Start it with --allow-host NAME to allow it"
+            )
+            await answer(scope, receive, send_with_headers)
+            return
+        try:
+            body = await asyncio.wait_for(self._body(receive), self._max_seconds)
+        except TimeoutError:
+            answer = _refusal(408, f"the request was not received within {self._max_seconds} seconds")
+            answer.headers["Connection"] = "close"
+            await answer(scope, receive, send_with_headers)
+            return
+        if body is None:
+            answer = _refusal(413, f"the request is too large; expected at most {self._max_body:,} bytes")
+            await answer(scope, receive, send_with_headers)
+            return
+        await self._app(scope, _received(body, receive), send_with_headers)
+
+    def _knows(self, host: str) -> bool:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return name in self._hosts
+        return True
+
+    async def _body(self, receive: Receive) -> bytes | None:
+        """The body of a request; None if it is too large."""
+        parts: list[bytes] = []
+        size = 0
+        more = True
+        while more and size <= MOST_DISCARDED:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                break
+            part = message.get("body", b"")
+            size += len(part)
+            if size <= self._max_body:
+                parts.append(part)
+            more = message.get("more_body", False)
+        return b"".join(parts) if size <= self._max_body else None
+
+
+def _received(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives a body that was read, and then what follows."""
+    sent = False
+
+    async def receive_body() -> Message:
+        nonlocal sent
+        if sent:
+            return await receive()
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_body
+
+
+def _refusal(status: int, detail: str) -> JSONResponse:
+    return JSONResponse({"detail": detail}, status)
+
+
+STATIC = {
+    "/": ("index.html", "text/html"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/page.css": ("page.css", "text/css"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+    "/api/": ("api.html", "text/html"),
+    "/api.js": ("api.js", "text/javascript"),
+}
+"""Each route, and the file of the package that it returns. Files are read once, when the application is created."""
+
+RETRY_AFTER = "2"  # seconds
+MOST_FAULTS, LONGEST_SHOWN = 5, 80  # errors in a message; characters of a value or a name
+DESCRIPTION = (
+    "Trees and surprisals of language models. Requests and answers are JSON in UTF-8. Errors have a detail, which says"
+    " what is wrong and what was expected."
+)
+ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": schemas.Error, "description": "The body is not UTF-8, or is nested too deeply"},
+    404: {"model": schemas.Error, "description": "No model has this name"},
+    408: {"model": schemas.Error, "description": "The request was sent too slowly"},
+    413: {"model": schemas.Error, "description": "The request is too large"},
+    422: {"model": schemas.Error, "description": "The request is wrong, or above a limit"},
+    503: {"model": schemas.Error, "description": "Too many requests are waiting"},
+    504: {"model": schemas.Error, "description": "The answer took too long"},
+}
+
+
+def create_app(models: Mapping[str, LanguageModel], limits: Limits | None = None, hosts: Sequence[str] = ()) -> FastAPI:
+    """An ASGI application.
+
+    models: by name; the first is the default of requests.  hosts: names of the server, besides localhost.
+    Raises InputError for a model that does not read text.
+    """
+    limits = limits or Limits()
+    served = {name: ServedModel(name, model, limits) for name, model in models.items()}
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        for one in served.values():
+            await run_in_threadpool(one.start)
+        yield
+        for one in served.values():
+            await run_in_threadpool(one.stop)
+
+    app = FastAPI(
+        title="syntaxlm", version=syntaxlm.__version__, description=DESCRIPTION, lifespan=lifespan,
+        openapi_url="/api/openapi.json", docs_url=None, redoc_url=None,
+    )  # fmt: skip
+    app.add_middleware(Guard, hosts=hosts, max_body=limits.max_body, max_seconds=limits.max_seconds)
+    _add_errors(app, limits)
+    app.include_router(_interface(served, limits))
+    folder = files("syntaxlm.app.serve") / "static"
+    contents = {route: ((folder / name).read_text("utf-8"), kind) for route, (name, kind) in STATIC.items()}
+    for theme in ("light", "dark"):
+        contents[f"/pictures-{theme}.css"] = style_sheet(theme), "text/css"
+    for route, (content, kind) in contents.items():
+        app.add_api_route(route, partial(_static, content, kind), include_in_schema=False)
+    return app
+
+
+def _static(content: str, kind: str) -> Response:
+    return Response(content, media_type=kind)
+
+
+def _interface(served: Mapping[str, ServedModel], limits: Limits) -> APIRouter:
+    router = APIRouter(prefix="/api")
+    post = partial(router.post, responses=ERRORS, response_model_exclude_unset=True)
+
+    def model_named(name: str | None) -> ServedModel:
+        if name is None:
+            return next(iter(served.values()))
+        if name not in served:
+            raise HTTPException(404, f"model: found {name!r}; expected one of {', '.join(served)}")
+        return served[name]
+
+    @router.get("/models", summary="List the models and the limits of this server")
+    async def models() -> schemas.ModelsAnswer:
+        return _validated(
+            schemas.ModelsAnswer,
+            version=syntaxlm.__version__,
+            models=[one.info() for one in served.values()],
+            limits={name: getattr(limits, name) for name in schemas.LimitsInfo.model_fields},
+        )
+
+    @post("/parse", summary="Parse sentences")
+    async def parse(request: schemas.ParseRequest) -> schemas.ParseAnswer:
+        model = model_named(request.model)
+        limits.check(request.sentences)
+        options = request.model_dump(exclude={"model", "sentences"})
+        found = await model.compute(_key("parse", options), request.sentences, partial(model.parse, **options))
+        return _validated(schemas.ParseAnswer, model=model.name, sentences=_numbered(found))
+
+    @post("/surprisal", summary="Compute the surprisal of each word")
+    async def surprisal(request: schemas.SentencesRequest) -> schemas.SurprisalAnswer:
+        model = model_named(request.model)
+        limits.check(request.sentences)
+        found = await model.compute("surprisal", request.sentences, model.surprisal)
+        return _validated(schemas.SurprisalAnswer, model=model.name, sentences=_numbered(found))
+
+    @post("/analyse", summary="Parse sentences, compute surprisals, and draw both")
+    async def analyse(request: schemas.AnalyseRequest) -> schemas.AnalyseAnswer:
+        model = model_named(request.model)
+        limits.check(request.sentences)
+        options = request.model_dump(exclude={"model", "sentences"})
+        found = await model.compute(_key("analyse", options), request.sentences, partial(model.analyse, **options))
+        return _validated(schemas.AnalyseAnswer, model=model.name, sentences=_numbered(found))
+
+    @post("/pair", summary="Compare a minimal pair: which sentence is likelier, and where")
+    async def pair(request: schemas.PairRequest) -> schemas.PairAnswer:
+        model = model_named(request.model)
+        both = request.first, request.second
+        limits.check(both)
+        compute = partial(model.pairs, pictures=request.pictures)
+        (found,) = await model.compute(("pair", request.pictures), [both], compute)
+        return _validated(schemas.PairAnswer, model=model.name, **found)
+
+    @post("/generate", summary="Sample sentences")
+    async def generate(request: schemas.GenerateRequest) -> schemas.GenerateAnswer:
+        model = model_named(request.model)
+        limits.check_count(request.count)
+        if request.prompt is not None:
+            limits.check([request.prompt])
+        options = request.model_dump(exclude={"model"})
+        (found,) = await model.compute(object(), [options], lambda items: [model.generate(**item) for item in items])
+        return _validated(schemas.GenerateAnswer, model=model.name, sentences=found)
+
+    splitting, one_at_a_time = 0, asyncio.Lock()
+
+    @router.post(
+        "/sentences",
+        summary="Split running text into sentences",
+        responses={key: ERRORS[key] for key in (400, 408, 413, 422, 503)},
+    )
+    async def sentences(request: schemas.SplitRequest) -> schemas.SplitAnswer:
+        nonlocal splitting
+        if splitting >= limits.max_waiting:
+            raise OverloadError(f"{splitting} texts are waiting to be split. Try again in a few seconds")
+        splitting += 1
+        try:
+            async with one_at_a_time:
+                return schemas.SplitAnswer(sentences=await run_in_threadpool(_split, request.text))
+        finally:
+            splitting -= 1
+
+    return router
+
+
+def _split(text: str) -> list[str]:
+    paragraphs = [" ".join(paragraph.split()) for paragraph in text.splitlines() if paragraph.strip()]
+    if not paragraphs:
+        return []
+    splitter = Splitter.learn([paragraphs])
+    return [sentence for paragraph in paragraphs for sentence in splitter(paragraph)]
+
+
+def _key(name: str, options: Values) -> tuple[Any, ...]:
+    return name, *options.items()
+
+
+def _numbered(found: Sequence[Values]) -> list[Values]:
+    """Results with the numbers of the sentences in their request; they may have been computed with others."""
+    for number, values in enumerate(found, 1):
+        values["number"] = number
+        if parse := values.get("parse"):
+            parse["number"] = number
+        for row in (values.get("surprisal") or values).get("words", ()):
+            if isinstance(row, dict):
+                row["sentence"] = number
+    return list(found)
+
+
+def _validated(kind: Any, **values: Any) -> Any:
+    """An answer with its schema version, so that `exclude_unset` keeps it."""
+    return kind.model_validate({"schema_version": schemas.SCHEMA_VERSION, **values})
+
+
+def _add_errors(app: FastAPI, limits: Limits) -> None:
+    def refused(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+        printable = detail.encode("utf-8", "backslashreplace").decode()
+        return JSONResponse({"detail": printable}, status, headers)
+
+    @app.exception_handler(InputError)
+    async def wrong_input(request: Request, error: Exception) -> JSONResponse:
+        return refused(422, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def wrong_request(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        errors = error.errors()
+        more = f"; and {len(errors) - MOST_FAULTS:,} more errors" if len(errors) > MOST_FAULTS else ""
+        return refused(422, "; ".join(map(_fault, errors[:MOST_FAULTS])) + more)
+
+    @app.exception_handler(BaseHTTPException)
+    async def refused_by_the_library(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, BaseHTTPException)
+        return refused(error.status_code, _unreadable(error) or str(error.detail), error.headers)
+
+    @app.exception_handler(OverloadError)
+    async def overloaded(request: Request, error: Exception) -> JSONResponse:
+        return refused(503, str(error), {"Retry-After": RETRY_AFTER})
+
+    @app.exception_handler(asyncio.TimeoutError)
+    async def too_slow(request: Request, error: Exception) -> JSONResponse:
+        return refused(504, f"no answer within {limits.max_seconds} seconds; send fewer or shorter sentences")
+
+    @app.exception_handler(ComputationError)
+    async def failed(request: Request, error: Exception) -> JSONResponse:
+        return refused(500, str(error))
+
+
+def _unreadable(error: BaseHTTPException) -> str | None:
+    """What is wrong with a body that is no JSON for the library; None for other errors."""
+    cause = error.__cause__
+    if isinstance(cause, UnicodeDecodeError):
+        found = cause.object[cause.start : cause.start + 1].hex()
+        return f"the body is not {cause.encoding}: found byte 0x{found} at offset {cause.start}; expected JSON in UTF-8"
+    if isinstance(cause, RecursionError):
+        return "the body is nested too deeply; expected a JSON object with the fields of this request"
+    return f"the body cannot be read: {cause}" if isinstance(cause, ValueError) else None
+
+
+def _fault(error: Mapping[str, Any]) -> str:
+    """An error of a request as text: the field, and what is wrong with it."""
+    if error["type"] == "json_invalid":
+        return f"the body is not JSON: {error['ctx']['error']}, at character {error['loc'][-1]}"
+    place = ".".join(map(str, error["loc"][1:]))[:LONGEST_SHOWN] or "body"
+    if error["type"] == "extra_forbidden":
+        return f"{place}: no such field"
+    if place == "body":
+        return "the body is not a JSON object; expected one, with the header Content-Type: application/json"
+    if error["type"] == "value_error":
+        return f"{place}: {error['ctx']['error']}"
+    return f"{place}: {error['msg'][0].lower()}{error['msg'][1:]}, found {_shown(error['input'])}"
+
+
+def _shown(value: Any) -> str:
+    """A value of a request, in a message; an array may be nested too deeply to be written."""
+    if isinstance(value, list | dict):
+        return "an array" if isinstance(value, list) else "an object"
+    return json.dumps(value, default=str)[:LONGEST_SHOWN]

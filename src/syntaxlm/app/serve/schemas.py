@@ -1,0 +1,217 @@
+"""The requests and answers of the JSON interface."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from syntaxlm.core.text_files import check_encodable
+
+SCHEMA_VERSION = 1
+
+
+def _check_text(text: str) -> str:
+    """Raises InputError for half of a surrogate pair, which JSON can escape."""
+    check_encodable(text, "the text")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_check_text)]
+
+ModelName = Annotated[str | None, Field(description="Name of a model of this server. Default: its first model.")]
+
+
+class Request(BaseModel):
+    """Fields that are not listed are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class SentencesRequest(Request):
+    model: ModelName = None
+    sentences: Annotated[list[Text], Field(min_length=1, description="Sentences, one text each.")]
+
+
+class ParseRequest(SentencesRequest):
+    decoder: Annotated[
+        str | None, Field(description="Decoding algorithm, one of the model's decoders. Default: the model's.")
+    ] = None
+    layer: Annotated[int | None, Field(description="Layer of the distances, from 1. Default: the model's.")] = None
+    labels: Annotated[bool, Field(description="Add induced labels, if the model has labels.")] = False
+
+
+class AnalyseRequest(ParseRequest):
+    pictures: Annotated[bool, Field(description="Add SVG pictures.")] = True
+
+
+class PairRequest(Request):
+    model: ModelName = None
+    first: Text
+    second: Text
+    pictures: Annotated[bool, Field(description="Add an SVG picture.")] = True
+
+
+class GenerateRequest(Request):
+    model: ModelName = None
+    count: Annotated[int, Field(ge=1, description="Number of sentences.")] = 1
+    prompt: Annotated[
+        Text | None, Field(description="Words that each sentence starts with; only for sampling word by word.")
+    ] = None
+    temperature: Annotated[float, Field(description="Sampling temperature; 0: the most probable word.")] = 1.0
+    top_k: Annotated[int | None, Field(description="Sample only from this number of most probable words.")] = None
+    seed: Annotated[int, Field(description="The same seed gives the same sentences.")] = 0
+    max_words: Annotated[
+        int | None, Field(ge=1, description="Maximum length of a sentence. Default: the server's limit.")
+    ] = None
+    trees: Annotated[bool, Field(description="Sample top-down and return trees, if the model is a PCFG.")] = False
+    pictures: Annotated[bool, Field(description="Add SVG pictures of the trees.")] = True
+
+
+class SplitRequest(Request):
+    text: Annotated[Text, Field(description="Running text.")]
+
+
+class Error(BaseModel):
+    detail: Annotated[str, Field(description="What is wrong, what was expected, and what to do.")]
+
+
+class Answer(BaseModel):
+    schema_version: int = SCHEMA_VERSION
+
+
+class ModelInfo(BaseModel):
+    name: str
+    model_type: str
+    parameters: int
+    vocabulary: Annotated[int, Field(description="Number of tokens.")]
+    units: Annotated[Literal["words", "characters", "tags"], Field(description="What the model reads.")]
+    abilities: list[str]
+    structure: Annotated[str, Field(description="From which trees are decoded.")]
+    decoders: Annotated[list[str], Field(description="Decoding algorithms, the default first.")]
+    layers: Annotated[int, Field(description="Number of layers of distances.")]
+    by_word: Annotated[bool, Field(description="Whether sentences can be sampled word by word.")]
+
+
+class LimitsInfo(BaseModel):
+    max_words: Annotated[int, Field(description="Words of a sentence.")]
+    max_characters: Annotated[int, Field(description="Characters of a sentence.")]
+    max_sentences: Annotated[int, Field(description="Sentences of a request.")]
+    max_body: Annotated[int, Field(description="Bytes of a request.")]
+
+
+class ModelsAnswer(Answer):
+    version: Annotated[str, Field(description="Version of syntaxlm.")]
+    models: list[ModelInfo]
+    limits: LimitsInfo
+
+
+class NotRead(BaseModel):
+    text: str
+    start: int
+    end: int
+
+
+class ParsedSentence(BaseModel):
+    """Spans are [start, end), counted in words from 0; offsets are [start, end), in code points of the sentence."""
+
+    number: Annotated[int, Field(description="Number of the sentence in the request, from 1.")]
+    words: list[str]
+    tokens: Annotated[list[str], Field(description="The words as the model reads them.")]
+    distances: Annotated[list[float] | None, Field(description="Between each word and the one before it.")] = None
+    offsets: list[tuple[int, int]]
+    known: Annotated[list[bool], Field(description="Whether each word is in the vocabulary.")]
+    not_read: Annotated[list[NotRead], Field(description="Parts that the model does not read, as punctuation.")]
+    spans: list[tuple[int, int]]
+    labels: Annotated[list[str] | None, Field(description="Induced label of each span.")] = None
+    word_labels: list[str] | None = None
+    scores: Annotated[list[float] | None, Field(description="Log score of each span.")] = None
+    marginals: Annotated[list[float] | None, Field(description="Probability of each span.")] = None
+    brackets: Annotated[str | None, Field(description="The tree; null if a word cannot be written in brackets.")]
+
+
+class ScoredWord(BaseModel):
+    """A word as written, between white space; the last one, "", is the end of the sentence."""
+
+    sentence: int
+    position: int
+    word: str
+    begin: int
+    end: int
+    token: str
+    in_vocabulary: bool | None
+    surprisal: Annotated[float | None, Field(description="In bits; null if the model does not read the word.")]
+
+
+class ScoredSentence(BaseModel):
+    bits: Annotated[float, Field(description="Surprisal of the whole sentence.")]
+    words: list[ScoredWord]
+
+
+class AnalysedSentence(BaseModel):
+    number: int
+    sentence: str
+    parse: ParsedSentence | None = None
+    surprisal: ScoredSentence | None = None
+    svg: Annotated[str | None, Field(description="The tree, its distances, and the surprisal of each word.")] = None
+    chart_svg: Annotated[str | None, Field(description="Scores or probabilities of all spans.")] = None
+
+
+class ParseAnswer(Answer):
+    model: str
+    sentences: list[ParsedSentence]
+
+
+class SurprisalAnswer(Answer):
+    model: str
+    sentences: list[ScoredSentence]
+
+
+class AnalyseAnswer(Answer):
+    model: str
+    sentences: list[AnalysedSentence]
+
+
+class PairSentence(BaseModel):
+    sentence: str
+    bits: Annotated[float, Field(description="-log2 of the probability of the sentence.")]
+    words: Annotated[list[ScoredWord] | None, Field(description="null if the model gives no surprisals.")]
+
+
+class PairColumn(BaseModel):
+    first: Annotated[int | None, Field(description="Index of a word of the first sentence.")]
+    second: Annotated[int | None, Field(description="Index of the aligned word of the second sentence.")]
+    difference: Annotated[float, Field(description="Bits of the second minus bits of the first.")]
+
+
+class PairAnswer(Answer):
+    model: str
+    first: PairSentence
+    second: PairSentence
+    likelier: Literal["first", "second", "equal"]
+    difference: Annotated[float, Field(description="Bits of the second sentence minus bits of the first.")]
+    columns: Annotated[list[PairColumn] | None, Field(description="Aligned words; null without surprisals.")]
+    decisive_column: Annotated[int | None, Field(description="Index of the column with the greatest effect.")]
+    svg: str | None = None
+
+
+class Generated(BaseModel):
+    number: int
+    text: str
+    tokens: list[str]
+    surprisals: Annotated[list[float] | None, Field(description="In bits, of each token and of the end.")] = None
+    ended: Annotated[bool | None, Field(description="False if it reached the greatest length.")] = None
+    spans: list[tuple[int, int]] | None = None
+    labels: list[str] | None = None
+    word_labels: list[str] | None = None
+    brackets: str | None = None
+    svg: str | None = None
+
+
+class GenerateAnswer(Answer):
+    model: str
+    sentences: list[Generated]
+
+
+class SplitAnswer(Answer):
+    sentences: list[str]

@@ -1,0 +1,133 @@
+"""Runs the application with uvicorn, until it is interrupted or while a block runs."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.settings import check_number
+
+MAX_CONNECTIONS = 1000
+KEEP_ALIVE = 15  # seconds
+HEADER_SECONDS = 20.0  # until the headers of a request are received
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that is bound. port: 0 for any free one. Raises InputError if host or port cannot be used."""
+    check_number("port", port, 0, 65_535)
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family, kind)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(
+            f"cannot listen on {host}, port {port}: {reason}. Choose an address of this machine with --host, and a free"
+            " port with --port (0: any free port)"
+        ) from None
+    return bound
+
+
+def address_of(bound: socket.socket) -> str:
+    """The address of the page, for a browser on this machine."""
+    host, port = bound.getsockname()[:2]
+    address = ipaddress.ip_address(host.partition("%")[0])
+    if address.is_unspecified:
+        host = "127.0.0.1"
+    elif address.version == 6:
+        host = f"[{host}]"
+    return f"http://{host}:{port}"
+
+
+def is_loopback(bound: socket.socket) -> bool:
+    """Whether only this machine can connect."""
+    return ipaddress.ip_address(bound.getsockname()[0].partition("%")[0]).is_loopback
+
+
+class _Protocol(H11Protocol):
+    """Closes connections whose clients do not send the headers of a request in time; uvicorn waits forever."""
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._start()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._has_request():
+            self._stop()
+        elif self._timer is None:
+            self._start()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop()
+        super().connection_lost(exc)
+
+    def _has_request(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _start(self) -> None:
+        self._timer = self.loop.call_later(HEADER_SECONDS, self._give_up)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        self._timer = None
+        if not self._has_request():
+            self.transport.close()
+
+
+class Server(uvicorn.Server):
+    """A server that reports when it answers. on_start: called then."""
+
+    def __init__(self, app: FastAPI, on_start: Callable[[], None] = lambda: None) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=_Protocol,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                limit_concurrency=MAX_CONNECTIONS,
+                timeout_keep_alive=KEEP_ALIVE,
+                timeout_graceful_shutdown=5,
+            )
+        )
+        self._on_start = on_start
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_start()
+
+
+@contextmanager
+def running(app: FastAPI) -> Iterator[str]:
+    """Serves an application in a thread while the block runs, on a free port of this machine. Yields its address."""
+    started = threading.Event()
+    with listen("127.0.0.1", 0) as bound:
+        server = Server(app, started.set)
+        thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
+        thread.start()
+        try:
+            while not started.wait(0.1):
+                if not thread.is_alive():
+                    raise RuntimeError("the server did not start; its log has the reason")
+            yield address_of(bound)
+        finally:
+            server.should_exit = True
+            thread.join()

@@ -1,0 +1,337 @@
+"""The spaCy pipeline component `syntaxlm`: constituents of every sentence, and the surprisal of every token.
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    nlp.add_pipe("syntaxlm", config={"model": "en"})
+    doc = nlp("The old man the boats.")
+    for sentence in doc.sents:
+        sentence._.parse_string, sentence._.constituents, [token._.surprisal for token in sentence]
+
+The model reads the text of each sentence with its own tokens, which may be shorter or longer than spaCy's. Both are
+aligned by their characters. Constituents are stored in `doc.spans["syntaxlm"]`, so they are saved with a Doc.
+"""
+
+# Annotations are evaluated here: spaCy before 3.8.14 cannot read those of a factory that are strings.
+
+import math
+import os
+import re
+import tempfile
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Optional, cast
+
+import srsly
+from spacy.language import Language
+from spacy.tokens import Doc, Span, SpanGroup, Token
+from spacy.util import minibatch
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.trees.tree import bracket_text
+
+if TYPE_CHECKING:
+    from syntaxlm.api.model import LanguageModel
+    from syntaxlm.parsing.parse import Parse
+    from syntaxlm.parsing.structure import Rule
+
+SPANS = "syntaxlm"  # name of the group of constituents in `doc.spans`
+SENTENCES_TOGETHER = 2000  # few enough for memory, enough for batches of similar length
+_WHITE_SPACE = re.compile(r"\s+")
+
+
+def constituents(span: Span) -> tuple[Span, ...]:
+    """The constituents inside a span, the span itself included, in pre-order: `span._.constituents`.
+
+    Those of a sentence start with the sentence. Empty for text that the component has not parsed.
+    """
+    group = span.doc.spans.get(SPANS, ())
+    first = bisect_left(group, span.start, key=lambda one: one.start)
+    end = bisect_left(group, span.end, key=lambda one: one.start)
+    return tuple(one for one in (group[place] for place in range(first, end)) if one.end <= span.end)
+
+
+def parse_string(span: Span) -> str | None:
+    """A constituent or sentence as bracketed text, with spaCy's tokens as leaves: `span._.parse_string`.
+
+    White space inside a token is written as _. None for a span that is not a constituent, for a sentence of which the
+    model reads no word, and for text that the component has not parsed.
+    """
+    parts = constituents(span)
+    if not parts or (parts[0].start, parts[0].end) != (span.start, span.end):
+        return None
+    # Number of leaves before each token; tokens of white space are not leaves.
+    before = list(accumulate((not token.is_space for token in span), initial=0))
+    words = [_WHITE_SPACE.sub("_", token.text) for token in span if not token.is_space]
+    spans = [(part.label_, before[part.start - span.start], before[part.end - span.start]) for part in parts]
+    return bracket_text(words, [""] * len(words), spans)
+
+
+def register_attributes() -> None:
+    """Registers the attributes `Span._.parse_string`, `Span._.constituents` and `Token._.surprisal`.
+
+    Adding the component does this; call it to read them from Docs that were saved before.
+    Raises InputError if another package has registered one of them.
+    """
+    attributes: list[tuple[Any, str, dict[str, Any]]] = [
+        (Span, "parse_string", {"getter": parse_string}),
+        (Span, "constituents", {"getter": constituents}),
+        (Token, "surprisal", {"default": None}),
+    ]
+    for owner, name, settings in attributes:
+        if not owner.has_extension(name):
+            owner.set_extension(name, **settings)
+        elif owner.get_extension(name)[2] is not settings.get("getter"):
+            raise InputError(
+                f"{owner.__name__}._.{name}: another package has registered this attribute; use either that package or"
+                " the component syntaxlm in one process"
+            )
+
+
+@Language.factory(
+    "syntaxlm",
+    default_config={
+        "model": "en", "device": "cpu", "parse": None, "surprisal": None, "decoder": None, "labels": False
+    },
+    requires=["doc.sents"],
+    assigns=["span._.parse_string", "span._.constituents", "token._.surprisal"],
+)  # fmt: skip
+def make_syntaxlm(
+    nlp: Language,
+    name: str,
+    model: str,
+    device: str,
+    # spaCy evaluates these types with pydantic, on every version of Python.
+    parse: Optional[bool],  # noqa: UP045
+    surprisal: Optional[bool],  # noqa: UP045
+    decoder: Optional[str],  # noqa: UP045
+    labels: bool,
+) -> "SyntaxComponent":
+    """Creates the component. The settings are those of `SyntaxComponent`."""
+    return SyntaxComponent(name, model, device, parse, surprisal, decoder, labels)
+
+
+class SyntaxComponent:
+    """Parses and scores the sentences of Docs.
+
+    model: name of a model or its folder, see `syntaxlm.load`.  device: the device that runs it, see `syntaxlm.load`.
+    parse, surprisal: whether to compute constituents and surprisals; None: if the model can.
+    decoder: the decoding algorithm; None: the model's default.  labels: whether to add induced labels (PCFGs).
+
+    The model is loaded at its first use, so that a saved pipeline, which contains a copy of the model, does not need
+    the original.  Errors of wrong settings are therefore raised at the first use.
+    Each sentence is read by itself. Results do not depend on the sentences around it, or on batches.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: str,
+        device: str = "cpu",
+        parse: bool | None = None,
+        surprisal: bool | None = None,
+        decoder: str | None = None,
+        labels: bool = False,
+    ) -> None:
+        register_attributes()
+        self.name, self.model_name, self.device = name, model, device
+        self._parse, self._surprisal, self._decoder, self._labels = (
+            parse,
+            surprisal,
+            cast("Rule | None", decoder),
+            labels,
+        )
+        self._model: LanguageModel | None = None
+        self._process = os.getpid()  # the process that loaded the model
+
+    @property
+    def language_model(self) -> "LanguageModel":
+        """The model, which is loaded if necessary. Raises InputError if it cannot be loaded or used here."""
+        if self._model is None:
+            from syntaxlm.api.model import load
+
+            self._use(load(self.model_name, self.device))
+        assert self._model is not None
+        return self._model
+
+    def _use(self, model: "LanguageModel") -> None:
+        """Takes a model. Raises InputError if it lacks the ability that a setting requires."""
+        from syntaxlm.models.abilities import Parses, ScoresTokens
+
+        if model.model.reads == "trees" or model.normaliser.units == "tags":
+            reads = "dependency trees" if model.model.reads == "trees" else "part-of-speech tags"
+            raise InputError(f"{self.model_name}: the model reads {reads}; the component {self.name} needs plain text")
+        parses, scores = isinstance(model.model, Parses), isinstance(model.model, ScoresTokens)
+        if self._parse or not (parses or scores):
+            model.require(Parses, f"the spaCy component {self.name}")
+        if self._surprisal:
+            model.require(ScoresTokens, f"the spaCy component {self.name}")
+        self._parses = parses if self._parse is None else self._parse
+        self._scores = scores if self._surprisal is None else self._surprisal
+        self._model, self._process = model, os.getpid()
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Adds constituents and surprisals to a Doc. Raises InputError if its sentences are not set."""
+        self._annotate([doc])
+        return doc
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Adds constituents and surprisals to a stream of Docs; `batch_size` Docs are read at a time.
+
+        Raises InputError like a call with one Doc.
+        """
+        for docs in minibatch(stream, batch_size):
+            batch = list(docs)
+            self._annotate(batch)
+            yield from batch
+
+    def _annotate(self, docs: Sequence[Doc]) -> None:
+        sentences = [sentence for doc in docs for sentence in self._sentences(doc)]
+        model = self.language_model
+        self._prepare_process(model)
+        lines = [sentence.text for sentence in sentences]
+        if self._parses:
+            spans: dict[int, list[Span]] = {id(doc): [] for doc in docs}
+            parses = model.pipe(lines, SENTENCES_TOGETHER, decoder=self._decoder, labels=self._labels)
+            for sentence, parse in zip(sentences, parses, strict=True):
+                spans[id(sentence.doc)] += _constituents(sentence, parse)
+            for doc in docs:
+                doc.spans[SPANS] = SpanGroup(doc, name=SPANS, spans=spans[id(doc)])
+        if self._scores:
+            for sentence, tokens in zip(sentences, _surprisals(model, lines), strict=True):
+                _set_surprisals(sentence, tokens)
+
+    def _sentences(self, doc: Doc) -> Iterator[Span]:
+        if not doc.has_annotation("SENT_START"):
+            raise InputError(
+                f"the component {self.name} reads sentences, and this Doc has no sentence boundaries; add a component"
+                f" that sets them, such as nlp.add_pipe('sentencizer', before={self.name!r})"
+            )
+        sentences: Iterator[Span] = doc.sents
+        return sentences
+
+    def _prepare_process(self, model: "LanguageModel") -> None:
+        """Prepares a process that was forked after the model was loaded. Raises InputError for a GPU."""
+        if os.getpid() == self._process:
+            return
+        if model.device.type != "cpu":
+            raise InputError(
+                f"the component {self.name} runs on {model.device}, which processes cannot share; use n_process=1, or"
+                " the device cpu"
+            )
+        import torch
+
+        torch.set_num_threads(1)  # a forked process waits forever for the threads of its parent
+        self._process = os.getpid()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The settings and, if the model is loaded, its files: spaCy pickles components for other processes."""
+        files = None if self._model is None else self.to_bytes()
+        return vars(self) | {"_model": None, "_files": files}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        files = state.pop("_files")
+        vars(self).update(state)
+        if files is not None:
+            self.from_bytes(files)
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Writes a copy of the model to a folder, which is itself a model folder.  exclude: not used."""
+        from syntaxlm.storage.folder import write_model
+
+        write_model(Path(path), self.language_model)
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "SyntaxComponent":
+        """Reads the model from a folder written by `to_disk`, instead of the one that the settings name."""
+        from syntaxlm.api.model import load
+
+        self._use(load(Path(path), self.device))
+        return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """The files of the model folder as bytes.  exclude: not used."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.to_disk(folder)
+            files = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+        return cast(bytes, srsly.msgpack_dumps(files))
+
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "SyntaxComponent":
+        """Reads the result of `to_bytes`. Raises InputError for other files than those of a model."""
+        from syntaxlm.storage.folder import CONFIG, LABELS, VOCABULARY, WEIGHTS
+
+        files = srsly.msgpack_loads(data)
+        known = (CONFIG, VOCABULARY, WEIGHTS, LABELS)
+        if not isinstance(files, dict) or not all(name in known for name in files):
+            raise InputError(f"the component {self.name}: found other bytes than those of to_bytes; expected a model")
+        with tempfile.TemporaryDirectory() as folder:
+            for name, content in files.items():
+                Path(folder, name).write_bytes(content)
+            return self.from_disk(folder)
+
+
+def _constituents(sentence: Span, parse: "Parse") -> list[Span]:
+    """The constituents of a sentence, itself first, as spans of spaCy's tokens in pre-order.
+
+    Tokens that the model does not read belong to the lowest constituent around them, see `Parse.complete_tree`.
+    A constituent that starts or ends inside a token is left out, and so is one within a single token.
+    """
+    if not parse.words:
+        return []
+    doc, base = sentence.doc, sentence.start_char
+    tokens = [token for token in sentence if not token.is_space]
+    starts = [token.idx - base for token in tokens]
+    ends = [token.idx - base + len(token) for token in tokens]
+    labelled = parse.word_labels is not None
+    whole, *others = parse.tree.constituents or [("", 0, 0)]
+    if (whole[1], whole[2]) != (0, len(parse.words)):
+        whole, others = ("", 0, 0), [*parse.tree.constituents]
+    found = [Span(doc, sentence.start, sentence.end, label=whole[0] if labelled else "")]
+    seen: set[tuple[int, int]] = set()
+    for label, first, end in others:
+        # The first token that ends after the constituent's start, and the last one that starts before its end.
+        begin = bisect_right(ends, parse.offsets[first][0])
+        last = bisect_left(starts, parse.offsets[end - 1][1]) - 1
+        inside = first > 0 and parse.offsets[first - 1][1] > starts[begin]
+        inside = inside or (end < len(parse.words) and parse.offsets[end][0] < ends[last])
+        if begin < last and not inside and (begin, last) not in seen:
+            seen.add((begin, last))
+            found.append(Span(doc, tokens[begin].i, tokens[last].i + 1, label=label if labelled else ""))
+    return found
+
+
+Surprisals = list[tuple[int, float]]
+"""The tokens of a sentence that the model read: where each starts, in characters, and its surprisal in bits."""
+
+
+def _surprisals(model: "LanguageModel", lines: Sequence[str]) -> Iterator[Surprisals]:
+    """Yields the surprisals of the tokens of each sentence, without that of its end."""
+    from syntaxlm.data.corpora import EncodedCorpus
+    from syntaxlm.models.batches import TextMode
+    from syntaxlm.scoring.engine import Scorer
+    from syntaxlm.text.reader import AUTO_STYLE, TextReader
+
+    reader = TextReader.of(model.normaliser, model.vocabulary, AUTO_STYLE)
+    predict_eos = model.mode.predict_eos
+    scorer = Scorer.of(model, TextMode(carry_state=False, predict_eos=predict_eos))
+    for chunk in minibatch(lines, SENTENCES_TOGETHER):
+        read = [[part for part in reader.align(line) if part.token is not None] for line in chunk]
+        ids = [model.vocabulary.encode(str(part.token) for part in parts) for parts in read]
+        full = [sentence for sentence in ids if sentence]
+        scored = scorer.tokens(EncodedCorpus.from_sentences(full)) if full else ()
+        bits = iter([0.0 - value / math.log(2) for part in scored for value in part.log_probs.tolist()])
+        for parts in read:
+            yield [(part.start, next(bits)) for part in parts]
+            if parts and predict_eos:
+                next(bits)
+
+
+def _set_surprisals(sentence: Span, tokens: Surprisals) -> None:
+    """Sets `token._.surprisal`: the sum over the model's tokens that start in spaCy's token; None if there is none."""
+    for token in sentence:
+        token._.surprisal = None
+    starts = [token.idx - sentence.start_char for token in sentence]
+    for start, bits in tokens:
+        token = sentence[bisect_right(starts, start) - 1]
+        if start < token.idx - sentence.start_char + len(token):  # not a space between tokens
+            token._.surprisal = bits + (token._.surprisal or 0.0)

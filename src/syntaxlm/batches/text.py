@@ -1,0 +1,399 @@
+"""Batches of a corpus as one stream: the state is carried from batch to batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.models.batches import TokenBatch
+from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.trees.spans import SpanSets
+
+# Look-ups in a corpus and checks of arguments for batches of streams and of sentences.
+
+
+Integers = npt.NDArray[np.int64]
+
+
+def words_at(corpus: EncodedCorpus, places: Integers) -> Integers:
+    """corpus.ids[places] as int64, with arbitrary values for positions out of range, which the caller overwrites."""
+    if not len(corpus.ids):
+        return np.zeros(places.shape, np.int64)
+    return corpus.ids[np.clip(places, 0, len(corpus.ids) - 1)].astype(np.int64)
+
+
+def check_spans(spans: SpanSets | None, corpus: EncodedCorpus) -> None:
+    if spans is not None and not np.array_equal(spans.lengths, corpus.lengths):
+        raise ValueError("the spans do not fit the sentences of the corpus")
+
+
+def check_positive(**sizes: int) -> None:
+    faults = [f"{name}: {size}; expected 1 or more" for name, size in sizes.items() if size < 1]
+    if faults:
+        raise InputError("\n".join(faults))
+
+
+def check_seed(seed: int) -> None:
+    if seed < 0:
+        raise InputError(f"seed: {seed}; expected 0 or more")
+
+
+def check_rank(rank: int, ranks: int) -> None:
+    if not 0 <= rank < ranks:
+        raise InputError(f"rank {rank} of {ranks} processes; expected 0 to {ranks - 1}")
+
+
+# Batches of a corpus as independent sentences.
+
+
+# Sentences are sorted by length * (1 + at most this): neighbours differ from epoch to epoch even if few sentences have
+# the same length, and there is little padding.
+LENGTH_NOISE = 0.03
+
+
+class SentenceBatches:
+    """A corpus as independent sentences: with BOS w w w as input, w w w EOS is predicted.
+
+    predict_eos: whether EOS is predicted; otherwise the input is BOS w w, and w w w is predicted.
+
+    token_budget: tokens per batch, steps times sentences, including padding; a longer sentence is a batch by itself.
+    shuffle: for training, whether sentences and batches are in a new order every epoch; otherwise they are sorted from
+        the longest sentence to the shortest. seed: of the shuffling, at least 0.
+    mixed: for training, whether each batch mixes sentences of all lengths, for models that normalise the tokens of a
+        batch together; the budget then counts real tokens. Otherwise batches have similar lengths, for least padding.
+    maximum_sentences: per batch; None for no limit.
+    maximum_words: longer sentences are excluded and counted in `skipped`; None for no limit. For training only.
+    curriculum: maximum words in epochs 0, 1, ...; after that `maximum_words`. For training only.
+    closed: whether EOS is also an input, as needed for parsing: BOS w w w EOS. The target of this EOS is another EOS
+        and not a prediction of the corpus.
+    rank, ranks: index of this process and number of processes. Each takes every ranks-th batch. If shuffled, batches
+        left over after an equal number per process are dropped in that epoch; otherwise none are.
+    spans: of trees of the corpus's sentences, for training. A batch has the spans that end just before one of its
+        steps; without `closed`, the spans that end a sentence have no such step.
+    final_spans: whether a batch also has the spans that end a sentence, at a step after its last.
+    Raises InputError for a budget or limit under 1, and if no sentence is left.
+    """
+
+    carries_state = False
+
+    def __init__(
+        self,
+        corpus: EncodedCorpus,
+        vocabulary: Vocabulary,
+        token_budget: int,
+        shuffle: bool,
+        seed: int,
+        mixed: bool = False,
+        maximum_sentences: int | None = None,
+        maximum_words: int | None = None,
+        closed: bool = False,
+        rank: int = 0,
+        ranks: int = 1,
+        spans: SpanSets | None = None,
+        predict_eos: bool = True,
+        curriculum: Sequence[int] = (),
+        final_spans: bool = False,
+    ) -> None:
+        check_spans(spans, corpus)
+        limits = {"maximum_sentences": maximum_sentences, "maximum_words": maximum_words}
+        given = {name: limit for name, limit in limits.items() if limit is not None}
+        check_positive(token_budget=token_budget, **given)
+        check_rank(rank, ranks)
+        check_seed(seed)
+        self.corpus, self.vocabulary, self.closed = corpus, vocabulary, closed
+        self.token_budget, self.maximum_sentences = token_budget, maximum_sentences
+        self.shuffle, self.seed, self.rank, self.ranks = shuffle, seed, rank, ranks
+        self.mixed, self.spans = mixed, spans
+        self._more = 2 if closed else int(predict_eos)  # additional steps of a sentence, compared with its words
+        self._lengths: Integers = corpus.lengths + self._more
+        self._final_spans = final_spans
+        self._limits = [*curriculum, maximum_words]
+        self.skipped = len(corpus) - len(self._chosen(len(curriculum)))
+        for limit in self._limits:
+            if limit is not None and limit < corpus.lengths.min():
+                source = corpus.source or "the corpus"
+                raise InputError(f"{source}: all {len(corpus)} sentences are longer than {limit} words")
+
+    def _chosen(self, epoch: int) -> Integers:
+        """The sentences of an epoch, as indices."""
+        limit = self._limits[min(epoch, len(self._limits) - 1)]
+        words = self._lengths - self._more
+        return np.flatnonzero(words <= (words.max() if limit is None else limit))
+
+    def epoch(self, number: int) -> list[Integers]:
+        """The batches of an epoch as sentence indices, longest sentence first; a function of seed and number."""
+        chosen = self._chosen(number)
+        batches = self._shuffled(number, chosen) if self.shuffle else self._sorted(chosen)
+        if self.shuffle:
+            batches = batches[: len(batches) // self.ranks * self.ranks]
+            if not batches:
+                raise InputError(f"too few sentences for {self.ranks} processes; each needs at least one batch")
+        return batches[self.rank :: self.ranks]
+
+    def count(self, epoch: int = 0) -> int:
+        """Number of batches of an epoch."""
+        return len(self.epoch(epoch))
+
+    def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[TokenBatch]:
+        """The batches of an epoch from number `start` on, counted from 0. tokens, targets: (longest, sentences)."""
+        for indices in self.epoch(epoch)[start:]:
+            yield self.batch(indices)
+
+    def batch(self, indices: Integers) -> TokenBatch:
+        """The batch of these sentences, in this order, padded with EOS."""
+        lengths = self._lengths[indices]
+        words = lengths - self._more
+        steps = np.arange(lengths.max())[:, None]
+        targets = words_at(self.corpus, self.corpus.offsets[indices] + steps)
+        targets[steps >= words] = self.vocabulary.end_id
+        first = np.full((1, len(indices)), self.vocabulary.begin_id, np.int64)
+        return TokenBatch(
+            tokens=torch.from_numpy(np.concatenate([first, targets[:-1]])),
+            targets=torch.from_numpy(targets),
+            lengths=torch.from_numpy(lengths),
+            indices=torch.from_numpy(indices.copy()),
+            spans=self._spans_of(indices),
+        )
+
+    def _spans_of(self, indices: Integers) -> Tensor | None:
+        """`TokenBatch.spans` of the batch of these sentences."""
+        if self.spans is None:
+            return None
+        places = self.spans.places(indices)
+        columns = np.repeat(np.arange(len(indices)), np.diff(self.spans.offsets)[indices])
+        ends = self.spans.ends[places].astype(np.int64)
+        # Step 0 reads BOS, so word k, counted from 1, is read at step k.
+        spans = np.stack([ends + 1, columns, ends - self.spans.starts[places]], axis=1)
+        if self._final_spans:
+            return torch.from_numpy(spans)
+        return torch.from_numpy(spans[ends + 1 < self._lengths[indices][columns]])
+
+    def places(self, batch: TokenBatch) -> Tensor:
+        """The position of each real step of a batch among all predictions, concatenated by sentence.
+
+        (n,) int64, in the order of `TokenBatch.mask()`. Not for `closed` batches, which have more steps.
+        """
+        assert batch.indices is not None
+        indices = batch.indices.cpu().numpy()
+        steps = np.arange(len(batch.tokens))[:, None]
+        # If EOS is predicted, each previous sentence adds one.
+        places: Integers = np.asarray(self.corpus.offsets)[indices] + self._more * indices + steps
+        return torch.from_numpy(places[batch.mask().cpu().numpy()])
+
+    def _sorted(self, chosen: Integers) -> list[Integers]:
+        lengths = self._lengths[chosen]
+        order = np.argsort(-lengths, kind="stable")
+        return self._cut(chosen[order], lengths[order], 1.0)
+
+    def _shuffled(self, number: int, chosen: Integers) -> list[Integers]:
+        random = np.random.default_rng([self.seed, number])
+        if self.mixed:
+            return [batch[np.argsort(-self._lengths[batch], kind="stable")] for batch in self._mixed(random, chosen)]
+        lengths = self._lengths[chosen]
+        noisy = lengths * (1 + LENGTH_NOISE * random.random(len(lengths))) + random.random(len(lengths))
+        order = np.argsort(-noisy)
+        # No later sentence is longer than the integer part of the noisy length, so cutting by that keeps the budget.
+        # The first batch has a random smaller size, which shifts all later cuts.
+        batches = self._cut(chosen[order], noisy[order].astype(np.int64), random.random())
+        batches = [batch[np.argsort(-self._lengths[batch], kind="stable")] for batch in batches]
+        return [batches[place] for place in random.permutation(len(batches))]
+
+    def _mixed(self, random: np.random.Generator, chosen: Integers) -> list[Integers]:
+        """Sentences in random order, cut into batches of as many real tokens as the budget allows.
+
+        If possible, a batch is filled to exactly the budget with a sentence of the missing length: matrix products of
+        one size are prepared once and cached, while new sizes in every batch would fill memory.
+        """
+        order = random.permutation(chosen)
+        lengths = self._lengths[order].tolist()
+        places: dict[int, list[int]] = {}  # by length
+        for place, length in enumerate(lengths):
+            places.setdefault(length, []).append(place)
+        used = np.zeros(len(order), bool)
+        most = self.maximum_sentences or len(order)
+        batches, place = [], 0
+        while place < len(order):
+            batch: list[int] = []
+            room = self.token_budget
+            while place < len(order) and len(batch) < most:
+                if not used[place]:
+                    if lengths[place] > room and batch:
+                        break
+                    used[place] = True
+                    batch.append(place)
+                    room -= lengths[place]
+                place += 1
+            if room > 0 and len(batch) < most:
+                fitting = places.get(room, [])
+                while fitting and used[fitting[-1]]:
+                    fitting.pop()
+                if fitting:
+                    batch.append(fitting.pop())
+                    used[batch[-1]] = True
+            if batch:
+                batches.append(order[batch])
+        return batches
+
+    def _cut(self, order: Integers, bounds: Integers, first: float) -> list[Integers]:
+        """Cuts sentences into batches under the budget.
+
+        bounds: decreasing; no sentence from here on is longer.  first: fraction of the budget used by the first batch.
+        """
+        batches = []
+        begin = 0
+        budget = max(1, int(self.token_budget * first))
+        while begin < len(order):
+            size = max(1, budget // int(bounds[begin]))
+            if self.maximum_sentences is not None:
+                size = min(size, self.maximum_sentences)
+            batches.append(order[begin : begin + size])
+            begin += size
+            budget = self.token_budget
+        return batches
+
+
+# Variable bptt lengths: normal around the setting, or in a few batches around half of it, within bounds.
+FULL_SHARE = 0.95
+STEPS_SPREAD = 5.0
+FEWEST_STEPS = 5
+MOST_MORE_STEPS = 10
+
+
+class StreamBatches:
+    """A corpus as one stream, w w w EOS w w EOS, in parallel columns of as equal length as possible.
+
+    batch_size: columns, over all processes; fewer if the stream has fewer tokens.
+    bptt: steps per batch. A step that only some columns have is added to the last batch, which then has `lengths`; it
+        is never a separate batch, so no column of a batch is empty.
+    rank, ranks: index of this process and number of processes; each has a share of the columns and the same number of
+        batches.
+    variable_bptt: for training, whether the steps of each batch are resampled every epoch, around `bptt` (with
+        probability 0.95) or half of it, at least 5, at most 10 more than `bptt`; the last batch has the rest.
+        Merity et al. 2018, section 4.1. seed: of the sampling, at least 0.
+    spans: of gold trees of the corpus's sentences, for training. A batch has the spans that end just before one of its
+        steps and are in one column; they may start in an earlier batch.
+    The first input of every column is the preceding token of the stream, BOS for the first column. Every batch except
+    the first continues the previous one (`carries`).
+    Raises InputError for sizes under 1, a seed under 0, and for fewer columns than processes.
+    """
+
+    carries_state = True
+
+    def __init__(
+        self,
+        corpus: EncodedCorpus,
+        vocabulary: Vocabulary,
+        batch_size: int,
+        bptt: int,
+        rank: int = 0,
+        ranks: int = 1,
+        variable_bptt: bool = False,
+        seed: int = 0,
+        spans: SpanSets | None = None,
+    ) -> None:
+        check_positive(batch_size=batch_size, bptt=bptt)
+        check_spans(spans, corpus)
+        check_rank(rank, ranks)
+        check_seed(seed)
+        self.corpus, self.vocabulary, self.bptt = corpus, vocabulary, bptt
+        self.variable_bptt, self.seed = variable_bptt, seed
+        # Start of each sentence in the stream, which has one EOS for every previous sentence.
+        self._begins: Integers = np.asarray(corpus.offsets) + np.arange(len(corpus) + 1)
+        self.token_count = int(self._begins[-1])
+        columns = min(batch_size, self.token_count)
+        if columns < ranks:
+            raise InputError(
+                f"{columns} columns (batch size {batch_size}, {self.token_count} tokens) are too few for {ranks}"
+                " processes; each needs at least one"
+            )
+        ends = np.linspace(0, columns, ranks + 1).astype(np.int64)
+        mine = np.arange(ends[rank], ends[rank + 1])
+        short, longer = divmod(self.token_count, columns)
+        self._column_starts: Integers = mine * short + np.minimum(mine, longer)
+        self._column_lengths: Integers = short + (mine < longer)
+        self._shortest, self._longest = short, short + (longer > 0)
+        self._spans = None if spans is None else self._in_columns(spans)
+
+    def __len__(self) -> int:
+        """Number of batches; with variable bptt, of epoch 0."""
+        return self.count()
+
+    def __iter__(self) -> Iterator[TokenBatch]:
+        return self.iterate()
+
+    def count(self, epoch: int = 0) -> int:
+        """Number of batches of an epoch."""
+        return len(self._cuts(epoch)) - 1
+
+    def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[TokenBatch]:
+        """The batches of an epoch from number `start` on, from 0. tokens, targets: (steps, columns of this process)."""
+        cuts = self._cuts(epoch)
+        for number in range(start, len(cuts) - 1):
+            begin, end = int(cuts[number]), int(cuts[number + 1])
+            lengths = np.minimum(self._column_lengths, end) - begin
+            steps = np.arange(begin, end)[:, None]
+            targets = self._tokens(self._column_starts + np.minimum(steps, self._column_lengths - 1))
+            before = np.concatenate([self._tokens(self._column_starts[None] + begin - 1), targets[:-1]])
+            ragged = bool((lengths < end - begin).any())
+            yield TokenBatch(
+                tokens=torch.from_numpy(before),
+                targets=torch.from_numpy(targets),
+                lengths=torch.from_numpy(lengths) if ragged else None,
+                carries=number > 0,
+                spans=self._spans_between(begin, end),
+            )
+
+    def _in_columns(self, spans: SpanSets) -> Integers:
+        """(3, n): steps, columns and lengths of the spans within this process's columns, sorted by step.
+
+        The step, counted from 0, is the one that reads the token after the span.
+        """
+        lengths = spans.ends.astype(np.int64) - spans.starts
+        # A step predicts the token after its input.
+        targets = self._begins[spans.sentences()] + spans.ends + 1
+        columns = np.searchsorted(self._column_starts, targets, side="right") - 1
+        steps = targets - self._column_starts[columns]
+        # Steps before the first column are negative.
+        inside = (steps >= lengths) & (steps < self._column_lengths[columns])
+        found: Integers = np.stack([steps, columns, lengths])[:, inside]
+        return found[:, np.argsort(found[0], kind="stable")]
+
+    def _spans_between(self, begin: int, end: int) -> Tensor | None:
+        """`TokenBatch.spans` of a batch with the columns' steps from `begin` to `end`."""
+        if self._spans is None:
+            return None
+        first, last = np.searchsorted(self._spans[0], [begin, end])
+        steps, columns, lengths = self._spans[:, first:last]
+        return torch.from_numpy(np.stack([steps - begin, columns, lengths], axis=1))
+
+    def _cuts(self, epoch: int) -> Integers:
+        """(batches + 1,) the first step of each batch of an epoch, and the end of the last."""
+        if self.variable_bptt:
+            ends = np.cumsum(self._drawn_lengths(epoch))
+            begins = np.concatenate([[0], ends[ends < self._shortest]])
+        else:
+            begins = np.arange(0, self._shortest, self.bptt)
+        return np.append(begins, self._longest)
+
+    def _drawn_lengths(self, epoch: int) -> Integers:
+        """Random numbers of steps, enough for the shortest column; determined by seed and epoch."""
+        random = np.random.default_rng([self.seed, epoch])
+        count = -(-self._shortest // FEWEST_STEPS)
+        means = np.where(random.random(count) < FULL_SHARE, self.bptt, self.bptt / 2)
+        drawn = random.normal(means, STEPS_SPREAD).astype(np.int64)
+        return np.clip(drawn, FEWEST_STEPS, self.bptt + MOST_MORE_STEPS)
+
+    def _tokens(self, positions: Integers) -> Integers:
+        """The tokens at positions of the stream; BOS at the position before the first token."""
+        sentences = np.searchsorted(self._begins, positions, side="right") - 1
+        is_end = positions == self._begins[np.minimum(sentences + 1, len(self._begins) - 1)] - 1
+        tokens = words_at(self.corpus, positions - sentences)
+        tokens[is_end] = self.vocabulary.end_id
+        tokens[positions < 0] = self.vocabulary.begin_id
+        return tokens

@@ -1,0 +1,482 @@
+"""Reading and writing files: UTF-8 text, errors that name the place, atomic writes, locks.
+
+Files that a user names (texts, recipes, outputs) may be links and pipes. The *stored* files of a model or run folder
+may not: the folder may come from somebody else, so its files must not point outside it, block, or fill memory. The
+folder itself may be a link, and files may be links as in the cache of the Hugging Face hub.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import glob
+import json
+import math
+import os
+import stat
+import sys
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from syntaxlm.core.errors import InputError
+
+# Memory: how much there is, and how the C library hands it out.
+
+
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of glibc's mallopt
+_LARGEST_MMAP_THRESHOLD = 32 << 20  # glibc takes no more
+
+
+def keep_freed_memory() -> None:
+    """Keeps large blocks that are freed in the process, where the C library is glibc; else does nothing.
+
+    A step of training, or a batch that is read, frees and takes the same blocks as the one before. Given back to the
+    system, each must be mapped and cleared anew, page by page.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):
+        return
+    mallopt(_MMAP_THRESHOLD, _LARGEST_MMAP_THRESHOLD)
+    mallopt(_TRIM_THRESHOLD, 2**31 - 1)
+    mallopt(_TOP_PAD, 64 << 20)
+
+
+@cache
+def memory_size() -> int:
+    """Bytes of memory that this process may have: the machine's, or fewer where a container has a limit."""
+    limits = [sys.maxsize]
+    with suppress(AttributeError, OSError, ValueError):  # Windows does not say
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):  # not Linux, or "max"
+            limits.append(int(Path(path).read_text()))
+    return min(limit for limit in limits if limit > 0)
+
+
+fcntl: Any
+msvcrt: Any
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
+try:
+    import msvcrt
+except ImportError:  # only on Windows
+    msvcrt = None
+
+_ONLY_REGULAR = "A model or run folder may contain only regular files."
+
+LARGEST_JSON = 1 << 30  # bytes of a stored JSON or text file; a vocabulary of millions of words has a few dozen MiB
+
+_LOCKED_BYTE = (1 << 31) - 2  # offset of the byte to lock on Windows: beyond the content, which stays readable
+
+UNFINISHED = ".unfinished"  # suffix of half-written files
+SAFETENSORS_UNFINISHED = ".tmp??????"  # pattern of half-written files of the library safetensors
+
+
+_ADVICE = {
+    errno.ENOSPC: "Free some space, or write to another disk.",
+    errno.EDQUOT: "Free some space, or write to another disk.",
+    errno.EACCES: "Check its permissions and those of the folders above it.",
+    errno.EPERM: "Check its permissions and those of the folders above it.",
+    errno.EROFS: "The file system is read-only; choose another folder.",
+}
+
+
+def system_error(path: str | Path, doing: str, error: OSError) -> InputError:
+    """The InputError for an OSError. doing: "read", "written", "made", "opened" or "removed"."""
+    reason = f"{path}: cannot be {doing}: {error.strerror or error}"
+    return InputError(f"{reason}. {advice}" if (advice := _ADVICE.get(error.errno or 0)) else reason)
+
+
+def named_path(name: str | Path) -> Path:
+    """The file or folder of a name. Raises InputError for an empty name, which would be the current folder."""
+    if not str(name):
+        raise InputError("found an empty name; expected the name of a file or folder. Is a variable not set?")
+    return Path(name)
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a small UTF-8 file, such as a recipe; a byte order mark is dropped, line ends are not changed.
+
+    Files of text and trees, which may be large or compressed, are read by `syntaxlm.core.text_files`.
+    Raises InputError naming file, line and byte if the file is not UTF-8 text.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise system_error(path, "read", error) from error
+    return decode_text(content, str(path))
+
+
+def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | None] = ()) -> None:
+    """Raises InputError if an output file is also an input, or belongs to a model or run folder.
+
+    output: None or "-" is standard output.
+    inputs: files, folders, quoted patterns; "-" for standard input; None for nothing.
+    An output must not replace an existing file below an input folder, or create a file in an input model or run folder.
+    """
+    if output is None or str(output) == "-":
+        return
+    output = Path(output)
+    for one in inputs:
+        if one is None:
+            continue
+        if any(same_file(output, path) for path in _files_of(one)):
+            raise InputError(f"{output}: is also an input; expected a different output file")
+        folder = Path(one)
+        if _is_folder(folder) and _is_below(output, folder):
+            if holds_model(folder):
+                raise InputError(f"{output}: is in the model folder {folder}; expected an output file outside it")
+            if os.path.exists(output):
+                raise InputError(f"{output}: is a file of the input folder {folder}; expected a different output file")
+    folder = Path(os.path.realpath(output)).parent
+    if holds_model(folder):
+        raise InputError(f"{output}: {output.parent} is a model folder; expected an output file outside it")
+
+
+def _files_of(path: str | Path) -> list[str | Path]:
+    """The files that an input names: itself, the matches of a pattern, or, for "-", the open standard input."""
+    if str(path) == "-":
+        try:
+            return [f"/dev/fd/{sys.stdin.fileno()}"]
+        except (AttributeError, OSError, ValueError):  # closed, or no file
+            return []
+    if any(sign in str(path) for sign in "*?[") and not _exists(path):
+        return [path, *glob.glob(str(path), recursive=True)]
+    return [path]
+
+
+def same_file(one: str | Path, other: str | Path) -> bool:
+    """Whether two paths are the same regular file or folder, including links and case-insensitive file systems.
+
+    Paths that do not exist yet are compared as strings, after links above them are resolved.
+    """
+    try:
+        return os.path.samefile(one, other) and (os.path.isfile(one) or os.path.isdir(one))
+    except (OSError, ValueError):
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _exists(path: str | Path) -> bool:
+    try:
+        return os.path.exists(path)
+    except ValueError:  # a zero byte
+        return False
+
+
+def _is_folder(path: Path) -> bool:
+    return _exists(path) and path.is_dir()
+
+
+def _is_below(path: Path, folder: Path) -> bool:
+    """Whether a path is in a folder or in one below it."""
+    return any(same_file(parent, folder) for parent in Path(os.path.realpath(path)).parents if parent.exists())
+
+
+_MODEL_FILES = (
+    {"weights.safetensors"}, {"checkpoint.safetensors"}, {"classifier.json"}, {"config.json", "vocabulary.json"},
+    {"recipe.yaml", "inputs.json"},
+)  # fmt: skip
+
+
+def holds_model(folder: Path) -> bool:
+    """Whether a folder contains a model, a classifier or a run."""
+    return any(all((folder / name).exists() for name in names) for names in _MODEL_FILES)
+
+
+def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: int = 0) -> str:
+    """UTF-8 bytes as text.
+
+    first_line, first_byte: where the content starts in its source; lines count from 1, bytes from 0.
+    Raises InputError naming source, line and byte offset of the first error.
+    """
+    zero = content.find(b"\x00")
+    if zero >= 0:
+        line = first_line + content.count(b"\n", 0, zero)
+        raise InputError(
+            f"{source}, line {line}: found a zero byte at offset {first_byte + zero} (a binary file, or text in"
+            " UTF-16?), expected UTF-8 text"
+        )
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # With a byte-order mark, the decoder counts from after it.
+        offset = error.start + (3 if content.startswith(b"\xef\xbb\xbf") else 0)
+        line = first_line + content.count(b"\n", 0, offset)
+        found = content[offset : offset + 1].hex()
+        raise InputError(
+            f"{source}, line {line}: found byte 0x{found} at offset {first_byte + offset}, expected UTF-8 text"
+        ) from error
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines of a text without their ends, \\n or \\r\\n.
+
+    Unlike str.splitlines(), no other characters end a line: words may contain U+0085, U+2028 or a lone \\r.
+    """
+    *lines, last = text.split("\n")
+    lines = [line.removesuffix("\r") for line in lines]
+    return [*lines, last] if last else lines
+
+
+@contextmanager
+def open_stored(path: str | Path) -> Iterator[BinaryIO]:
+    """Opens a file of a model or run folder for reading.
+
+    Only regular files are opened: links are not followed, and pipes, sockets and devices are an error, without waiting.
+    The links of the Hugging Face cache are an exception, see `_cached_file`.
+    Raises InputError, including for an OSError in the block.
+    """
+    with _opened_stored(_cached_file(Path(path)) or path, os.O_RDONLY) as file:
+        yield file
+
+
+def _cached_file(path: Path) -> str | None:
+    """Returns the file in `blobs` that a link in a snapshot of the Hugging Face cache points to; None for other paths.
+
+    The cache of a repository has the folders snapshots/COMMIT, with links, and blobs, with the files.
+    """
+    if not os.path.islink(path):
+        return None
+    folder, target = Path(os.path.realpath(path.parent)), os.path.realpath(path)
+    is_cached = folder.parent.name == "snapshots" and os.path.dirname(target) == str(folder.parents[1] / "blobs")
+    return target if is_cached else None
+
+
+@contextmanager
+def _opened_stored(path: str | Path, flags: int) -> Iterator[BinaryIO]:
+    # Windows lacks some of these flags. There, links are found by lstat, except for a race just after it.
+    flags |= sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"))
+    try:
+        if os.path.islink(path):
+            raise InputError(f"{path}: is a link. {_ONLY_REGULAR} Copy the file that it points to.")
+        mode = "ab" if flags & os.O_APPEND else "r+b" if flags & os.O_RDWR else "rb"
+        with cast(BinaryIO, open(os.open(path, flags, 0o666), mode)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise InputError(f"{path}: is not a regular file. {_ONLY_REGULAR}")
+            yield file
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        doing = "read" if flags & (os.O_RDWR | os.O_WRONLY) == 0 else "written"
+        raise system_error(path, doing, error) from error
+
+
+def read_stored(path: str | Path, most: int = LARGEST_JSON) -> bytes:
+    """The content of a file of a model or run folder, opened as by `open_stored`. most: its maximum size in bytes."""
+    with open_stored(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise InputError(f"{path}: found {size:,} bytes; expected at most {most:,}")
+        return file.read(most)
+
+
+def read_stored_text(path: str | Path, most: int = LARGEST_JSON) -> str:
+    """The UTF-8 text of a file of a model or run folder, see `read_stored`; a byte-order mark is dropped."""
+    return decode_text(read_stored(path, most), str(path))
+
+
+def append_stored(content: bytes, path: str | Path) -> None:
+    """Appends to a file of a run folder, opened as by `open_stored`; creates it if it does not exist."""
+    with _opened_stored(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file:
+        _refuse_shared(file, path)
+        file.write(content)
+
+
+def truncate_stored(path: str | Path, size: int) -> None:
+    """Truncates a file of a run folder, opened as by `open_stored`, to at most `size` bytes."""
+    with _opened_stored(path, os.O_RDWR) as file:
+        _refuse_shared(file, path)
+        file.truncate(min(size, os.fstat(file.fileno()).st_size))
+
+
+def _refuse_shared(file: BinaryIO, path: str | Path) -> None:
+    """Raises InputError for a file with several hard links: a file outside the folder might change, too."""
+    if os.fstat(file.fileno()).st_nlink > 1:
+        raise InputError(
+            f"{path}: has several hard links, so a change would affect all of them. Replace it with a separate copy."
+        )
+
+
+def check_stored(path: str | Path) -> None:
+    """Raises InputError if a file to be replaced in a model or run folder is not a regular file."""
+    if os.path.lexists(path):
+        with _opened_stored(path, os.O_RDONLY):
+            pass
+
+
+def parse_json(content: bytes | str, source: str) -> Any:
+    """A JSON value.
+
+    Raises InputError if it is damaged, nested too deeply, or contains a repeated key, NaN or an infinite number.
+    """
+    text = decode_text(content, source) if isinstance(content, bytes) else content
+    try:
+        return json.loads(
+            text, parse_constant=_refuse_number, parse_float=_finite, object_pairs_hook=_without_repetition
+        )
+    except RecursionError:
+        raise InputError(f"{source}: damaged or cut short: nested too deeply") from None
+    except ValueError as error:
+        raise InputError(f"{source}: damaged or cut short: {error}") from None
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"found the key {key[:40]!r} twice in an object")
+        found[key] = value
+    return found
+
+
+def _refuse_number(text: str) -> float:
+    raise ValueError(f"found {text}, which is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError(f"found {text[:40]}, which is out of range")
+    return number
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """Figures as JSON, on one line unless `indent` is given. NaN and infinity become null, as JSON lacks them."""
+    try:
+        return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    except ValueError:  # the copy is only made if necessary
+        return json.dumps(_without_infinities(value), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def _without_infinities(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_infinities(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_infinities(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def make_folder(path: Path) -> list[Path]:
+    """Makes a folder and its missing parents. Returns the folders that were made, the innermost first.
+
+    Raises InputError if it fails, after removing the folders that it made.
+    """
+    missing = [folder for folder in (path, *path.parents) if not os.path.exists(folder)]
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        remove_empty(missing)
+        raise system_error(path, "made", error) from error
+    return missing
+
+
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Removes folders, the innermost first, until one is not empty."""
+    with suppress(OSError):
+        for folder in folders:
+            if os.path.exists(folder):
+                folder.rmdir()
+
+
+@contextmanager
+def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
+    """Gives a temporary path in the folder of `path`; its file replaces `path` when the block succeeds.
+
+    A failed write (such as a full disk) removes the temporary file, keeps the old file and raises InputError.
+    stored: whether `path` is a file of a model or run folder, where links are an error instead of being followed.
+    """
+    if stored:
+        check_stored(path)
+    if os.path.isdir(path):
+        raise InputError(f"{path}: cannot be written: it is a folder")
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device: nothing to replace
+        try:
+            yield path
+        except OSError as error:
+            raise system_error(path, "written", error) from error
+        return
+    if not stored:
+        path = path.resolve()  # a link is kept; its target is replaced
+    # Not tempfile: its files are readable only by their owner, and would keep these permissions.
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{UNFINISHED}")
+    try:
+        yield temporary
+        with open(temporary, "rb") as written:
+            os.fsync(written.fileno())
+        os.replace(temporary, path)
+    except BaseException as error:
+        with suppress(OSError):  # if nothing could be written, there is nothing to remove; `error` is reported
+            temporary.unlink()
+        if isinstance(error, OSError):
+            raise system_error(path, "written", error) from error
+        raise
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Locks a file or folder for other processes while the block runs. The lock of a killed process is released.
+
+    Raises InputError if another process has locked it. Does nothing if the system has no such locks.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except OSError as error:
+        if fcntl is None:  # Windows cannot open folders
+            yield
+            return
+        raise system_error(path, "opened", error) from error
+    try:
+        lock(descriptor, path if os.path.isdir(path) else path.parent)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def lock(descriptor: int, folder: Path) -> None:
+    """Locks an open file until it is closed; the lock of a killed process is released.
+
+    Raises InputError naming the folder if another process has locked the file.
+    """
+    try:
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        elif msvcrt is not None:
+            position = os.lseek(descriptor, 0, os.SEEK_CUR)
+            os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+            try:
+                msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            finally:
+                os.lseek(descriptor, position, os.SEEK_SET)
+    except (BlockingIOError, PermissionError):  # PermissionError: on Windows
+        raise InputError(f"{folder}: another process is using this folder; wait until it ends") from None
+    except OSError:
+        return  # a network file system without locks
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Removes half-written files of a killed program from a folder. Raises InputError if it fails."""
+    for path in [*folder.glob(f".*{UNFINISHED}"), *folder.glob(SAFETENSORS_UNFINISHED)]:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise system_error(path, "removed", error) from error
+
+
+def write_text(text: str, path: str | Path, stored: bool = False) -> None:
+    """Writes UTF-8 text atomically. stored: as for `replaced`.
+
+    Raises InputError if the folder cannot be written, or if the text cannot be encoded in UTF-8.
+    """
+    path = Path(path)
+    try:
+        content = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(f"{path}: found {text[error.start]!r}, which cannot be encoded in UTF-8") from error
+    with replaced(path, stored) as temporary:
+        temporary.write_bytes(content)

@@ -1,0 +1,174 @@
+"""Pictures as files: SVG, PNG, HTML or LaTeX, chosen by the extension."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import unicodedata
+import warnings
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.files import replaced, write_text
+from syntaxlm.drawing.svg import FONTS, Picture, Theme
+from syntaxlm.trees.tree import DependencyTree, Tree
+
+# Trees as LaTeX: constituency trees for the package forest, dependency trees for tikz-dependency.
+
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{character: "\\" + character for character in "&%$#_"},
+}
+
+
+def format_latex(tree: Tree) -> str:
+    """The tree as a forest environment; words are in a row at the bottom, induced nodes have no label."""
+    opened: dict[int, list[str]] = {}
+    closed = [0] * (len(tree) + 1)
+    for part in tree.constituents:
+        label = "" if part.label == "X" else _escaped(part.label)
+        opened.setdefault(part.start, []).append(f"[{label}")
+        closed[part.end] += 1
+    pieces = []
+    for place, (word, tag) in enumerate(zip(tree.words, tree.tags, strict=True)):
+        leaf = f"[{_escaped(word)}, tier=word]"
+        pieces.append(" ".join([*opened.get(place, []), f"[{_escaped(tag)} {leaf}]" if tag else leaf]))
+        pieces[-1] += "]" * closed[place + 1]
+    return "\\begin{forest}\n" + " ".join(pieces) + "\n\\end{forest}"
+
+
+def format_dependency_latex(tree: DependencyTree) -> str:
+    """The tree as a dependency environment: words in a row, labelled arcs."""
+    ampersand = r"\&"  # separates words in the environment, also escaped
+    words = [_escaped(word).replace(ampersand, r"\symbol{38}") for word in tree.words]
+    arcs = [
+        f"\\depedge{{{head}}}{{{word}}}{_escaped(label)}" if head else f"\\deproot{{{word}}}{_escaped(label or 'root')}"
+        for word, (head, label) in enumerate(zip(tree.heads, tree.labels, strict=True), 1)
+    ]
+    row = rf" {ampersand} ".join(words)
+    lines = [r"\begin{dependency}", r"\begin{deptext}", rf"{row} \\", r"\end{deptext}", *arcs, r"\end{dependency}"]
+    return "\n".join(lines)
+
+
+def _escaped(text: str) -> str:
+    """Text as the content of a node, in braces so that the package does not interpret commas and brackets."""
+    return "{" + "".join(_SPECIAL.get(character, character) for character in text) + "}"
+
+
+# Pictures as PNG, rendered from their SVG by resvg.
+
+
+SCALE = 2.0  # PNG pixels per pixel of the picture
+LARGEST = 30_000, 2.5e8  # pixels: longest side, and area
+NAMED = 3  # most missing characters listed in the warning
+
+# resvg only reports characters without a font on its process's output, hence the subprocess, which renders one pixel.
+_REPORT_FONTS = (
+    "import sys, resvg_py; "
+    "resvg_py.svg_to_bytes(svg_string=sys.stdin.buffer.read().decode('utf-8'), width=1, log_information=True)"
+)
+_NO_FONT = re.compile(rb"No fonts with a .*?/U\+([0-9A-F]+) character")
+
+
+def png(picture: Picture, theme: Theme = "light") -> bytes:
+    """The picture as the content of a PNG file, at twice its size, or at its own size if it is huge.
+
+    Text is drawn with the system's fonts. Characters that no font has become boxes, with an InputWarning that lists
+    them. theme: "auto" means light, as a PNG cannot follow the reader's system.
+    Raises InputError without resvg-py (the extra `draw`), without fonts, and for a picture that is too large.
+    """
+    try:
+        import resvg_py
+    except ImportError:
+        raise InputError("PNG needs the library resvg-py: pip install 'syntaxlm[draw]'; or write SVG or HTML") from None
+    scale = SCALE if _fits(picture, SCALE) else 1.0
+    if not _fits(picture, scale):
+        raise InputError(
+            f"a picture of {picture.width:.0f} by {picture.height:.0f} pixels is too large for PNG; write SVG or HTML"
+        )
+    if not _has_fonts():
+        raise InputError(
+            "PNG needs system fonts, and none of the usual ones was found on this machine; write SVG or HTML"
+        )
+    document = picture.svg("light" if theme == "auto" else theme)
+    painted: bytes = resvg_py.svg_to_bytes(svg_string=document, zoom=scale)
+    if boxes := _drawn_as_boxes(document):
+        named = [f"{one} {unicodedata.name(one, f'U+{ord(one):04X}')}" for one in boxes]
+        shown = ", ".join(named if len(named) <= NAMED else [*named[:NAMED], "..."])
+        warnings.warn(
+            f"no font on this machine has {len(boxes)} of the characters, which are drawn as boxes ({shown})."
+            " Install a font for them (the Noto fonts cover all scripts), or write SVG or HTML, which use the fonts of"
+            " the reader's machine.",
+            InputWarning,
+            stacklevel=2,
+        )
+    return bytes(painted)
+
+
+def _drawn_as_boxes(document: str) -> list[str]:
+    """The characters of an SVG document for which there is no font, in order.
+
+    Also empty if the subprocess cannot be started; the picture is drawn anyway.
+    """
+    import resvg_py
+
+    if document.isascii():  # all fonts have these characters
+        return []
+    command = [sys.executable, "-c", _REPORT_FONTS]
+    place = Path(resvg_py.__file__).parents[1]  # the subprocess imports the same library from here, and no user file
+    try:
+        process = subprocess.run(
+            command, input=document.encode(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=place, check=False
+        )
+    except OSError:
+        return []
+    return list(dict.fromkeys(chr(int(code, 16)) for code in _NO_FONT.findall(process.stdout)))
+
+
+@cache
+def _has_fonts() -> bool:
+    """Whether a letter is visible: without fonts, resvg draws no text and reports no error."""
+    import resvg_py
+
+    blank = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20">{}</svg>'
+    letter = blank.format('<text x="2" y="18" font-size="16" font-family="' + FONTS + '">H</text>')
+    return bytes(resvg_py.svg_to_bytes(svg_string=letter)) != bytes(resvg_py.svg_to_bytes(svg_string=blank.format("")))
+
+
+def _fits(picture: Picture, scale: float) -> bool:
+    sides, area = LARGEST
+    width, height = picture.width * scale, picture.height * scale
+    return max(width, height) <= sides and width * height <= area
+
+
+FORMATS = (".svg", ".png", ".html", ".tex")
+
+
+def check_format(path: Path) -> str:
+    """The extension of a picture's file, in lower case. Raises InputError for an unsupported one."""
+    if path.suffix.lower() not in FORMATS:
+        found = f"the extension {path.suffix!r}" if path.suffix else "no extension"
+        raise InputError(f"{path}: found {found}; expected one of {', '.join(FORMATS)}")
+    return path.suffix.lower()
+
+
+def write_picture(
+    path: Path, picture: Callable[[], Picture], page: Callable[[], str], latex: Callable[[], str], theme: Theme
+) -> None:
+    """Write the format given by the file's extension. Only that format is rendered. Raises InputError."""
+    suffix = check_format(path)
+    if suffix == ".png":
+        content = png(picture(), theme)
+        with replaced(path) as temporary:
+            temporary.write_bytes(content)
+        return
+    texts = {".svg": lambda: picture().svg(theme), ".html": page, ".tex": latex}
+    write_text(texts[suffix](), path)

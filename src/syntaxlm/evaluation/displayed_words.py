@@ -1,0 +1,788 @@
+"""The surprisal of displayed words, and a table with one row per displayed word for regressions in other programs.
+
+A displayed word may have punctuation or be several tokens ("don't," is read as "do n't ,"). Its surprisal is the sum of
+the surprisals of its tokens. Ends of sentences do not count.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import warnings
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.progress import progress_bar
+from syntaxlm.core.tables import Column, ColumnType, HasRows
+from syntaxlm.core.tables import Table as ResultTable
+from syntaxlm.core.text_files import read_lines, source_name
+from syntaxlm.data.tables import names_beside, separated, wrong_number_of_cells
+from syntaxlm.scoring.surprisal import Context, WordSurprisal, surprisals
+from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.normaliser import word_spans
+from syntaxlm.text.reader import AUTO_STYLE
+from syntaxlm.text.treebank_style import TreebankStyle
+
+# Word frequencies from a list or from a text.
+
+
+_PUNCTUATION_AROUND = re.compile(r"^[\W_]+|[\W_]+$")
+_ENDING = re.compile(r"(?i)(?<=\w) (n['’]t|['’](?:s|re|ve|ll|d|m))(?!\S)")  # of a contraction in tokenised text
+_DASH = re.compile(r"--+|[—–]")
+_BILLION = 1e9
+
+
+@dataclass(frozen=True)
+class Frequencies:
+    """Word frequencies from a list or a text.
+
+    counts: of words in lower case without punctuation at their ends.  total: sum of all counts.
+    """
+
+    counts: Mapping[str, float]
+    total: float
+    source: str
+
+    @classmethod
+    def read(cls, path: str | Path) -> Frequencies:
+        """Reads a list of words and counts, separated by a tab, with or without a header line; or counts a text.
+
+        In a text, dashes separate words, and endings of split contractions are joined to their words (do n't: don't).
+        Raises InputError for a file without words, and for a list with a negative or invalid count.
+        """
+        lines = read_lines(path)
+        first = [line for _, line in zip(range(100), (text for _, text in lines if text.strip()), strict=False)]
+        is_list = bool(first) and all(_is_entry(line) for line in first[1:]) and first[0].count("\t") == 1
+        counts: Counter[str] = Counter()
+        for written, count in _listed(path) if is_list else _counted(chain(first, (text for _, text in lines))):
+            if word := bare_word(written):
+                counts[word] += count  # type: ignore[assignment]  # a list may have counts per million
+        total = float(sum(counts.values()))
+        if not total:
+            raise InputError(
+                f"{source_name(path)}: found no word; expected a text, or one word and its count per line, separated"
+                " by a tab"
+            )
+        return cls(counts, total, source_name(path))
+
+    def zipf(self, word: str) -> float:
+        """The frequency of a displayed word on the Zipf scale: log10 of occurrences per billion words.
+
+        1 is added to every count, including that of words that do not occur. Of words joined by a dash, the rarest
+        counts. van Heuven et al. 2014.
+        """
+        count = 1 + min(self.counts.get(bare_word(part), 0) for part in self._parts(word))
+        return math.log10(count / (self.total + len(self.counts)) * _BILLION)
+
+    def has(self, word: str) -> bool:
+        return all(bare_word(part) in self.counts for part in self._parts(word))
+
+    @staticmethod
+    def _parts(word: str) -> list[str]:
+        return [part for part in _DASH.split(word) if bare_word(part)] or [word]
+
+
+def frequencies_of(source: str | Path | Frequencies) -> Frequencies:
+    return source if isinstance(source, Frequencies) else Frequencies.read(source)
+
+
+def bare_word(word: str) -> str:
+    """A word in lower case, without punctuation at its ends and with straight apostrophes; "" for punctuation."""
+    return _PUNCTUATION_AROUND.sub("", word).replace("’", "'").lower()
+
+
+def _is_entry(line: str) -> bool:
+    word, tab, count = line.partition("\t")
+    return bool(word and tab) and re.fullmatch(r"\s*\d+(\.\d+)?([eE][-+]?\d+)?\s*", count) is not None
+
+
+def _listed(path: str | Path) -> Iterator[tuple[str, float]]:
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        if not _is_entry(line):
+            if number == 1:
+                continue  # the header
+            raise InputError(
+                f"{source_name(path)}, line {number}: found {line[:60]!r}; expected a word and its count, separated by"
+                " a tab"
+            )
+        word, _, count = line.partition("\t")
+        yield word, float(count)
+
+
+def _counted(lines: Iterable[str]) -> Iterator[tuple[str, float]]:
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(_DASH.sub(" ", _ENDING.sub(r"\1", line)).split())
+    yield from counts.items()
+
+
+# Tables of displayed words and of reading times.
+#
+# Tables have a header line and cells separated by tabs, commas or semicolons, or are data frames. Words are in the
+# order in which readers saw them.
+
+
+Integers = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.float64]
+
+MISSING = frozenset(["", "NA", "NaN", "nan", "N/A", "null", "None", "."])  # cells without a number
+LARGEST = 1e9  # number in a table: far above any time in milliseconds, and safe in sums of squares
+_SHOWN = 3  # keys or columns in a message
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text cells.
+
+    source: the file, for messages.  names: of the columns.  rows: their cells.  lines: line number of each row; empty
+    for a data frame, whose rows are numbered from 1.
+    """
+
+    source: str
+    names: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    lines: tuple[int, ...] = ()
+
+    @classmethod
+    def read(cls, table: Any) -> Table:
+        """Reads a file (which may be compressed; "-" is standard input), or takes a pandas or polars data frame.
+
+        The header decides the separator: tabs, commas if it has no tab, or semicolons if it has neither.
+        Raises InputError for a file without header or rows, for a repeated column name, for rows with more or fewer
+        cells than the header, and as `read_lines` does.
+        """
+        if hasattr(table, "columns") and not isinstance(table, str | Path):
+            return cls._of_dataframe(table)
+        source = source_name(table)
+        rows = separated(read_lines(table), source)
+        line, header = next(rows, (1, [""]))
+        if not any(header):
+            raise InputError(
+                f"{source}, line 1: no header; expected column names, separated by tabs, commas or semicolons"
+            )
+        twice = sorted({name for name in header if header.count(name) > 1})
+        if twice:
+            raise InputError(
+                f"{source}, line {line}: more than one column is named {twice[0]!r}; expected unique names"
+            )
+        kept, lines = [], []
+        before = header
+        for line, cells in rows:
+            if cells in ([], [""]) and len(header) > 1:
+                continue  # an empty line
+            if len(cells) != len(header):
+                raise wrong_number_of_cells(source, line, cells, before, header)
+            before = cells
+            kept.append(tuple(cells))
+            lines.append(line)
+        if not kept:
+            raise InputError(f"{source}: found only a header; expected at least one row below it")
+        return cls(source, tuple(header), tuple(kept), tuple(lines))
+
+    @classmethod
+    def _of_dataframe(cls, frame: Any) -> Table:
+        rows = frame.iter_rows() if hasattr(frame, "iter_rows") else frame.itertuples(index=False, name=None)
+        kept = tuple(tuple(map(_cell_of, row)) for row in rows)
+        if not kept:
+            raise InputError("the data frame has no rows; expected at least one")
+        names = tuple(map(str, frame.columns))
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise InputError(f"the data frame: more than one column is named {twice[0]!r}; expected unique names")
+        return cls("the data frame", names, kept)
+
+    def place(self, row: int) -> str:
+        """The place of a row (from 0) for messages."""
+        return f"{self.source}, line {self.lines[row]}" if self.lines else f"{self.source}, row {row + 1}"
+
+    def column(self, name: str, option: str) -> list[str]:
+        """The cells of a column. option: how the user chooses it. Raises InputError if there is none."""
+        if name not in self.names:
+            nearest = difflib.get_close_matches(name, self.names, 1)
+            hint = f" Did you mean {nearest[0]}?" if nearest else ""
+            raise InputError(
+                f"{self.source}: no column {name!r}; found {', '.join(self.names)}.{hint} Choose one with {option}"
+            )
+        place = self.names.index(name)
+        return [row[place] for row in self.rows]
+
+    def numbers(self, name: str, option: str) -> Numbers:
+        """The numbers of a column, NaN for missing cells. Raises InputError, with the row, for anything else."""
+        found = np.full(len(self.rows), np.nan)
+        for row, cell in enumerate(self.column(name, option)):
+            if cell.strip() in MISSING:
+                continue
+            try:
+                found[row] = float(cell)
+            except ValueError:
+                found[row] = np.inf
+            if not abs(found[row]) <= LARGEST:
+                limit = f" up to {LARGEST:,.0f}" if math.isfinite(found[row]) else ""
+                raise InputError(
+                    f"{self.place(row)}: found {cell!r} in column {name}; expected a number{limit}, or NA if it is"
+                    " missing"
+                )
+        return found
+
+
+def _cell_of(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))  # an integer column with missing values, which pandas stores as floats
+    return str(value)
+
+
+# ---- displayed words
+
+
+@dataclass(frozen=True)
+class DisplayedWords:
+    """The n words of an experiment in the order in which readers saw them.
+
+    words: as displayed.  rows: row of each word in `table`.  groups: number of its group (story), from 0, ascending.
+    sentences: number of its sentence, from 0, ascending; a sentence is within one group.
+    columns: names of the table's columns that are repeated for every word.
+    group_column, sentence_column: the columns that were given.  is_text: whether the table has running text.
+    """
+
+    table: Table
+    words: tuple[str, ...]
+    rows: Integers
+    groups: Integers
+    sentences: Integers
+    columns: tuple[str, ...]
+    group_column: str | None = None
+    sentence_column: str | None = None
+    is_text: bool = False
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def spans(self, of: Integers) -> list[tuple[int, int]]:
+        """The (first, end) of the words of each group or sentence."""
+        starts = np.flatnonzero(np.r_[True, of[1:] != of[:-1]]).tolist()
+        return list(pairwise([*starts, len(self)]))
+
+    def place(self, word: int) -> str:
+        return self.table.place(int(self.rows[word]))
+
+    @property
+    def in_sentence(self) -> Integers:
+        """Position of each word in its sentence, from 1."""
+        return _positions(self.sentences)
+
+    @property
+    def in_group(self) -> Integers:
+        """Position of each word in its group, from 1."""
+        return _positions(self.groups)
+
+    def repeated_columns(self) -> dict[str, list[str]]:
+        """The cells of the table's columns, for every word."""
+        rows = [self.table.rows[row] for row in self.rows.tolist()]
+        places = [self.table.names.index(name) for name in self.columns]
+        return {name: [row[place] for row in rows] for name, place in zip(self.columns, places, strict=True)}
+
+
+def displayed_words(
+    table: Table, column: str = "word", group: str | None = None, sentence: str | None = None, is_text: bool = False
+) -> DisplayedWords:
+    """The displayed words of a table.
+
+    column: the column with the words, one per row (a region of several words counts as one); with `is_text`, the column
+        with running text, whose words are separated by white space, and whose rows also end sentences.
+    group: the column that changes where a new text (story, item) starts; None: all rows are one text.
+    sentence: the column that changes where a new sentence starts; None: sentences end at final punctuation.
+    Raises InputError for missing columns, an empty word, and if the rows of a group are not together.
+    """
+    texts = table.column(column, "--column" if is_text else "--word-column")
+    words: list[str] = []
+    rows: list[int] = []
+    for row, text in enumerate(texts):
+        found = [text[begin:end] for begin, end in word_spans(text)]
+        if not found:
+            raise InputError(
+                f"{table.place(row)}: column {column} is empty; expected {'text' if is_text else 'the displayed word'}"
+            )
+        words += found if is_text else [" ".join(found)]
+        rows += [row] * (len(found) if is_text else 1)
+    places = np.array(rows, np.int64)
+    groups = np.zeros(len(table.rows), np.int64)
+    if group is not None:
+        groups = _changes(table.column(group, "--group"))
+        _check_together(table, group, groups)
+    if sentence is not None:
+        starts = np.diff(_changes(table.column(sentence, "--sentence-column")), prepend=-1) != 0
+        sentences = np.cumsum(starts | (np.diff(groups, prepend=-1) != 0))[places] - 1
+    else:
+        ends = places if is_text else groups[places]
+        sentences = np.cumsum(_sentence_starts(words, groups[places], ends)) - 1
+    columns = tuple(name for name in table.names if not (is_text and name == column))
+    return DisplayedWords(
+        table, tuple(words), places, groups[places], sentences.astype(np.int64), columns, group, sentence, is_text
+    )
+
+
+def _positions(numbers: Integers) -> Integers:
+    starts = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]])
+    return np.arange(len(numbers)) - np.repeat(starts, np.diff([*starts, len(numbers)])) + 1
+
+
+def _changes(cells: Sequence[str]) -> Integers:
+    """Numbers from 0 that increase where a cell differs from the one before it."""
+    changed = [False, *(one != other for one, other in pairwise(cells))]
+    return np.cumsum(changed).astype(np.int64)
+
+
+def _check_together(table: Table, group: str, groups: Integers) -> None:
+    cells = table.column(group, "--group")
+    starts = np.flatnonzero(np.diff(groups, prepend=-1)).tolist()
+    seen: dict[str, int] = {}
+    for row in starts:
+        if cells[row] in seen:
+            raise InputError(
+                f"{table.place(row)}: {group} {cells[row]} continues after other rows (it started at"
+                f" {table.place(seen[cells[row]])}); expected the rows in the order in which readers saw the words"
+            )
+        seen[cells[row]] = row
+
+
+def _sentence_starts(words: Sequence[str], groups: Integers, ends: Integers) -> npt.NDArray[np.bool_]:
+    """Whether each word starts a sentence, from final punctuation.
+
+    ends: numbers that change where a sentence ends in any case.
+    """
+    from syntaxlm.data.running_text import Splitter
+
+    starts = np.diff(ends, prepend=-1) != 0
+    bounds = [*np.flatnonzero(starts).tolist(), len(words)]
+    texts = {first: " ".join(words[first:end]) for first, end in pairwise(bounds)}
+    splitter = Splitter.learn([list(texts.values())])
+    for first, text in texts.items():
+        begins = {begin: first + number for number, (begin, _) in enumerate(_places(text, words, first))}
+        position = 0
+        for sentence in splitter(text):
+            position = text.find(sentence, position)
+            if position in begins:
+                starts[begins[position]] = True
+            position += len(sentence)
+    return starts
+
+
+def _places(text: str, words: Sequence[str], first: int) -> Iterator[tuple[int, int]]:
+    """The (begin, end) in a text of its words, which are words[first], words[first + 1] ..., joined by spaces."""
+    begin = 0
+    while begin < len(text):
+        end = begin + len(words[first])
+        yield begin, end
+        begin, first = end + 1, first + 1
+
+
+# ---- reading times
+
+
+@dataclass(frozen=True)
+class Times:
+    """The mean reading time of each displayed word.
+
+    values: (n,), in the unit of the table, or their natural logarithms; NaN without time.  counts: (n,) times averaged.
+    source, column: where they are from.  left_out: number of times below the minimum or above the maximum.
+    unmatched: number of rows whose key is not that of a word.
+    """
+
+    values: Numbers
+    counts: Integers
+    source: str
+    column: str
+    key: tuple[str, ...]
+    is_log: bool = False
+    left_out: int = 0
+    unmatched: int = 0
+
+
+def join_times(
+    words: DisplayedWords,
+    times: Table | None,
+    column: str,
+    key: Sequence[str] | None = None,
+    log: bool = False,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    word_column: str = "word",
+) -> Times:
+    """The reading time of each displayed word; several times of a word, such as those of participants, are averaged.
+
+    times: a table with a column of times; None: the table of the words has it.
+    key: columns of both tables that together identify a word; None: all columns that both have, except `word_column`
+        and `column`.  If both have `word_column`, its letters and digits must agree.
+    log: average and return natural logarithms.  minimum, maximum: times outside are left out first.
+    Raises InputError for missing columns, for a key that several words share, for different words with the same key, if
+    no row matches, and for a time that is negative or, with `log`, 0.
+    """
+    own = words.table
+    source = own if times is None else times
+    found = source.numbers(column, "--time-column")
+    inside = ~np.isnan(found)
+    if minimum is not None:
+        inside &= ~(found < minimum)
+    if maximum is not None:
+        inside &= ~(found > maximum)
+    wrong = np.flatnonzero(inside & ((found <= 0) if log else (found < 0)))
+    if len(wrong):
+        row = int(wrong[0])
+        advice = "; leave such times out with --min-time" if found[row] == 0 else ""
+        raise InputError(
+            f"{source.place(row)}: found the time {found[row]:g} in column {column}; expected a"
+            f" {'positive number' if log else 'number of 0 or more'}{advice}"
+        )
+    left_out = int((~np.isnan(found)).sum() - inside.sum())
+    keys: tuple[str, ...] = ()
+    if times is None:
+        of_row, unmatched = np.arange(len(own.rows)), 0
+    else:
+        keys = _key_columns(own, times, column, key, word_column)
+        of_row = _matched_rows(own, times, keys, word_column)
+        unmatched = int((of_row < 0).sum())
+    kept = inside & (of_row >= 0)
+    values = np.log(found[kept]) if log else found[kept]
+    counts = np.bincount(of_row[kept], minlength=len(own.rows))
+    sums = np.bincount(of_row[kept], weights=values, minlength=len(own.rows))
+    means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    return Times(
+        means[words.rows], counts[words.rows].astype(np.int64), source.source, column, keys, log, left_out, unmatched
+    )
+
+
+def _key_columns(
+    words: Table, times: Table, column: str, key: Sequence[str] | None, word_column: str
+) -> tuple[str, ...]:
+    if key is None:
+        names = tuple(name for name in words.names if name in times.names and name not in (column, word_column))
+        if not names:
+            raise InputError(
+                f"{times.source}: shares no column with {words.source} that identifies a word. Found"
+                f" {', '.join(times.names)}, and {', '.join(words.names)}. Choose the columns with --key"
+            )
+        return names
+    for table in (words, times):
+        for name in key:
+            table.column(name, "--key")
+    return tuple(key)
+
+
+def _matched_rows(words: Table, times: Table, key: tuple[str, ...], word_column: str) -> Integers:
+    """The row of `words` of each row of `times`, -1 for none."""
+    rows: dict[tuple[str, ...], int] = {}
+    for row, cells in enumerate(_cells_of(words, key)):
+        if cells in rows:
+            raise InputError(
+                f"{words.place(row)}: has the same {', '.join(key)} ({', '.join(cells)}) as"
+                f" {words.place(rows[cells])}; expected columns that identify each word (--key)"
+            )
+        rows[cells] = row
+    times_cells = list(_cells_of(times, key))
+    found = np.array([rows.get(cells, -1) for cells in times_cells], np.int64)
+    if (found < 0).all():
+        raise InputError(
+            f"{times.source}: no row has the {', '.join(key)} of a word of {words.source}; found"
+            f" {_examples(times_cells)}, expected {_examples(rows)}"
+        )
+    if word_column in words.names and word_column in times.names and word_column not in key:
+        shown, read = words.column(word_column, ""), times.column(word_column, "")
+        for row, place in enumerate(found.tolist()):
+            if place >= 0 and _letters(shown[place]) != _letters(read[row]):
+                raise InputError(
+                    f"{times.place(row)}: found the word {read[row]!r}, but {words.place(place)}, has"
+                    f" {shown[place]!r} with the same {', '.join(key)}; expected the same words"
+                )
+    return found
+
+
+def _cells_of(table: Table, key: Sequence[str]) -> Iterable[tuple[str, ...]]:
+    return zip(*(table.column(name, "--key") for name in key), strict=True)
+
+
+def _examples(cells: Iterable[tuple[str, ...]]) -> str:
+    shown = [" ".join(one) for one, _ in zip(cells, range(_SHOWN), strict=False)]
+    return ", ".join(map(repr, shown)) + ", ..."
+
+
+def _letters(word: str) -> str:
+    return "".join(filter(str.isalnum, word)).casefold()
+
+
+def lagged(values: npt.NDArray[Any], groups: Integers, lag: int) -> Numbers:
+    """The value of the word `lag` words before each word, (n,); NaN where the group has no such word."""
+    found = np.full(len(values), np.nan)
+    same = groups[lag:] == groups[: len(groups) - lag]
+    found[lag:][same] = values[: len(values) - lag][same]
+    return found
+
+
+LONGEST = 100  # words of a sentence for models of whole sentences, whose time grows with the cube of the length
+FEW_FREQUENT = 0.5  # share of the displayed words that a frequency list should have
+
+_BREAKS = (",", ";", ":", "—", "--", ")")  # a long sentence is split after a word that ends in one of these
+
+
+@dataclass(frozen=True)
+class WordScores:
+    """The surprisals of n displayed words under one model.
+
+    surprisal: (n,) bits; NaN for a word of which the model reads nothing, such as a dash.
+    known: (n,) whether the model reads the word and all its tokens are in the vocabulary.
+    tokens: of each word, joined by spaces.  carries: whether the state was carried within groups.
+    long_sentences: number of sentences that were split because they are too long for the model.
+    """
+
+    surprisal: Numbers
+    known: npt.NDArray[np.bool_]
+    tokens: tuple[str, ...]
+    carries: bool
+    long_sentences: int = 0
+
+    @property
+    def is_read(self) -> npt.NDArray[np.bool_]:
+        """Whether the model reads at least one token of each word."""
+        return ~np.isnan(self.surprisal)
+
+
+def score_words(
+    stored: ModelBundle, words: DisplayedWords, context: Context | None = None, style: TreebankStyle = AUTO_STYLE
+) -> WordScores:
+    """Scores displayed words with one model.
+
+    context: "reset": each sentence is read by itself; "carry": the state is carried within a group and reset between
+        groups; None: as the model was trained.
+    style: how words are split before the model's normaliser reads them.
+    Sentences of more than LONGEST words are split for models of whole sentences, with an InputWarning.
+    For a character-level model, the space after a word belongs to the word.
+    Raises InputError for models without token probabilities and for dependency-tree models.
+    """
+    if stored.model.reads == "trees":
+        raise InputError(f"displayed words: a {stored.name} model reads dependency trees; expected a model of text")
+    carries = stored.mode.carry_state if context is None else context == "carry"
+    lines, firsts, long_sentences = _lines(words, LONGEST if stored.model.reads == "sentences" else len(words))
+    bits, known, tokens = np.zeros(len(words)), np.ones(len(words), bool), [""] * len(words)
+    for number, rows in enumerate(_scored(stored, words, lines, firsts, carries, style)):
+        first, end = firsts[number], firsts[number + 1]
+        begins = list(accumulate((len(word) + 1 for word in words.words[first : end - 1]), initial=0))
+        for row in rows:
+            if row.word and row.surprisal is not None:
+                place = first + bisect_right(begins, row.begin) - 1
+                bits[place] += row.surprisal
+                known[place] &= bool(row.in_vocabulary)
+                tokens[place] += (" " if tokens[place] else "") + row.token
+    is_read = np.array([bool(token) for token in tokens])
+    known &= is_read
+    if not np.isfinite(bits[known]).all():
+        place = int(np.flatnonzero(known & ~np.isfinite(bits))[0])
+        raise InputError(
+            f"{words.place(place)}: {stored.name} gives {words.words[place]!r} the probability 0; expected a model that"
+            " is smoothed"
+        )
+    if long_sentences:
+        warnings.warn(
+            f"{long_sentences} sentences have more than {LONGEST} words. The {stored.name} model reads them in parts:"
+            " the first words of the later parts lack their context. Give the sentences with --sentence-column",
+            InputWarning,
+            stacklevel=2,
+        )
+    return WordScores(np.where(is_read, bits, np.nan), known, tuple(tokens), carries, long_sentences)
+
+
+def _lines(words: DisplayedWords, longest: int) -> tuple[list[str], list[int], int]:
+    """The sentences as lines, the first word of each with the number of words at the end, and how many were split."""
+    firsts: list[int] = []
+    long_sentences = 0
+    for first, end in words.spans(words.sentences):
+        long_sentences += end - first > longest
+        while end - first > longest:
+            firsts.append(first)
+            half, limit = first + longest // 2, first + longest
+            breaks = [place + 1 for place in range(half, limit) if words.words[place].rstrip("'\"’”").endswith(_BREAKS)]
+            first = breaks[-1] if breaks else limit
+        firsts.append(first)
+    firsts.append(len(words))
+    lines = [" ".join(words.words[first:end]) for first, end in pairwise(firsts)]
+    return lines, firsts, long_sentences
+
+
+def _scored(
+    stored: ModelBundle,
+    words: DisplayedWords,
+    lines: Sequence[str],
+    firsts: Sequence[int],
+    carries: bool,
+    style: TreebankStyle,
+) -> Iterator[list[WordSurprisal]]:
+    """The rows of each line."""
+    if not carries:
+        yield from surprisals(stored, lines, "reset", style)
+        return
+    groups = words.groups[list(firsts[:-1])]
+    starts = [*np.flatnonzero(np.diff(groups, prepend=-1)).tolist(), len(lines)]
+    for number, start in progress_bar(enumerate(starts[:-1]), "scoring, texts", len(starts) - 1):
+        with warnings.catch_warnings():
+            if number:  # the same warnings as for the first group
+                warnings.simplefilter("ignore", InputWarning)
+            yield from surprisals(stored, lines[start : starts[number + 1]], "carry", style)
+
+
+@dataclass(frozen=True)
+class WordTable(HasRows):
+    """One row per displayed word: the columns of the input, then these, each with that of previous words.
+
+    word (of running text), sentence_number, word_in_sentence, word_in_group: from 1.
+    token: the tokens of the word.  in_vocabulary: whether all are known; None if the model reads none.
+    surprisal: bits; None if the model reads none.  length: characters.  log_frequency: see `Frequencies.zipf`.
+    previous_surprisal, previous_in_vocabulary, previous_length, previous_log_frequency: of the word before, None for
+    the first word of a group; previous_surprisal_2, ...: of earlier words.
+    """
+
+    words: DisplayedWords
+    columns: Mapping[str, Sequence[Any]]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        names = list(self.columns)
+        return (dict(zip(names, row, strict=True)) for row in zip(*self.columns.values(), strict=True))
+
+    @property
+    def summary(self) -> str:
+        """Numbers of words and unknown words, such as "120 words, 3 unknown (2.5%), 1 not read"."""
+        known = self.columns["in_vocabulary"]
+        unknown, not_read = list(known).count(False), list(known).count(None)
+        text = f"{len(known):,} words, {unknown:,} unknown ({unknown / len(known):.1%})"
+        return text + (f", {not_read:,} not read" if not_read else "")
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        return list(self.rows())
+
+    @property
+    def table(self) -> ResultTable:  # type: ignore[override]  # the columns depend on the input
+        """The columns, with the types of their values."""
+        columns = {name: Column(_type_of(values), "") for name, values in self.columns.items()}
+        return ResultTable("displayed words", "displayed word", columns)
+
+
+def _type_of(values: Sequence[Any]) -> ColumnType:
+    """The type of a column's values; number if all are missing."""
+    types: dict[type, ColumnType] = {bool: "boolean", int: "integer", float: "number", str: "text"}
+    return types[type(next((value for value in values if value is not None), 0.0))]
+
+
+def word_table(
+    stored: ModelBundle,
+    table: Any,
+    column: str = "word",
+    *,
+    group: str | None = None,
+    sentence: str | None = None,
+    is_text: bool = False,
+    frequencies: str | Path | Frequencies | None = None,
+    context: Context | None = None,
+    spillover: int = 1,
+    style: TreebankStyle = AUTO_STYLE,
+) -> WordTable:
+    """A row per displayed word with its surprisal and that of previous words.
+
+    table: a file or data frame, see `Table.read`.  column, group, sentence, is_text: see `displayed_words`.
+    frequencies: a word list or text, see `Frequencies.read`; None: no column of frequencies.
+    context, style: see `score_words`.  spillover: number of previous words.
+    Raises InputError as these functions do.
+    """
+    check_spillover(spillover)
+    listed = (
+        frequencies if frequencies is None or isinstance(frequencies, Frequencies) else Frequencies.read(frequencies)
+    )
+    words = displayed_words(Table.read(table), column, group, sentence, is_text)
+    scores = score_words(stored, words, context, style)
+    own: dict[str, Sequence[Any]] = {"word": words.words} if is_text else {}
+    own |= positions(words) | {"token": scores.tokens}
+    own |= with_previous(score_columns(scores), words, spillover, rounded=True)
+    own |= with_previous(word_properties(words, listed), words, spillover, rounded=True)
+    return WordTable(words, joined(words, own))
+
+
+def check_spillover(spillover: int) -> None:
+    if not 0 <= spillover <= 10:
+        raise InputError(f"spillover: found {spillover}; expected 0 to 10 previous words")
+
+
+def joined(words: DisplayedWords, own: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    """The columns of the input, renamed to input_NAME if `own` has this name, and then `own`."""
+    columns = words.repeated_columns()
+    names = names_beside(list(own), list(columns))
+    return {**dict(zip(names, columns.values(), strict=True)), **own}
+
+
+def positions(words: DisplayedWords) -> dict[str, Sequence[Any]]:
+    return {
+        "sentence_number": (words.sentences + 1).tolist(),
+        "word_in_sentence": words.in_sentence.tolist(),
+        "word_in_group": words.in_group.tolist(),
+    }
+
+
+def score_columns(scores: WordScores, suffix: str = "") -> dict[str, Numbers]:
+    """surprisal and in_vocabulary (1 or 0); NaN for words that the model does not read."""
+    known = np.where(scores.is_read, scores.known.astype(float), np.nan)
+    return {f"surprisal{suffix}": scores.surprisal, f"in_vocabulary{suffix}": known}
+
+
+def word_properties(words: DisplayedWords, frequencies: Frequencies | None) -> dict[str, Numbers]:
+    """length and, with frequencies, log_frequency. Warns if the list has few of the words."""
+    found = {"length": np.array([len(word) for word in words.words], float)}
+    if frequencies is not None:
+        listed = np.mean([frequencies.has(word) for word in words.words])
+        if listed < FEW_FREQUENT:
+            warnings.warn(
+                f"{frequencies.source}: has only {listed:.0%} of the displayed words; expected the frequencies of a"
+                " large text in the same language",
+                InputWarning,
+                stacklevel=3,
+            )
+        zipf = {word: frequencies.zipf(word) for word in set(words.words)}
+        found["log_frequency"] = np.array([zipf[word] for word in words.words])
+    return found
+
+
+def previous_name(name: str, lag: int) -> str:
+    """The name of a column for an earlier word: previous_length, previous_length_2, ..."""
+    return name if lag == 0 else f"previous_{name}" + ("" if lag == 1 else f"_{lag}")
+
+
+def with_previous(
+    columns: Mapping[str, Numbers], words: DisplayedWords, spillover: int, rounded: bool = False
+) -> dict[str, Any]:
+    """Columns and those of the `spillover` words before; NaN at the start of a group.
+
+    rounded: return lists of values for output, with None for NaN.
+    """
+    found = {
+        previous_name(name, lag): lagged(values, words.groups, lag)
+        for lag in range(spillover + 1)
+        for name, values in columns.items()
+    }
+    return {name: values_of(name, values) for name, values in found.items()} if rounded else found
+
+
+def values_of(name: str, values: Numbers) -> list[Any]:
+    """Values for output: flags, whole numbers and rounded numbers; None for NaN."""
+    if "in_vocabulary" in name:
+        return [None if value != value else bool(value) for value in values.tolist()]
+    if "length" in name:
+        return [None if value != value else int(value) for value in values.tolist()]
+    return [None if value != value else round(value, 6) for value in values.tolist()]

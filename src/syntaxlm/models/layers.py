@@ -1,0 +1,357 @@
+"""A stack of ON-LSTM or plain LSTM layers of any sizes, with the dropouts of AWD-LSTM."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from types import ModuleType
+from typing import ClassVar, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.ops import on_lstm
+from syntaxlm.ops.layer_norm import layer_norm
+from syntaxlm.ops.on_lstm import CellWeights, Recurrence
+from syntaxlm.ops.softmax import target_log_probs
+
+# Ranges of values in weights that are read from a file.
+#
+# A module with tables, such as probabilities, declares their ranges:
+#
+#     value_ranges = {"unigrams": LOG_PROBS}
+
+
+_SLACK = 1e-6  # rounded probabilities may slightly exceed 1
+
+
+class Range(NamedTuple):
+    """Smallest and largest value, both included."""
+
+    least: float
+    most: float
+
+
+WEIGHTS = Range(-1e9, 1e9)  # trained weights are below 1e4; a damaged exponent gives 1e18 and more
+PROBABILITIES = Range(0, 1)
+LOG_PROBS = Range(-1e9, 0)
+LOG_WEIGHTS = Range(-math.inf, 1e9)  # logarithms of weights that may be 0
+NON_NEGATIVE = Range(0, math.inf)
+
+
+def value_faults(module: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:
+    """Returns a line for each tensor that has NaN, infinite or impossible values.
+
+    module: declares the ranges; other floating-point tensors have `WEIGHTS`.  tensors: its weights and buffers by name.
+    """
+    ranges = {
+        f"{prefix}.{name}" if prefix else name: one
+        for prefix, part in module.named_modules()
+        for name, one in getattr(part, "value_ranges", {}).items()
+    }
+    faults = []
+    for name, tensor in tensors.items():
+        if not tensor.numel() or not (tensor.is_floating_point() or name in ranges):
+            continue
+        least, most = ranges.get(name, WEIGHTS)
+        low, high = (float(value) for value in tensor.aminmax())  # NaN if any value is NaN
+        if math.isnan(low):
+            faults.append(f"{name} has NaN values")
+        elif math.isinf(high) or low == -math.inf != least:
+            faults.append(f"{name} has infinite values")
+        elif not least <= low <= high <= most + _SLACK:
+            expected = f"{least:g} or more" if math.isinf(most) else f"{least:g} to {most:g}"
+            faults.append(f"{name} has values from {low:.4g} to {high:.4g}, expected {expected}")
+    return faults
+
+
+# The real tokens of a padded batch as rows, so that operations on single tokens never see padding.
+
+
+class Rows:
+    """Converts between (T, B, ...) and (n, ...), the real tokens in time-major order.
+
+    counts: number of real columns at each step; these come first, as lengths are in descending order.
+    index: (n,), the index of each row in the flattened (T * B); None without padding.
+    """
+
+    def __init__(self, steps: int, columns: int, lengths: Tensor | None, device: torch.device) -> None:
+        self.steps, self.columns = steps, columns
+        if lengths is None:
+            self.counts, self.index = [columns] * steps, None
+            return
+        mask = torch.arange(steps)[:, None] < lengths.cpu()
+        self.counts = [count for count in mask.sum(1).tolist() if count]
+        self.index = mask.flatten().nonzero()[:, 0].to(device)
+
+    def of(self, padded: Tensor) -> Tensor:
+        """(T, B, ...) -> (n, ...)."""
+        flat = padded.flatten(0, 1)
+        return flat if self.index is None else flat[self.index]
+
+    def padded(self, rows: Tensor) -> Tensor:
+        """(n, ...) -> (T, B, ...), zeros for padding."""
+        shape = self.steps, self.columns, *rows.shape[1:]
+        if self.index is None:
+            return rows.view(shape)
+        flat = rows.new_zeros(self.steps * self.columns, *rows.shape[1:])
+        return flat.index_copy(0, self.index, rows).view(shape)
+
+    def column_of_each(self, device: torch.device) -> Tensor:
+        """The column of each row, (n,)."""
+        if self.index is None:
+            return torch.arange(self.columns, device=device).repeat(self.steps)
+        return self.index % self.columns
+
+    def changes(self, rows: Tensor) -> Tensor:
+        """Differences between each row and the previous step of its column, except for first steps: (n - B, F)."""
+        before = [rows[:0]]
+        start = 0
+        for count, after in zip(self.counts, self.counts[1:], strict=False):
+            before.append(rows[start : start + after])
+            start += count
+        return rows[self.counts[0] :] - torch.cat(before)
+
+
+# Dropout of entries, columns, word types and weights.
+
+
+_LEVELS = 1 << 16
+
+
+def dropout_mask(shape: tuple[int, ...], rate: float, like: Tensor) -> Tensor:
+    """A mask that is 0 with probability `rate`, else 1 / (1 - rate), with the dtype and device of `like`.
+
+    Four entries share one 64-bit random number (Bernoulli sampling would take a twelfth of a PRPN step), so the rate is
+    rounded to a multiple of 2^-16. The scale uses the rounded rate, so the mask's expected value is exactly 1.
+    """
+    kept = round((1 - rate) * _LEVELS)
+    if kept == _LEVELS:
+        return like.new_ones(shape)
+    if kept == 0:
+        return like.new_zeros(shape)
+    count = math.prod(shape)
+    bits = torch.empty((count + 3) // 4, dtype=torch.int64, device=like.device).random_(-(1 << 63), None)
+    below = bits.view(torch.int16)[:count] < kept - _LEVELS // 2
+    return below.to(like.dtype).mul_(_LEVELS / kept).view(shape)
+
+
+def dropout(values: Tensor, rate: float, training: bool) -> Tensor:
+    """Sets entries to 0 with probability `rate` and scales the others to keep the mean; the identity in evaluation."""
+    if not training or rate == 0:
+        return values
+    return values * dropout_mask(tuple(values.shape), rate, values)
+
+
+def locked_dropout(hidden: Tensor, rate: float, rows: Rows, training: bool) -> Tensor:
+    """Dropout with one mask for all steps of a column, resampled for each batch. hidden: (n, F), ordered as `rows`.
+
+    Gal & Ghahramani 2016; used as in Merity, Keskar, Socher 2018, section 4.2.
+    """
+    if not training or rate == 0:
+        return hidden
+    mask = dropout_mask((rows.columns, hidden.shape[1]), rate, hidden)
+    return hidden * mask[rows.column_of_each(hidden.device)]
+
+
+def embed_with_dropout(embedding: nn.Embedding, tokens: Tensor, rate: float, training: bool) -> Tensor:
+    """Embeddings of tokens, (T, B) -> (T, B, E), with some word types set to 0 at all their positions in the batch.
+
+    Merity, Keskar, Socher 2018, section 4.3.
+    """
+    embedded: Tensor = embedding(tokens)
+    if not training or rate == 0:
+        return embedded
+    return embedded * dropout_mask((embedding.num_embeddings, 1), rate, embedding.weight)[tokens]
+
+
+def drop_weights(weight: Tensor, rate: float, rescaled: bool, training: bool) -> Tensor:
+    """DropConnect: a weight with entries set to 0 at `rate`, with one mask per forward pass.
+
+    Merity, Keskar, Socher 2018, section 2. rescaled: whether kept entries are divided by 1 - rate, as in AWD-LSTM.
+    Otherwise, as in the released ON-LSTM program, they stay, and evaluation multiplies the whole weight by 1 - rate.
+    """
+    if rate == 0 or (rescaled and not training):
+        return weight
+    if not training:
+        return weight * (1 - rate)
+    mask = dropout_mask(tuple(weight.shape), rate, weight)
+    return weight * (mask if rescaled else mask.sign_())
+
+
+# Normalisation layers.
+
+
+class LayerNorm(nn.Module):
+    """gain (x - mean) / (std + 1e-6) + bias, std with Bessel's correction, as in PRPN. nn.LayerNorm has neither."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(size))
+        self.bias = nn.Parameter(torch.zeros(size))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """(..., size) -> (..., size), in the dtype of the weights."""
+        return layer_norm(rows, self.gain, self.bias)
+
+
+class RowBatchNorm(nn.BatchNorm1d):
+    """Batch normalisation over rows, (n, size) -> (n, size), in the dtype of the weights.
+
+    Rows are real tokens only, as padding must not affect the statistics. A single row has no variance: it is normalised
+    with the running statistics and does not update them.
+    """
+
+    value_ranges: ClassVar = {"running_var": NON_NEGATIVE}
+
+    def forward(self, input: Tensor) -> Tensor:
+        rows = input.to(self.weight.dtype)
+        if self.training and len(rows) < 2:
+            return nn.functional.batch_norm(
+                rows, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps
+            )
+        return super().forward(rows)
+
+
+# The decoder: from hidden states to words.
+
+
+class Decoder(nn.Module):
+    """A linear layer and a softmax over words. tied_to: the embedding whose weight the layer shares."""
+
+    def __init__(self, size: int, vocabulary_size: int, tied_to: nn.Embedding | None = None) -> None:
+        super().__init__()
+        if tied_to is not None and tied_to.embedding_dim != size:
+            raise ValueError(f"tied weights need inputs of the embedding's size, {tied_to.embedding_dim}, not {size}")
+        self.weight = tied_to.weight if tied_to is not None else nn.Parameter(torch.empty(vocabulary_size, size))
+        self.bias = nn.Parameter(torch.zeros(vocabulary_size))
+
+    def initialise(self, init_range: float) -> None:
+        """Weights uniform in (-init_range, init_range), bias 0."""
+        nn.init.uniform_(self.weight, -init_range, init_range)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Logits. (..., E) -> (..., V)."""
+        return linear(rows, self.weight, self.bias)
+
+    def log_probs(self, rows: Tensor, targets: Tensor) -> Tensor:
+        """Log-probability of each row's target. (n, E), (n,) -> (n,)."""
+        return target_log_probs(rows, self.weight, self.bias, targets)
+
+
+Cell = Literal["on-lstm", "lstm"]
+
+
+def chunk_fault(layer_sizes: Sequence[int], chunk_size: int) -> str | None:
+    """The error if the chunk size does not divide every layer's size."""
+    if all(size % chunk_size == 0 for size in layer_sizes):
+        return None
+    sizes = ", ".join(map(str, layer_sizes))
+    return f"layers of {sizes} neurons with chunks of {chunk_size}: every size must be a multiple of the chunk's"
+
+
+@dataclass(frozen=True)
+class StackOutput:
+    """Output of a stack for a batch of n real tokens.
+
+    layers: states of each layer, (n, D), before the dropout that follows it.
+    state: hidden.0, cell.0, hidden.1, ..., each (B, D), of every column after its last step.
+    distances, input_distances: (layers, n), detached; None for plain LSTMs.
+    """
+
+    layers: list[Tensor]
+    state: dict[str, Tensor]
+    distances: Tensor | None
+    input_distances: Tensor | None
+
+
+class RecurrentLayer(nn.Module):
+    """One layer's weights, with dropout of the recurrent weights. E inputs, D neurons, F gates.
+
+    Initial weights are uniform in (-1/sqrt(D), 1/sqrt(D)). chunk: neurons per master gate; None for a plain LSTM.
+    """
+
+    def __init__(self, input_size: int, size: int, chunk: int | None, weight_drop: float, rescaled: bool) -> None:
+        super().__init__()
+        self.size, self.chunk, self.weight_drop, self.rescaled = size, chunk, weight_drop, rescaled
+        width = 4 * size + (0 if chunk is None else 2 * (size // chunk))
+        self.input_weight = nn.Parameter(torch.empty(width, input_size))
+        self.input_bias = nn.Parameter(torch.empty(width))
+        self.recurrent_weight = nn.Parameter(torch.empty(width, size))
+        self.recurrent_bias = nn.Parameter(torch.empty(width))
+        for weight in self.parameters():
+            nn.init.uniform_(weight, -1 / math.sqrt(size), 1 / math.sqrt(size))
+
+    def forward(self, inputs: Tensor, state: tuple[Tensor, Tensor] | None, rows: Rows, ops: ModuleType) -> Recurrence:
+        """inputs: (n, E), real tokens in the order of `rows`; state: hidden and cell, (B, D) each, None for zeros."""
+        if state is None:
+            zeros = self.recurrent_weight.new_zeros(rows.columns, self.size)
+            state = zeros, zeros
+        weights = CellWeights(
+            self.input_weight,
+            drop_weights(self.recurrent_weight, self.weight_drop, self.rescaled, self.training),
+            self.input_bias + self.recurrent_bias,
+            self.chunk,
+        )
+        result: Recurrence = ops.recurrence(inputs, weights, state, rows.counts)
+        return result
+
+
+class RecurrentStack(nn.Module):
+    """Stacked layers with locked dropout between them.
+
+    input_size: features of the first layer's input; layer_sizes: neurons of each layer.
+    chunk_size: neurons per master gate.
+    layer_dropout: rate between layers; weight_drop: rate on recurrent weights; rescaled: see `drop_weights`.
+    Raises InputError if the chunk size does not divide every layer's size.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        layer_sizes: Sequence[int],
+        cell: Cell = "on-lstm",
+        chunk_size: int = 10,
+        layer_dropout: float = 0.0,
+        weight_drop: float = 0.0,
+        rescaled: bool = False,
+    ) -> None:
+        super().__init__()
+        fault = chunk_fault(layer_sizes, chunk_size) if cell == "on-lstm" else None
+        if fault:
+            raise InputError(fault)
+        chunk = chunk_size if cell == "on-lstm" else None
+        self.layer_dropout = layer_dropout
+        self.layers = nn.ModuleList(
+            RecurrentLayer(before, size, chunk, weight_drop, rescaled)
+            for before, size in pairwise((input_size, *layer_sizes))
+        )
+        self.ops: ModuleType = on_lstm  # benchmarks replace it by the reference
+
+    def forward(self, inputs: Tensor, rows: Rows, state: dict[str, Tensor] | None) -> StackOutput:
+        """inputs: (n, E), real tokens in the order of `rows`; state: None at the start of a text."""
+        readings: list[Recurrence] = []
+        after: dict[str, Tensor] = {}
+        for number, layer in enumerate(self.layers):
+            if number:
+                inputs = locked_dropout(readings[-1].hidden, self.layer_dropout, rows, self.training)
+            names = f"hidden.{number}", f"cell.{number}"
+            before = None if state is None else (state[names[0]], state[names[1]])
+            readings.append(layer(inputs, before, rows, self.ops))
+            after |= zip(names, readings[-1].state, strict=True)
+        return StackOutput(
+            [reading.hidden for reading in readings],
+            after,
+            _stacked([reading.distances for reading in readings]),
+            _stacked([reading.input_distances for reading in readings]),
+        )
+
+
+def _stacked(parts: list[Tensor | None]) -> Tensor | None:
+    there = [part for part in parts if part is not None]
+    return torch.stack(there) if there else None

@@ -1,0 +1,268 @@
+"""ARPA files, the exchange format of n-gram models: text, with a section per order and a line per n-gram.
+
+A line has log10 p(last word | the others), the words and, except in the highest order, the log10 back-off weight: the
+probability mass left to shorter contexts. Words are separated by spaces, the three fields by tabs.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.files import replaced, split_lines
+from syntaxlm.core.text_files import read_whole_text, source_name
+from syntaxlm.models.batches import TextMode
+from syntaxlm.models.ngram import NEVER, Level, NGramConfig, NGramModel
+from syntaxlm.ops.kneser_ney.types import Integers, Numbers
+from syntaxlm.text.vocabulary import Vocabulary
+
+DATA, END = "\\data\\", "\\end\\"
+UNKNOWN = "<unk>", "<UNK>"  # the usual spellings
+# BOS and EOS, by how the text was read.
+MARKS = {TextMode(carry_state=False): ("<s>", "</s>"), TextMode(carry_state=True): ("<eos>", "<eos>")}
+
+_COUNT = re.compile(r"ngram +([0-9]{1,4}) *= *([0-9]{1,15})")
+_SHOWN = 60  # characters of a faulty line
+MAXIMUM_ARPA = 2**32  # bytes after decompression
+
+
+@dataclass(frozen=True)
+class NGramSummary:
+    """Contents of a file or model folder. counts: number of n-grams of 1, 2, ... words."""
+
+    path: Path
+    counts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, model: NGramModel, path: Path) -> NGramSummary:
+        return cls(path, tuple(len(level.keys) for level in model.each_level))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"path": str(self.path), "counts": list(self.counts)}
+
+    def __str__(self) -> str:
+        return f"{self.path}: " + "   ".join(f"{number:,} {order}-grams" for order, number in enumerate(self.counts, 1))
+
+
+def write_arpa(model: NGramModel, vocabulary: Vocabulary, path: str | Path) -> NGramSummary:
+    """Writes an n-gram model. Numbers have enough digits to be read back unchanged.
+
+    Raises InputError for a token that contains white space, and if the file cannot be written.
+    """
+    path, levels, tokens = Path(path), model.each_level, vocabulary.tokens
+    odd = next((token for token in tokens if re.search(r"[ \t\r\n]", token)), None)
+    if odd is not None:
+        raise InputError(f"{path}: the token {odd!r} contains white space, which separates words in ARPA files")
+    summary = NGramSummary.of(model, path)
+    with replaced(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        file.write(
+            "\n".join([DATA, *(f"ngram {order}={number}" for order, number in enumerate(summary.counts, 1))]) + "\n"
+        )
+        grams: Sequence[str] = [""]
+        for order, level in enumerate(levels, 1):
+            contexts, words = (part.tolist() for part in (level.keys // len(tokens), level.keys % len(tokens)))
+            space = " " if order > 1 else ""
+            grams = [f"{grams[context]}{space}{tokens[word]}" for context, word in zip(contexts, words, strict=True)]
+            ends = [f"\t{end}" for end in _written(level.back_offs)] if order < len(levels) else [""] * len(grams)
+            file.write(f"\n\\{order}-grams:\n")
+            lines = zip(_written(level.log_probs), grams, ends, strict=True)
+            file.writelines(f"{value}\t{gram}{end}\n" for value, gram, end in lines)
+        file.write(f"\n{END}\n")
+    return summary
+
+
+def _written(values: Tensor) -> list[str]:
+    """The shortest representation of each number that is read back unchanged."""
+    return [repr(value).removesuffix(".0") for value in values.tolist()]
+
+
+@dataclass(frozen=True)
+class ArpaModel:
+    """A model read from a file, its vocabulary, and how its text was read."""
+
+    model: NGramModel
+    vocabulary: Vocabulary
+    mode: TextMode
+
+
+def read_arpa(path: str | Path) -> ArpaModel:
+    """Reads an ARPA file, optionally compressed (.gz, .xz, .zst), of up to 4 GiB of text; "-" is standard input.
+
+    The vocabulary has the words of the 1-grams, in their order. Sentences are enclosed in `<s>` and `</s>`, or a stream
+    has `<eos>` after each sentence; `<s>` is never predicted, whatever its probability in the file. A missing `<unk>`
+    is added with an InputWarning and is never predicted either.
+    Raises InputError with the line number if something is missing, duplicated or not a number, or if a probability is
+    above 1.
+    """
+    reader = _Reader(split_lines(read_whole_text(path, MAXIMUM_ARPA)), source_name(path))
+    sections = reader.sections()
+    tokens = list(reader.words)
+    unknown = next((token for token in UNKNOWN if token in reader.words), None)
+    if unknown is None:
+        tokens.append(unknown := UNKNOWN[0])
+        warnings.warn(
+            InputWarning(
+                f"{path}: {unknown} is missing among the 1-grams: unknown words get the lowest probability,"
+                f" 1e{NEVER:.0f}"
+            ),
+            stacklevel=2,
+        )
+        sections[0] = sections[0].with_one_more()
+    mode = reader.mode()
+    vocabulary = Vocabulary(tokens, unknown, *MARKS[mode])
+    levels = _levels(sections, len(tokens), reader)
+    if not mode.carry_state:
+        levels[0].log_probs[vocabulary.begin_id] = NEVER
+    config = NGramConfig(order=len(levels))
+    model = NGramModel(config, len(tokens))
+    model.levels = nn.ModuleList(levels)
+    return ArpaModel(model.eval(), vocabulary, mode)
+
+
+@dataclass(frozen=True)
+class _Section:
+    """The n-grams of one order as in the file. words: (N, order), as indices into the 1-grams.
+
+    first: index, from 0, of the line with the first n-gram; the others are on the lines after it.
+    """
+
+    words: Integers
+    log_probs: Numbers
+    back_offs: Numbers
+    first: int
+
+    def with_one_more(self) -> _Section:
+        """Adds a 1-gram that is never predicted."""
+        words = np.append(self.words, [[len(self.words)]], axis=0)
+        back_offs = np.append(self.back_offs, 0.0) if len(self.back_offs) else self.back_offs
+        return _Section(words, np.append(self.log_probs, NEVER), back_offs, self.first)
+
+
+class _Reader:
+    """Reads a file's lines from first to last. words: the 1-grams, with their indices."""
+
+    def __init__(self, lines: list[str], source: str) -> None:
+        self.lines, self.source = lines, source
+        self.words: dict[str, int] = {}
+        self._place = 0
+
+    def fault(self, place: int, expected: str) -> InputError:
+        """An error at a line, counted from 0; the index after the last line is the end of the file."""
+        if place >= len(self.lines):
+            return InputError(f"{self.source}: the file ends after line {len(self.lines)}; expected {expected}")
+        line = self.lines[place]
+        found = repr(line if len(line) <= _SHOWN else line[:_SHOWN] + " ...")
+        return InputError(f"{self.source}, line {place + 1}: found {found}; expected {expected}")
+
+    def sections(self) -> list[_Section]:
+        """All sections of the file."""
+        if DATA not in map(str.strip, self.lines):
+            raise InputError(f"{self.source}: not an ARPA file: the line {DATA} is missing")
+        self._place = next(place for place, line in enumerate(self.lines) if line.strip() == DATA) + 1
+        counts = self._counts()
+        sections = []
+        for order, number in enumerate(counts, 1):
+            self._pass(f"\\{order}-grams:")
+            sections.append(self._section(order, number, order == len(counts)))
+            self._place += number
+        self._pass(END)
+        return sections
+
+    def mode(self) -> TextMode:
+        """How the text of the 1-grams was read."""
+        for mode, marks in MARKS.items():
+            if all(mark in self.words for mark in marks):
+                return mode
+        raise InputError(
+            f"{self.source}: found neither <s> and </s> nor <eos> among the 1-grams;"
+            " expected the symbols that end sentences"
+        )
+
+    def _counts(self) -> list[int]:
+        counts: list[int] = []
+        self._skip_empty()
+        while found := _COUNT.fullmatch(self._line()):
+            if int(found[1]) != len(counts) + 1:
+                raise self.fault(self._place, f"ngram {len(counts) + 1}=...")
+            if int(found[2]) > len(self.lines):
+                raise self.fault(self._place, f"at most as many n-grams as the file has lines, {len(self.lines):,}")
+            counts.append(int(found[2]))
+            self._place += 1
+        if not counts:
+            raise self.fault(self._place, "ngram 1=...")
+        return counts
+
+    def _line(self) -> str:
+        return self.lines[self._place].strip() if self._place < len(self.lines) else ""
+
+    def _skip_empty(self) -> None:
+        while self._place < len(self.lines) and not self._line():
+            self._place += 1
+
+    def _pass(self, title: str) -> None:
+        self._skip_empty()
+        if self._line() != title:
+            raise self.fault(self._place, f"{title}, as declared in the header")
+        self._place += 1
+
+    def _section(self, order: int, number: int, is_last: bool) -> _Section:
+        log_probs, back_offs = np.zeros(number), np.zeros(0 if is_last else number)
+        words: list[int] = []
+        expected = f"log10 of a probability, {order} word{'s' * (order > 1)}"
+        if not is_last:
+            expected += ", an optional back-off weight"
+        for index, place in enumerate(range(self._place, self._place + number)):
+            if place >= len(self.lines) or not self.lines[place].strip() or self.lines[place].startswith("\\"):
+                raise self.fault(place, f"{number:,} {order}-grams, not only {index:,}")
+            fields = self.lines[place].replace("\t", " ").split(" ")
+            fields = [field for field in fields if field] if "" in fields else fields
+            try:
+                log_prob = log_probs[index] = float(fields[0])
+                back_off = float(fields.pop()) if len(fields) == order + 2 and not is_last else 0.0
+            except ValueError:
+                raise self.fault(place, expected) from None
+            if len(fields) != order + 1 or not (-math.inf < log_prob <= 0 and math.isfinite(back_off)):
+                raise self.fault(place, expected)
+            if not is_last:
+                back_offs[index] = back_off
+            if order == 1 and self.words.setdefault(fields[1], index) < index:
+                raise self.fault(place, f"each word once; it is also on line {self._place + self.words[fields[1]] + 1}")
+            try:
+                words += [self.words[word] for word in fields[1:]]
+            except KeyError as error:
+                raise self.fault(place, f"words that are 1-grams, which {error.args[0]!r} is not") from None
+        return _Section(np.array(words, np.int64).reshape(number, order), log_probs, back_offs, self._place)
+
+
+def _levels(sections: list[_Section], vocabulary_size: int, reader: _Reader) -> list[Level]:
+    """The n-grams, sorted by their keys. Raises InputError for an n-gram without its context or given twice."""
+    levels: list[Level] = []
+    for section in sections:
+        words = torch.from_numpy(section.words)
+        keys = words[:, 0]
+        for place, level in enumerate(levels):
+            contexts = keys if place == 0 else level.find(keys)
+            keys = contexts * vocabulary_size + words[:, place + 1]
+        lost = torch.nonzero(keys < 0)
+        if len(lost):
+            raise reader.fault(section.first + int(lost[0]), "an n-gram that, without its last word, is also listed")
+        keys, order = torch.sort(keys, stable=True)
+        twice = torch.nonzero(keys[1:] == keys[:-1])
+        if len(twice):
+            first, second = order[twice[0, 0] : twice[0, 0] + 2].tolist()
+            raise reader.fault(
+                section.first + second, f"each n-gram once; it is also on line {section.first + first + 1}"
+            )
+        log_probs, back_offs = map(torch.from_numpy, (section.log_probs, section.back_offs))
+        levels.append(Level(keys, log_probs[order], back_offs[order[: len(back_offs)]]))
+    return levels

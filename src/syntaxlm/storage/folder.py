@@ -1,0 +1,526 @@
+"""Model folders: weights in safetensors, settings and vocabulary in JSON. Nothing is unpickled."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from syntaxlm.core import display
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import make_folder, parse_json, read_stored, to_json, write_text
+from syntaxlm.core.settings import Settings, T, read_settings
+from syntaxlm.core.tensor_files import TensorFile, read_tensors, refuse, renamed, tensor_faults, write_tensors
+from syntaxlm.models.abilities import GeneratesTrees, Heads, Model, Parses, SpanMarginals, SpanScores
+from syntaxlm.models.batches import TextMode
+from syntaxlm.models.combination import PARSER_TYPES, SCORER_TYPES, Combination, CombinationConfig
+from syntaxlm.models.layers import value_faults
+from syntaxlm.models.ngram import NGramModel
+from syntaxlm.models.pair_classifier import ClassifierSettings, PairClassifier
+from syntaxlm.models.registry import ModelConfig, build_model, model_shapes, reads, require
+from syntaxlm.models.sizes import shapes_of, without_memory
+from syntaxlm.storage.arpa import NGramSummary, read_arpa, write_arpa
+from syntaxlm.storage.bundled import find_model, shipped_names
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import Vocabulary
+
+CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "weights.safetensors"
+STOPS, STOP_WEIGHTS = "stops.json", "stops.safetensors"  # stop classifiers, beside the model
+LABELS = "labels.json"  # edge labels, for models that read dependency trees
+OF_VOCABULARY = "vocabulary"  # metadata key of weights: the fingerprint of their vocabulary
+SHOWN = 5  # model folders in a message
+FORMAT = 2
+LARGEST_CONFIG = 1 << 20  # bytes
+
+CLASSIFIER, CLASSIFIER_FORMAT = "classifier.json", 3
+_LOGIC_LABELS = tuple("<>=|^v#")  # of classifiers before format 3, which are of logical inference
+_LOGIC_TOKENS = (*"()abcdef", "and", "or", "not")
+
+Operators = Annotated[int, Field(ge=0, le=1000)]  # number of operators of a formula
+Labels = Annotated[tuple[str, ...], Field(min_length=1, max_length=10_000)]
+Ability = TypeVar("Ability")
+Bundle = TypeVar("Bundle", bound="ModelBundle")
+
+
+@dataclass(frozen=True)
+class ModelSettings(Settings):
+    """The contents of `config.json`: with the vocabulary, all that is needed to read text as the model does.
+
+    carry_state, predict_eos: how the model was trained, see `TextMode`; both are false for dependency-tree models.
+    """
+
+    model: ModelConfig
+    normaliser: Normaliser
+    carry_state: bool = False
+    predict_eos: bool = True
+    format: int = FORMAT
+
+    @property
+    def mode(self) -> TextMode:
+        return TextMode(self.carry_state, self.predict_eos)
+
+
+@dataclass(frozen=True)
+class ModelBundle:
+    """A model with its settings and vocabulary.
+
+    labels: of dependency edges; None for a model that reads text.
+    is_encoder: whether the model is the encoder of a pair classifier, which has no decoder of words.
+    """
+
+    model: Model
+    settings: ModelSettings
+    vocabulary: Vocabulary
+    labels: Vocabulary | None = None
+    is_encoder: bool = False
+
+    @property
+    def normaliser(self) -> Normaliser:
+        return self.settings.normaliser
+
+    @property
+    def name(self) -> str:
+        """The name of the model type."""
+        return self.settings.model.name
+
+    @property
+    def mode(self) -> TextMode:
+        """How text was read in training."""
+        return self.settings.mode
+
+    @property
+    def device(self) -> torch.device:
+        """The device that runs the model."""
+        return self.model.device
+
+    def to(self: Bundle, device: str | torch.device) -> Bundle:
+        """Move the model to a device, and return it.
+
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one available. Models without trained
+        parameters (n-gram models) stay on the CPU.
+        Raises InputError for a device that is not available.
+        """
+        found = find_device(device)
+        if next(self.model.parameters(), None) is not None:
+            self.model.to(found)
+        return self
+
+    @property
+    def trained_on(self) -> str:
+        return "dependency trees" if self.model.reads == "trees" else str(self.mode)
+
+    def require(self, ability: type[Ability], use: str, alternative: type | None = None) -> Ability:
+        """The model, typed as having an ability. Arguments and InputError: see `registry.require`."""
+        return require(self.model, ability, self.name, use, alternative)
+
+    def _repr_html_(self) -> str:
+        """The model's type, size and settings as a table, for notebooks."""
+
+        def listed(settings: object) -> str:
+            return ", ".join(f"{name} {value}" for name, value in vars(settings).items() if name[0] != "_")
+
+        facts = {
+            "parameters": f"{self.model.parameter_count:,}",
+            "vocabulary": f"{len(self.vocabulary):,} tokens, unknown words written {self.vocabulary.unknown}",
+            "trained on": self.trained_on,
+            "structure": structure_name(self.model),
+            "settings": listed(self.settings.model),
+            "normaliser": listed(self.settings.normaliser),
+        }
+        return display.render("facts", f"Model {self.name}", facts)
+
+
+def structure_name(model: Model) -> str:
+    """The structure from which trees are decoded, as text."""
+    if not isinstance(model, Parses):
+        return "none"
+    if model.structure_type is SpanScores:
+        return "span scores"
+    if model.structure_type is SpanMarginals:
+        return "span probabilities"
+    if model.structure_type is Heads:
+        return "dependency trees"
+    return "distances" if model.distance_layers == 1 else f"distances of {model.distance_layers} layers"
+
+
+def write_settings(
+    folder: Path, settings: ModelSettings, vocabulary: Vocabulary, labels: Vocabulary | None = None
+) -> None:
+    """Writes the JSON files of a model folder and creates the folder if needed."""
+    make_folder(folder)
+    write_text(to_json(dataclasses.asdict(settings), indent=2) + "\n", folder / CONFIG, stored=True)
+    vocabulary.write(folder / VOCABULARY)
+    if labels is not None:
+        labels.write(folder / LABELS)
+
+
+def write_model(folder: Path, stored: ModelBundle, dtype: torch.dtype | None = None) -> None:
+    """Writes a whole model folder. The weights are written last: without them the folder is incomplete.
+
+    dtype: floating-point type of the stored parameters, such as torch.bfloat16; None: that of the model. Models are
+    always computed in float32.
+    Raises InputError for a transformers model, and if the folder cannot be written.
+    """
+    if stored.vocabulary.is_open:
+        raise InputError(f"{folder}: a {stored.name} model cannot be saved as a model folder; load it by name, hf:NAME")
+    if stored.is_encoder:
+        raise InputError(
+            f"{folder}: the encoder of a pair classifier cannot be saved without it; copy the classifier's folder"
+        )
+    write_settings(folder, stored.settings, stored.vocabulary, stored.labels)
+    write_weights(folder, stored.model, stored.vocabulary, dtype)
+
+
+def write_weights(folder: Path, model: Model, vocabulary: Vocabulary, dtype: torch.dtype | None = None) -> None:
+    """Writes the weights of a model folder, with the fingerprint of their vocabulary, atomically. dtype: of weights."""
+    tensors = distinct_tensors(model)
+    if dtype is not None:
+        parameters = {name for name, _ in model.named_parameters()}
+        tensors = {name: one.to(dtype) if name in parameters else one for name, one in tensors.items()}
+    write_tensors(folder / WEIGHTS, tensors, {OF_VOCABULARY: vocabulary.fingerprint()})
+
+
+def combine(parsers: Sequence[ModelBundle], scorer: ModelBundle) -> ModelBundle:
+    """One model of several trained ones: grammars, whose span probabilities are averaged, and a language model.
+
+    Their weights are shared with the result, whose vocabulary is that of the scorer. All must have the same normaliser.
+    Raises InputError for models that do not fit together.
+    """
+    for number, one in enumerate(parsers, 1):
+        if one.name not in PARSER_TYPES:
+            raise InputError(f"combine: found a {one.name} model as a parser; expected {', '.join(PARSER_TYPES)}")
+        if one.normaliser != scorer.normaliser:
+            raise InputError(
+                f"combine: parser {number} has another normaliser than the scorer; expected models that read text in"
+                " the same way"
+            )
+    if scorer.name not in SCORER_TYPES:
+        raise InputError(f"combine: found a {scorer.name} model as the scorer; expected {', '.join(SCORER_TYPES)}")
+    grammars: Any = [one.model for one in parsers]  # of the types checked above
+    language_model: Any = scorer.model
+    model = Combination(grammars, language_model)
+    model.parser_tokens.copy_(torch.tensor([one.vocabulary.encode(scorer.vocabulary.tokens) for one in parsers]))
+    parts: dict[str, Any] = {"parsers": tuple(one.settings.model for one in parsers), "scorer": scorer.settings.model}
+    config = CombinationConfig(**parts, vocabulary_sizes=tuple(len(one.vocabulary) for one in parsers))
+    settings = dataclasses.replace(scorer.settings, model=config)
+    return ModelBundle(model.eval(), settings, scorer.vocabulary)
+
+
+def read_config(kind: type[T], path: Path, newest: int) -> T:
+    """Settings from a JSON file with an entry `format`, which is `newest` in the result.
+
+    Old setting names are accepted with a warning. Raises InputError, also for a format above `newest`.
+    """
+    return read_settings(kind, _config_data(path, newest), str(path))
+
+
+def _config_data(path: Path, newest: int) -> Any:
+    """The JSON value of a file with an entry `format`, which is `newest` in the result. Raises InputError."""
+    data = parse_json(read_stored(path, LARGEST_CONFIG), str(path))
+    if not isinstance(data, dict) or "format" not in data:
+        return data
+    form = data["format"]
+    if type(form) is not int or form < 1:
+        raise InputError(f"{path}: format: found {str(form)[:40]!r}; expected an integer, 1 to {newest}")
+    if form > newest:  # checked before the settings, which a newer format may change
+        raise InputError(
+            f"{path}: found format {str(form)[:20]}; expected at most {newest}: the file needs a newer syntaxlm"
+        )
+    return data | {"format": newest}  # old formats are converted
+
+
+def find_device(device: str | torch.device) -> torch.device:
+    """A device of this machine. Raises InputError if it is not available, naming those that are."""
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if device == "auto":
+        return torch.device(next(name for name, there in available.items() if there))
+    names = ", ".join(name for name, there in available.items() if there)
+    try:
+        found = torch.device(device)
+    except RuntimeError:
+        raise InputError(f"device {device!r}: no such device; available here: {names}") from None
+    if not available.get(found.type, False):
+        raise InputError(f"device {str(found)!r}: not available; available here: {names}")
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise InputError(f"device {str(found)!r}: not available; this machine has {torch.cuda.device_count()} GPUs")
+    return found
+
+
+def check_folder(folder: Path) -> None:
+    """Raises InputError if this is not a model folder, naming the model folders inside it."""
+    shipped = f", or the name of a shipped model: {', '.join(names)}" if (names := shipped_names()) else ""
+    expected = f"expected a folder written by syntaxlm train, with {CONFIG} and weights{shipped}"
+    if not folder.exists():
+        raise InputError(f"{folder}: no such model folder; {expected}")
+    if not folder.is_dir():
+        raise InputError(f"{folder}: found a file; {expected}")
+    if not (folder / CONFIG).exists():
+        inside = sorted(str(path.parent) for pattern in ("*", "*/*") for path in folder.glob(f"{pattern}/{CONFIG}"))
+        shown = ", ".join(inside[:SHOWN]) + (", ..." if len(inside) > SHOWN else "")
+        advice = f". It contains model folders: {shown}" if inside else f"; {expected}"
+        raise InputError(f"{folder}: not a model folder: {CONFIG} is missing{advice}")
+
+
+def read_model(folder: str | Path) -> ModelBundle:
+    """Reads a model folder. The model is in evaluation mode on the CPU.
+
+    folder: a folder, or the name of a shipped model. A folder that exists comes before a shipped model. The model of a
+    pair classifier's folder is its encoder.
+    The weights are checked against settings and vocabulary before memory is allocated.
+    Raises InputError naming the file that is missing, damaged, or does not fit the others.
+    """
+    folder = find_model(folder)
+    if (folder / CLASSIFIER).exists():
+        return read_classifier(folder).encoder
+    check_folder(folder)
+    settings = _read_model_settings(folder / CONFIG)
+    vocabulary = Vocabulary.read(folder / VOCABULARY)
+    _check_special_tokens(settings, vocabulary, folder / VOCABULARY)
+    weights = folder / WEIGHTS
+    if not weights.exists():
+        raise InputError(f"{folder}: {WEIGHTS} is missing: training has not reached its first validation")
+    try:
+        shapes = model_shapes(settings.model, len(vocabulary))
+    except InputError as error:
+        raise InputError(f"{folder / CONFIG}: {error}") from error
+
+    def check(file: TensorFile) -> None:
+        _check_shapes(shapes, file)
+        if file.notes.get(OF_VOCABULARY, vocabulary.fingerprint()) != vocabulary.fingerprint():
+            raise InputError(f"{weights}: the weights belong to a different vocabulary than {folder / VOCABULARY}")
+
+    tensors, _ = read_tensors(weights, check)
+    model = build_model(settings.model, len(vocabulary))
+    load_weights(model, tensors, str(weights))
+    labels = Vocabulary.read(folder / LABELS) if model.reads == "trees" else None
+    if labels is not None and isinstance(model, GeneratesTrees) and model.label_count not in (None, len(labels)):
+        raise InputError(
+            f"{weights}: the weights have {model.label_count} labels, but {folder / LABELS} has {len(labels)}"
+        )
+    return ModelBundle(model.eval(), settings, vocabulary, labels)
+
+
+def _read_model_settings(path: Path) -> ModelSettings:
+    """Settings from `config.json`. Raises InputError, also if the model cannot read text in the stored way."""
+    data = _config_data(path, FORMAT)
+    settings = read_settings(ModelSettings, data, str(path))
+    name, model_reads = settings.model.name, reads(settings.model)
+    faults = []
+    if data.get("mode") == "trees" and model_reads != "trees":
+        faults.append(f"mode: found trees; expected sentences, open-sentences or stream: {name} models read text")
+    if settings.carry_state and model_reads != "tokens":
+        what = "dependency trees" if model_reads == "trees" else "whole sentences"
+        faults.append(f"carry_state: found true; expected false: {name} models read {what}")
+    if not settings.predict_eos and (settings.carry_state or model_reads == "sentences"):
+        reason = "a stream has ends of sentences" if settings.carry_state else f"{name} models read ends of sentences"
+        faults.append(f"predict_eos: found false; expected true: {reason}")
+    if model_reads == "trees" and settings.normaliser.units == "characters":
+        faults.append("normaliser.units: found characters; expected words, because dependency trees have words")
+    refuse(path, "the settings contradict each other", faults)
+    return settings
+
+
+_FIRST_IDS = 0, 1, 2
+
+
+def _check_special_tokens(settings: ModelSettings, vocabulary: Vocabulary, path: Path) -> None:
+    """Raises InputError if the special tokens are not the first ones, for models that rely on it."""
+    found = vocabulary.unknown_id, vocabulary.begin_id, vocabulary.end_id
+    if reads(settings.model) == "sentences" and found != _FIRST_IDS:
+        raise InputError(
+            f"{path}: found the unknown token, BOS and EOS at places {found}; expected {_FIRST_IDS}, as"
+            f" {settings.model.name} models have them"
+        )
+
+
+# ---- pair classifiers
+
+PairTask = Literal["logic", "sentences"]
+"""The format of files of pairs: formulas as written by `syntaxlm data logic`; or sentence1, sentence2, label."""
+
+
+@dataclass(frozen=True)
+class PairClassifierSettings(Settings):
+    """The contents of `classifier.json`.
+
+    labels: the labels in the order of the classes.
+    maximum_operators: largest number of operators in the training pairs of formulas.
+    """
+
+    model: ModelConfig
+    classifier: ClassifierSettings
+    task: PairTask = "logic"
+    labels: Labels = _LOGIC_LABELS
+    normaliser: Normaliser = field(default_factory=Normaliser)
+    maximum_operators: Operators = 6
+    format: int = CLASSIFIER_FORMAT
+
+    def contradictions(self) -> list[str]:
+        label, count = Counter(self.labels).most_common(1)[0]
+        return [f"labels: found {label[:40]!r} {count} times; expected different labels"] if count > 1 else []
+
+    def build(self, tokens: int) -> PairClassifier:
+        """Returns a classifier with new random weights. tokens: vocabulary size."""
+        return PairClassifier(self.model, self.classifier, tokens, len(self.labels))
+
+
+@dataclass(frozen=True)
+class StoredClassifier:
+    """A pair classifier with its settings and vocabulary."""
+
+    classifier: PairClassifier
+    settings: PairClassifierSettings
+    vocabulary: Vocabulary
+
+    @property
+    def encoder(self) -> ModelBundle:
+        """The encoder as a model that reads text."""
+        settings = ModelSettings(self.settings.model, self.settings.normaliser, predict_eos=False)
+        return ModelBundle(self.classifier.encoder, settings, self.vocabulary, is_encoder=True)
+
+
+def logic_vocabulary() -> Vocabulary:
+    """The tokens of formulas, then the special tokens."""
+    return Vocabulary([*_LOGIC_TOKENS, "<unk>", "<s>", "</s>"])
+
+
+def write_classifier_settings(folder: Path, settings: PairClassifierSettings, vocabulary: Vocabulary) -> None:
+    """Writes the JSON files of a classifier's folder. The folder is created if it does not exist."""
+    make_folder(folder)
+    write_text(to_json(dataclasses.asdict(settings), indent=2) + "\n", folder / CLASSIFIER, stored=True)
+    vocabulary.write(folder / VOCABULARY)
+
+
+def write_classifier_weights(folder: Path, classifier: PairClassifier) -> None:
+    """Writes the weights of a classifier to its folder, atomically."""
+    write_tensors(folder / WEIGHTS, {name: tensor.cpu() for name, tensor in classifier.state_dict().items()})
+
+
+def read_classifier(folder: str | Path) -> StoredClassifier:
+    """Reads the pair classifier in a folder, in evaluation mode on the CPU.
+
+    Raises InputError with the file that is missing or damaged, or that does not fit the other files.
+    """
+    folder = Path(folder)
+    path = folder / CLASSIFIER
+    if not path.exists():
+        raise InputError(
+            f"{folder}: not a pair classifier: {CLASSIFIER} is missing. Train one with syntaxlm train and a recipe for"
+            " sentence pairs"
+        )
+    settings = read_config(PairClassifierSettings, path, CLASSIFIER_FORMAT)
+    weights = folder / WEIGHTS
+    if not weights.exists():
+        raise InputError(
+            f"{folder}: {WEIGHTS} is missing: training has not reached its first validation. Resume it with"
+            f" syntaxlm train --resume {folder}"
+        )
+    is_old = not (folder / VOCABULARY).exists()  # before format 3, when formulas had no special tokens
+    vocabulary = logic_vocabulary() if is_old else Vocabulary.read(folder / VOCABULARY)
+    try:
+        shapes = shapes_of(lambda: settings.build(len(_LOGIC_TOKENS) if is_old else len(vocabulary)))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    misfit = f"the weights do not fit {CLASSIFIER} and the vocabulary"
+
+    def check(file: TensorFile) -> None:
+        refuse(file.path, misfit, tensor_faults(distinct_tensors(shapes), renamed(file.stored, _name_in_classifier)))
+
+    tensors = renamed(read_tensors(weights, check)[0], _name_in_classifier)
+    if is_old:
+        missing = len(vocabulary) - len(_LOGIC_TOKENS)
+        tensors[_EMBEDDING] = pad(tensors[_EMBEDDING], (0, 0, 0, missing))
+    classifier = settings.build(len(vocabulary))
+    put_tensors(classifier, tensors, str(weights), misfit)
+    return StoredClassifier(classifier.eval(), settings, vocabulary)
+
+
+_EMBEDDING = "encoder.embedding.weight"
+
+
+def _name_in_classifier(name: str) -> str:
+    """Returns the present name of a classifier's weight, which may have another name in format 1."""
+    if name.startswith(("embedding.", "core.")):
+        return f"encoder.{present_name(name)}"
+    return name
+
+
+# ---- weights
+
+
+def _check_shapes(shapes: Model, file: TensorFile) -> None:
+    """Raises InputError for stored weights that do not fit the model. shapes: the model without values; is resized."""
+    found = renamed(file.stored, present_name)
+    with without_memory():
+        stored = {name: torch.empty(one.shape, dtype=one.dtype) for name, one in found.items()}
+        faults = shapes.resize_buffers(stored)
+    faults += tensor_faults(distinct_tensors(shapes), found)
+    refuse(file.path, _MISFIT.format(size=shapes.vocabulary_size), faults)
+
+
+_MISFIT = "the weights do not fit the settings and the vocabulary ({size} words)"
+
+
+def load_weights(model: Model, tensors: Mapping[str, Tensor], source: str) -> None:
+    """Copies named tensors into a model. Raises InputError if they do not fit or have NaN or impossible values."""
+    tensors = renamed(tensors, present_name)
+    faults = model.resize_buffers(tensors)
+    put_tensors(model, tensors, source, _MISFIT.format(size=model.vocabulary_size), faults)
+
+
+def put_tensors(
+    module: nn.Module, tensors: Mapping[str, Tensor], source: str, misfit: str, faults: list[str] | None = None
+) -> None:
+    """Copies named tensors into a module. misfit: the message if they do not fit; faults: faults already found.
+
+    Raises InputError if they do not fit, and for NaN, infinite or impossible values, see `layers.value_ranges`.
+    """
+    expected = distinct_tensors(module)
+    refuse(source, misfit, [*(faults or []), *tensor_faults(expected, tensors)])
+    with torch.no_grad():
+        for name, tensor in expected.items():
+            tensor.copy_(tensors[name])
+    # After the conversion, in which float64 may overflow.
+    refuse(source, "the tensors are unusable", value_faults(module, expected))
+
+
+def present_name(name: str) -> str:
+    """The current name of a weight, which may be stored under an older name (format 1)."""
+    return f"backbone.{name.removeprefix('core.')}" if name.startswith("core.") else name
+
+
+def distinct_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Weights and buffers by name; tied ones only once, under their first name."""
+    seen: dict[int, str] = {}
+    result = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if seen.setdefault(id(tensor), name) == name:
+            result[name] = tensor.detach()
+    return result
+
+
+def import_arpa(path: str | Path, normaliser: Normaliser | None = None) -> ModelBundle:
+    """Reads an n-gram model from an ARPA file.
+
+    normaliser: the normalisation of the model's training text; None: words are not changed.
+    Raises InputError like `models.arpa.read_arpa`.
+    """
+    found = read_arpa(path)
+    mode = found.mode
+    settings = ModelSettings(found.model.config, normaliser or Normaliser(), mode.carry_state, mode.predict_eos)
+    return ModelBundle(found.model, settings, found.vocabulary)
+
+
+def export_arpa(bundle: ModelBundle, path: str | Path) -> NGramSummary:
+    """Writes an n-gram model as an ARPA file. Raises InputError for other model types, and like `write_arpa`."""
+    if not isinstance(bundle.model, NGramModel):
+        raise InputError(f"this is a {bundle.name} model; ARPA files can only store n-gram models (ngram)")
+    return write_arpa(bundle.model, bundle.vocabulary, path)

@@ -1,0 +1,163 @@
+"""Causal language models of the library transformers (extra `transformers`), read as models that score text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.progress import error_console, status
+from syntaxlm.core.tensor_files import refuse
+from syntaxlm.models.layers import value_faults
+from syntaxlm.models.registry import ModelConfig
+from syntaxlm.models.sizes import shapes_of
+from syntaxlm.models.transformer import CausalTransformer, TransformersConfig, WordTokenizer
+from syntaxlm.storage.folder import ModelBundle, ModelSettings
+from syntaxlm.storage.hub import PREFIX
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import OpenVocabulary
+
+LARGEST_WINDOW = 2048  # sub-tokens; longer windows take much memory and hardly change surprisals of words
+_BYTES_OF_SPACE = ("Ġ", "Ċ", "ĉ", "č", "ċ", "Č")  # space, line feed, tab, ... in tokenizers of bytes
+_OTHER_SPACE = ("▁", "<0x20>", "<0x0A>", "<0x09>", "<0x0D>")  # in tokenizers of characters
+_END_OF_WORD = "</w>"
+_LONGEST_REASON = 300  # characters of an error of the library
+_DIFFERENCE = 1e-3  # of logits that should be equal
+
+
+def read_transformers(
+    name: str, device: str | torch.device = "cpu", revision: str | None = None, token: str | None = None
+) -> ModelBundle:
+    """Reads a causal language model that the library transformers knows.
+
+    name: a folder, or a repository of the Hugging Face hub, such as "gpt2".  revision, token: of a repository, see
+    `syntaxlm.load`.
+    Weights are read from safetensors only, and no code of the repository is run.
+    Raises InputError for a model that cannot be loaded, does not fit in memory, has NaN or infinite weights, is not
+    causal or has no known word boundaries, and if the library is missing.
+    """
+    try:
+        import transformers
+    except ModuleNotFoundError as error:
+        if error.name != "transformers":  # installed, but broken
+            raise
+        raise InputError(
+            f"{PREFIX}{name}: the library transformers is not installed: pip install 'syntaxlm[transformers]'"
+        ) from None
+    folder = Path(name).expanduser()
+    place = str(folder) if folder.is_dir() else name
+    options: dict[str, Any] = {"revision": revision or "main", "token": token, "trust_remote_code": False}
+    try:
+        with _quiet(transformers), status(f"loading {PREFIX}{name}"):
+            tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
+            network = _network(transformers, place, name, options).to(device).eval()
+        words = word_tokenizer(tokenizer, name)
+        logit_count = _check_causal(network, words.start, name)
+    except InputError:
+        raise
+    except Exception as error:  # damaged files raise errors of any type in the library
+        reason = " ".join(str(error).split())[:_LONGEST_REASON] or type(error).__name__
+        raise InputError(f"{PREFIX}{name}: the library transformers cannot load this model: {reason}") from error
+    config = TransformersConfig(source=name, architecture=type(network).__name__, window=_window(network, tokenizer))
+    vocabulary = OpenVocabulary()
+    model = CausalTransformer(network, words, vocabulary, config.window, logit_count).to(device).eval()
+    normaliser = Normaliser(unicode_form="keep")
+    # Not in the registry, because it is neither built nor trained here.
+    settings = ModelSettings(cast(ModelConfig, config), normaliser, carry_state=False, predict_eos=False)
+    return ModelBundle(model, settings, vocabulary)
+
+
+def _network(transformers: Any, place: str, name: str, options: dict[str, Any]) -> Any:
+    """The model with its weights, in float32. Raises InputError, and errors of the library."""
+    config = transformers.AutoConfig.from_pretrained(place, **options)
+    try:
+        shapes_of(lambda: transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False))
+    except InputError as error:
+        raise InputError(f"{PREFIX}{name}: {error}") from error
+    network, loaded = transformers.AutoModelForCausalLM.from_pretrained(
+        place, use_safetensors=True, output_loading_info=True, **options
+    )
+    if missing := sorted(loaded["missing_keys"]):
+        raise InputError(f"{PREFIX}{name}: the weights are incomplete: {missing[0]} is missing")
+    network = network.float()
+    refuse(f"{PREFIX}{name}", "the weights are unusable", value_faults(network, dict(network.named_parameters())))
+    return network
+
+
+def word_tokenizer(tokenizer: Any, name: str) -> WordTokenizer:
+    """The sub-tokens of words according to a tokenizer of transformers.  name: of the model, for messages.
+
+    Raises InputError if it has neither BOS nor EOS, or if it marks neither beginnings nor ends of words.
+    """
+    start = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+    if start is None:
+        raise InputError(f"{PREFIX}{name}: the tokenizer has neither BOS nor EOS; expected one as the first context")
+
+    def tokenize(text: str) -> list[int]:
+        found: list[int] = tokenizer.encode(text, add_special_tokens=False)
+        return found
+
+    return WordTokenizer(tokenize, start, tokenizer.eos_token_id, _boundaries(tokenizer, name))
+
+
+def _boundaries(tokenizer: Any, name: str) -> list[int] | None:
+    """The sub-tokens that begin a word or end the text; None if the tokenizer marks the ends of words."""
+    written = [str(token) for token in tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))]
+    of_bytes, of_characters = (sum(token.startswith(mark) for token in written) for mark in ("Ġ", "▁"))
+    of_ends = sum(token.endswith(_END_OF_WORD) for token in written)
+    if of_ends > max(of_bytes, of_characters):
+        return None
+    if not of_bytes and not of_characters:
+        raise InputError(
+            f"{PREFIX}{name}: the tokenizer does not mark where words begin or end; expected tokens that start with a"
+            " space (Ġ or ▁) or end with </w>"
+        )
+    marks = _BYTES_OF_SPACE if of_bytes > of_characters else _OTHER_SPACE
+    ends = {tokenizer.eos_token_id, tokenizer.bos_token_id}
+    return [
+        number
+        for number, token in enumerate(written)
+        if token.startswith(marks) or token[:1].isspace() or number in ends
+    ]
+
+
+def _window(network: Any, tokenizer: Any) -> int:
+    """The number of sub-tokens that the network reads at a time."""
+    settings = network.config
+    limits = [getattr(settings, name, None) for name in ("max_position_embeddings", "n_positions", "n_ctx")]
+    limits.append(tokenizer.model_max_length)
+    return min([LARGEST_WINDOW, *(one for one in limits if isinstance(one, int) and one > 1)])
+
+
+@torch.no_grad()
+def _check_causal(network: Any, start: int, name: str) -> int:
+    """Raises InputError if a prediction depends on later tokens. Returns the number of logits."""
+    ids = torch.tensor([[start, 0, 0], [start, 0, 1]], device=network.device)
+    logits = network(input_ids=ids, use_cache=False).logits
+    one, other = logits[:, :2]
+    if (one - other).abs().max() > _DIFFERENCE * max(1.0, float(one.abs().max())):
+        raise InputError(
+            f"{PREFIX}{name}: this {type(network).__name__} reads text in both directions; expected a causal language"
+            " model"
+        )
+    return int(logits.shape[-1])
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """Shows the library's progress bars on a terminal only, and only its errors."""
+    logging = transformers.utils.logging
+    console, verbosity, shown = error_console(), logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    if console.quiet or not console.is_terminal:
+        logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if shown:
+            logging.enable_progress_bar()

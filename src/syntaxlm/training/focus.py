@@ -1,0 +1,188 @@
+"""Parse-focusing: training a grammar on the trees that several parsers predict for its training text.
+
+Park & Kim 2024, "Structural Optimization Ambiguity and Simplicity Bias in Unsupervised Neural Grammar Induction". The
+parsers are several seeds of one recipe and, if given, other models. No gold trees are used. The results are in one
+folder: parsers/seed-N, trees/NAME.mrg and, with their hashes, NAME.json, agreement.json, focused. If the command is
+started again, finished steps are kept, interrupted ones are resumed, and missing ones are run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import (
+    check_stored,
+    held,
+    make_folder,
+    parse_json,
+    read_stored,
+    remove_unfinished,
+    replaced,
+    to_json,
+    write_text,
+)
+from syntaxlm.models.abilities import Parses
+from syntaxlm.parsing.agreement import Agreement, measure_agreement
+from syntaxlm.parsing.parse import parse_text
+from syntaxlm.storage.bundled import find_model
+from syntaxlm.storage.folder import read_model
+from syntaxlm.training.recipe import Recipe, recipe_from
+from syntaxlm.training.result import TrainingResult
+from syntaxlm.training.run_folder import fingerprint
+from syntaxlm.training.seeds import Watching, check_settings, is_finished, seeded, train_or_resume
+from syntaxlm.training.trainer import refuse_run
+from syntaxlm.training.treebank_scores import model_hashes
+
+AGREEMENT = "agreement.json"
+
+
+@dataclass(frozen=True)
+class FocusResult:
+    """The results of parse-focusing.
+
+    parsers: names of the parsers.
+    agreement, focused: agreement of the parsers, and result of the focused grammar; None if training was interrupted
+        before.
+    omitted: reason, by name, to omit each parser whose trees are not used.
+    """
+
+    folder: Path
+    parsers: Sequence[str]
+    agreement: Agreement | None = None
+    focused: TrainingResult | None = None
+    omitted: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "folder": str(self.folder),
+            "parsers": list(self.parsers),
+            "omitted": dict(self.omitted),
+            "agreement": self.agreement and self.agreement.to_dict(),
+            "focused": self.focused and self.focused.to_dict(),
+        }
+
+    def __str__(self) -> str:
+        if self.focused is None:
+            return f"{self.folder}: training stopped; a checkpoint is saved. Resume with the same command."
+        return str(self.focused)
+
+
+def focus(
+    recipe: Recipe,
+    folder: Path,
+    seeds: int,
+    strength: float,
+    also: Sequence[str | Path],
+    watching: Watching,
+    say: Callable[[str], None] = lambda line: None,
+    keep_all: bool = False,
+) -> FocusResult:
+    """Trains parsers, parses the training text with them, and trains a grammar that is focused on their trees.
+
+    recipe: the recipe of the parsers and of the focused grammar.
+    folder: the folder of the results.
+    seeds: number of parsers to train.
+    strength: `model.focus` of the focused grammar.
+    also: folders of other models to use as parsers.
+    watching: returns a context manager with a progress callback for a recipe.
+    say: prints a line of progress; also called with the agreement of the parsers.
+    keep_all: use all parsers. By default, parsers that have collapsed or are outliers are omitted, unless fewer than
+        two would remain.
+    Raises InputError before training if the recipe's model cannot be focused, if a model does not parse, or if the
+    folder holds runs with other settings.
+    """
+    if seeds + len(also) < 2:
+        raise InputError(
+            f"found {seeds + len(also)} parser; expected two or more. Use --seeds 2 or more, or --also MODEL"
+        )
+    runs = {folder / "parsers" / name: one for name, one in seeded(recipe, seeds).items()}
+    parsers = [*runs, *map(Path, also)]
+    names = [_name_of(path) for path in parsers]
+    for name, count in Counter(names).items():
+        if count > 1:
+            same = ", ".join(str(path) for path in parsers if _name_of(path) == name)
+            raise InputError(f"--also: found {count} parsers with the name {name}: {same}. Rename a folder.")
+    for path in also:
+        read_model(path).require(Parses, f"focusing on the trees of {path}")
+    files = {name: folder / "trees" / f"{name}.mrg" for name in names}
+    _focused(recipe, list(files.values()), strength)
+    refuse_run(folder)
+    for path, one in runs.items():
+        check_settings(path, one)
+    make_folder(folder / "trees")
+    with held(folder):
+        remove_unfinished(folder)
+        remove_unfinished(folder / "trees")
+        for file in files.values():
+            check_stored(file)
+        for path, one in runs.items():
+            say(f"{path}: {'finished' if is_finished(path) else 'training'}")
+            if train_or_resume(path, one, watching).stopped:
+                return FocusResult(folder, names)
+        agreement = measure_agreement([read_model(path) for path in parsers], recipe.text.valid, names)
+        write_text(to_json(agreement.to_dict(), indent=2) + "\n", folder / AGREEMENT, stored=True)
+        say(str(agreement))
+        reasons = {} if keep_all else agreement.reasons_to_omit()
+        omitted = {names[number]: why for number, why in reasons.items()}
+        for name, why in omitted.items():
+            say(f"{name}: omitted, {why}")
+        followed = {name: path for name, path in zip(names, parsers, strict=True) if name not in omitted}
+        focused = _focused(recipe, [files[name] for name in followed], strength)
+        _check_focused(folder / "focused", focused)
+        for name, path in followed.items():
+            _write_trees(path, recipe.text.train, files[name], say)
+        say(f"{folder / 'focused'}: {'finished' if is_finished(folder / 'focused') else 'training'}")
+        result = train_or_resume(folder / "focused", focused, watching)
+    return FocusResult(folder, names, agreement, None if result.stopped else result, omitted)
+
+
+def _check_focused(folder: Path, focused: Recipe) -> None:
+    """Raises InputError if the folder holds a run with other settings."""
+    try:
+        check_settings(folder, focused)
+    except InputError as error:
+        raise InputError(
+            f"{error}\nTo focus on other parsers or with another strength, move {folder} away first. The parsers and"
+            " their trees can be used again."
+        ) from None
+
+
+def _name_of(path: str | Path) -> str:
+    return Path(os.path.abspath(path)).name
+
+
+def _focused(recipe: Recipe, files: Sequence[Path], strength: float) -> Recipe:
+    """Returns the recipe of the focused grammar. Raises InputError for a model that cannot be focused."""
+    if not hasattr(recipe.model, "focus"):
+        raise InputError(
+            f"model.name: {recipe.model.name} models cannot be focused on trees; expected a neural PCFG, such as"
+            " simple-pcfg"
+        )
+    data = recipe.to_dict()
+    data["model"]["focus"] = strength
+    data["text"]["focus"] = [str(file) for file in files]
+    return recipe_from(data, "the recipe of the focused grammar")
+
+
+def _write_trees(parser: Path, text: str, file: Path, say: Callable[[str], None]) -> None:
+    """Writes a parser's trees of a text atomically, one per line with a word.
+
+    Existing trees are kept if parser and text have not changed. Their hashes are beside the trees, in NAME.json.
+    """
+    origin = file.with_suffix(".json")
+    hashes = {"format": 1, "text": fingerprint({"text": text})["text"], "model": model_hashes(find_model(parser))}
+    with suppress(InputError):
+        if file.exists() and parse_json(read_stored(origin), str(origin)) == hashes:
+            return
+    say(f"{file}: parsing {text}")
+    with replaced(file, stored=True) as temporary, open(temporary, "w", encoding="utf-8") as output:
+        for parses in parse_text([read_model(parser)], text):
+            output.writelines(tree + "\n" for tree in parses.brackets() if tree)
+    write_text(to_json(hashes, indent=2) + "\n", origin, stored=True)

@@ -1,0 +1,260 @@
+"""Comparison of several recipes, trained with the same budget and several seeds each.
+
+A comparison is a folder with the runs in folder/RECIPE/seed-S and the results so far in folder/comparison.json. If it
+is started again, finished runs are read, an interrupted run is resumed, and missing runs are trained. F1 on a treebank
+is computed after each run and stored in its folder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.files import held, make_folder, remove_empty, remove_unfinished, to_json, write_text
+from syntaxlm.core.settings import Overrides
+from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.data.treebanks import dependency_trees
+from syntaxlm.models.abilities import TrainsByGradient
+from syntaxlm.storage.folder import VOCABULARY, ModelBundle, find_device, read_model
+from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.training.recipe import Recipe, read_recipe, with_overrides
+from syntaxlm.training.recipe_files import find_recipe
+from syntaxlm.training.result import TrainingResult
+from syntaxlm.training.run_folder import fingerprint
+from syntaxlm.training.seeds import Watching, check_settings, seeded, train_or_resume
+from syntaxlm.training.study_table import Comparison, Row
+from syntaxlm.training.trainer import refuse_run
+from syntaxlm.training.treebank_scores import TreebankEvaluation, TreebankScore
+
+COMPARISON = "comparison.json"
+
+# What cannot be compared between recipes that read different texts.
+_DEPENDS_ON = {
+    "train": "neither perplexity nor F1 is comparable",
+    "valid": "their perplexities on it are not comparable",
+    "test": "their perplexities on it are not comparable",
+}
+
+
+def read_recipes(
+    names: Sequence[str],
+    overrides: Overrides = (),
+    minutes: float | None = None,
+    tagged: Mapping[str, str] | None = None,
+) -> dict[str, Recipe]:
+    """Reads recipes and returns them by name, without folder and extension.
+
+    names: recipe files or names of shipped recipes.
+    overrides: settings that replace those of every recipe, see `read_recipe`.
+    minutes: training time of every recipe; None: as in the recipe.
+    tagged: see `with_tagged_text`.
+    Raises InputError with the errors of all recipes, for two recipes with the same name, and for missing texts.
+    """
+    settings: Overrides
+    if isinstance(overrides, Mapping):
+        settings = {**overrides, **({} if minutes is None else {"schedule.minutes": minutes})}
+    else:
+        settings = [*overrides, *([] if minutes is None else [("schedule.minutes", repr(minutes))])]
+    recipes: dict[str, Recipe] = {}
+    faults = []
+    for name in names:
+        try:
+            stem = find_recipe(name).stem
+            if stem in recipes:
+                raise InputError(f"{name}: found two recipes with the name {stem}; expected different names")
+            recipes[stem] = with_tagged_text(read_recipe(name, settings), tagged)
+            text = recipes[stem].text
+            for key, path in (("train", text.train), ("valid", text.valid), ("test", text.test)):
+                if path is not None and not os.path.exists(path):
+                    raise InputError(f"{name}: text.{key}: {path}: no such file")
+        except InputError as error:
+            faults.append(str(error))
+    if faults:
+        raise InputError("\n".join(faults))
+    return recipes
+
+
+def with_tagged_text(recipe: Recipe, tagged: Mapping[str, str] | None) -> Recipe:
+    """Returns a recipe that reads tags with these texts, and other recipes unchanged.
+
+    tagged: files of tagged text by part: "train", "valid" and, if there is one, "test"; None or empty: no change.
+    Raises InputError if "train" or "valid" is missing.
+    """
+    if not tagged or recipe.reads == "trees" or recipe.text.normaliser.units != "tags":
+        return recipe
+    if missing := [part for part in ("train", "valid") if part not in tagged]:
+        raise InputError(f"tagged text: {' and '.join(missing)} is missing; expected files to train and to validate")
+    return with_overrides(recipe, {f"text.{part}": tagged.get(part) for part in ("train", "valid", "test")})
+
+
+def compare(
+    recipes: Mapping[str, Recipe],
+    folder: Path,
+    seeds: int,
+    watching: Watching,
+    say: Callable[[str], None] = lambda line: None,
+    trees: TreebankEvaluation | None = None,
+) -> Comparison:
+    """Trains every recipe with seeds run.seed, run.seed + 1, ..., one run after the other, and writes comparison.json.
+
+    recipes: recipes by name.  folder: the folder of the comparison.  seeds: number of seeds of each recipe.
+    watching: returns a context manager with a progress callback for a recipe.  say: prints a line of progress.
+    trees: the treebank that finished models which parse are evaluated on; None: no F1.
+    If a run fails, the others are trained all the same, and its error message is in `faults`. If a run is interrupted,
+    no further run is started. Warns if the recipes read different texts or may have different vocabularies.
+    Raises InputError before training if a folder holds a run with other settings, or if the treebank cannot be read.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise InputError("found several processes (torchrun); compare trains in one process. Start it without torchrun")
+    refuse_run(folder)
+    runs = {
+        (name, folder / name / run): one
+        for name, recipe in recipes.items()
+        for run, one in seeded(recipe, seeds).items()
+    }
+    for (_, run_folder), recipe in runs.items():
+        check_settings(run_folder, recipe)
+    notes = _text_notes(recipes)
+    for note in [*notes, *_vocabulary_notes(recipes)]:
+        warnings.warn(InputWarning(note), stacklevel=2)
+    made = make_folder(folder)
+    with held(folder):
+        remove_unfinished(folder)
+        try:
+            baselines = [] if trees is None else trees.baselines(folder)
+        except BaseException:
+            remove_empty(made)
+            raise
+        described = None if trees is None else trees.to_dict()
+        empty = Comparison(folder, [], seeds, treebank=described, baselines=baselines, text_notes=notes)
+        return _compare(recipes, runs, empty, watching, say, trees)
+
+
+def _compare(
+    recipes: Mapping[str, Recipe],
+    runs: Mapping[tuple[str, Path], Recipe],
+    comparison: Comparison,
+    watching: Watching,
+    say: Callable[[str], None],
+    trees: TreebankEvaluation | None,
+) -> Comparison:
+    """Implements `compare` in a folder that is locked.  runs: recipes by name and run folder."""
+    rows = {name: Row(name, recipe) for name, recipe in recipes.items()}
+    faults: dict[str, str] = {}
+    stopped = False
+    epochs_counted: dict[str, int] = {}
+    for number, ((name, run_folder), recipe) in enumerate(runs.items(), 1):
+        say(f"{run_folder} ({number} of {len(runs)})")
+        try:
+            result = train_or_resume(run_folder, recipe, watching)
+            stopped = result.stopped
+            if not stopped:
+                stored = read_model(result.folder)
+                rows[name] = _with_run(rows[name], result, stored, epochs_counted)
+                if trees is not None:
+                    try:
+                        rows[name] = _with_trees(rows[name], _score(trees, stored, recipe, result.folder))
+                    except KeyboardInterrupt:
+                        stopped = True
+        except InputError as error:
+            faults[str(run_folder)] = str(error)
+            say(str(error))
+        comparison = dataclasses.replace(comparison, recipes=list(rows.values()), faults=faults, stopped=stopped)
+        write_text(to_json(comparison.to_dict(), indent=2) + "\n", comparison.folder / COMPARISON, stored=True)
+        if stopped:
+            break
+    return comparison
+
+
+def _with_run(row: Row, result: TrainingResult, stored: ModelBundle, counted: dict[str, int]) -> Row:
+    """Returns the row with another finished run.  counted: cached numbers of tokens per epoch, by settings."""
+    key = repr((row.recipe.text.train, row.recipe.text.normaliser, row.recipe.batches))
+    if key not in counted:
+        counted[key] = _epoch_tokens(row.recipe, result.folder)
+    vocabulary = stored.vocabulary
+    return dataclasses.replace(
+        row,
+        runs=(*row.runs, result),
+        parameters=stored.model.parameter_count,
+        epoch_tokens=counted[key],
+        vocabulary=frozenset(vocabulary.tokens) - {vocabulary.begin, vocabulary.end},
+        trees=(*row.trees, None),
+    )
+
+
+def _with_trees(row: Row, score: TreebankScore | None) -> Row:
+    """Returns the row with the treebank score of its last run."""
+    return dataclasses.replace(row, trees=(*row.trees[:-1], score))
+
+
+def _score(trees: TreebankEvaluation, stored: ModelBundle, recipe: Recipe, folder: Path) -> TreebankScore | None:
+    """Scores a model on the device that trained it. Models that are trained by counting stay on the CPU."""
+    if isinstance(stored.model, TrainsByGradient):
+        stored = stored.to(find_device(recipe.run.accelerator))
+    return trees.score(stored, folder)
+
+
+def _text_notes(recipes: Mapping[str, Recipe]) -> list[str]:
+    """Returns a note for each part of the text that differs between recipes that read the same units.
+
+    Texts are compared by content. Dependency trees are not compared with plain text.
+    """
+    notes, hashes = [], {}
+    for units, of_units in _by_units(recipes).items():
+        for part, consequence in _DEPENDS_ON.items():
+            paths = {name: getattr(recipe.text, part) for name, recipe in of_units.items()}
+            for path in paths.values():
+                if path is not None and path not in hashes:
+                    found = fingerprint({part: path}, [part] if units == "dependency trees" else [])
+                    hashes[path] = tuple(found[part].values())
+            if len({hashes.get(path) for path in paths.values()}) > 1:
+                listed = "; ".join(f"{name}: {path or 'none'}" for name, path in paths.items())
+                notes.append(f"the recipes have different texts (text.{part}), so {consequence}: {listed}")
+    return notes
+
+
+def _vocabulary_notes(recipes: Mapping[str, Recipe]) -> list[str]:
+    """Returns a note for each setting of vocabulary and normaliser that differs between recipes with the same units."""
+    notes = []
+    for of_units in _by_units(recipes).values():
+        settings = {
+            name: {
+                **{f"text.normaliser.{key}": value for key, value in recipe.text.normaliser.to_dict().items()},
+                **{f"text.vocabulary.{key}": value for key, value in vars(recipe.text.vocabulary).items()},
+            }
+            for name, recipe in of_units.items()
+        }
+        for key in next(iter(settings.values())):
+            values = {name: of_recipe[key] for name, of_recipe in settings.items()}
+            if len(set(map(repr, values.values()))) > 1:
+                listed = "; ".join(f"{name}: {value}" for name, value in values.items())
+                notes.append(
+                    f"the recipes have different settings of the vocabulary ({key}), so their perplexities may not be"
+                    f" comparable: {listed}"
+                )
+    return notes
+
+
+def _by_units(recipes: Mapping[str, Recipe]) -> dict[str, dict[str, Recipe]]:
+    """Groups recipes by what their models read."""
+    groups: dict[str, dict[str, Recipe]] = {}
+    for name, recipe in recipes.items():
+        groups.setdefault(Row(name, recipe).reads, {})[name] = recipe
+    return groups
+
+
+def _epoch_tokens(recipe: Recipe, folder: Path) -> int:
+    """Returns the number of tokens that an epoch of training predicts, including predicted ends of sentences."""
+    if recipe.reads == "trees":
+        sizes, most = map(len, dependency_trees(recipe.text.train)), recipe.batches.maximum_words
+        return sum(size for size in sizes if most is None or size <= most)
+    vocabulary = Vocabulary.read(folder / VOCABULARY)
+    with EncodedCorpus.encode(recipe.text.train, recipe.text.normaliser, vocabulary) as corpus:
+        lengths, limit = corpus.lengths, recipe.batches.maximum_words
+        if not recipe.batches.carry_state and limit is not None:
+            lengths = lengths[lengths <= limit]
+        return int(lengths.sum()) + len(lengths) * recipe.batches.predict_eos

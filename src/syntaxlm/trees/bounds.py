@@ -1,0 +1,260 @@
+"""Baselines and upper bounds: trees that need no model, and the best trees for given gold trees.
+
+Each function returns one binary tree per sentence: its spans of two or more words, including the whole sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from syntaxlm.trees.decoding import DecodingRule, decode, nearest_larger_after
+from syntaxlm.trees.spans import Flags, Integers, SpanSets, offsets_of, span_keys, spans_of_keys, top_down
+
+# The best tree of the `biased` decoder for gold spans, without a chart.
+#
+# The biased rule builds an ordered forest over the words: a word is followed by its descendants, so its block [i, e_i)
+# ends where its subtree ends. The spans of the tree are the blocks and, for the children of one word (or the roots),
+# the prefixes from the first child to the end of each block. Let a position g be "open" if word g - 1 has descendants,
+# which means that a group of children starts at g. Then
+#
+# - a span that ends at an open position is not in the tree, because word g - 1 extends beyond it;
+# - of the spans that start at a position that is not open, only one can be in the tree: the block of its first word;
+# - all other gold spans can be in the tree at once, because gold spans do not cross.
+#
+# So only the set of open positions must be chosen. A position at which no gold span of two or more words ends is opened
+# without loss. One at which spans end, and at most one starts, stays closed without loss. The others are chosen by
+# dynamic programming over the gold tree, whose states are whether the start and the end of a span are open.
+
+
+_CLOSED, _OPEN, _USED = range(3)  # the start of a span; used: closed, and another span that starts there is in the tree
+
+
+def distances_of_biased_bound(gold: SpanSets) -> npt.NDArray[np.float64]:
+    """(W,) distances whose `biased` trees share the most spans with gold.  gold: nested spans."""
+    spans = spans_of_keys(span_keys(gold, keep_whole=True)[0], gold.lengths)
+    offsets = offsets_of(gold.lengths)
+    first = offsets[:-1][spans.sentences()]
+    order = np.lexsort((-spans.ends, first + spans.starts))  # pre-order
+    starts, ends = (first + spans.starts)[order], (first + spans.ends)[order]
+    words = int(offsets[-1])
+    starting, ending = np.bincount(starts, minlength=words + 1), np.bincount(ends, minlength=words + 1)
+    is_open = ending == 0
+    contested = (ending > 0) & (starting > 1)
+    is_open[offsets] = contested[offsets] = False
+    before = np.concatenate([[0], np.cumsum(contested)])
+    touching = contested[starts] | contested[ends]  # all others are in the tree
+    some_starts, some_ends = starts[touching], ends[touching]
+    for sentence in np.flatnonzero(np.diff(before[offsets])).tolist():
+        begin, end = offsets[sentence : sentence + 2].tolist()
+        here, gaps = slice(*np.searchsorted(some_starts, [begin, end]).tolist()), slice(begin, end + 1)
+        opened = _opened(
+            (some_starts[here] - begin).tolist(), (some_ends[here] - begin).tolist(), is_open[gaps].tolist(),
+            contested[gaps].tolist(),
+        )  # fmt: skip
+        is_open[begin + np.array(opened, np.int64)] = True
+    return _distances(starts, ends, is_open, offsets)
+
+
+def _distances(starts: Integers, ends: Integers, is_open: Flags, offsets: Integers) -> npt.NDArray[np.float64]:
+    """Distances whose `biased` trees have these open positions. starts, ends: of the gold spans, in pre-order."""
+    is_start = np.zeros(len(is_open), np.bool_)
+    is_start[offsets] = True
+    kept = ~is_open[ends]
+    starts, ends = starts[kept], ends[kept]
+    outermost = np.concatenate([[True], starts[1:] != starts[:-1]])[: len(starts)]
+    kept = outermost | is_open[starts] | is_start[starts]
+    starts, ends = starts[kept], ends[kept]
+    # The block of a word with descendants ends with the innermost span around the word.
+    lengths = np.diff(offsets)
+    place = np.arange(offsets[-1])
+    around = _innermost(starts, ends, place)
+    of_sentence = np.repeat(offsets[1:], lengths)
+    block_ends = np.where(around < 0, of_sentence, ends[around] if len(ends) else of_sentence)
+    block_ends = np.where(is_open[1:], block_ends, place + 1)
+    # Largest is the last root, then its descendants, from right to left, then the root before it.
+    first = np.repeat(offsets[:-1], lengths)
+    distances: npt.NDArray[np.float64] = ((block_ends - first) * (of_sentence - first + 1.0)) - (place - first)
+    return distances
+
+
+def _innermost(starts: Integers, ends: Integers, words: Integers) -> Integers:
+    """(W,) the index of the innermost span around each word, -1 for none. starts, ends: nested, in pre-order."""
+    sorted_ends = np.sort(ends)
+    number = np.arange(len(starts))
+    depths = number - np.searchsorted(sorted_ends, starts, side="right")
+    opened = np.searchsorted(starts, words, side="right")
+    depth = opened - np.searchsorted(sorted_ends, words, side="right") - 1
+    # The innermost span is the last one of its depth that starts at or before the word.
+    size = len(starts) + 1
+    keys = np.sort(depths * size + number)
+    found: Integers = np.full(len(words), -1)
+    inside = depth >= 0
+    found[inside] = keys[np.searchsorted(keys, (depth * size + opened)[inside]) - 1] % size
+    return found
+
+
+def _opened(starts: list[int], ends: list[int], is_open: list[bool], contested: list[bool]) -> list[int]:
+    """The contested positions of one sentence that are opened.
+
+    starts, ends: of the gold spans that start or end at a contested position, in pre-order.
+    is_open, contested: (n + 1,), of each position.
+    """
+    root = len(starts)
+    starts, ends = [*starts, 0], [*ends, len(is_open) - 1]
+    children: list[list[int]] = [[] for _ in ends]
+    around = [root]
+    for span in range(root):
+        while ends[around[-1]] <= starts[span]:
+            around.pop()
+        children[around[-1]].append(span)
+        around.append(span)
+    # By span, the most spans among it and those below it, by the state of its start and whether its end is open.
+    most: list[dict[tuple[int, int], int]] = [{} for _ in ends]
+
+    def states(position: int) -> Sequence[int]:
+        return (_CLOSED, _OPEN) if contested[position] else (int(is_open[position]),)
+
+    def below(span: int, start: int, end: int) -> tuple[int, list[tuple[int, int, int]]]:
+        """The most spans below a span, and (child, start, end) with the states of its children's starts and ends."""
+        position, last = starts[span], ends[span]
+        reached = {start: 0}  # spans before a position, by its state
+        steps: list[tuple[int, dict[int, tuple[int, int]]]] = []  # of each child, by the state of its end
+        for child in children[span]:
+            if starts[child] == position:
+                before = {state: (value, state) for state, value in reached.items()}
+            else:
+                best = max(reached, key=reached.__getitem__)
+                before = dict.fromkeys(states(starts[child]), (reached[best], best))
+            position = ends[child]
+            reached, step = {}, {}
+            for state in (end,) if position == last else states(position):
+                values = {entry: value + most[child][entry, state] for entry, (value, _) in before.items()}
+                entry = max(values, key=values.__getitem__)
+                reached[state], step[state] = values[entry], (entry, before[entry][1])
+            steps.append((child, step))
+        state = max(reached, key=reached.__getitem__)
+        total = reached[state]
+        chosen = []
+        for child, step in reversed(steps):
+            entry, earlier = step[state]
+            chosen.append((child, entry, state))
+            state = earlier
+        return total, chosen
+
+    def state_below(start: int, end: int) -> int:
+        """The state of a span's start for the spans below it."""
+        return _USED if start == end == _CLOSED else start
+
+    for span in reversed(range(root)):
+        at_start = (_OPEN,) if starts[span] == 0 else states(starts[span])
+        if _CLOSED in at_start:
+            at_start = (*at_start, _USED)
+        for end in (_CLOSED,) if ends[span] == ends[root] else states(ends[span]):
+            totals: dict[int, int] = {}
+            for start in at_start:
+                state = state_below(start, end)
+                if state not in totals:
+                    totals[state] = below(span, state, end)[0] if children[span] else 0
+                most[span][start, end] = totals[state] + (end == _CLOSED and start != _USED)
+    opened = []
+    agenda = [(root, _OPEN, _CLOSED)]
+    while agenda:
+        span, start, end = agenda.pop()
+        if start == _OPEN and contested[starts[span]]:
+            opened.append(starts[span])
+        agenda += below(span, state_below(start, end), end)[1]
+    return opened
+
+
+def left(lengths: Sequence[int] | Integers) -> SpanSets:
+    """Left branching: every span starts at the first word."""
+    lengths, spans, offsets = _binary(lengths)
+    rank = np.arange(offsets[-1]) - np.repeat(offsets[:-1], spans)
+    ends = np.repeat(lengths, spans) - rank
+    return SpanSets(lengths, offsets, np.zeros(offsets[-1], np.int32), ends.astype(np.int32))
+
+
+def right(lengths: Sequence[int] | Integers) -> SpanSets:
+    """Right branching: every span ends at the last word."""
+    lengths, spans, offsets = _binary(lengths)
+    rank = np.arange(offsets[-1]) - np.repeat(offsets[:-1], spans)
+    return SpanSets(lengths, offsets, rank.astype(np.int32), np.repeat(lengths, spans).astype(np.int32))
+
+
+def balanced(lengths: Sequence[int] | Integers) -> SpanSets:
+    """Every span splits in the middle; with an odd number of words, the right part is longer by one."""
+    lengths, _, _ = _binary(lengths)
+    return top_down(lengths, lambda _, start, end: start + (end - start) // 2)
+
+
+def random_trees(lengths: Sequence[int] | Integers, seed: int, rule: DecodingRule = "unbiased") -> SpanSets:
+    """The trees of random distances: independent and uniform in [0, 1).
+
+    rule: the decoder.  `unbiased`: every span splits at a uniformly random position, because the largest of identically
+    distributed distances is equally likely at each position: the usual random baseline, uniform over splits.
+    `biased`: what this decoder scores without any information about the sentence; it leans to the right.
+    """
+    lengths, _, _ = _binary(lengths)
+    return decode(np.random.default_rng(seed).random(int(lengths.sum())), lengths, rule)
+
+
+def random_binary_trees(lengths: Sequence[int] | Integers, seed: int) -> SpanSets:
+    """Every binary tree over the words has the same probability: deeper than `random_trees`.
+
+    The random baseline of Shen et al. 2018 (PRPN), appendix.  In prefix order, a tree over n words is a sequence of
+    n - 1 spans (+1) and n words (-1). Exactly one rotation of any arrangement of these steps is the sequence of a tree:
+    the one that starts after the first minimum of the sums (cycle lemma, Dvoretzky & Motzkin 1947).
+    """
+    lengths, _, _ = _binary(lengths)
+    sizes = 2 * lengths - 1
+    offsets = offsets_of(sizes)
+    first, tree = np.repeat(offsets[:-1], sizes), np.repeat(np.arange(len(lengths)), sizes)
+    place = np.arange(offsets[-1]) - first
+    order = np.lexsort((np.random.default_rng(seed).random(offsets[-1]), tree))
+    steps = np.where(place < lengths[tree] - 1, 1, -1)[order]
+    sums = np.cumsum(steps) + tree  # every tree sums to -1, so sums start at 0 in each
+    minimum = np.minimum.reduceat(sums, offsets[:-1]) if len(lengths) else sums
+    start = np.flatnonzero(sums == minimum[tree])
+    start = start[np.unique(tree[start], return_index=True)[1]] + 1 - offsets[:-1]
+    steps = steps[first + (place + start[tree]) % sizes[tree]]
+    before = np.cumsum(steps) + tree - steps  # the sum before each step
+    # The span of a step ends where the sum first falls below that before the step.
+    end = nearest_larger_after(-before, np.repeat(offsets[1:], sizes))
+    words = np.append(np.cumsum(steps < 0), 0)  # up to and including each step; index -1: none
+    of_tree = words[first - 1]
+    starts, ends = words[np.arange(offsets[-1]) - 1] - of_tree, words[end - 1] - of_tree
+    spans = steps > 0
+    return SpanSets(lengths, offsets_of(lengths - 1), starts[spans].astype(np.int32), ends[spans].astype(np.int32))
+
+
+def binary_upper_bound(gold: SpanSets) -> SpanSets:
+    """The best binary tree: all gold spans, and right branching within gold spans that have more than two children.
+
+    The fewer gold spans contain a position between two words, the earlier it splits, so each gold span is separated
+    from its context before it is split.  gold: nested spans.
+    """
+    offsets = offsets_of(gold.lengths)
+    first = offsets[:-1][gold.sentences()]
+    # Spans that contain the position before word i: one more from start + 1 on, one less from end on.
+    change = np.bincount(first + gold.starts + 1, minlength=offsets[-1] + 1)
+    change = change - np.bincount(first + gold.ends, minlength=offsets[-1] + 1)
+    return decode(-np.cumsum(change)[:-1].astype(np.float64), gold.lengths, "unbiased")
+
+
+def biased_upper_bound(gold: SpanSets) -> SpanSets:
+    """A tree that shares the most spans with gold, among the possible trees of the `biased` decoder.
+
+    gold: nested spans.  See `syntaxlm.trees.bounds`.  O(N log N) time for N words and spans.
+    """
+    return decode(distances_of_biased_bound(gold), gold.lengths, "biased")
+
+
+def _binary(lengths: Sequence[int] | Integers) -> tuple[Integers, Integers, Integers]:
+    """Lengths, the spans of two or more words of a binary tree of each length, and their offsets."""
+    lengths = np.asarray(lengths, np.int64)
+    if lengths.ndim != 1 or (lengths < 1).any():
+        raise ValueError("expected one length per sentence, each at least 1")
+    return lengths, lengths - 1, offsets_of(lengths - 1)
