@@ -120,7 +120,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the module of a name when the name is first used, because importing torch takes seconds."""
+    """Import the module of a name when the name is first used, because importing torch takes seconds."""
     if name in _OLD_NAMES:
         module, instead = _OLD_NAMES[name]
         warnings.warn(

@@ -204,7 +204,7 @@ class LanguageModel(ModelBundle):
     def perplexity(
         self, text: str | Path | Iterable[str], *, context: Context | None = None, cache: CacheSettings | None = None
     ) -> LanguageModelScore:
-        """Measure perplexity, bits per token and bits per character of a text.
+        """Return measure perplexity, bits per token and bits per character of a text.
 
         text: a file with one sentence per line, or a list of sentences. For a dependency-tree model, a file of trees.
         context: see `surprisal`.  cache: settings of a neural cache, see `syntaxlm.tune_cache`.
@@ -292,7 +292,7 @@ class LanguageModel(ModelBundle):
         random_weights: int | None = None,
         ties: TieBreaking = "random",
     ) -> ParsingReport:
-        """Measure F1 of the model's trees against a treebank, with baselines.
+        """Return measure F1 of the model's trees against a treebank, with baselines.
 
         treebank: a bracket file, a folder of bracket files, or a pattern.  protocol: a name or a protocol object.
         preprocessing: of the gold trees.  max_words: longer sentences are omitted.
@@ -315,7 +315,7 @@ class LanguageModel(ModelBundle):
         style: TreebankStyle = AUTO_STYLE,
         also: Mapping[str, ModelBundle] | None = None,
     ) -> PairsReport:
-        """Measure how often the model prefers the better sentence of minimal pairs.
+        """Return measure how often the model prefers the better sentence of minimal pairs.
 
         files: files of pairs (JSON lines), or folders of such files.  style: see `parse`.
         also: other models by name, which are compared with this one.
@@ -334,7 +334,7 @@ class LanguageModel(ModelBundle):
         also: Mapping[str, ModelBundle] | None = None,
         shares: Sequence[float] | None = None,
     ) -> CompletionReport:
-        """Measure how often the model chooses the correct word in sentence-completion questions.
+        """Return measure how often the model chooses the correct word in sentence-completion questions.
 
         questions, answers: files.  parses: file of the questions' trees, for dependency-tree models.
         style: see `parse`.  per_token: compare mean log-probabilities per token.
@@ -391,7 +391,7 @@ class LanguageModel(ModelBundle):
         settings: RegressionSettings | None = None,
         also: Mapping[str, ModelBundle] | None = None,
     ) -> ReadingTimesReport:
-        """Measure how well surprisal predicts reading times, beyond length, frequency and position.
+        """Return measure how well surprisal predicts reading times, beyond length, frequency and position.
 
         words: a file or data frame with one displayed word per row.  times: one with reading times; None: `words` has
         them.  key: columns of both that identify a word; None: all that both have.  minimum, maximum: of times.
@@ -476,7 +476,7 @@ class LanguageModel(ModelBundle):
         write_card(folder, self, repository or folder.resolve().name, facts, self.folder)
 
     def _with(self, also: Mapping[str, ModelBundle] | None) -> Mapping[str, ModelBundle]:
-        """This model and others by name."""
+        """Return this model and others by name."""
         name = _names([self])[0]
         if name in (also or {}):
             raise InputError(f"also: {name} is the name of this model; expected a different name")
@@ -528,7 +528,9 @@ def load(
 
 
 def _texts(text: str | Iterable[str]) -> Iterator[str]:
-    """One text, or several. Raises TypeError for anything but strings, InputError for one that is not Unicode text."""
+    """Return one text, or several. Raises TypeError for anything but strings, InputError for one that is not Unicode
+    text.
+    """
     if isinstance(text, bytes) or not isinstance(text, Iterable):
         raise TypeError(f"found {type(text).__name__}; expected a text or several: str or a list of str")
 
@@ -549,12 +551,12 @@ def _check_integer(value: int, name: str) -> None:
 
 
 def _whole(parses: Parses) -> Iterator[Parse]:
-    """The parse of every text; that of a text without words has no words."""
+    """Yield the parse of every text; that of a text without words has no words."""
     for number, parse in enumerate(parses, parses.first):
         yield Parse(number, [], [], [], Tree((), (), ())) if parse is None else parse
 
 
 def _names(models: Sequence[ModelBundle]) -> list[str]:
-    """The names of models in messages: their folders, or their types."""
+    """Return the names of models in messages: their folders, or their types."""
     folders = [getattr(one, "folder", None) for one in models]
     return [one.name if folder is None else str(folder) for one, folder in zip(models, folders, strict=True)]

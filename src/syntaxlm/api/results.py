@@ -31,16 +31,16 @@ class Results(list[T], HasRows):
         self.table = table
 
     def to_dict(self) -> list[Any]:
-        """Each result as JSON values."""
+        """Return each result as JSON values."""
         return [one.to_dict() for one in self]  # type: ignore[attr-defined]
 
     def rows(self) -> Iterator[Row]:
-        """The rows of all results: one per word, per constituent of a parse, or per generated sentence."""
+        """Yield the rows of all results: one per word, per constituent of a parse, or per generated sentence."""
         for one in self:
             yield from one.rows()  # type: ignore[attr-defined]
 
     def _repr_html_(self) -> str:
-        """The results for notebooks, as pictures or a table."""
+        """Return the results for notebooks, as pictures or a table."""
         if self and hasattr(self[0], "_repr_svg_") and not isinstance(self[0], Results):
             pictures = [one._repr_svg_() or "" for one in self[:SHOWN]]  # type: ignore[attr-defined]
             return "".join(f"<div>{picture}</div>" for picture in pictures) + _rest(len(self))
@@ -62,14 +62,14 @@ class SentenceSurprisal(Results[WordSurprisal]):
         return sum(word.surprisal for word in self if word.surprisal is not None)
 
     def _repr_svg_(self) -> str | None:
-        """A bar per word, for notebooks."""
+        """Return a bar per word, for notebooks."""
         if not self:
             return None
         bits = [float("nan") if word.surprisal is None else word.surprisal for word in self]
         return bar_chart_svg([word.word or word.token for word in self], {"surprisal": bits}, "", "bits")
 
     def _repr_html_(self) -> str:
-        """The bars above a table, because notebooks prefer HTML to a picture."""
+        """Return the bars above a table, because notebooks prefer HTML to a picture."""
         return f"<div>{self._repr_svg_() or ''}</div>" + super()._repr_html_()
 
 

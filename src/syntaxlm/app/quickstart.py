@@ -79,7 +79,7 @@ def run_quickstart(
     callback: ProgressCallback | None = None,
     settings: Sequence[tuple[str, str]] = (),
 ) -> Quickstart:
-    """Parses a sentence with the shipped model; then writes the corpus, trains the toy recipe of `model` on it,
+    """Parse a sentence with the shipped model; then writes the corpus, trains the toy recipe of `model` on it,
     evaluates and draws. Raises InputError.
 
     folder: a new folder; `corpus/`, `model/` and `report.html` are created in it.
@@ -115,13 +115,13 @@ def run_quickstart(
 
 
 def _first_tree() -> str:
-    """A sentence parsed by the shipped model, with what it is."""
+    """Return a sentence parsed by the shipped model, with what it is."""
     (parse,) = parse_lines(read_model(FIRST_MODEL), [FIRST_SENTENCE])
     assert parse is not None
     return f"A parse by the shipped model {FIRST_MODEL}, which was trained without trees:\n{draw_tree(parse.tree)}\n"
 
 
 def _drawn(stored: ModelBundle, text: Path, decoder: Rule | None) -> tuple[str, ...]:
-    """The trees of the first three sentences of suitable length."""
+    """Return the trees of the first three sentences of suitable length."""
     lines = [line for _, line in read_lines(text) if len(line.split()) in DRAWN_WORDS][:3]
     return tuple(draw_tree(parse.tree) for parse in parse_lines(stored, lines, decoder) if parse is not None)

@@ -42,7 +42,7 @@ _WHITE_SPACE = re.compile(r"\s+")
 
 
 def constituents(span: Span) -> tuple[Span, ...]:
-    """The constituents inside a span, the span itself included, in pre-order: `span._.constituents`.
+    """Return the constituents inside a span, the span itself included, in pre-order: `span._.constituents`.
 
     Those of a sentence start with the sentence. Empty for text that the component has not parsed.
     """
@@ -53,7 +53,7 @@ def constituents(span: Span) -> tuple[Span, ...]:
 
 
 def parse_string(span: Span) -> str | None:
-    """A constituent or sentence as bracketed text, with spaCy's tokens as leaves: `span._.parse_string`.
+    """Return a constituent or sentence as bracketed text, with spaCy's tokens as leaves: `span._.parse_string`.
 
     White space inside a token is written as _. None for a span that is not a constituent, for a sentence of which the
     model reads no word, and for text that the component has not parsed.
@@ -69,7 +69,7 @@ def parse_string(span: Span) -> str | None:
 
 
 def register_attributes() -> None:
-    """Registers the attributes `Span._.parse_string`, `Span._.constituents` and `Token._.surprisal`.
+    """Register the attributes `Span._.parse_string`, `Span._.constituents` and `Token._.surprisal`.
 
     Adding the component does this; call it to read them from Docs that were saved before.
     Raises InputError if another package has registered one of them.
@@ -108,7 +108,7 @@ def make_syntaxlm(
     decoder: Optional[str],  # noqa: UP045
     labels: bool,
 ) -> "SyntaxComponent":
-    """Creates the component. The settings are those of `SyntaxComponent`."""
+    """Create the component. The settings are those of `SyntaxComponent`."""
     return SyntaxComponent(name, model, device, parse, surprisal, decoder, labels)
 
 
@@ -156,7 +156,7 @@ class SyntaxComponent:
         return self._model
 
     def _use(self, model: "LanguageModel") -> None:
-        """Takes a model. Raises InputError if it lacks the ability that a setting requires."""
+        """Take a model. Raises InputError if it lacks the ability that a setting requires."""
         from syntaxlm.models.abilities import Parses, ScoresTokens
 
         if model.model.reads == "trees" or model.normaliser.units == "tags":
@@ -172,12 +172,12 @@ class SyntaxComponent:
         self._model, self._process = model, os.getpid()
 
     def __call__(self, doc: Doc) -> Doc:
-        """Adds constituents and surprisals to a Doc. Raises InputError if its sentences are not set."""
+        """Add constituents and surprisals to a Doc. Raises InputError if its sentences are not set."""
         self._annotate([doc])
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Adds constituents and surprisals to a stream of Docs; `batch_size` Docs are read at a time.
+        """Add constituents and surprisals to a stream of Docs; `batch_size` Docs are read at a time.
 
         Raises InputError like a call with one Doc.
         """
@@ -212,7 +212,7 @@ class SyntaxComponent:
         return sentences
 
     def _prepare_process(self, model: "LanguageModel") -> None:
-        """Prepares a process that was forked after the model was loaded. Raises InputError for a GPU."""
+        """Prepare a process that was forked after the model was loaded. Raises InputError for a GPU."""
         if os.getpid() == self._process:
             return
         if model.device.type != "cpu":
@@ -226,7 +226,7 @@ class SyntaxComponent:
         self._process = os.getpid()
 
     def __getstate__(self) -> dict[str, Any]:
-        """The settings and, if the model is loaded, its files: spaCy pickles components for other processes."""
+        """Return the settings and, if the model is loaded, its files: spaCy pickles components for other processes."""
         files = None if self._model is None else self.to_bytes()
         return vars(self) | {"_model": None, "_files": files}
 
@@ -237,27 +237,27 @@ class SyntaxComponent:
             self.from_bytes(files)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Writes a copy of the model to a folder, which is itself a model folder.  exclude: not used."""
+        """Write a copy of the model to a folder, which is itself a model folder.  exclude: not used."""
         from syntaxlm.storage.folder import write_model
 
         write_model(Path(path), self.language_model)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "SyntaxComponent":
-        """Reads the model from a folder written by `to_disk`, instead of the one that the settings name."""
+        """Read the model from a folder written by `to_disk`, instead of the one that the settings name."""
         from syntaxlm.api.model import load
 
         self._use(load(Path(path), self.device))
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """The files of the model folder as bytes.  exclude: not used."""
+        """Return the files of the model folder as bytes.  exclude: not used."""
         with tempfile.TemporaryDirectory() as folder:
             self.to_disk(folder)
             files = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
         return cast(bytes, srsly.msgpack_dumps(files))
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "SyntaxComponent":
-        """Reads the result of `to_bytes`. Raises InputError for other files than those of a model."""
+        """Read the result of `to_bytes`. Raises InputError for other files than those of a model."""
         from syntaxlm.storage.folder import CONFIG, LABELS, VOCABULARY, WEIGHTS
 
         files = srsly.msgpack_loads(data)
@@ -271,7 +271,7 @@ class SyntaxComponent:
 
 
 def _constituents(sentence: Span, parse: "Parse") -> list[Span]:
-    """The constituents of a sentence, itself first, as spans of spaCy's tokens in pre-order.
+    """Return the constituents of a sentence, itself first, as spans of spaCy's tokens in pre-order.
 
     Tokens that the model does not read belong to the lowest constituent around them, see `Parse.complete_tree`.
     A constituent that starts or ends inside a token is left out, and so is one within a single token.
@@ -305,7 +305,7 @@ Surprisals = list[tuple[int, float]]
 
 
 def _surprisals(model: "LanguageModel", lines: Sequence[str]) -> Iterator[Surprisals]:
-    """Yields the surprisals of the tokens of each sentence, without that of its end."""
+    """Yield the surprisals of the tokens of each sentence, without that of its end."""
     from syntaxlm.data.corpora import EncodedCorpus
     from syntaxlm.models.batches import TextMode
     from syntaxlm.scoring.engine import Scorer
@@ -327,7 +327,7 @@ def _surprisals(model: "LanguageModel", lines: Sequence[str]) -> Iterator[Surpri
 
 
 def _set_surprisals(sentence: Span, tokens: Surprisals) -> None:
-    """Sets `token._.surprisal`: the sum over the model's tokens that start in spaCy's token; None if there is none."""
+    """Set `token._.surprisal`: the sum over the model's tokens that start in spaCy's token; None if there is none."""
     for token in sentence:
         token._.surprisal = None
     starts = [token.idx - sentence.start_char for token in sentence]

@@ -18,7 +18,7 @@ class Batches(Protocol):
     def carries_state(self) -> bool: ...
 
     def count(self, epoch: int = 0) -> int:
-        """Number of batches of an epoch."""
+        """Return number of batches of an epoch."""
 
     def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[Any]:
-        """The batches of an epoch from number `start` on; both count from 0."""
+        """Return the batches of an epoch from number `start` on; both count from 0."""

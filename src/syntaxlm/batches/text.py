@@ -22,7 +22,9 @@ Integers = npt.NDArray[np.int64]
 
 
 def words_at(corpus: EncodedCorpus, places: Integers) -> Integers:
-    """corpus.ids[places] as int64, with arbitrary values for positions out of range, which the caller overwrites."""
+    """Return corpus.ids[places] as int64, with arbitrary values for positions out of range, which the caller
+    overwrites.
+    """
     if not len(corpus.ids):
         return np.zeros(places.shape, np.int64)
     return corpus.ids[np.clip(places, 0, len(corpus.ids) - 1)].astype(np.int64)
@@ -121,13 +123,13 @@ class SentenceBatches:
                 raise InputError(f"{source}: all {len(corpus)} sentences are longer than {limit} words")
 
     def _chosen(self, epoch: int) -> Integers:
-        """The sentences of an epoch, as indices."""
+        """Return the sentences of an epoch, as indices."""
         limit = self._limits[min(epoch, len(self._limits) - 1)]
         words = self._lengths - self._more
         return np.flatnonzero(words <= (words.max() if limit is None else limit))
 
     def epoch(self, number: int) -> list[Integers]:
-        """The batches of an epoch as sentence indices, longest sentence first; a function of seed and number."""
+        """Return the batches of an epoch as sentence indices, longest sentence first; a function of seed and number."""
         chosen = self._chosen(number)
         batches = self._shuffled(number, chosen) if self.shuffle else self._sorted(chosen)
         if self.shuffle:
@@ -137,16 +139,18 @@ class SentenceBatches:
         return batches[self.rank :: self.ranks]
 
     def count(self, epoch: int = 0) -> int:
-        """Number of batches of an epoch."""
+        """Return number of batches of an epoch."""
         return len(self.epoch(epoch))
 
     def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[TokenBatch]:
-        """The batches of an epoch from number `start` on, counted from 0. tokens, targets: (longest, sentences)."""
+        """Yield the batches of an epoch from number `start` on, counted from 0. tokens, targets: (longest,
+        sentences).
+        """
         for indices in self.epoch(epoch)[start:]:
             yield self.batch(indices)
 
     def batch(self, indices: Integers) -> TokenBatch:
-        """The batch of these sentences, in this order, padded with EOS."""
+        """Return the batch of these sentences, in this order, padded with EOS."""
         lengths = self._lengths[indices]
         words = lengths - self._more
         steps = np.arange(lengths.max())[:, None]
@@ -162,7 +166,7 @@ class SentenceBatches:
         )
 
     def _spans_of(self, indices: Integers) -> Tensor | None:
-        """`TokenBatch.spans` of the batch of these sentences."""
+        """Return `TokenBatch.spans` of the batch of these sentences."""
         if self.spans is None:
             return None
         places = self.spans.places(indices)
@@ -175,7 +179,7 @@ class SentenceBatches:
         return torch.from_numpy(spans[ends + 1 < self._lengths[indices][columns]])
 
     def places(self, batch: TokenBatch) -> Tensor:
-        """The position of each real step of a batch among all predictions, concatenated by sentence.
+        """Return the position of each real step of a batch among all predictions, concatenated by sentence.
 
         (n,) int64, in the order of `TokenBatch.mask()`. Not for `closed` batches, which have more steps.
         """
@@ -205,7 +209,7 @@ class SentenceBatches:
         return [batches[place] for place in random.permutation(len(batches))]
 
     def _mixed(self, random: np.random.Generator, chosen: Integers) -> list[Integers]:
-        """Sentences in random order, cut into batches of as many real tokens as the budget allows.
+        """Return sentences in random order, cut into batches of as many real tokens as the budget allows.
 
         If possible, a batch is filled to exactly the budget with a sentence of the missing length: matrix products of
         one size are prepared once and cached, while new sizes in every batch would fill memory.
@@ -241,7 +245,7 @@ class SentenceBatches:
         return batches
 
     def _cut(self, order: Integers, bounds: Integers, first: float) -> list[Integers]:
-        """Cuts sentences into batches under the budget.
+        """Return cuts sentences into batches under the budget.
 
         bounds: decreasing; no sentence from here on is longer.  first: fraction of the budget used by the first batch.
         """
@@ -321,18 +325,20 @@ class StreamBatches:
         self._spans = None if spans is None else self._in_columns(spans)
 
     def __len__(self) -> int:
-        """Number of batches; with variable bptt, of epoch 0."""
+        """Return number of batches; with variable bptt, of epoch 0."""
         return self.count()
 
     def __iter__(self) -> Iterator[TokenBatch]:
         return self.iterate()
 
     def count(self, epoch: int = 0) -> int:
-        """Number of batches of an epoch."""
+        """Return number of batches of an epoch."""
         return len(self._cuts(epoch)) - 1
 
     def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[TokenBatch]:
-        """The batches of an epoch from number `start` on, from 0. tokens, targets: (steps, columns of this process)."""
+        """Yield the batches of an epoch from number `start` on, from 0. tokens, targets: (steps, columns of this
+        process).
+        """
         cuts = self._cuts(epoch)
         for number in range(start, len(cuts) - 1):
             begin, end = int(cuts[number]), int(cuts[number + 1])
@@ -365,7 +371,7 @@ class StreamBatches:
         return found[:, np.argsort(found[0], kind="stable")]
 
     def _spans_between(self, begin: int, end: int) -> Tensor | None:
-        """`TokenBatch.spans` of a batch with the columns' steps from `begin` to `end`."""
+        """Return `TokenBatch.spans` of a batch with the columns' steps from `begin` to `end`."""
         if self._spans is None:
             return None
         first, last = np.searchsorted(self._spans[0], [begin, end])
@@ -382,7 +388,7 @@ class StreamBatches:
         return np.append(begins, self._longest)
 
     def _drawn_lengths(self, epoch: int) -> Integers:
-        """Random numbers of steps, enough for the shortest column; determined by seed and epoch."""
+        """Return random numbers of steps, enough for the shortest column; determined by seed and epoch."""
         random = np.random.default_rng([self.seed, epoch])
         count = -(-self._shortest // FEWEST_STEPS)
         means = np.where(random.random(count) < FULL_SHARE, self.bptt, self.bptt / 2)
@@ -390,7 +396,7 @@ class StreamBatches:
         return np.clip(drawn, FEWEST_STEPS, self.bptt + MOST_MORE_STEPS)
 
     def _tokens(self, positions: Integers) -> Integers:
-        """The tokens at positions of the stream; BOS at the position before the first token."""
+        """Return the tokens at positions of the stream; BOS at the position before the first token."""
         sentences = np.searchsorted(self._begins, positions, side="right") - 1
         is_end = positions == self._begins[np.minimum(sentences + 1, len(self._begins) - 1)] - 1
         tokens = words_at(self.corpus, positions - sentences)

@@ -72,7 +72,7 @@ class TreeBatches:
             )
 
     def epoch(self, number: int) -> list[Integers]:
-        """The batches of an epoch as tree indices; determined by seed and number."""
+        """Return the batches of an epoch as tree indices; determined by seed and number."""
         if not self.shuffle:
             lengths, depths = self.corpus.text.lengths[self._chosen], self.corpus.depths[self._chosen]
             return self._cut(self._chosen[np.lexsort((-lengths, -depths))], 1.0)[self.rank :: self.ranks]
@@ -88,16 +88,16 @@ class TreeBatches:
         return batches[self.rank :: self.ranks]
 
     def count(self, epoch: int = 0) -> int:
-        """Number of batches of an epoch."""
+        """Return number of batches of an epoch."""
         return len(self.epoch(epoch))
 
     def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[TreeBatch]:
-        """The batches of an epoch from number `start` on, from 0."""
+        """Yield the batches of an epoch from number `start` on, from 0."""
         for indices in itertools.islice(self.epoch(epoch), start, None):
             yield self.batch(indices)
 
     def batch(self, indices: Integers) -> TreeBatch:
-        """The batch of these trees."""
+        """Return the batch of these trees."""
         corpus, offsets = self.corpus, np.asarray(self.corpus.text.offsets)
         lengths = corpus.text.lengths[indices]
         ends = np.cumsum(lengths)
@@ -127,12 +127,12 @@ class TreeBatches:
         )
 
     def places(self, batch: TreeBatch) -> Tensor:
-        """The position of each step's generated word among all words of the corpus: (n,) int64."""
+        """Return the position of each step's generated word among all words of the corpus: (n,) int64."""
         offsets = torch.from_numpy(np.asarray(self.corpus.text.offsets))
         return offsets[batch.indices[batch.trees.cpu()]] + batch.positions.cpu()
 
     def _cut(self, order: Integers, first: float) -> list[Integers]:
-        """Cuts trees into batches under the budget. first: fraction of the budget used by the first batch."""
+        """Return cuts trees into batches under the budget. first: fraction of the budget used by the first batch."""
         ends = np.cumsum(self.corpus.text.lengths[order])
         batches, begin, before = [], 0, 0
         budget = int(self.token_budget * first)
@@ -147,5 +147,5 @@ class TreeBatches:
 
 
 def _taken(ids: npt.NDArray[np.integer], sources: Integers, parents: Integers, root: int) -> Tensor:
-    """The ids at positions of the corpus, or ROOT's if the parent is ROOT: (n,) int64."""
+    """Return the ids at positions of the corpus, or ROOT's if the parent is ROOT: (n,) int64."""
     return torch.from_numpy(np.where(parents > 0, ids[np.maximum(sources, 0)], root).astype(np.int64))

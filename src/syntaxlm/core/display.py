@@ -27,5 +27,5 @@ def render(name: str, *arguments: Any, **options: Any) -> str:
 
 
 def registered() -> dict[str, str]:
-    """All renderers by name."""
+    """Return all renderers by name."""
     return dict(_renderers)

@@ -10,7 +10,7 @@ class InputError(ValueError):
 
 
 def shortened(text: str, most: int) -> str:
-    """A text for a message; of a longer one, the first `most` characters and an ellipsis."""
+    """Return a text for a message; of a longer one, the first `most` characters and an ellipsis."""
     return text if len(text) <= most else text[:most] + " ..."
 
 

@@ -32,7 +32,7 @@ _LARGEST_MMAP_THRESHOLD = 32 << 20  # glibc takes no more
 
 
 def keep_freed_memory() -> None:
-    """Keeps large blocks that are freed in the process, where the C library is glibc; else does nothing.
+    """Keep large blocks that are freed in the process, where the C library is glibc; else does nothing.
 
     A step of training, or a batch that is read, frees and takes the same blocks as the one before. Given back to the
     system, each must be mapped and cleared anew, page by page.
@@ -48,7 +48,7 @@ def keep_freed_memory() -> None:
 
 @cache
 def memory_size() -> int:
-    """Bytes of memory that this process may have: the machine's, or fewer where a container has a limit."""
+    """Return bytes of memory that this process may have: the machine's, or fewer where a container has a limit."""
     limits = [sys.maxsize]
     with suppress(AttributeError, OSError, ValueError):  # Windows does not say
         limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
@@ -89,20 +89,20 @@ _ADVICE = {
 
 
 def system_error(path: str | Path, doing: str, error: OSError) -> InputError:
-    """The InputError for an OSError. doing: "read", "written", "made", "opened" or "removed"."""
+    """Return the InputError for an OSError. doing: "read", "written", "made", "opened" or "removed"."""
     reason = f"{path}: cannot be {doing}: {error.strerror or error}"
     return InputError(f"{reason}. {advice}" if (advice := _ADVICE.get(error.errno or 0)) else reason)
 
 
 def named_path(name: str | Path) -> Path:
-    """The file or folder of a name. Raises InputError for an empty name, which would be the current folder."""
+    """Return the file or folder of a name. Raises InputError for an empty name, which would be the current folder."""
     if not str(name):
         raise InputError("found an empty name; expected the name of a file or folder. Is a variable not set?")
     return Path(name)
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a small UTF-8 file, such as a recipe; a byte order mark is dropped, line ends are not changed.
+    """Return the text of a small UTF-8 file, such as a recipe; a byte order mark is dropped, line ends are not changed.
 
     Files of text and trees, which may be large or compressed, are read by `syntaxlm.core.text_files`.
     Raises InputError naming file, line and byte if the file is not UTF-8 text.
@@ -115,7 +115,7 @@ def read_text(path: str | Path) -> str:
 
 
 def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | None] = ()) -> None:
-    """Raises InputError if an output file is also an input, or belongs to a model or run folder.
+    """Raise InputError if an output file is also an input, or belongs to a model or run folder.
 
     output: None or "-" is standard output.
     inputs: files, folders, quoted patterns; "-" for standard input; None for nothing.
@@ -141,7 +141,7 @@ def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | 
 
 
 def _files_of(path: str | Path) -> list[str | Path]:
-    """The files that an input names: itself, the matches of a pattern, or, for "-", the open standard input."""
+    """Return the files that an input names: itself, the matches of a pattern, or, for "-", the open standard input."""
     if str(path) == "-":
         try:
             return [f"/dev/fd/{sys.stdin.fileno()}"]
@@ -153,7 +153,7 @@ def _files_of(path: str | Path) -> list[str | Path]:
 
 
 def same_file(one: str | Path, other: str | Path) -> bool:
-    """Whether two paths are the same regular file or folder, including links and case-insensitive file systems.
+    """Return whether two paths are the same regular file or folder, including links and case-insensitive file systems.
 
     Paths that do not exist yet are compared as strings, after links above them are resolved.
     """
@@ -175,7 +175,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _is_below(path: Path, folder: Path) -> bool:
-    """Whether a path is in a folder or in one below it."""
+    """Return whether a path is in a folder or in one below it."""
     return any(same_file(parent, folder) for parent in Path(os.path.realpath(path)).parents if parent.exists())
 
 
@@ -186,12 +186,12 @@ _MODEL_FILES = (
 
 
 def holds_model(folder: Path) -> bool:
-    """Whether a folder contains a model, a classifier or a run."""
+    """Return whether a folder contains a model, a classifier or a run."""
     return any(all((folder / name).exists() for name in names) for names in _MODEL_FILES)
 
 
 def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: int = 0) -> str:
-    """UTF-8 bytes as text.
+    """Return UTF-8 bytes as text.
 
     first_line, first_byte: where the content starts in its source; lines count from 1, bytes from 0.
     Raises InputError naming source, line and byte offset of the first error.
@@ -216,7 +216,7 @@ def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: in
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of a text without their ends, \\n or \\r\\n.
+    """Return the lines of a text without their ends, \\n or \\r\\n.
 
     Unlike str.splitlines(), no other characters end a line: words may contain U+0085, U+2028 or a lone \\r.
     """
@@ -227,7 +227,7 @@ def split_lines(text: str) -> list[str]:
 
 @contextmanager
 def open_stored(path: str | Path) -> Iterator[BinaryIO]:
-    """Opens a file of a model or run folder for reading.
+    """Open a file of a model or run folder for reading.
 
     Only regular files are opened: links are not followed, and pipes, sockets and devices are an error, without waiting.
     The links of the Hugging Face cache are an exception, see `_cached_file`.
@@ -238,7 +238,7 @@ def open_stored(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def _cached_file(path: Path) -> str | None:
-    """Returns the file in `blobs` that a link in a snapshot of the Hugging Face cache points to; None for other paths.
+    """Return the file in `blobs` that a link in a snapshot of the Hugging Face cache points to; None for other paths.
 
     The cache of a repository has the folders snapshots/COMMIT, with links, and blobs, with the files.
     """
@@ -269,7 +269,9 @@ def _opened_stored(path: str | Path, flags: int) -> Iterator[BinaryIO]:
 
 
 def read_stored(path: str | Path, most: int = LARGEST_JSON) -> bytes:
-    """The content of a file of a model or run folder, opened as by `open_stored`. most: its maximum size in bytes."""
+    """Return the content of a file of a model or run folder, opened as by `open_stored`. most: its maximum size in
+    bytes.
+    """
     with open_stored(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > most:
@@ -278,26 +280,26 @@ def read_stored(path: str | Path, most: int = LARGEST_JSON) -> bytes:
 
 
 def read_stored_text(path: str | Path, most: int = LARGEST_JSON) -> str:
-    """The UTF-8 text of a file of a model or run folder, see `read_stored`; a byte-order mark is dropped."""
+    """Return the UTF-8 text of a file of a model or run folder, see `read_stored`; a byte-order mark is dropped."""
     return decode_text(read_stored(path, most), str(path))
 
 
 def append_stored(content: bytes, path: str | Path) -> None:
-    """Appends to a file of a run folder, opened as by `open_stored`; creates it if it does not exist."""
+    """Append to a file of a run folder, opened as by `open_stored`; creates it if it does not exist."""
     with _opened_stored(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file:
         _refuse_shared(file, path)
         file.write(content)
 
 
 def truncate_stored(path: str | Path, size: int) -> None:
-    """Truncates a file of a run folder, opened as by `open_stored`, to at most `size` bytes."""
+    """Truncate a file of a run folder, opened as by `open_stored`, to at most `size` bytes."""
     with _opened_stored(path, os.O_RDWR) as file:
         _refuse_shared(file, path)
         file.truncate(min(size, os.fstat(file.fileno()).st_size))
 
 
 def _refuse_shared(file: BinaryIO, path: str | Path) -> None:
-    """Raises InputError for a file with several hard links: a file outside the folder might change, too."""
+    """Raise InputError for a file with several hard links: a file outside the folder might change, too."""
     if os.fstat(file.fileno()).st_nlink > 1:
         raise InputError(
             f"{path}: has several hard links, so a change would affect all of them. Replace it with a separate copy."
@@ -305,14 +307,14 @@ def _refuse_shared(file: BinaryIO, path: str | Path) -> None:
 
 
 def check_stored(path: str | Path) -> None:
-    """Raises InputError if a file to be replaced in a model or run folder is not a regular file."""
+    """Raise InputError if a file to be replaced in a model or run folder is not a regular file."""
     if os.path.lexists(path):
         with _opened_stored(path, os.O_RDONLY):
             pass
 
 
 def parse_json(content: bytes | str, source: str) -> Any:
-    """A JSON value.
+    """Return a JSON value.
 
     Raises InputError if it is damaged, nested too deeply, or contains a repeated key, NaN or an infinite number.
     """
@@ -347,7 +349,9 @@ def _finite(text: str) -> float:
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """Figures as JSON, on one line unless `indent` is given. NaN and infinity become null, as JSON lacks them."""
+    """Return figures as JSON, on one line unless `indent` is given. NaN and infinity become null, as JSON lacks
+    them.
+    """
     try:
         return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     except ValueError:  # the copy is only made if necessary
@@ -363,7 +367,7 @@ def _without_infinities(value: Any) -> Any:
 
 
 def make_folder(path: Path) -> list[Path]:
-    """Makes a folder and its missing parents. Returns the folders that were made, the innermost first.
+    """Make a folder and its missing parents. Returns the folders that were made, the innermost first.
 
     Raises InputError if it fails, after removing the folders that it made.
     """
@@ -377,7 +381,7 @@ def make_folder(path: Path) -> list[Path]:
 
 
 def remove_empty(folders: Iterable[Path]) -> None:
-    """Removes folders, the innermost first, until one is not empty."""
+    """Remove folders, the innermost first, until one is not empty."""
     with suppress(OSError):
         for folder in folders:
             if os.path.exists(folder):
@@ -386,7 +390,7 @@ def remove_empty(folders: Iterable[Path]) -> None:
 
 @contextmanager
 def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
-    """Gives a temporary path in the folder of `path`; its file replaces `path` when the block succeeds.
+    """Give a temporary path in the folder of `path`; its file replaces `path` when the block succeeds.
 
     A failed write (such as a full disk) removes the temporary file, keeps the old file and raises InputError.
     stored: whether `path` is a file of a model or run folder, where links are an error instead of being followed.
@@ -420,7 +424,7 @@ def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Locks a file or folder for other processes while the block runs. The lock of a killed process is released.
+    """Lock a file or folder for other processes while the block runs. The lock of a killed process is released.
 
     Raises InputError if another process has locked it. Does nothing if the system has no such locks.
     """
@@ -439,7 +443,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 def lock(descriptor: int, folder: Path) -> None:
-    """Locks an open file until it is closed; the lock of a killed process is released.
+    """Lock an open file until it is closed; the lock of a killed process is released.
 
     Raises InputError naming the folder if another process has locked the file.
     """
@@ -460,7 +464,7 @@ def lock(descriptor: int, folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Removes half-written files of a killed program from a folder. Raises InputError if it fails."""
+    """Remove half-written files of a killed program from a folder. Raises InputError if it fails."""
     for path in [*folder.glob(f".*{UNFINISHED}"), *folder.glob(SAFETENSORS_UNFINISHED)]:
         try:
             path.unlink(missing_ok=True)
@@ -469,7 +473,7 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def write_text(text: str, path: str | Path, stored: bool = False) -> None:
-    """Writes UTF-8 text atomically. stored: as for `replaced`.
+    """Write UTF-8 text atomically. stored: as for `replaced`.
 
     Raises InputError if the folder cannot be written, or if the text cannot be encoded in UTF-8.
     """

@@ -78,7 +78,7 @@ OLD_DECODERS = {"right": "greedy-right", "sum": "greedy-sum", "total": "cky"}
 
 
 def rename_old_settings(data: Any, source: str) -> Any:
-    """Returns nested dictionaries of settings in which old names are replaced by present ones.
+    """Return nested dictionaries of settings in which old names are replaced by present ones.
 
     data: the settings, which are not changed.  source: the file, for messages.
     Warns once per call, with all old names. Raises InputError if both an old name and its present name are given, and
@@ -104,7 +104,7 @@ def rename_old_settings(data: Any, source: str) -> Any:
 
 
 def rename_old_assignments(assignments: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Returns assignments of the command line, ("model.layers", 3), in which old names are replaced by present ones.
+    """Return assignments of the command line, ("model.layers", 3), in which old names are replaced by present ones.
 
     Warns and raises InputError like `rename_old_settings`.
     """
@@ -129,14 +129,14 @@ def rename_old_assignments(assignments: Sequence[tuple[str, Any]]) -> list[tuple
 
 
 def present_decoder(name: str) -> str:
-    """Returns the present name of a decoder. Warns if an old name is given."""
+    """Return the present name of a decoder. Warns if an old name is given."""
     if name in OLD_DECODERS:
         _warn("the command line", [f"--decoder {name} is now --decoder {OLD_DECODERS[name]}"])
     return OLD_DECODERS.get(name, name)
 
 
 def rename_old_options(arguments: Sequence[str]) -> list[str]:
-    """Returns the arguments of a command line in which old commands and options are replaced by present ones.
+    """Return the arguments of a command line in which old commands and options are replaced by present ones.
 
     Options may be written as --old VALUE or --old=VALUE. Warns once, with all old names. Raises InputError if both an
     old option and its present name are given, and for an invalid value of an old option.
@@ -173,7 +173,7 @@ def rename_old_options(arguments: Sequence[str]) -> list[str]:
 
 
 def _rename_old_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Returns the arguments with the present name of the command, and notes about renamed commands."""
+    """Return the arguments with the present name of the command, and notes about renamed commands."""
     for old, new in OLD_COMMANDS.items():
         if tuple(arguments[: len(old)]) == old:
             return [*new, *arguments[len(old) :]], [f"{' '.join(old)} is now {' '.join(new)}"]
@@ -217,13 +217,13 @@ def _get(data: Any, key: str) -> Any:
 
 
 def _with(data: Any, key: str, value: Any) -> dict[str, Any]:
-    """Returns a copy of nested dictionaries with an additional setting."""
+    """Return a copy of nested dictionaries with an additional setting."""
     first, *rest = key.split(".", 1)
     return {**data, first: _with(data.get(first) or {}, rest[0], value) if rest else value}
 
 
 def _without(data: Any, key: str) -> dict[str, Any]:
-    """Returns a copy of nested dictionaries without a setting."""
+    """Return a copy of nested dictionaries without a setting."""
     first, *rest = key.split(".", 1)
     if rest:
         return {**data, first: _without(data[first], rest[0])}
@@ -231,7 +231,7 @@ def _without(data: Any, key: str) -> dict[str, Any]:
 
 
 def mode_settings(mode: object) -> dict[str, bool]:
-    """Returns the settings that replace an old `mode`. Raises InputError for an invalid value."""
+    """Return the settings that replace an old `mode`. Raises InputError for an invalid value."""
     if not isinstance(mode, str) or mode not in OLD_MODES:
         raise InputError(f"mode: found {mode!r}; expected one of {', '.join(OLD_MODES)}")
     return dict(OLD_MODES[mode])

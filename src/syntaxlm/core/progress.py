@@ -26,12 +26,12 @@ _settings = {"quiet": False}
 
 
 def set_quiet(quiet: bool = True) -> None:
-    """Turns progress bars and notes off or on. Errors and warnings are always printed."""
+    """Turn progress bars and notes off or on. Errors and warnings are always printed."""
     _settings["quiet"] = quiet
 
 
 def error_console() -> Console:
-    """Returns a console on stderr for progress and notes. It prints above the bars, and nothing after `set_quiet()`."""
+    """Return a console on stderr for progress and notes. It prints above the bars, and nothing after `set_quiet()`."""
     if _shown.display is not None:
         return _shown.display.console
     return Console(stderr=True, highlight=False, quiet=_settings["quiet"])
@@ -59,7 +59,7 @@ class Work:
 
 @contextmanager
 def status(what: str) -> Iterator[Work]:
-    """Shows a description and the elapsed time while the block runs."""
+    """Show a description and the elapsed time while the block runs."""
     with working(Work(what, counted=False)) as work:
         yield work
 
@@ -71,7 +71,7 @@ def progress_bar(
     amount: Callable[[T], float] | None = None,
     percent: bool = False,
 ) -> Iterator[T]:
-    """Yields the items while showing a progress bar with the remaining time.
+    """Yield the items while showing a progress bar with the remaining time.
 
     what: description of the work.
     total: total amount of work; by default the number of items, if it is known. If the total is unknown, the elapsed
@@ -89,7 +89,7 @@ def progress_bar(
 
 @contextmanager
 def working(work: Work, console: Console | None = None) -> Iterator[Work]:
-    """Shows the progress of work while the block runs. The block sets `work.done`.
+    """Show the progress of work while the block runs. The block sets `work.done`.
 
     console: where to show the progress; None: stderr.
     """

@@ -58,7 +58,7 @@ LARGEST_COUNT, LARGEST_SEED = 2**31 - 1, 2**32 - 1
 
 
 def check_number(name: str, value: int, least: int, most: int = LARGEST_COUNT) -> None:
-    """Raises InputError if an argument is below least or above most. name: of the argument, for the message."""
+    """Raise InputError if an argument is below least or above most. name: of the argument, for the message."""
     if not least <= value <= most:
         shown = f"{value:,}" if abs(value) < 10**12 else f"{float(value):.3g}" if abs(value) < 10**300 else "too much"
         raise InputError(f"{name}: found {shown}; expected {least:,} to {most:,}")
@@ -100,7 +100,7 @@ class Settings:
             raise SettingsError(faults, self._section)
 
     def contradictions(self) -> list[str]:
-        """Returns a line for each contradiction: "chunk_size: found 3; expected a divisor of every layer's size".
+        """Return a line for each contradiction: "chunk_size: found 3; expected a divisor of every layer's size".
 
         Called only if every setting is within its own limits.
         """
@@ -109,7 +109,7 @@ class Settings:
 
 @cache
 def _field_readers(kind: Any) -> dict[str, pydantic.TypeAdapter[Any]]:
-    """Returns a validator for each field of a dataclass, except nested dataclasses, which check themselves."""
+    """Return a validator for each field of a dataclass, except nested dataclasses, which check themselves."""
     hints = _hints(kind)
     return {
         name: pydantic.TypeAdapter(hint, config=_STRICT)
@@ -133,7 +133,7 @@ def _first_faults(error: pydantic.ValidationError) -> list[Any]:
 
 
 def _further(error: pydantic.ValidationError) -> int:
-    """The number of faults that are not shown, such as those of the other entries of a long list."""
+    """Return the number of faults that are not shown, such as those of the other entries of a long list."""
     return max(0, error.error_count() - _MOST_FAULTS)
 
 
@@ -144,7 +144,7 @@ def _reader(kind: Any) -> pydantic.TypeAdapter[Any]:
 
 
 def _refuse_unknown_keys(kind: Any) -> None:
-    """Makes a dataclass and its nested dataclasses strict: unknown keys and conversions of types are errors."""
+    """Make a dataclass and its nested dataclasses strict: unknown keys and conversions of types are errors."""
     if dataclasses.is_dataclass(kind):
         setattr(kind, "__pydantic_config__", pydantic.ConfigDict(extra="forbid", strict=True))  # noqa: B010
         for hint in typing.get_type_hints(kind).values():
@@ -154,7 +154,7 @@ def _refuse_unknown_keys(kind: Any) -> None:
 
 
 def read_settings(kind: type[T], data: Any, source: str) -> T:
-    """Converts nested dicts from YAML or JSON to the dataclass `kind`.
+    """Convert nested dicts from YAML or JSON to the dataclass `kind`.
 
     Old names of settings are accepted with a warning, see `syntaxlm.core.old_settings`.
     Raises InputError naming the source, with one line per fault: the dotted key, the value found, the value expected;
@@ -176,7 +176,7 @@ def read_settings(kind: type[T], data: Any, source: str) -> T:
 
 
 def _is_small(data: Any) -> bool:
-    """Whether nested dicts and lists have at most `_MOST_VALUES` values."""
+    """Return whether nested dicts and lists have at most `_MOST_VALUES` values."""
     count, waiting = 0, [data]
     while waiting and count <= _MOST_VALUES:
         one = waiting.pop()
@@ -187,7 +187,7 @@ def _is_small(data: Any) -> bool:
 
 
 def _listed(source: str, faults: Sequence[str], more: int = 0) -> str:
-    """Formats the faults of one source, one line per fault. more: number of further faults."""
+    """Format the faults of one source, one line per fault. more: number of further faults."""
     if len(faults) == 1:
         return f"{source}: {faults[0]}"
     rest = [f"  and {more:,} more"] * (more > 0)
@@ -197,7 +197,7 @@ def _listed(source: str, faults: Sequence[str], more: int = 0) -> str:
 
 
 def _lines(kind: type, fault: Any) -> list[str]:
-    """Formats an error of pydantic as one line, or as several if settings contradict each other."""
+    """Format an error of pydantic as one line, or as several if settings contradict each other."""
     place = fault["loc"]
     if fault["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         path, section = _followed(kind, place[:-1])
@@ -220,7 +220,7 @@ def _lines(kind: type, fault: Any) -> list[str]:
 
 
 def _expected(fault: Any, hint: Any) -> str:
-    """Describes the expected value, including the limits of the setting if the value is outside them."""
+    """Describe the expected value, including the limits of the setting if the value is outside them."""
     options = [option for option in _flat(hint) if dataclasses.is_dataclass(option)]
     if options:
         names = list(dict.fromkeys(name for option in options for name in _hints(option)))
@@ -247,7 +247,7 @@ def _expected(fault: Any, hint: Any) -> str:
 
 
 def range_of(hint: Any) -> str:
-    """Describes the range of a number: "1 to 65,536", "a number from 0 to under 1"; "" without limits."""
+    """Describe the range of a number: "1 to 65,536", "a number from 0 to under 1"; "" without limits."""
     limits = {name: value for name, value in limits_of(hint).items() if name in ("gt", "ge", "lt", "le")}
     if not limits:
         return ""
@@ -266,7 +266,7 @@ def _between(limits: Mapping[str, float]) -> str:
 
 
 def limits_of(hint: Any) -> dict[str, Any]:
-    """Returns the limits in the `Field` of a setting, {"ge": 1, "le": 65536}; for a union, those of all its members."""
+    """Return the limits in the `Field` of a setting, {"ge": 1, "le": 65536}; for a union, those of all its members."""
     found: dict[str, Any] = {}
     for part in typing.get_args(hint):
         if isinstance(part, FieldInfo):
@@ -291,7 +291,7 @@ def _shown(value: Any) -> str:
 
 
 def _followed(kind: Any, place: Sequence[str | int]) -> tuple[str, Any]:
-    """Returns the dotted key of the location of an error, without the tags of unions, and the type expected there."""
+    """Return the dotted key of the location of an error, without the tags of unions, and the type expected there."""
     path = []
     for part in place:
         name = str(part)
@@ -308,7 +308,7 @@ def _followed(kind: Any, place: Sequence[str | int]) -> tuple[str, Any]:
 
 
 def _flat(kind: Any) -> list[Any]:
-    """Returns a type, or the members of a union, without their limits."""
+    """Return a type, or the members of a union, without their limits."""
     if typing.get_origin(kind) is typing.Annotated:
         return _flat(typing.get_args(kind)[0])
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
@@ -317,7 +317,7 @@ def _flat(kind: Any) -> list[Any]:
 
 
 def _hints(kind: Any) -> Mapping[str, Any]:
-    """Returns the types of a dataclass's fields, with their limits; an empty dict for other types."""
+    """Return the types of a dataclass's fields, with their limits; an empty dict for other types."""
     return _hints_of_fields(kind) if isinstance(kind, type) and dataclasses.is_dataclass(kind) else {}
 
 
@@ -332,12 +332,12 @@ def _tags(kind: Any) -> tuple[Any, ...]:
 
 
 def read_yaml(path: Path) -> Any:
-    """Reads a YAML file. Raises InputError with the file and line."""
+    """Read a YAML file. Raises InputError with the file and line."""
     return parse_yaml(read_text(path), path)
 
 
 def parse_yaml(text: str, path: str | Path) -> Any:
-    """Parses YAML text. path: for messages. Raises InputError with the path and line."""
+    """Parse YAML text. path: for messages. Raises InputError with the path and line."""
     try:
         return _yaml_value(text)
     except yaml.reader.ReaderError as error:
@@ -399,12 +399,12 @@ _Loader.add_implicit_resolver(
 
 
 def _yaml_value(text: str) -> Any:
-    """Raises yaml.YAMLError or RecursionError."""
+    """Raise yaml.YAMLError or RecursionError."""
     return yaml.load(text, _Loader)
 
 
 def read_sections(path: Path, overrides: Overrides, expected: str) -> dict[str, Any]:
-    """Reads a YAML file as nested dicts and applies overrides.
+    """Read a YAML file as nested dicts and applies overrides.
 
     overrides: see `override`.
     expected: some sections of the file, for the message if the file has none.
@@ -418,7 +418,7 @@ def read_sections(path: Path, overrides: Overrides, expected: str) -> dict[str, 
 
 
 def override(data: dict[str, Any], overrides: Overrides) -> None:
-    """Applies overrides to nested dicts in place. Old names of settings are accepted with a warning.
+    """Apply overrides to nested dicts in place. Old names of settings are accepted with a warning.
 
     overrides: dicts, nested or with dotted keys or both: {"schedule": {"epochs": 3}, "model.layers": 2}, whose values
     are used unchanged; or pairs of dotted names and values in YAML, ("model.layers", "3").
@@ -448,7 +448,7 @@ def _override_by_dict(data: dict[str, Any], overrides: Mapping[str, Any], source
 
 
 def _leaves(settings: Mapping[str, Any], source: str, section: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields the dotted names and values of nested settings."""
+    """Yield the dotted names and values of nested settings."""
     for key, value in settings.items():
         if not isinstance(key, str) or not all(key.split(".")):
             place = f" in {section}" if section else ""
@@ -461,7 +461,7 @@ def _leaves(settings: Mapping[str, Any], source: str, section: str = "") -> Iter
 
 
 def _put(data: dict[str, Any], key: str, value: Any, place_name: str) -> None:
-    """Sets the value of one dotted key in nested dicts. place_name: for messages."""
+    """Set the value of one dotted key in nested dicts. place_name: for messages."""
     place = data
     *path, last = key.split(".")
     for part in path:

@@ -50,7 +50,7 @@ class Table:
     columns: Mapping[str, Column]
 
     def with_text(self, names: Iterable[str], meaning: str) -> Table:
-        """The table with further columns of text."""
+        """Return the table with further columns of text."""
         return replace(self, columns={**self.columns, **{name: Column("text", meaning) for name in names}})
 
 
@@ -61,10 +61,10 @@ class HasRows(ABC):
 
     @abstractmethod
     def rows(self) -> Iterator[Row]:
-        """The rows of files and data frames."""
+        """Return the rows of files and data frames."""
 
     def to_dataframe(self) -> Any:
-        """The rows as a pandas.DataFrame or, if pandas is not installed, a polars.DataFrame.
+        """Return the rows as a pandas.DataFrame or, if pandas is not installed, a polars.DataFrame.
 
         Raises InputError if neither library is installed.
         """
@@ -77,12 +77,12 @@ class HasRows(ABC):
 
 
 def format_cells(cells: Iterable[str]) -> str:
-    """A tab-separated line of these cells, without its line end."""
+    """Return a tab-separated line of these cells, without its line end."""
     return "\t".join('"' + cell.replace('"', '""') + '"' if _NEEDS_QUOTES.search(cell) else cell for cell in cells)
 
 
 def format_rows(rows: Iterable[Row], table: Table, separated_by: Literal["tabs", "commas"]) -> Iterator[str]:
-    """Lines with their ends: a header, then one for each row.
+    """Yield lines with their ends: a header, then one for each row.
 
     The header comes with the first row, so that an error before it leaves no output. Missing values are empty cells,
     numbers have six decimals, and the values of a list are separated by spaces.
@@ -97,7 +97,7 @@ def format_rows(rows: Iterable[Row], table: Table, separated_by: Literal["tabs",
 
 
 def format_comma_separated(cells: Iterable[str]) -> str:
-    """A comma-separated line of these cells (RFC 4180), without its line end."""
+    """Return a comma-separated line of these cells (RFC 4180), without its line end."""
     line = io.StringIO()
     csv.writer(line, lineterminator="\n").writerow(cells)
     return line.getvalue().removesuffix("\n")
@@ -137,7 +137,7 @@ def write_parquet(rows: Iterable[Row], table: Table, path: str | Path, rows_per_
 
 
 def parquet_schema(table: Table) -> Any:
-    """The pyarrow.Schema of a table. Raises InputError if pyarrow is not installed."""
+    """Return the pyarrow.Schema of a table. Raises InputError if pyarrow is not installed."""
     check_parquet()
     import pyarrow
 
@@ -160,7 +160,7 @@ def parquet_schema(table: Table) -> Any:
 
 
 def check_parquet() -> None:
-    """Raises InputError if pyarrow is not installed."""
+    """Raise InputError if pyarrow is not installed."""
     try:
         import pyarrow.parquet  # noqa: F401
     except ModuleNotFoundError as error:
@@ -195,7 +195,9 @@ def dataframe(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | Mappin
 
 
 def _series(pandas: Any, values: list[Any], type: str) -> Any:
-    """A pandas.Series. Only numbers have a missing value, NaN; other types with missing values are as pandas has it."""
+    """Return a pandas.Series. Only numbers have a missing value, NaN; other types with missing values are as pandas has
+    it.
+    """
     is_typed = type == "number" or (type in _PANDAS and None not in values)
     return pandas.Series(values, dtype=_PANDAS[type] if is_typed else None if values else "object")
 

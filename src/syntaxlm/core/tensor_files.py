@@ -57,7 +57,7 @@ class TensorFile:
     data: int
 
     def read(self) -> dict[str, Tensor]:
-        """All tensors. Raises InputError if they do not fit in memory or the file was truncated meanwhile."""
+        """Return all tensors. Raises InputError if they do not fit in memory or the file was truncated meanwhile."""
         size = sum(one.end - one.start for one in self.stored.values())
         if size > memory_size():
             raise InputError(
@@ -81,7 +81,7 @@ class TensorFile:
 
 @contextmanager
 def open_tensors(path: str | Path) -> Iterator[TensorFile]:
-    """Opens a safetensors file of a model or run folder and checks its header. Raises InputError."""
+    """Open a safetensors file of a model or run folder and check its header. Raises InputError."""
     with open_stored(path) as file:
         size = os.fstat(file.fileno()).st_size
         try:
@@ -122,7 +122,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _stored_tensor(name: str, entry: Any) -> StoredTensor:
-    """Parses an entry of the header. Raises ValueError."""
+    """Parse an entry of the header. Raises ValueError."""
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise ValueError(f"{name} is not described by dtype, shape and data_offsets")
     shape, offsets = entry["shape"], entry["data_offsets"]
@@ -145,7 +145,7 @@ def _is_size(value: Any) -> bool:
 def read_tensors(
     path: str | Path, check: Callable[[TensorFile], None] = lambda file: None
 ) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and metadata of a safetensors file. check: called with the header before any tensor is read.
+    """Return the tensors and metadata of a safetensors file. check: called with the header before any tensor is read.
 
     Raises InputError if the file is missing or damaged, or does not fit in memory.
     """
@@ -155,7 +155,7 @@ def read_tensors(
 
 
 def read_notes(path: str | Path) -> dict[str, str]:
-    """The metadata of a safetensors file, without its tensors. Raises InputError."""
+    """Return the metadata of a safetensors file, without its tensors. Raises InputError."""
     with open_tensors(path) as file:
         return file.notes
 
@@ -163,7 +163,8 @@ def read_notes(path: str | Path) -> dict[str, str]:
 def tensor_faults(
     expected: Mapping[str, Tensor], found: Mapping[str, StoredTensor] | Mapping[str, Tensor]
 ) -> list[str]:
-    """Errors in the names, shapes and dtypes of stored tensors. Any floating-point dtype is accepted for any other.
+    """Return errors in the names, shapes and dtypes of stored tensors. Any floating-point dtype is accepted for any
+    other.
 
     expected: tensors of a model, which may be on the meta device.
     """
@@ -181,7 +182,7 @@ def tensor_faults(
 
 
 def renamed(tensors: Mapping[str, Found], rename: Callable[[str], str]) -> dict[str, Found]:
-    """Renames tensors, or their entries in a header."""
+    """Rename tensors, or their entries in a header."""
     return {rename(name): tensor for name, tensor in tensors.items()}
 
 
@@ -190,14 +191,14 @@ def _plain(dtype: torch.dtype) -> str:
 
 
 def refuse(source: str | Path, problem: str, faults: list[str]) -> None:
-    """Raises InputError with the first few faults, if there are any."""
+    """Raise InputError with the first few faults, if there are any."""
     if faults:
         rest = f" (and {len(faults) - _SHOWN_FAULTS} more)" if len(faults) > _SHOWN_FAULTS else ""
         raise InputError(f"{source}: {problem}: " + "; ".join(faults[:_SHOWN_FAULTS]) + rest)
 
 
 def check_finite(source: str | Path, tensors: Mapping[str, Tensor]) -> None:
-    """Raises InputError naming tensors with NaN or infinite values."""
+    """Raise InputError naming tensors with NaN or infinite values."""
     faults = []
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
@@ -206,7 +207,7 @@ def check_finite(source: str | Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: dict[str, str] | None = None) -> None:
-    """Writes named tensors, and metadata if given, as one safetensors file, atomically."""
+    """Write named tensors, and metadata if given, as one safetensors file, atomically."""
     with replaced(path, stored=True) as temporary:
         temporary.touch()
         usual_mode = temporary.stat().st_mode

@@ -48,7 +48,7 @@ class _Member(Protocol):
     def needs_input(self) -> bool: ...
 
     def take(self, data: bytes) -> tuple[bytes, bytes]:
-        """Some decompressed bytes (or none), and the data that is not yet used. Raises _Damaged."""
+        """Return some decompressed bytes (or none), and the data that is not yet used. Raises _Damaged."""
 
 
 class _Gzip:
@@ -136,28 +136,30 @@ _START = 8  # bytes that identify the format
 
 
 def uncompressed_name(path: str | Path) -> Path:
-    """A path without the suffix of its compression: train.conllu of train.conllu.gz."""
+    """Return a path without the suffix of its compression: train.conllu of train.conllu.gz."""
     path = Path(path)
     return path.with_suffix("") if path.suffix.lower() in COMPRESSED_SUFFIXES else path
 
 
 def content_suffix(path: str | Path) -> str:
-    """The suffix for the content of a file, in lower case: .conllu of train.conllu.gz."""
+    """Return the suffix for the content of a file, in lower case: .conllu of train.conllu.gz."""
     return uncompressed_name(path).suffix.lower()
 
 
 def source_name(path: object) -> str:
-    """The name of a path, or of another source of text, in messages."""
+    """Return the name of a path, or of another source of text, in messages."""
     return "standard input" if str(path) == STANDARD_INPUT else str(path)
 
 
 def no_sentence(path: object, expected: str = "one sentence per line") -> InputError:
-    """The error for a file without sentences. expected: a description of what is missing."""
+    """Return the error for a file without sentences. expected: a description of what is missing."""
     return InputError(f"{source_name(path)}: found no sentence; expected {expected}")
 
 
 def is_compressed(path: str | Path) -> bool:
-    """Whether the content of a file (not of standard input) is compressed. Raises InputError as `open_bytes` does."""
+    """Return whether the content of a file (not of standard input) is compressed. Raises InputError as `open_bytes`
+    does.
+    """
     with open_bytes(path) as file:
         source = file.raw
         assert isinstance(source, _Source)
@@ -165,7 +167,8 @@ def is_compressed(path: str | Path) -> bool:
 
 
 def plain_size(path: str | Path) -> int | None:
-    """Bytes of an uncompressed file; None if the length is unknown (standard input, a pipe, or a compressed file).
+    """Return bytes of an uncompressed file; None if the length is unknown (standard input, a pipe, or a compressed
+    file).
 
     Raises InputError as `open_bytes` does.
     """
@@ -175,7 +178,7 @@ def plain_size(path: str | Path) -> int | None:
 
 
 def check_encodable(text: str, place: str) -> None:
-    """Raises InputError for half of a surrogate pair: no UTF-8 file can contain it, so no result could be written.
+    """Raise InputError for half of a surrogate pair: no UTF-8 file can contain it, so no result could be written.
 
     place: name of the text in the message.
     """
@@ -189,12 +192,12 @@ def check_encodable(text: str, place: str) -> None:
 
 
 def line_bytes(line: str) -> int:
-    """Bytes of a line of UTF-8 text, including its line end."""
+    """Return bytes of a line of UTF-8 text, including its line end."""
     return len(line.encode()) + 1
 
 
 def open_bytes(path: str | Path) -> io.BufferedReader:
-    """Opens a file, or "-" (standard input), for reading, and decompresses it if necessary.
+    """Open a file, or "-" (standard input), for reading, and decompresses it if necessary.
 
     Raises InputError, on opening and on every read, if the file cannot be read, is truncated or damaged, is an archive
     of an unsupported format, or if its name has the suffix of a compression that the content does not have.
@@ -208,7 +211,7 @@ def open_bytes(path: str | Path) -> io.BufferedReader:
 
 
 def read_bytes(path: str | Path, most: int = MAXIMUM_TEXT) -> bytes:
-    """The whole content of a file, decompressed.
+    """Return the whole content of a file, decompressed.
 
     most: limit in bytes, for decompressed data, pipes and standard input; plain files may have the size of the memory.
     Raises InputError as `open_bytes` does, and if the limit is exceeded.
@@ -217,7 +220,7 @@ def read_bytes(path: str | Path, most: int = MAXIMUM_TEXT) -> bytes:
 
 
 def read_whole_text(path: str | Path, most: int = MAXIMUM_TEXT) -> str:
-    """The whole text of a UTF-8 file without byte order mark; line ends are not changed.
+    """Return the whole text of a UTF-8 file without byte order mark; line ends are not changed.
 
     Raises InputError as `read_bytes` does, and as `decode_text` does if the content is not UTF-8 text.
     """
@@ -250,7 +253,7 @@ def _limited(path: str | Path, most: int) -> Iterator[bytes]:
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """The lines of a UTF-8 file, numbered from 1, without line ends (\\n, \\r\\n) and byte order mark.
+    """Yield the lines of a UTF-8 file, numbered from 1, without line ends (\\n, \\r\\n) and byte order mark.
 
     Only one line, of at most `MAXIMUM_LINE` bytes, is held in memory.
     Raises InputError as `open_bytes` does; for binary content and text that is not UTF-8, with line and byte offset
@@ -275,7 +278,7 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 
 
 def _raw_lines(file: BinaryIO, source: str) -> Iterator[bytes]:
-    """Lines with their ends. One with a zero byte may be cut short after it."""
+    """Yield lines with their ends. One with a zero byte may be cut short after it."""
     for number, line in enumerate(iter(partial(file.readline, _PIECE), b""), 1):
         if len(line) < _PIECE or line.endswith(b"\n"):
             yield line
@@ -299,7 +302,7 @@ _taken: weakref.WeakSet[Any] = weakref.WeakSet()  # standard inputs that were al
 
 
 def _plain(path: str | Path) -> io.BufferedReader:
-    """Opens a file without decompression. Raises InputError."""
+    """Open a file without decompression. Raises InputError."""
     if str(path) == STANDARD_INPUT:
         return _standard_input()
     try:
@@ -353,7 +356,9 @@ class _Source(io.RawIOBase):
         self._pieces = pieces if self.compression is None else _decompressed(pieces, self.compression.member)
 
     def _compression(self, path: str | Path, start: bytes) -> _Compression | None:
-        """The format of a file's first bytes, None for a plain file. Raises InputError if its name does not match."""
+        """Return the format of a file's first bytes, None for a plain file. Raises InputError if its name does not
+        match.
+        """
         found = next((one for one in _COMPRESSIONS.values() if one.start.match(start)), None)
         archive = next((name for name, pattern in _ARCHIVES.items() if pattern.match(start)), None)
         supported = ", ".join(COMPRESSED_SUFFIXES)
@@ -395,7 +400,7 @@ class _Source(io.RawIOBase):
 
 
 def _decompressed(pieces: Iterator[bytes], start: Callable[[], _Member]) -> Iterator[bytes]:
-    """The content of successive compressed members; zero bytes between them are ignored.
+    """Yield the content of successive compressed members; zero bytes between them are ignored.
 
     Raises EOFError for a truncated member, and _Damaged.
     """

@@ -53,7 +53,7 @@ TREEBANK_SUFFIXES = (*CONSTITUENCY_SUFFIXES, *DEPENDENCY_SUFFIXES, TAGGED_SUFFIX
 
 
 def is_tagged(path: str | Path) -> bool:
-    """Whether a file name, such as masc.tagged or masc.tagged.txt, denotes tagged text (`word_TAG` tokens)."""
+    """Return whether a file name, such as masc.tagged or masc.tagged.txt, denotes tagged text (`word_TAG` tokens)."""
     name = uncompressed_name(path)
     return name.suffix.lower() == TAGGED_SUFFIX or (
         Path(name.stem).suffix.lower() == TAGGED_SUFFIX and (name.suffix.lower() == ".txt")
@@ -72,7 +72,7 @@ MOST_UNTAGGED = 0.01  # share of the tokens read so far; corpora contain words w
 
 
 def tagged_lines(source: str, lines: Iterable[tuple[int, str]], warn: bool = True) -> Iterator[tuple[int, str]]:
-    """Lines of tagged text with their numbers, without tokens that have no tag.
+    """Yield lines of tagged text with their numbers, without tokens that have no tag.
 
     source: name of the text in messages. warn: whether an InputWarning reports the omitted tokens.
     Raises InputError naming line and token if more than 1% of the tokens so far have no tag.
@@ -452,5 +452,5 @@ def _word_type(vocabulary: Vocabulary) -> npt.DTypeLike:
 
 
 def _fits_memory(path: str | Path) -> bool:
-    """Whether a file is plain text of known, small size. False for a pipe, which can be opened only once."""
+    """Return whether a file is plain text of known, small size. False for a pipe, which can be opened only once."""
     return os.path.isfile(path) and os.path.getsize(path) < IN_MEMORY and not is_compressed(path)

@@ -136,7 +136,7 @@ def write_next_sentence_pairs(
 
 
 def _pairs(lines: Sequence[str], maximum_words: int, draw: random.Random) -> list[LabelledPair]:
-    """The pairs of a part of the text. Each sentence is the first of at most one pair."""
+    """Return the pairs of a part of the text. Each sentence is the first of at most one pair."""
 
     def fits(line: str) -> bool:
         return 0 < len(line.split()) <= maximum_words

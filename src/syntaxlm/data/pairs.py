@@ -71,7 +71,7 @@ class MinimalPair:
 
 
 def read_pairs(paths: Sequence[str | Path]) -> list[MinimalPair]:
-    """The pairs of files, in order; a folder means all files in it, sorted by name; "-" is standard input.
+    """Return the pairs of files, in order; a folder means all files in it, sorted by name; "-" is standard input.
 
     Raises InputError, naming file and line, for invalid items and for files without items.
     """
@@ -130,12 +130,12 @@ def _pairs_of_line(line: str, source: str, number: int) -> Iterator[MinimalPair]
 
 
 def _ranked(count: int) -> list[tuple[int, int]]:
-    """All pairs of an item's sentences, best first, as indices: neighbours first."""
+    """Return all pairs of an item's sentences, best first, as indices: neighbours first."""
     return sorted(combinations(range(count), 2), key=lambda pair: pair[1] - pair[0])
 
 
 def _sentences(item: dict[str, Any], place: str) -> list[str]:
-    """The sentences of an item, best first."""
+    """Return the sentences of an item, best first."""
     forms = "sentence_good and sentence_bad, or sentences"
     if "sentences" in item:
         sentences, names = item["sentences"], "sentences"
@@ -158,7 +158,7 @@ def _sentences(item: dict[str, Any], place: str) -> list[str]:
 
 
 def _text(item: dict[str, Any], name: str, place: str) -> str:
-    """An entry that must be text, "" if it is missing."""
+    """Return an entry that must be text, "" if it is missing."""
     found = item.get(name, "")
     if not isinstance(found, str):
         raise InputError(f"{place}: {name} is {_short(found)}; expected text")

@@ -36,7 +36,7 @@ class ParseCandidates:
     gold: DependencyTree | None = None
 
     def __len__(self) -> int:
-        """The number of candidates."""
+        """Return the number of candidates."""
         return len(self.sentences)
 
     @property
@@ -46,7 +46,7 @@ class ParseCandidates:
 
 
 def read_candidates(path: str | Path, score: str = SCORE) -> Iterator[ParseCandidates]:
-    """The candidates of a CoNLL-U file (.gz too), sentence by sentence.
+    """Yield the candidates of a CoNLL-U file (.gz too), sentence by sentence.
 
     score: the name of the comment with the parser's score.
     Raises InputError as `read_conllu` does, and naming line and sentence if candidates differ in their words, if an id
@@ -84,7 +84,7 @@ def read_candidates(path: str | Path, score: str = SCORE) -> Iterator[ParseCandi
 
 
 def _same(first: ConlluSentence, other: ConlluSentence) -> bool:
-    """Whether two trees are candidates for the same sentence."""
+    """Return whether two trees are candidates for the same sentence."""
     if first.tree.name and other.tree.name:
         return first.tree.name == other.tree.name
     return first.tree.words == other.tree.words
@@ -104,7 +104,7 @@ def _score(sentence: ConlluSentence, pattern: re.Pattern[str], name: str) -> flo
 
 
 def with_gold(candidates: Iterable[ParseCandidates], gold: str | Path) -> Iterator[ParseCandidates]:
-    """Candidates with the gold trees of their sentences, matched by position.
+    """Yield candidates with the gold trees of their sentences, matched by position.
 
     gold: see `dependency_trees`. Raises InputError as `dependency_trees` does, if words differ, and if the numbers of
     sentences differ.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def load_pipeline(name: str | Path) -> Language:
-    """A spaCy pipeline, by the name of its package or the folder where it was saved.
+    """Return a spaCy pipeline, by the name of its package or the folder where it was saved.
 
     Raises InputError if spaCy is not installed or has no such pipeline.
     """
@@ -35,7 +35,7 @@ def load_pipeline(name: str | Path) -> Language:
 
 
 def parse_text(path: str | Path, pipeline: Language, split: bool = False) -> Iterator[DependencyTree]:
-    """The dependency trees of a UTF-8 text, named by line number; "-" is standard input.
+    """Yield the dependency trees of a UTF-8 text, named by line number; "-" is standard input.
 
     pipeline: any pipeline with a dependency parser; its tokens, except white space, are the words.
     split: whether the pipeline splits a line into sentences, named 3.1, 3.2 and so on. Otherwise a line is one
@@ -60,7 +60,7 @@ def parse_text(path: str | Path, pipeline: Language, split: bool = False) -> Ite
 
 
 def _numbered(path: str | Path, longest: int) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank, with their numbers."""
+    """Yield the lines that are not blank, with their numbers."""
     for number, line in read_lines(path):
         if len(line) > longest:
             raise InputError(f"{path}, line {number}: {len(line)} characters; expected at most {longest}")
@@ -73,7 +73,7 @@ def _name(pipeline: Language) -> str:
 
 
 def _tree(tokens: Iterable[Token], name: str) -> DependencyTree:
-    """The tree of a sentence. The head of a token of white space becomes that of its dependents."""
+    """Return the tree of a sentence. The head of a token of white space becomes that of its dependents."""
     words = [token for token in tokens if not token.is_space]
     positions = {token.i: position for position, token in enumerate(words, 1)}
     heads = []

@@ -158,7 +158,7 @@ class Splitter:
 
     @classmethod
     def learn(cls, texts: Sequence[Sequence[str]], abbreviations: Sequence[str] = ()) -> Splitter:
-        """Learn abbreviations from the paragraphs of books.
+        """Return learn abbreviations from the paragraphs of books.
 
         abbreviations: additional abbreviations, with or without full stop.
         """
@@ -202,7 +202,7 @@ class Splitter:
         return [sentence for sentence in sentences if _LETTER.search(sentence)]
 
     def _continues(self, sentence: str, part: str) -> bool:
-        """Whether a part belongs to the preceding sentence."""
+        """Return whether a part belongs to the preceding sentence."""
         last = sentence.rsplit(maxsplit=1)[-1].lstrip(_OPENING_MARKS)
         word = last.rstrip(".").lower()
         if self.is_english and last.endswith("."):
@@ -285,14 +285,16 @@ def likely_abbreviations(
 
 
 def _continues_sentence(word: str, small: Mapping[str, int]) -> bool:
-    """Whether a word after a full stop shows that the sentence continues. small: counts of words in small letters."""
+    """Return whether a word after a full stop shows that the sentence continues. small: counts of words in small
+    letters.
+    """
     if not word or word[0].islower() or word[0].isdigit():
         return bool(word)
     return word[0].isalpha() and not small.get(word.strip(_AROUND + ".!?…").lower(), 0)
 
 
 def is_english(words: Sequence[str]) -> bool:
-    """Whether a text is English, judged by its share of frequent English words."""
+    """Return whether a text is English, judged by its share of frequent English words."""
     counts = Counter(word.strip(_AROUND + ".!?").lower() for word in words)
     return sum(counts[word] for word in _FREQUENT) > ENGLISH * len(words)
 

@@ -71,7 +71,7 @@ def read_supervision(
     normaliser: Normaliser,
     vocabulary: Vocabulary,
 ) -> Supervision:
-    """The constituents of a corpus's sentences, from their trees in the same order.
+    """Return the constituents of a corpus's sentences, from their trees in the same order.
 
     path: see `read_treebank`.  clean_up: the preprocessing, which selects the words of the trees that are in the text.
     normaliser, vocabulary: those that encoded the corpus. They are applied to the words of the trees as well: words

@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
 
 def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator[Row]]:
-    """The names of a table's other columns, and its rows; "-" is standard input.
+    """Yield the names of a table's other columns, and its rows; "-" is standard input.
 
     column: the column with the text. An empty line is a row of empty cells.
     Raises InputError for a missing or repeated column, for a row with more or fewer cells than the header, for a cell
@@ -77,7 +77,7 @@ def _line_break(source: str, number: int) -> InputError:
 
 
 def separated(lines: Iterator[tuple[int, str]], source: str) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each row with the number of its (last) line.
+    """Yield the cells of each row with the number of its (last) line.
 
     The first row decides the separator: tab, comma or semicolon, whichever of these it has first.
 
@@ -107,7 +107,7 @@ def separated(lines: Iterator[tuple[int, str]], source: str) -> Iterator[tuple[i
 def wrong_number_of_cells(
     source: str, number: int, cells: Sequence[str], before: Sequence[str], header: Sequence[str]
 ) -> InputError:
-    """The error for a row with more or fewer cells than the header.
+    """Return the error for a row with more or fewer cells than the header.
 
     number: of its line.  before: the cells of the row before it, in which a quoted cell may be continued here.
     """
@@ -124,7 +124,8 @@ def wrong_number_of_cells(
 
 
 def names_beside(columns: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-    """Names of a table's columns that do not clash with `columns`: a name that is in both gets the prefix `input_`.
+    """Return names of a table's columns that do not clash with `columns`: a name that is in both gets the prefix
+    `input_`.
 
     The prefix is repeated until the name is unique. columns, names: each without repeated names.
     """
@@ -138,7 +139,7 @@ def names_beside(columns: Sequence[str], names: Sequence[str]) -> tuple[str, ...
 
 
 def split_cells(line: str) -> list[str]:
-    """The cells of a line."""
+    """Return the cells of a line."""
     if '"' not in line:
         return line.split("\t")
     cells, start = [], 0

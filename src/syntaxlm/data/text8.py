@@ -42,7 +42,7 @@ class Text8Summary:
 
 
 def split_text8(path: str | Path, folder: str | Path) -> Text8Summary:
-    """Writes folder/train.txt and folder/valid.txt, each atomically and as one line, like the original file.
+    """Write folder/train.txt and folder/valid.txt, each atomically and as one line, like the original file.
 
     Raises InputError if the file does not have 10^8 bytes, or contains other characters than a to z and spaces.
     """
@@ -79,13 +79,13 @@ def _read(path: Path) -> bytes:
 
 
 def _word_count(text: bytes) -> int:
-    """The number of words, counted without a list: split() would create 17 million strings."""
+    """Return the number of words, counted without a list: split() would create 17 million strings."""
     letters = np.frombuffer(b" " + text, np.uint8) != ord(" ")
     return int(np.count_nonzero(letters[1:] & ~letters[:-1]))
 
 
 def _word_on_cut(before: bytes, after: bytes) -> str | None:
-    """The word that the cut divides."""
+    """Return the word that the cut divides."""
     if before.endswith(b" ") or after.startswith(b" "):
         return None
     return (before[before.rfind(b" ") + 1 :] + after.partition(b" ")[0]).decode("ascii")

@@ -97,7 +97,7 @@ class ToyGrammar:
         return name in self.rules or name in self.lexicon
 
     def _expected_uses(self, own: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Solve x = own + M x. M[a, b] is the expected number of children b of category a. x: (categories,)."""
+        """Return solve x = own + M x. M[a, b] is the expected number of children b of category a. x: (categories,)."""
         index = {name: position for position, name in enumerate(self.rules)}
         children = np.zeros((len(index), len(index)))
         for rule in itertools.chain.from_iterable(self.rules.values()):
@@ -345,7 +345,7 @@ class _Inside:
         return charts[length][0, self.start]
 
     def _pair_sums(self, charts: Sequence[NDArray[np.float64]], width: int, starts: int) -> NDArray[np.float64]:
-        """Sum left times right probability over splits for each pair. Shape: (pairs, starts, sentences)."""
+        """Return sum left times right probability over splits for each pair. Shape: (pairs, starts, sentences)."""
         sums = np.zeros((len(self.left), starts, charts[1].shape[2]))
         for (wide_left, wide_right), rows in self.slices.items():
             splits = range(1 if wide_right else width - 1, (width - 1 if wide_left else 1) + 1)
@@ -359,7 +359,7 @@ class _Inside:
 
 @cache
 def english_fragment() -> ToyGrammar:
-    """The built-in fragment of English."""
+    """Return the built-in fragment of English."""
     return ToyGrammar(read_rules(RULES, FEATURES, "TOP"), english_lexicon(), LABELS, "TOP")
 
 

@@ -176,7 +176,7 @@ def treebank_tokens(treebank: Treebank, normaliser: Normaliser) -> list[list[str
 
 
 def check_tags(treebank: Treebank) -> None:
-    """Raises InputError naming the first sentence with a word that has no part-of-speech tag."""
+    """Raise InputError naming the first sentence with a word that has no part-of-speech tag."""
     for sentence in treebank:
         if "" in sentence.tags:
             word = sentence.words[sentence.tags.index("")]

@@ -51,14 +51,14 @@ Sample = Literal["line", "bar", "marker"]
 def line_chart_svg(
     series: Mapping[str, Sequence[Point]], title: str, x_label: str = "", y_label: str = "", theme: Theme = "auto"
 ) -> str:
-    """Lines as an SVG document; see `line_chart`."""
+    """Return lines as an SVG document; see `line_chart`."""
     return line_chart(series, title, x_label, y_label).svg(theme)
 
 
 def bar_chart_svg(
     names: Sequence[str], series: Mapping[str, Sequence[float]], title: str, y_label: str = "", theme: Theme = "auto"
 ) -> str:
-    """Bars as an SVG document; see `bar_chart`."""
+    """Return bars as an SVG document; see `bar_chart`."""
     return bar_chart(names, series, title, y_label).svg(theme)
 
 
@@ -75,7 +75,7 @@ def line_chart(
     intervals: Mapping[str, Sequence[Interval]] | None = None,
     width: float = WIDTH,
 ) -> Picture:
-    """One line per named series of points (x, y), in the given order; a non-finite value interrupts the line.
+    """Return one line per named series of points (x, y), in the given order; a non-finite value interrupts the line.
 
     log_x, log_y: logarithmic axes, for positive values.  from_zero: whether the x axis starts at 0.
     levels: horizontal lines by name, at these y.  intervals: by series, vertical lines (x, low, high).
@@ -124,7 +124,8 @@ def scatter_chart(
     y_label: str = "",
     lines: Sequence[tuple[Point, Point]] = (),
 ) -> Picture:
-    """Points (x, y) by series, in a square; each series has a marker and a colour. lines: from point to point, dashed.
+    """Return points (x, y) by series, in a square; each series has a marker and a colour. lines: from point to point,
+    dashed.
 
     Both axes start at 0 or below. Raises ValueError for more series than there are colours.
     """
@@ -146,7 +147,7 @@ def scatter_chart(
 
 
 def _marker(place: int, x: float, y: float, tooltip: str = "") -> str:
-    """The marker of a series: circle, square, diamond, triangle, and again."""
+    """Return the marker of a series: circle, square, diamond, triangle, and again."""
     role, half = f"area-{place}", RADIUS
     if place % 4 == 0:
         return svg.circle(x, y, half, role, tooltip)
@@ -162,7 +163,7 @@ def _marker(place: int, x: float, y: float, tooltip: str = "") -> str:
 
 
 def bar_chart(names: Sequence[str], series: Mapping[str, Sequence[float]], title: str, y_label: str = "") -> Picture:
-    """A group of bars per name, one bar per series, from 0; a non-finite value has no bar.
+    """Return a group of bars per name, one bar per series, from 0; a non-finite value has no bar.
 
     Values are written above the bars if all of them fit.
     Raises ValueError for a series whose number of values is not that of the names, and for more series than colours.
@@ -201,14 +202,14 @@ def bar_chart(names: Sequence[str], series: Mapping[str, Sequence[float]], title
 
 
 def _bar_width(group: float, series: int) -> float:
-    """Width of each bar of a group in pixels, including the gap to the next bar."""
+    """Return width of each bar of a group in pixels, including the gap to the next bar."""
     return min(0.8 * group / max(1, series), 44.0)
 
 
 def _group(
     frame: _Frame, values: Mapping[str, float], name: str, middle: float, width: float, with_values: bool
 ) -> list[str]:
-    """The bars of one name. values: by series. middle: x of the group. width: pixels for each bar."""
+    """Return the bars of one name. values: by series. middle: x of the group. width: pixels for each bar."""
     parts = []
     for place, (key, value) in enumerate(values.items()):
         if not math.isfinite(value):
@@ -232,14 +233,14 @@ class _Axis:
 
     @classmethod
     def over(cls, values: Sequence[float], log: bool = False) -> _Axis:
-        """The axis that covers some values. Raises ValueError for one that is not positive, if log."""
+        """Return the axis that covers some values. Raises ValueError for one that is not positive, if log."""
         low, high = min(values, default=1.0 if log else 0.0), max(values, default=1.0)
         if log and low <= 0:
             raise ValueError(f"found {low:g} on a logarithmic axis; expected positive values")
         return cls(log_ticks(low, high) if log else ticks(low, high), log)
 
     def share(self, value: float) -> float:
-        """The place of a value: 0 at the first tick, 1 at the last."""
+        """Return the place of a value: 0 at the first tick, 1 at the last."""
         value, low, high = (math.log(one) if self.log else one for one in (value, self.ticks[0], self.ticks[-1]))
         return (value - low) / (high - low)
 
@@ -299,7 +300,7 @@ class _Frame:
         return self.foot - self.y_axis.share(y) * self.height
 
     def elements(self) -> list[str]:
-        """Title, legend, y axis with its grid, x axis with its ticks, labels."""
+        """Return title, legend, y axis with its grid, x axis with its ticks, labels."""
         parts = [svg.text(MARGIN, MARGIN + TEXT_SIZES["title"], self.title, "title")] if self.title else []
         y = MARGIN + (24 if self.title else 4)
         for row in _legend_rows(self.names, self.width):
@@ -328,7 +329,7 @@ class _Frame:
         return parts
 
     def _key(self, place: int, x: float, y: float) -> str:
-        """What the legend shows before the name of a series, KEY wide."""
+        """Return what the legend shows before the name of a series, KEY wide."""
         if self.sample == "line":
             return svg.polyline([(x, y + 9), (x + KEY, y + 9)], f"line-{place}")
         if self.sample == "marker":
@@ -346,7 +347,7 @@ def _legend_width(name: str) -> float:
 
 
 def _legend_rows(names: Sequence[str], width: float) -> list[list[tuple[int, str]]]:
-    """Index and name of each series, in rows with as many series as fit."""
+    """Return index and name of each series, in rows with as many series as fit."""
     rows: list[list[tuple[int, str]]] = []
     room = 0.0
     for place, name in enumerate(names):
@@ -374,7 +375,7 @@ def _finite_runs(line: Sequence[Point]) -> list[list[Point]]:
 
 
 def ticks(low: float, high: float, about: int = 5) -> tuple[float, ...]:
-    """Evenly spaced round numbers that cover `low` to `high`: at least two, roughly `about`."""
+    """Return evenly spaced round numbers that cover `low` to `high`: at least two, roughly `about`."""
     if low == high:
         low, high = (low - 1, high + 1) if low else (0.0, 1.0)
     rough = (high - low) / about
@@ -385,8 +386,8 @@ def ticks(low: float, high: float, about: int = 5) -> tuple[float, ...]:
 
 
 def log_ticks(low: float, high: float) -> tuple[float, ...]:
-    """Round numbers that cover `low` to `high`, both positive: the most of 10, of 10, 20 and 50, and so on, up to
-    MOST_LOG_TICKS, or else powers of ten.
+    """Return round numbers that cover `low` to `high`, both positive: the most of 10, of 10, 20 and 50, and so on, up
+    to MOST_LOG_TICKS, or else powers of ten.
     """
     powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 2)
     for factors in ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,)):
@@ -400,7 +401,7 @@ def log_ticks(low: float, high: float) -> tuple[float, ...]:
 
 
 def tick_text(value: float, among: Sequence[float]) -> str:
-    """The text of a tick, with as many decimals as the tick spacing needs."""
+    """Return the text of a tick, with as many decimals as the tick spacing needs."""
     step = min((after - before for before, after in pairwise(among)), default=1.0)
     if max(map(abs, among)) >= 1e8 or step < 1e-4:
         return f"{value:.3g}"
@@ -430,7 +431,7 @@ class BinnedMean(NamedTuple):
 
 
 def binned_means_picture(series: Mapping[str, Sequence[BinnedMean]], x_label: str, y_label: str) -> Picture:
-    """A chart per named series, in rows of three; all have the same axes."""
+    """Return a chart per named series, in rows of three; all have the same axes."""
     points = [one for bins in series.values() for one in bins]
     x_ticks = ticks(0.0, max((one.x for one in points), default=1.0))
     y_ticks = ticks(min((one.low for one in points), default=0.0), max((one.high for one in points), default=1.0))
@@ -501,7 +502,7 @@ def heat_map_svg(
     column_axis: str = "",
     theme: Theme = "auto",
 ) -> str:
-    """A matrix as an SVG document; see `heat_map`."""
+    """Return a matrix as an SVG document; see `heat_map`."""
     return heat_map(matrix, row_labels, column_labels, title, row_axis, column_axis).svg(theme)
 
 
@@ -515,7 +516,7 @@ def heat_map(
     mirrored: bool | None = None,
     compact: bool = False,
 ) -> Picture:
-    """One cell per value: the larger the value, the stronger the colour; negative values have another colour.
+    """Return one cell per value: the larger the value, the stronger the colour; negative values have another colour.
 
     matrix: (rows, columns); NaN and infinity have no cell. The largest absolute value has the full colour.
     row_axis, column_axis: what rows and columns are, for the caption below the map.
@@ -578,7 +579,7 @@ class _Map:
         return text_width(label, TEXT_SIZES["label"])
 
     def _legend_texts(self) -> tuple[str, str, str]:
-        """The texts before and after the colour scale, and the axis names."""
+        """Return the texts before and after the colour scale, and the axis names."""
         scale = (0.0, self.largest)
         least = "0" if not (self.values < 0).any() else figure(-self.largest, scale)
         axes = " ".join(
@@ -639,7 +640,7 @@ class _Map:
         return parts
 
     def _runs(self) -> list[str]:
-        """The cells of a compact map: a rectangle per column and run of rows with one shade, in a frame."""
+        """Return the cells of a compact map: a rectangle per column and run of rows with one shade, in a frame."""
         scale = STRENGTHS / self.largest if self.largest else 0.0
         shades = np.round(np.nan_to_num(self.values * scale, posinf=0.0, neginf=0.0)).astype(int)
         columns, rows = len(self.columns), len(self.rows)
@@ -656,7 +657,7 @@ class _Map:
         return parts
 
     def _legend(self) -> list[str]:
-        """The colour scale from least to greatest, and the axis names."""
+        """Return the colour scale from least to greatest, and the axis names."""
         least, greatest, axes = self.legend
         y = self.bottom + 16
         x = MARGIN

@@ -83,7 +83,7 @@ class _Span:
 
 
 def lay_out_arcs(tree: DependencyTree) -> ArcLayout:
-    """Lay out a dependency tree. Raises InputError for a word that is its own head, and for too many words."""
+    """Return lay out a dependency tree. Raises InputError for a word that is its own head, and for too many words."""
     _check(tree)
     shown = [shortened(visible(word), LONGEST_WORD) for word in tree.words]
     tags = [shortened(visible(tag), LONGEST_LABEL) if tag else "" for tag in tree.tags]
@@ -153,7 +153,7 @@ def _label(tree: DependencyTree, word: int) -> str:
 
 
 def _levels(tree: DependencyTree) -> list[_Span]:
-    """The arcs between words, shortest first, each on the lowest level above all the arcs below it."""
+    """Return the arcs between words, shortest first, each on the lowest level above all the arcs below it."""
     pairs = sorted(
         (abs(head - word), min(head, word), max(head, word), word) for word, head in enumerate(tree.heads, 1) if head
     )
@@ -165,7 +165,7 @@ def _levels(tree: DependencyTree) -> list[_Span]:
 
 
 def _legs(tree: DependencyTree, spans: Sequence[_Span]) -> dict[Leg, float]:
-    """The x of each leg, relative to the middle of its word. spans: shorter ones first."""
+    """Return the x of each leg, relative to the middle of its word. spans: shorter ones first."""
     found: dict[Leg, float] = {}
     for place, head in enumerate(tree.heads, 1):
         before = [span.word for span in spans if span.high == place]
@@ -183,7 +183,7 @@ def _columns(
     spans: Sequence[_Span],
     legs: Mapping[Leg, float],
 ) -> tuple[list[float], float]:
-    """The middle of each word's column, and the total width with margins."""
+    """Return the middle of each word's column, and the total width with margins."""
     counts = [0] * len(words)
     for place, _ in legs:
         counts[place - 1] += 1
@@ -222,7 +222,7 @@ def _columns(
 
 
 def _is_crossed(tree: DependencyTree, span: _Span, spans: Sequence[_Span]) -> bool:
-    """Whether a leg of another arc, or ROOT's arrow, crosses an arc's horizontal line."""
+    """Return whether a leg of another arc, or ROOT's arrow, crosses an arc's horizontal line."""
     inside = range(span.low + 1, span.high)
     return any(not tree.heads[place - 1] for place in inside) or any(
         other.level > span.level and (other.low in inside or other.high in inside) for other in spans
@@ -232,7 +232,7 @@ def _is_crossed(tree: DependencyTree, span: _Span, spans: Sequence[_Span]) -> bo
 def _label_place(
     word: int, head: int, ends: Sequence[float], uprights: Mapping[Leg, float], levels: Mapping[int, int], width: float
 ) -> float:
-    """The middle of an arc's label: that of the arc, or of its widest segment that no other arc's leg crosses.
+    """Return the middle of an arc's label: that of the arc, or of its widest segment that no other arc's leg crosses.
 
     ends: x of the arc's own legs.  uprights: x of all legs.  levels: of arcs, by dependent; ROOT's arrow has no level
     and is above all others.
@@ -255,7 +255,7 @@ def _between(word: int, head: int) -> range:
 
 
 def _hangs_on(tree: DependencyTree, word: int, head: int) -> bool:
-    """Whether a word directly or indirectly depends on this head. Also terminates if there is a cycle."""
+    """Return whether a word directly or indirectly depends on this head. Also terminates if there is a cycle."""
     for _ in range(len(tree)):
         word = tree.heads[word - 1]
         if word in (0, head):
@@ -267,12 +267,12 @@ ARROW = 7.0, 3.2  # pixels: length of an arrow's head, half its width
 
 
 def dependency_svg(tree: DependencyTree, theme: Theme = "auto") -> str:
-    """A dependency tree as an SVG document; see `dependency_picture`."""
+    """Return a dependency tree as an SVG document; see `dependency_picture`."""
     return dependency_picture(tree).svg(theme)
 
 
 def dependency_picture(tree: DependencyTree) -> Picture:
-    """Words and tags in a row, with a labelled arc above them from each head to its dependent.
+    """Return words and tags in a row, with a labelled arc above them from each head to its dependent.
 
     The root has an arrow from above. Arcs that make a tree non-projective have a different colour.
     Raises InputError for a word that is its own head.
@@ -293,7 +293,7 @@ def dependency_picture(tree: DependencyTree) -> Picture:
 
 
 def _description(tree: DependencyTree, word: int) -> str:
-    """The arc to a word as text, such as "cat: nsubj of sleeps"."""
+    """Return the arc to a word as text, such as "cat: nsubj of sleeps"."""
     head, label = tree.heads[word - 1], tree.labels[word - 1]
     if not head:
         return f"{tree.words[word - 1]}: {label or 'root'}"
@@ -344,7 +344,7 @@ def _stacked(trees: Sequence[DependencyTree]) -> Picture:
 
 
 def _headed(tree: DependencyTree) -> Picture:
-    """A tree with its name above it, on the side where the sentence starts."""
+    """Return a tree with its name above it, on the side where the sentence starts."""
     picture = dependency_picture(tree)
     height = TEXT_SIZES["heading"] + MARGIN
     width = max(picture.width, text_width(tree.name, TEXT_SIZES["heading"]) + 2 * MARGIN)

@@ -30,7 +30,7 @@ _SPECIAL = {
 
 
 def format_latex(tree: Tree) -> str:
-    """The tree as a forest environment; words are in a row at the bottom, induced nodes have no label."""
+    """Return the tree as a forest environment; words are in a row at the bottom, induced nodes have no label."""
     opened: dict[int, list[str]] = {}
     closed = [0] * (len(tree) + 1)
     for part in tree.constituents:
@@ -46,7 +46,7 @@ def format_latex(tree: Tree) -> str:
 
 
 def format_dependency_latex(tree: DependencyTree) -> str:
-    """The tree as a dependency environment: words in a row, labelled arcs."""
+    """Return the tree as a dependency environment: words in a row, labelled arcs."""
     ampersand = r"\&"  # separates words in the environment, also escaped
     words = [_escaped(word).replace(ampersand, r"\symbol{38}") for word in tree.words]
     arcs = [
@@ -59,7 +59,7 @@ def format_dependency_latex(tree: DependencyTree) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text as the content of a node, in braces so that the package does not interpret commas and brackets."""
+    """Return text as the content of a node, in braces so that the package does not interpret commas and brackets."""
     return "{" + "".join(_SPECIAL.get(character, character) for character in text) + "}"
 
 
@@ -79,7 +79,7 @@ _NO_FONT = re.compile(rb"No fonts with a .*?/U\+([0-9A-F]+) character")
 
 
 def png(picture: Picture, theme: Theme = "light") -> bytes:
-    """The picture as the content of a PNG file, at twice its size, or at its own size if it is huge.
+    """Return the picture as the content of a PNG file, at twice its size, or at its own size if it is huge.
 
     Text is drawn with the system's fonts. Characters that no font has become boxes, with an InputWarning that lists
     them. theme: "auto" means light, as a PNG cannot follow the reader's system.
@@ -114,7 +114,7 @@ def png(picture: Picture, theme: Theme = "light") -> bytes:
 
 
 def _drawn_as_boxes(document: str) -> list[str]:
-    """The characters of an SVG document for which there is no font, in order.
+    """Return the characters of an SVG document for which there is no font, in order.
 
     Also empty if the subprocess cannot be started; the picture is drawn anyway.
     """
@@ -135,7 +135,7 @@ def _drawn_as_boxes(document: str) -> list[str]:
 
 @cache
 def _has_fonts() -> bool:
-    """Whether a letter is visible: without fonts, resvg draws no text and reports no error."""
+    """Return whether a letter is visible: without fonts, resvg draws no text and reports no error."""
     import resvg_py
 
     blank = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20">{}</svg>'
@@ -153,7 +153,7 @@ FORMATS = (".svg", ".png", ".html", ".tex")
 
 
 def check_format(path: Path) -> str:
-    """The extension of a picture's file, in lower case. Raises InputError for an unsupported one."""
+    """Return the extension of a picture's file, in lower case. Raises InputError for an unsupported one."""
     if path.suffix.lower() not in FORMATS:
         found = f"the extension {path.suffix!r}" if path.suffix else "no extension"
         raise InputError(f"{path}: found {found}; expected one of {', '.join(FORMATS)}")

@@ -112,7 +112,7 @@ class TreeLayout:
 
 
 def columns_of(trees: Sequence[Tree], words: Sequence[str]) -> Columns:
-    """Columns wide enough for the words and for the labels and tags of all the trees over them."""
+    """Return columns wide enough for the words and for the labels and tags of all the trees over them."""
     for tree in trees:
         check_size(tree)
     shown = [_word(word) for word in words]
@@ -127,7 +127,7 @@ def columns_of(trees: Sequence[Tree], words: Sequence[str]) -> Columns:
 
 
 def _widths(trees: Sequence[Tree], widths: list[float]) -> list[float]:
-    """Column widths, increased where a tag or a constituent's label is wider than its words."""
+    """Return column widths, increased where a tag or a constituent's label is wider than its words."""
     for tree in trees:
         for place, tag in enumerate(tree.tags):
             widths[place] = max(widths[place], _text_width(tag, "tag") + 8)
@@ -160,7 +160,7 @@ def lay_out(
     shared: Set[Span] | None = None,
     columns: Columns | None = None,
 ) -> TreeLayout:
-    """Lay out a tree over `words`, which replace its own.
+    """Return lay out a tree over `words`, which replace its own.
 
     distances: one per word; that of word i is between words i - 1 and i, so the first is not drawn. None: no bars.
     shared: spans that another tree also has. columns: columns shared by several trees; None: fitted to this tree.
@@ -210,7 +210,7 @@ def lay_out(
 
 
 def check_size(tree: Tree) -> None:
-    """Raises InputError for a tree that is too large for a picture."""
+    """Raise InputError for a tree that is too large for a picture."""
     nodes = len(tree) + len(tree.constituents)
     if nodes > MAXIMUM_NODES:
         raise InputError(
@@ -250,7 +250,7 @@ class _Placing:
 def _tree_parts(
     tree: Tree, place: _Placing, shared: Set[Span] | None
 ) -> tuple[tuple[Node, ...], tuple[Edge, ...], float]:
-    """The nodes, the edges, and the y where the tree ends."""
+    """Return the nodes, the edges, and the y where the tree ends."""
     parts, columns = tree.constituents, place.columns
     parents, word_parents = parents_of(tree)
     labels = [_label(part) for part in parts]
@@ -296,7 +296,7 @@ def _tree_parts(
 
 
 def _step(levels: int, labelled: bool) -> float:
-    """Pixels between levels: fewer for deep trees."""
+    """Return pixels between levels: fewer for deep trees."""
     usual, least = (34.0, 26.0) if labelled else (26.0, 11.0)
     return max(least, min(usual, TREE_HEIGHT / max(1, levels)))
 
@@ -316,7 +316,7 @@ def parents_of(tree: Tree) -> tuple[list[int], list[int]]:
 
 
 def _bars(values: Sequence[float], place: _Placing, top: float) -> tuple[tuple[Bar, ...], tuple[float, float]]:
-    """A bar per distance between neighbouring words, and the values at the bottom and the top of the axis."""
+    """Return a bar per distance between neighbouring words, and the values at the bottom and the top of the axis."""
     if not values:
         return (), (0.0, 0.0)
     low, high = scale_of(values)
@@ -331,7 +331,9 @@ def _bars(values: Sequence[float], place: _Placing, top: float) -> tuple[tuple[B
 
 
 def scale_of(values: Sequence[float]) -> tuple[float, float]:
-    """The range of the axis: from 0 if differences are visible then, else from slightly below the least value."""
+    """Return the range of the axis: from 0 if differences are visible then, else from slightly below the least
+    value.
+    """
     low, high = min(values), max(values)
     if low >= 0 and low <= high / 2:
         return 0.0, high or 1.0

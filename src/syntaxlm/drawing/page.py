@@ -36,7 +36,7 @@ class Section:
 
 
 def html_page(title: str, sections: Sequence[Section], theme: Theme = "auto") -> str:
-    """A self-contained page without scripts. Wide pictures shrink with the page, then scroll separately."""
+    """Return a self-contained page without scripts. Wide pictures shrink with the page, then scroll separately."""
     scheme = "light dark" if theme == "auto" else theme
     style = _STYLE.format(scheme=scheme, light=_DARK if theme == "dark" else _LIGHT, smallest=SMALLEST)
     if theme == "auto":
@@ -63,7 +63,7 @@ def _section(section: Section, theme: Theme) -> str:
 
 
 def table_html(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
-    """A table for a notebook, in the notebook's own colours."""
+    """Return a table for a notebook, in the notebook's own colours."""
 
     def row(cells: Sequence[str], tag: str) -> str:
         return "<tr>" + "".join(f'<{tag} style="text-align:left">{escaped(cell)}</{tag}>' for cell in cells) + "</tr>"
@@ -72,7 +72,7 @@ def table_html(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
 
 
 def facts_html(title: str, facts: Mapping[str, str]) -> str:
-    """Named facts as a table for a notebook, in the notebook's own colours."""
+    """Return named facts as a table for a notebook, in the notebook's own colours."""
     rows = "".join(
         f'<tr><th style="text-align:left;font-weight:normal;opacity:.7">{escaped(name)}</th>'
         f'<td style="text-align:left">{escaped(value)}</td></tr>'

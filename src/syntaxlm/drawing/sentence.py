@@ -70,7 +70,7 @@ def over_earlier_steps(values: Values) -> Values:
 
 
 def map_pictures(words: Sequence[str], maps: SentenceMaps) -> list[Picture]:
-    """A heat map for each map: one row per token; one column per earlier token, BOS first, or per unit."""
+    """Return a heat map for each map: one row per token; one column per earlier token, BOS first, or per unit."""
     earlier = [maps.bos, *words[:-1]]
     mirrored = right_to_left(words)
     pictures = [
@@ -97,12 +97,12 @@ class Drawing:
         return tree_picture(one.tree, one.distances or None, self.gold, one.words, notes)
 
     def dependency_pictures(self) -> tuple[Picture, ...]:
-        """The arcs of the dependency tree, if the model gives one."""
+        """Return the arcs of the dependency tree, if the model gives one."""
         tree = self.analysis.dependencies
         return () if tree is None else (dependency_picture(tree),)
 
     def scores_pictures(self) -> tuple[Picture, ...]:
-        """The chart of span scores or probabilities, if the tree was decoded from them.
+        """Return the chart of span scores or probabilities, if the tree was decoded from them.
 
         One cell per span, by its first and last word.
         """
@@ -118,11 +118,11 @@ class Drawing:
         return (heat_map(chart, one.words, one.words, title, *axes, right_to_left(one.words)),)
 
     def map_pictures(self) -> tuple[Picture, ...]:
-        """One picture per map."""
+        """Return one picture per map."""
         return () if self.maps is None else tuple(map_pictures(self.analysis.words, self.maps))
 
     def picture(self) -> Picture:
-        """The dependencies, then the tree, then the chart of spans, then the maps, from top to bottom."""
+        """Return the dependencies, then the tree, then the chart of spans, then the maps, from top to bottom."""
         mirrored = right_to_left(self.analysis.words)
         tree, maps = self.tree_picture(), self.map_pictures()
         parts = [*self.dependency_pictures(), tree, *self.scores_pictures()]
@@ -131,7 +131,9 @@ class Drawing:
         return tree if len(parts) == 1 else svg.stacked(parts, tree.title, align_right=mirrored)
 
     def page(self, theme: Theme = "auto") -> str:
-        """An HTML page with the pictures, the trees in brackets, and the words outside the model's vocabulary."""
+        """Return an HTML page with the pictures, the trees in brackets, and the words outside the model's
+        vocabulary.
+        """
         one = self.analysis
         unknown = [word for word, is_unknown in zip(one.words, one.unknown, strict=True) if is_unknown]
         note = f"Underlined words are not in the model's vocabulary: {', '.join(unknown)}" if unknown else ""
@@ -146,7 +148,7 @@ class Drawing:
         return html_page(" ".join(one.words), sections, theme)
 
     def latex(self) -> str:
-        """The trees for the LaTeX package forest, and a dependency tree for tikz-dependency."""
+        """Return the trees for the LaTeX package forest, and a dependency tree for tikz-dependency."""
         trees = [self.analysis.tree] if self.gold is None else [self.analysis.tree, self.gold]
         names = ("induced", "gold")
         parts = [f"% {name}\n{format_latex(tree)}\n" for name, tree in zip(names, trees, strict=False)]

@@ -35,7 +35,7 @@ _FLAG_LETTERS = range(0x1F1E6, 0x1F200)
 
 
 def text_width(text: str, size: float) -> float:
-    """The width of one line of text in pixels. size: font size in pixels."""
+    """Return the width of one line of text in pixels. size: font size in pixels."""
     total = 0.0
     joined = False
     for character in text:
@@ -47,7 +47,7 @@ def text_width(text: str, size: float) -> float:
 
 @lru_cache(maxsize=2**16)
 def _ems(character: str) -> float:
-    """A character's width as a multiple of the font size."""
+    """Return a character's width as a multiple of the font size."""
     category = unicodedata.category(character)
     if category in ("Mn", "Me", "Cf") or ord(character) in _SKIN_TONES:
         return 0.0
@@ -67,7 +67,7 @@ def _ems(character: str) -> float:
 
 
 def right_to_left(texts: Iterable[str]) -> bool:
-    """Whether most letters of the texts are in a right-to-left script."""
+    """Return whether most letters of the texts are in a right-to-left script."""
     balance = 0
     for text in texts:
         for character in text:
@@ -77,7 +77,7 @@ def right_to_left(texts: Iterable[str]) -> bool:
 
 
 def directed(text: str, within_right_to_left: bool = False) -> str:
-    """Text with its direction: if it starts in a right-to-left script, it is put between right-to-left marks.
+    """Return text with its direction: if it starts in a right-to-left script, it is put between right-to-left marks.
 
     within_right_to_left: the direction of text without letters, whose brackets are then mirrored.
     Marks are used because renderers other than browsers ignore `direction`.
@@ -92,7 +92,7 @@ def directed(text: str, within_right_to_left: bool = False) -> str:
 
 
 def visible(word: str) -> str:
-    """A word as it is drawn: white space, lone combining marks and invisible characters become visible."""
+    """Return a word as it is drawn: white space, lone combining marks and invisible characters become visible."""
     if any(_ems(character) and not character.isspace() for character in word) or not word:
         return printable(word)
     if any(character.isspace() or character == _ZERO_WIDTH_SPACE for character in word):
@@ -103,7 +103,7 @@ def visible(word: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Text with symbols for control characters, and U+FFFD for characters that XML cannot hold."""
+    """Return text with symbols for control characters, and U+FFFD for characters that XML cannot hold."""
     return text if text.isprintable() else "".join(map(_printable, text))
 
 
@@ -118,12 +118,14 @@ def _printable(character: str) -> str:
 
 
 def marked(words: Sequence[str], known: Sequence[bool]) -> list[str]:
-    """Words with a mark behind those that a model does not know. Raises ValueError unless known has one per word."""
+    """Return words with a mark behind those that a model does not know. Raises ValueError unless known has one per
+    word.
+    """
     return [word if is_known else word + UNKNOWN_MARK for word, is_known in zip(words, known, strict=True)]
 
 
 def shortened(text: str, most: int) -> str:
-    """Text of at most `most` characters; a longer one keeps its start and end around an ellipsis."""
+    """Return text of at most `most` characters; a longer one keeps its start and end around an ellipsis."""
     if len(text) <= most:
         return text
     head = (most - 1) * 2 // 3
@@ -140,7 +142,7 @@ def _continues_previous(text: str, place: int) -> bool:
 
 
 def figure(value: float, scale: tuple[float, float]) -> str:
-    """A number with as few digits as distinguish values on a scale. scale: its least and greatest value."""
+    """Return a number with as few digits as distinguish values on a scale. scale: its least and greatest value."""
     if value == 0:
         return "0"
     least, greatest = scale
@@ -260,7 +262,9 @@ class Picture:
     description: str = ""
 
     def svg(self, theme: Theme = "auto") -> str:
-        """The picture as an SVG document, also for embedding in HTML. theme: auto follows the reader's system."""
+        """Return the picture as an SVG document, also for embedding in HTML. theme: auto follows the reader's
+        system.
+        """
         size = f'width="{number(self.width)}" height="{number(self.height)}"'
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="syntaxlm" {size}'
@@ -275,7 +279,7 @@ class Picture:
 
 
 def stacked(pictures: Sequence[Picture], title: str = "", gap: float = 16, align_right: bool = False) -> Picture:
-    """Pictures stacked vertically. title: by default that of the first."""
+    """Return pictures stacked vertically. title: by default that of the first."""
     width = max(picture.width for picture in pictures)
     elements: list[str] = []
     height = -gap
@@ -287,7 +291,7 @@ def stacked(pictures: Sequence[Picture], title: str = "", gap: float = 16, align
 
 
 def beside(pictures: Sequence[Picture], title: str = "", gap: float = 24) -> Picture:
-    """Pictures side by side. title: by default that of the first."""
+    """Return pictures side by side. title: by default that of the first."""
     elements: list[str] = []
     width = -gap
     for picture in pictures:
@@ -298,7 +302,7 @@ def beside(pictures: Sequence[Picture], title: str = "", gap: float = 24) -> Pic
 
 
 def flowing(pictures: Sequence[Picture], width: float, title: str = "", align_right: bool = False) -> Picture:
-    """Pictures in rows of at most `width` pixels; a wider picture has a row to itself."""
+    """Return pictures in rows of at most `width` pixels; a wider picture has a row to itself."""
     rows: list[list[Picture]] = [[]]
     for picture in pictures:
         if rows[-1] and sum(one.width for one in rows[-1]) + picture.width > width:
@@ -317,7 +321,7 @@ def _descriptions(pictures: Sequence[Picture]) -> str:
 
 
 def style_sheet(theme: Theme = "auto") -> str:
-    """Colours and text sizes of all roles, as rules that only apply inside these pictures."""
+    """Return colours and text sizes of all roles, as rules that only apply inside these pictures."""
     if theme != "auto":
         return _rules(dark=theme == "dark")
     return f"{_rules(dark=False)}@media (prefers-color-scheme:dark){{{_rules(dark=True)}}}"
@@ -338,12 +342,12 @@ def _rules(dark: bool) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text escaped for the content or an attribute of an element."""
+    """Return text escaped for the content or an attribute of an element."""
     return html.escape(printable(text), quote=True)
 
 
 def number(value: float) -> str:
-    """A coordinate, rounded to a tenth of a pixel."""
+    """Return a coordinate, rounded to a tenth of a pixel."""
     return f"{value:.1f}".removesuffix(".0")
 
 
@@ -363,7 +367,7 @@ def polyline(points: Sequence[tuple[float, float]], role: str) -> str:
 
 
 def path(steps: Sequence[str | float], role: str, title: str = "") -> str:
-    """steps: the commands and coordinates of SVG path data."""
+    """Return steps: the commands and coordinates of SVG path data."""
     drawn = " ".join(step if isinstance(step, str) else number(step) for step in steps)
     return _titled("path", role, f'd="{drawn}"', title)
 
@@ -371,14 +375,14 @@ def path(steps: Sequence[str | float], role: str, title: str = "") -> str:
 def rectangle(
     x: float, y: float, width: float, height: float, role: str, title: str = "", opacity: float | None = None
 ) -> str:
-    """opacity: fill opacity, 0 to 1."""
+    """Return opacity: fill opacity, 0 to 1."""
     sides = zip(("x", "y", "width", "height"), (x, y, width, height), strict=True)
     attributes = " ".join(f'{name}="{number(value)}"' for name, value in sides)
     return _titled("rect", role, attributes + _fill_opacity(opacity), title)
 
 
 def circle(x: float, y: float, radius: float, role: str, title: str = "", opacity: float | None = None) -> str:
-    """opacity: fill opacity, 0 to 1."""
+    """Return opacity: fill opacity, 0 to 1."""
     attributes = f'cx="{number(x)}" cy="{number(y)}" r="{number(radius)}"'
     return _titled("circle", role, attributes + _fill_opacity(opacity), title)
 
@@ -397,7 +401,7 @@ def text(
     title: str = "",
     within_right_to_left: bool = False,
 ) -> str:
-    """One line of text. x, y: the anchor on the baseline. turned: rotation around it, degrees clockwise."""
+    """Return one line of text. x, y: the anchor on the baseline. turned: rotation around it, degrees clockwise."""
     place = f'x="{number(x)}" y="{number(y)}" text-anchor="{anchor}"'
     if turned:
         place += f' transform="rotate({number(turned)} {number(x)} {number(y)})"'

@@ -56,7 +56,7 @@ class Comparison:
 
 
 def spans_of(tree: Tree) -> set[Span]:
-    """A tree's spans of two or more words."""
+    """Return a tree's spans of two or more words."""
     return {(part.start, part.end) for part in tree.constituents if part.end - part.start > 1}
 
 
@@ -79,7 +79,7 @@ def tree_svg(
     notes: Sequence[str] | None = None,
     theme: Theme = "auto",
 ) -> str:
-    """A tree as an SVG document; see `tree_picture`."""
+    """Return a tree as an SVG document; see `tree_picture`."""
     return tree_picture(tree, distances, gold, words, notes).svg(theme)
 
 
@@ -91,7 +91,7 @@ def tree_picture(
     notes: Sequence[str] | None = None,
     span_notes: Mapping[Span, SpanNote] | None = None,
 ) -> Picture:
-    """A tree; below it a bar for each distance between neighbouring words; below these the words.
+    """Return a tree; below it a bar for each distance between neighbouring words; below these the words.
 
     distances: one per word; that of word i is between words i - 1 and i, so the first is not drawn. None: no bars.
     gold: a tree over the same words, drawn next to the first (or below, if too wide), with shared spans marked in both.
@@ -145,7 +145,7 @@ def _wider(picture: Picture, by: float, at_right: bool) -> Picture:
 
 
 def _headed(picture: Picture, heading: str, layout: TreeLayout) -> Picture:
-    """A picture with a heading, on the side where the sentence starts."""
+    """Return a picture with a heading, on the side where the sentence starts."""
     height = TEXT_SIZES["heading"] + MARGIN
     anchor: Anchor = "end" if layout.mirrored else "start"
     x = picture.width - MARGIN if layout.mirrored else MARGIN
@@ -173,7 +173,7 @@ def _paint(
     title: str,
     span_notes: Mapping[Span, SpanNote] | None = None,
 ) -> Picture:
-    """The elements of a layout, drawn at its positions."""
+    """Return the elements of a layout, drawn at its positions."""
     full_words = [word.full for word in layout.words]
     elements = [svg.line(x, top, x, bottom, "guide") for x, top, bottom in layout.guides]
     for shared_too in (False, True):  # marked edges are drawn over the others
@@ -208,7 +208,7 @@ def _paint(
 
 
 def _unshortened(drawn: str, full: str) -> str:
-    """The tooltip of a word or tag that is shortened."""
+    """Return the tooltip of a word or tag that is shortened."""
     return "" if drawn == full else full
 
 
@@ -230,7 +230,7 @@ def _node(node: Node, full_words: Sequence[str]) -> list[str]:
 
 
 def _noted_node(node: Node, note: SpanNote, full_words: Sequence[str]) -> str:
-    """A marker in a group with the span as data, for pages that react to a pointer."""
+    """Return a marker in a group with the span as data, for pages that react to a pointer."""
     start, end = node.span
     tooltip = f"{_span_tooltip(full_words[start:end])}: {note.tooltip}"
     return (
@@ -243,7 +243,7 @@ def _noted_node(node: Node, note: SpanNote, full_words: Sequence[str]) -> str:
 
 
 def _span_tooltip(words: Sequence[str]) -> str:
-    """The words of a span; for a long span, the first and last ones."""
+    """Return the words of a span; for a long span, the first and last ones."""
     ends = (
         words
         if len(words) <= TOOLTIP_WORDS
@@ -269,7 +269,7 @@ def _painted_bars(layout: TreeLayout, full_words: Sequence[str]) -> list[str]:
 
 
 def _axis(layout: TreeLayout) -> list[str]:
-    """The axis of the bars, on the side where the sentence starts."""
+    """Return the axis of the bars, on the side where the sentence starts."""
     bottom, top = layout.bars[0].bottom, min(bar.top for bar in layout.bars)
     x = layout.width - MARGIN - AXIS + 6 if layout.mirrored else MARGIN + AXIS - 6
     outward = 1 if layout.mirrored else -1
@@ -290,7 +290,7 @@ WIDEST = 40  # words; wider trees do not fit a terminal, and nltk's printer is r
 
 
 def draw_tree(tree: Tree, known: Sequence[bool] = ()) -> str:
-    """The tree, top down, in box characters; for more than 40 words or 200 constituents, a note instead.
+    """Return the tree, top down, in box characters; for more than 40 words or 200 constituents, a note instead.
 
     known: whether a model's vocabulary has each word; the others are marked with *. Empty: no marks.
     """

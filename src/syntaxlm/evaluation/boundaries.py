@@ -61,7 +61,7 @@ class Gaps:
         return Gaps(self.boundaries[chosen], self.characters[chosen], self.spaces[chosen], self.places[chosen])
 
     def tokens(self, reading: Reading) -> Integers:
-        """Returns the index of the token whose distance is the gap's, (n,)."""
+        """Return the index of the token whose distance is the gap's, (n,)."""
         return self.characters if reading == "character" else self.spaces
 
     def __len__(self) -> int:
@@ -69,7 +69,7 @@ class Gaps:
 
 
 def gaps_of(lines: Sequence[str], normaliser: Normaliser) -> tuple[Gaps, list[list[str]]]:
-    """Returns the gaps of lines, and the tokens of each line, as a character-level model reads them.
+    """Return the gaps of lines, and the tokens of each line, as a character-level model reads them.
 
     There is no gap between several tokens of one written character, such as a letter and its accent under NFD.
     """
@@ -143,7 +143,7 @@ class BoundaryScore:
         return 2 * (self.found * self.there / self.gaps) / max(1, self.found + self.there)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all figures for JSON."""
+        """Return all figures for JSON."""
         return asdict(self) | {name: getattr(self, name) for name in ("precision", "recall", "f1", "random_f1")}
 
     def __str__(self) -> str:
@@ -153,7 +153,7 @@ class BoundaryScore:
 
 
 def score_boundaries(name: str, found: Flags, there: Flags) -> BoundaryScore:
-    """Scores predicted boundaries.  found, there: (n,), predicted and gold boundaries."""
+    """Score predicted boundaries.  found, there: (n,), predicted and gold boundaries."""
     return BoundaryScore(name, len(there), int(there.sum()), int(found.sum()), int((found & there).sum()))
 
 
@@ -206,12 +206,12 @@ class BoundaryReport(HasRows):
     table = BOUNDARY_SCORES
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all figures for JSON."""
+        """Return all figures for JSON."""
         scores = {name: [one.to_dict() for one in getattr(self, name)] for name in ("scores", "baselines")}
         return asdict(self) | scores
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """A row for each score and baseline, with the columns of `BOUNDARY_SCORES`."""
+        """Return a row for each score and baseline, with the columns of `BOUNDARY_SCORES`."""
         return (one.to_dict() for one in (*self.scores, *self.baselines))
 
     def __str__(self) -> str:
@@ -231,7 +231,7 @@ class BoundaryReport(HasRows):
 
 
 def best_threshold(distances: Distances, boundaries: Flags) -> float:
-    """Returns the threshold with the highest F1; a gap is predicted as a boundary if `distance >= threshold`.
+    """Return the threshold with the highest F1; a gap is predicted as a boundary if `distance >= threshold`.
 
     distances, boundaries: (n,), of each gap.
     """
@@ -264,7 +264,7 @@ class _Text:
 
 
 def evaluate_boundaries(stored: ModelBundle, text: str | Path, tuning_text: str | Path | None = None) -> BoundaryReport:
-    """Predicts the word boundaries of a text from the distances of each layer, and scores them.
+    """Predict the word boundaries of a text from the distances of each layer, and scores them.
 
     tuning_text: the text on which thresholds are chosen; None: the first tenth of `text`, which is then not evaluated.
     Raises InputError for a word-level model, a model without distances, and a text without white space in its lines.
@@ -310,7 +310,7 @@ def evaluate_boundaries(stored: ModelBundle, text: str | Path, tuning_text: str 
 
 
 def _baselines(tuning: Gaps, measured: Gaps) -> tuple[BoundaryScore, ...]:
-    """Scores two baselines: a boundary in every gap, and a boundary after every k characters of a line."""
+    """Score two baselines: a boundary in every gap, and a boundary after every k characters of a line."""
 
     def after_every(count: int, gaps: Gaps) -> BoundaryScore:
         return score_boundaries(f"every {count} characters", gaps.places % count == 0, gaps.boundaries)

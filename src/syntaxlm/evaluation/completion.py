@@ -53,7 +53,7 @@ def evaluate_completion(
     per_token: bool = False,
     parses: str | Path | None = None,
 ) -> CompletionReport:
-    """Answers sentence completion questions with each model and, if there are several, with their interpolation.
+    """Answer sentence completion questions with each model and, if there are several, with their interpolation.
 
     models: one model, or several by name.
     questions, answers, parses: files, see `read_questions`.
@@ -88,7 +88,7 @@ def evaluate_completion(
 
 
 def _weights(shares: Sequence[float], models: int) -> Weights:
-    """Returns the weights of all models from those of all but the first. Raises InputError for invalid weights."""
+    """Return the weights of all models from those of all but the first. Raises InputError for invalid weights."""
     shown = ", ".join(f"{share:g}" for share in shares) or "none"
     if len(shares) != models - 1:
         raise InputError(
@@ -110,7 +110,7 @@ def score_questions(
     name: str = "model",
     per_token: bool = False,
 ) -> CompletionScores:
-    """Scores questions with one model: their words or, with a dependency-tree model, their trees.
+    """Score questions with one model: their words or, with a dependency-tree model, their trees.
 
     style: how the text is changed before the model's normaliser reads it.  name: the model's name, for messages.
     per_token: divide log-probabilities by the number of tokens, predicted ends included.
@@ -141,7 +141,7 @@ def score_questions(
 
 
 def _tokens(reader: TextReader, question: CompletionQuestion, name: str) -> list[tuple[str, ...]]:
-    """Returns the tokens of each candidate, for a model that reads text."""
+    """Return the tokens of each candidate, for a model that reads text."""
     try:
         read = [tuple(reader.tokens(candidate)) for candidate in question.candidates]
     except UntaggedTokenError as error:
@@ -155,7 +155,7 @@ def _tokens(reader: TextReader, question: CompletionQuestion, name: str) -> list
 
 
 def _words_of_trees(stored: ModelBundle, question: CompletionQuestion, name: str) -> list[tuple[str, ...]]:
-    """Returns the words of each candidate, for a dependency-tree model."""
+    """Return the words of each candidate, for a dependency-tree model."""
     if not question.trees:
         raise InputError(
             f"{question.place}, question {question.name}: found plain text, but {name} reads dependency trees; expected"
@@ -173,7 +173,7 @@ def completion_scores(
     given_trees: bool = False,
     ends: bool = True,
 ) -> CompletionScores:
-    """Builds `CompletionScores` from the values of all n candidates, in the order of the questions.
+    """Build `CompletionScores` from the values of all n candidates, in the order of the questions.
 
     log_probs, differing_known, all_known: (n,), see `CompletionScores`.
     """
@@ -191,7 +191,7 @@ def completion_scores(
 
 
 def differing_words(candidates: Sequence[Sequence[str]]) -> list[set[str]]:
-    """Returns, for each candidate, the words that it has more often than at least one other candidate."""
+    """Return, for each candidate, the words that it has more often than at least one other candidate."""
     counts = [Counter(candidate) for candidate in candidates]
     shared = counts[0].copy()
     for count in counts[1:]:
@@ -200,7 +200,7 @@ def differing_words(candidates: Sequence[Sequence[str]]) -> list[set[str]]:
 
 
 def interpolate(models: Sequence[CompletionScores], weights: Weights) -> CompletionScores:
-    """Returns the scores with the weighted sum of the models' log-probabilities, for the same questions.
+    """Return the scores with the weighted sum of the models' log-probabilities, for the same questions.
 
     weights: (models,).  A word is known if it is in the vocabularies of all models.
     """
@@ -220,7 +220,7 @@ def interpolate(models: Sequence[CompletionScores], weights: Weights) -> Complet
 
 
 def tune_weights(models: Sequence[CompletionScores], among: Flags) -> Weights:
-    """Returns the weights with the highest accuracy on some of the questions: (models,), with sum 1.
+    """Return the weights with the highest accuracy on some of the questions: (models,), with sum 1.
 
     among: (q,), the questions on which the weights are tuned.
     The search is coordinate-wise. It starts with equal weights and sets each weight in turn to the best of SHARES,
@@ -247,19 +247,19 @@ def tune_weights(models: Sequence[CompletionScores], among: Flags) -> Weights:
 
 
 def _merit(models: Sequence[CompletionScores], weights: Weights, among: Flags) -> tuple[float, float]:
-    """Returns the credit on some of the questions and the closeness of the weights to equal ones; larger is better."""
+    """Return the credit on some of the questions and the closeness of the weights to equal ones; larger is better."""
     credit = float(interpolate(models, weights).credits[among].sum())
     return round(credit, _DIGITS), -round(float(np.square(weights - 1 / len(weights)).sum()), _DIGITS)
 
 
 def write_questions(report: CompletionReport, path: str | Path) -> None:
-    """Writes `scored_questions` as JSON lines, atomically. Raises InputError if the file cannot be written."""
+    """Write `scored_questions` as JSON lines, atomically. Raises InputError if the file cannot be written."""
     rows = (to_json(row) for row in scored_questions(report))
     write_text("".join(row + "\n" for row in rows), path)
 
 
 def scored_questions(report: CompletionReport) -> Iterator[dict[str, Any]]:
-    """Yields every question with each model's scores, for JSON.
+    """Yield every question with each model's scores, for JSON.
 
     right: index of the correct candidate, from 0.
     chosen: indices of the chosen candidate, or of all tied ones.
@@ -286,5 +286,5 @@ def scored_questions(report: CompletionReport) -> Iterator[dict[str, Any]]:
 
 
 def _finite(value: float) -> float | None:
-    """Replaces minus infinity, which JSON lacks, by None."""
+    """Replace minus infinity, which JSON lacks, by None."""
     return value if math.isfinite(value) else None

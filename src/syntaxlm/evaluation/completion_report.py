@@ -53,7 +53,7 @@ class Accuracy:
 
     @classmethod
     def of(cls, credits: Credits) -> Accuracy:
-        """credits: (n,), 0 to 1 each."""
+        """Return credits: (n,), 0 to 1 each."""
         return cls(float(credits.sum()), len(credits))
 
     @property
@@ -76,7 +76,7 @@ class Accuracy:
         return max(0.0, middle - _NORMAL_QUANTILE * spread), min(1.0, middle + _NORMAL_QUANTILE * spread)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the figures for JSON; accuracy and interval are None if there are no questions."""
+        """Return the figures for JSON; accuracy and interval are None if there are no questions."""
         interval = list(self.interval) if self.interval else None
         return {"accuracy": self.fraction, "interval": interval, "credit": self.credit, "questions": self.questions}
 
@@ -128,11 +128,11 @@ class CompletionScores:
         return self.chosen.sum(1) > 1
 
     def accuracy(self, among: Flags | None = None) -> Accuracy:
-        """Returns the accuracy.  among: (q,), the questions to include; None: all."""
+        """Return the accuracy.  among: (q,), the questions to include; None: all."""
         return Accuracy.of(self.credits if among is None else self.credits[among])
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all figures for JSON."""
+        """Return all figures for JSON."""
         return {
             "model": self.name,
             "given_trees": self.given_trees,
@@ -145,7 +145,7 @@ class CompletionScores:
         }
 
     def parts(self) -> dict[str, Flags]:
-        """Returns the subsets of the questions for which accuracies are reported, (q,) each, by name."""
+        """Return the subsets of the questions for which accuracies are reported, (q,) each, by name."""
         first = first_half(len(self.right))
         return {
             "all": np.ones_like(first),
@@ -213,7 +213,7 @@ class CompletionReport(HasRows):
         return self.models if self.interpolation is None else (*self.models, self.interpolation.scores)
 
     def compared(self) -> dict[str, dict[str, BootstrapResult]]:
-        """Compares the interpolation's accuracy with each model's, by subset of the questions, then by model name.
+        """Compare the interpolation's accuracy with each model's, by subset of the questions, then by model name.
 
         The subset is the second half if the weights were tuned on the first half, otherwise all questions.
         """
@@ -225,7 +225,7 @@ class CompletionReport(HasRows):
         return {part: {one.name: compare_credits(scores.credits[among], one.credits[among]) for one in self.models}}
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all figures for JSON, as fractions from 0 to 1; None for a subset without questions."""
+        """Return all figures for JSON, as fractions from 0 to 1; None for a subset without questions."""
         return {
             "schema_version": 2,  # 1 had "ties_with_right", "ends_predicted"
             "questions_file": self.sources[0],
@@ -245,7 +245,7 @@ class CompletionReport(HasRows):
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The accuracies of every model and of the interpolation, with the columns of `COMPLETION_ACCURACIES`."""
+        """Yield the accuracies of every model and of the interpolation, with the columns of `COMPLETION_ACCURACIES`."""
         for column in self.columns:
             for part, among in column.parts().items():
                 one = column.accuracy(among)
@@ -283,7 +283,7 @@ class CompletionReport(HasRows):
         return "\n".join(lines)
 
     def _readings(self) -> str:
-        """Describes how the log-probabilities are computed, for each model if the models differ."""
+        """Describe how the log-probabilities are computed, for each model if the models differ."""
         names: dict[str, list[str]] = {}
         for model in self.models:
             reading = (
@@ -336,7 +336,7 @@ _COUNTS = {
 
 
 def first_half(questions: int) -> Flags:
-    """Returns the questions on which weights are tuned, (q,).
+    """Return the questions on which weights are tuned, (q,).
 
     If the number of questions is odd, the middle one belongs to the second half.
     """

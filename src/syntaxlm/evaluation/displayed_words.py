@@ -55,7 +55,7 @@ class Frequencies:
 
     @classmethod
     def read(cls, path: str | Path) -> Frequencies:
-        """Reads a list of words and counts, separated by a tab, with or without a header line; or counts a text.
+        """Read a list of words and counts, separated by a tab, with or without a header line; or counts a text.
 
         In a text, dashes separate words, and endings of split contractions are joined to their words (do n't: don't).
         Raises InputError for a file without words, and for a list with a negative or invalid count.
@@ -76,7 +76,7 @@ class Frequencies:
         return cls(counts, total, source_name(path))
 
     def zipf(self, word: str) -> float:
-        """The frequency of a displayed word on the Zipf scale: log10 of occurrences per billion words.
+        """Return the frequency of a displayed word on the Zipf scale: log10 of occurrences per billion words.
 
         1 is added to every count, including that of words that do not occur. Of words joined by a dash, the rarest
         counts. van Heuven et al. 2014.
@@ -97,7 +97,9 @@ def frequencies_of(source: str | Path | Frequencies) -> Frequencies:
 
 
 def bare_word(word: str) -> str:
-    """A word in lower case, without punctuation at its ends and with straight apostrophes; "" for punctuation."""
+    """Return a word in lower case, without punctuation at its ends and with straight apostrophes; "" for
+    punctuation.
+    """
     return _PUNCTUATION_AROUND.sub("", word).replace("’", "'").lower()
 
 
@@ -157,7 +159,7 @@ class Table:
 
     @classmethod
     def read(cls, table: Any) -> Table:
-        """Reads a file (which may be compressed; "-" is standard input), or takes a pandas or polars data frame.
+        """Read a file (which may be compressed; "-" is standard input), or takes a pandas or polars data frame.
 
         The header decides the separator: tabs, commas if it has no tab, or semicolons if it has neither.
         Raises InputError for a file without header or rows, for a repeated column name, for rows with more or fewer
@@ -204,11 +206,11 @@ class Table:
         return cls("the data frame", names, kept)
 
     def place(self, row: int) -> str:
-        """The place of a row (from 0) for messages."""
+        """Return the place of a row (from 0) for messages."""
         return f"{self.source}, line {self.lines[row]}" if self.lines else f"{self.source}, row {row + 1}"
 
     def column(self, name: str, option: str) -> list[str]:
-        """The cells of a column. option: how the user chooses it. Raises InputError if there is none."""
+        """Return the cells of a column. option: how the user chooses it. Raises InputError if there is none."""
         if name not in self.names:
             nearest = difflib.get_close_matches(name, self.names, 1)
             hint = f" Did you mean {nearest[0]}?" if nearest else ""
@@ -219,7 +221,7 @@ class Table:
         return [row[place] for row in self.rows]
 
     def numbers(self, name: str, option: str) -> Numbers:
-        """The numbers of a column, NaN for missing cells. Raises InputError, with the row, for anything else."""
+        """Return the numbers of a column, NaN for missing cells. Raises InputError, with the row, for anything else."""
         found = np.full(len(self.rows), np.nan)
         for row, cell in enumerate(self.column(name, option)):
             if cell.strip() in MISSING:
@@ -272,7 +274,7 @@ class DisplayedWords:
         return len(self.words)
 
     def spans(self, of: Integers) -> list[tuple[int, int]]:
-        """The (first, end) of the words of each group or sentence."""
+        """Return the (first, end) of the words of each group or sentence."""
         starts = np.flatnonzero(np.r_[True, of[1:] != of[:-1]]).tolist()
         return list(pairwise([*starts, len(self)]))
 
@@ -290,7 +292,7 @@ class DisplayedWords:
         return _positions(self.groups)
 
     def repeated_columns(self) -> dict[str, list[str]]:
-        """The cells of the table's columns, for every word."""
+        """Return the cells of the table's columns, for every word."""
         rows = [self.table.rows[row] for row in self.rows.tolist()]
         places = [self.table.names.index(name) for name in self.columns]
         return {name: [row[place] for row in rows] for name, place in zip(self.columns, places, strict=True)}
@@ -299,7 +301,7 @@ class DisplayedWords:
 def displayed_words(
     table: Table, column: str = "word", group: str | None = None, sentence: str | None = None, is_text: bool = False
 ) -> DisplayedWords:
-    """The displayed words of a table.
+    """Return the displayed words of a table.
 
     column: the column with the words, one per row (a region of several words counts as one); with `is_text`, the column
         with running text, whose words are separated by white space, and whose rows also end sentences.
@@ -341,7 +343,7 @@ def _positions(numbers: Integers) -> Integers:
 
 
 def _changes(cells: Sequence[str]) -> Integers:
-    """Numbers from 0 that increase where a cell differs from the one before it."""
+    """Return numbers from 0 that increase where a cell differs from the one before it."""
     changed = [False, *(one != other for one, other in pairwise(cells))]
     return np.cumsum(changed).astype(np.int64)
 
@@ -360,7 +362,7 @@ def _check_together(table: Table, group: str, groups: Integers) -> None:
 
 
 def _sentence_starts(words: Sequence[str], groups: Integers, ends: Integers) -> npt.NDArray[np.bool_]:
-    """Whether each word starts a sentence, from final punctuation.
+    """Return whether each word starts a sentence, from final punctuation.
 
     ends: numbers that change where a sentence ends in any case.
     """
@@ -382,7 +384,7 @@ def _sentence_starts(words: Sequence[str], groups: Integers, ends: Integers) -> 
 
 
 def _places(text: str, words: Sequence[str], first: int) -> Iterator[tuple[int, int]]:
-    """The (begin, end) in a text of its words, which are words[first], words[first + 1] ..., joined by spaces."""
+    """Yield the (begin, end) in a text of its words, which are words[first], words[first + 1] ..., joined by spaces."""
     begin = 0
     while begin < len(text):
         end = begin + len(words[first])
@@ -422,7 +424,8 @@ def join_times(
     maximum: float | None = None,
     word_column: str = "word",
 ) -> Times:
-    """The reading time of each displayed word; several times of a word, such as those of participants, are averaged.
+    """Return the reading time of each displayed word; several times of a word, such as those of participants, are
+    averaged.
 
     times: a table with a column of times; None: the table of the words has it.
     key: columns of both tables that together identify a word; None: all columns that both have, except `word_column`
@@ -483,7 +486,7 @@ def _key_columns(
 
 
 def _matched_rows(words: Table, times: Table, key: tuple[str, ...], word_column: str) -> Integers:
-    """The row of `words` of each row of `times`, -1 for none."""
+    """Return the row of `words` of each row of `times`, -1 for none."""
     rows: dict[tuple[str, ...], int] = {}
     for row, cells in enumerate(_cells_of(words, key)):
         if cells in rows:
@@ -524,7 +527,7 @@ def _letters(word: str) -> str:
 
 
 def lagged(values: npt.NDArray[Any], groups: Integers, lag: int) -> Numbers:
-    """The value of the word `lag` words before each word, (n,); NaN where the group has no such word."""
+    """Return the value of the word `lag` words before each word, (n,); NaN where the group has no such word."""
     found = np.full(len(values), np.nan)
     same = groups[lag:] == groups[: len(groups) - lag]
     found[lag:][same] = values[: len(values) - lag][same]
@@ -562,7 +565,7 @@ class WordScores:
 def score_words(
     stored: ModelBundle, words: DisplayedWords, context: Context | None = None, style: TreebankStyle = AUTO_STYLE
 ) -> WordScores:
-    """Scores displayed words with one model.
+    """Score displayed words with one model.
 
     context: "reset": each sentence is read by itself; "carry": the state is carried within a group and reset between
         groups; None: as the model was trained.
@@ -604,7 +607,9 @@ def score_words(
 
 
 def _lines(words: DisplayedWords, longest: int) -> tuple[list[str], list[int], int]:
-    """The sentences as lines, the first word of each with the number of words at the end, and how many were split."""
+    """Return the sentences as lines, the first word of each with the number of words at the end, and how many were
+    split.
+    """
     firsts: list[int] = []
     long_sentences = 0
     for first, end in words.spans(words.sentences):
@@ -628,7 +633,7 @@ def _scored(
     carries: bool,
     style: TreebankStyle,
 ) -> Iterator[list[WordSurprisal]]:
-    """The rows of each line."""
+    """Yield the rows of each line."""
     if not carries:
         yield from surprisals(stored, lines, "reset", style)
         return
@@ -678,7 +683,7 @@ class WordTable(HasRows):
 
 
 def _type_of(values: Sequence[Any]) -> ColumnType:
-    """The type of a column's values; number if all are missing."""
+    """Return the type of a column's values; number if all are missing."""
     types: dict[type, ColumnType] = {bool: "boolean", int: "integer", float: "number", str: "text"}
     return types[type(next((value for value in values if value is not None), 0.0))]
 
@@ -696,7 +701,7 @@ def word_table(
     spillover: int = 1,
     style: TreebankStyle = AUTO_STYLE,
 ) -> WordTable:
-    """A row per displayed word with its surprisal and that of previous words.
+    """Return a row per displayed word with its surprisal and that of previous words.
 
     table: a file or data frame, see `Table.read`.  column, group, sentence, is_text: see `displayed_words`.
     frequencies: a word list or text, see `Frequencies.read`; None: no column of frequencies.
@@ -722,7 +727,7 @@ def check_spillover(spillover: int) -> None:
 
 
 def joined(words: DisplayedWords, own: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """The columns of the input, renamed to input_NAME if `own` has this name, and then `own`."""
+    """Return the columns of the input, renamed to input_NAME if `own` has this name, and then `own`."""
     columns = words.repeated_columns()
     names = names_beside(list(own), list(columns))
     return {**dict(zip(names, columns.values(), strict=True)), **own}
@@ -737,13 +742,13 @@ def positions(words: DisplayedWords) -> dict[str, Sequence[Any]]:
 
 
 def score_columns(scores: WordScores, suffix: str = "") -> dict[str, Numbers]:
-    """surprisal and in_vocabulary (1 or 0); NaN for words that the model does not read."""
+    """Return surprisal and in_vocabulary (1 or 0); NaN for words that the model does not read."""
     known = np.where(scores.is_read, scores.known.astype(float), np.nan)
     return {f"surprisal{suffix}": scores.surprisal, f"in_vocabulary{suffix}": known}
 
 
 def word_properties(words: DisplayedWords, frequencies: Frequencies | None) -> dict[str, Numbers]:
-    """length and, with frequencies, log_frequency. Warns if the list has few of the words."""
+    """Return length and, with frequencies, log_frequency. Warns if the list has few of the words."""
     found = {"length": np.array([len(word) for word in words.words], float)}
     if frequencies is not None:
         listed = np.mean([frequencies.has(word) for word in words.words])
@@ -760,14 +765,14 @@ def word_properties(words: DisplayedWords, frequencies: Frequencies | None) -> d
 
 
 def previous_name(name: str, lag: int) -> str:
-    """The name of a column for an earlier word: previous_length, previous_length_2, ..."""
+    """Return the name of a column for an earlier word: previous_length, previous_length_2, ..."""
     return name if lag == 0 else f"previous_{name}" + ("" if lag == 1 else f"_{lag}")
 
 
 def with_previous(
     columns: Mapping[str, Numbers], words: DisplayedWords, spillover: int, rounded: bool = False
 ) -> dict[str, Any]:
-    """Columns and those of the `spillover` words before; NaN at the start of a group.
+    """Return columns and those of the `spillover` words before; NaN at the start of a group.
 
     rounded: return lists of values for output, with None for NaN.
     """
@@ -780,7 +785,7 @@ def with_previous(
 
 
 def values_of(name: str, values: Numbers) -> list[Any]:
-    """Values for output: flags, whole numbers and rounded numbers; None for NaN."""
+    """Return values for output: flags, whole numbers and rounded numbers; None for NaN."""
     if "in_vocabulary" in name:
         return [None if value != value else bool(value) for value in values.tolist()]
     if "length" in name:

@@ -30,7 +30,7 @@ Pair = LabelledPair | FormulaPair
 def read_pairs(
     path: str | Path, task: PairTask, normaliser: Normaliser, labels: Sequence[str] | None = None
 ) -> Sequence[Pair]:
-    """Reads a file of pairs. labels: allowed labels of sentence pairs; None: any.
+    """Read a file of pairs. labels: allowed labels of sentence pairs; None: any.
 
     Raises InputError for the reasons of `read_formula_pairs` and `read_labelled_pairs`.
     """
@@ -52,7 +52,7 @@ class EncodedPairs:
         return len(self.classes)
 
     def batch(self, places: Sequence[int]) -> PairBatch:
-        """Returns the pairs with these indices, with their classes."""
+        """Return the pairs with these indices, with their classes."""
         left, right = ([side[place] for place in places] for side in (self.left, self.right))
         return PairBatch.of(left, right, self.classes[list(places)])
 
@@ -70,7 +70,7 @@ class AccuracyScore:
     majority: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the scores for JSON, as fractions from 0 to 1; None if there are no pairs."""
+        """Return the scores for JSON, as fractions from 0 to 1; None if there are no pairs."""
         some = self.pairs or None
         return {
             "pairs": self.pairs,
@@ -80,7 +80,7 @@ class AccuracyScore:
         }
 
     def row(self, name: str) -> str:
-        """A line of a table: the name, the number of pairs, and percentages."""
+        """Return a line of a table: the name, the number of pairs, and percentages."""
         shares = 100 * self.right / self.pairs, 100 * self.majority / self.pairs
         return f"{name:<22}{self.pairs:>8,}{shares[0]:>8.1f}{shares[1]:>12.1f}"
 
@@ -116,7 +116,7 @@ class AnsweredPairs(HasRows):
         return Counter(pair.label for pair in self.pairs).most_common(1)[0][0]
 
     def scored(self, kept: Callable[[Any], bool]) -> AccuracyScore:
-        """Scores the pairs for which `kept` is true."""
+        """Score the pairs for which `kept` is true."""
         majority = self.majority
         some = [(pair.label, answer) for pair, answer in zip(self.pairs, self.answers, strict=True) if kept(pair)]
         right = sum(label == answer for label, answer in some)
@@ -135,14 +135,14 @@ class ClassificationReport(AnsweredPairs):
     table = CLASSIFIER_ACCURACIES
 
     def score(self, label: str | None = None) -> AccuracyScore:
-        """Scores the pairs with this label; None: all pairs."""
+        """Score the pairs with this label; None: all pairs."""
         return self.scored(lambda pair: label in (None, pair.label))
 
     def by_label(self) -> dict[str, AccuracyScore]:
         return {label: self.score(label) for label in self.labels}
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all figures for JSON."""
+        """Return all figures for JSON."""
         return {
             "schema_version": 1,
             "file": self.source,
@@ -152,7 +152,7 @@ class ClassificationReport(AnsweredPairs):
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The accuracies of all groups, with the columns of `CLASSIFIER_ACCURACIES`."""
+        """Yield the accuracies of all groups, with the columns of `CLASSIFIER_ACCURACIES`."""
         yield {"grouping": "all", "group": "", **self.score().to_dict()}
         for label, score in self.by_label().items():
             yield {"grouping": "label", "group": label, **score.to_dict()}
@@ -170,7 +170,7 @@ class ClassificationReport(AnsweredPairs):
 
 
 def classes_of(classifier: PairClassifier, pairs: EncodedPairs, device: torch.device | str = "cpu") -> list[int]:
-    """Returns the most probable class of every pair, in order. The classifier stays in evaluation mode."""
+    """Return the most probable class of every pair, in order. The classifier stays in evaluation mode."""
     classifier.eval()
     found: list[int] = []
     with torch.inference_mode():
@@ -181,7 +181,7 @@ def classes_of(classifier: PairClassifier, pairs: EncodedPairs, device: torch.de
 
 
 def answers(stored: StoredClassifier, pairs: Sequence[Pair], device: torch.device | str = "cpu") -> tuple[str, ...]:
-    """Returns the predicted label of every pair, in order."""
+    """Return the predicted label of every pair, in order."""
     encoded = EncodedPairs(pairs, stored.settings, stored.vocabulary)
     labels = stored.settings.labels
     return tuple(labels[number] for number in classes_of(stored.classifier.to(device), encoded, device))
@@ -190,7 +190,7 @@ def answers(stored: StoredClassifier, pairs: Sequence[Pair], device: torch.devic
 def evaluate_classifier(
     stored: StoredClassifier, path: str | Path, device: torch.device | str = "cpu"
 ) -> ClassificationReport:
-    """Evaluates a classifier on the pairs of a file, which has the format of its training files.
+    """Evaluate a classifier on the pairs of a file, which has the format of its training files.
 
     device: where the classifier is run.
     Raises InputError for the reasons of `read_pairs`, and for a label that the classifier does not have.
@@ -232,7 +232,7 @@ class InferenceReport(AnsweredPairs):
     table = INFERENCE_ACCURACIES
 
     def score(self, operators: range | None = None, relation: str | None = None) -> AccuracyScore:
-        """Scores the pairs with these numbers of operators and with this relation; None: any."""
+        """Score the pairs with these numbers of operators and with this relation; None: any."""
 
         def kept(pair: FormulaPair) -> bool:
             return (operators is None or pair.operators in operators) and relation in (None, pair.relation)
@@ -240,7 +240,7 @@ class InferenceReport(AnsweredPairs):
         return self.scored(kept)
 
     def by_operators(self) -> dict[int, AccuracyScore]:
-        """Returns the scores for each number of operators in the file."""
+        """Return the scores for each number of operators in the file."""
         numbers = sorted({pair.operators for pair in self.pairs})
         return {number: self.score(range(number, number + 1)) for number in numbers}
 
@@ -248,12 +248,12 @@ class InferenceReport(AnsweredPairs):
         return {sign: self.score(relation=sign) for sign in RELATIONS}
 
     def trained_and_longer(self) -> tuple[AccuracyScore, AccuracyScore]:
-        """Scores the pairs with at most the number of operators seen in training, and those with more."""
+        """Score the pairs with at most the number of operators seen in training, and those with more."""
         most = self.maximum_operators
         return self.score(range(most + 1)), self.score(range(most + 1, sys.maxsize))
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all figures for JSON."""
+        """Return all figures for JSON."""
         trained, longer = self.trained_and_longer()
         return {
             "schema_version": 2,  # 1 had "right" for "correct"
@@ -268,7 +268,7 @@ class InferenceReport(AnsweredPairs):
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The accuracies of all groups, with the columns of `INFERENCE_ACCURACIES`."""
+        """Yield the accuracies of all groups, with the columns of `INFERENCE_ACCURACIES`."""
         trained, longer = self.trained_and_longer()
         groups: dict[str, dict[str, AccuracyScore]] = {
             "all": {"": self.score()},
@@ -303,7 +303,7 @@ class InferenceReport(AnsweredPairs):
 def evaluate_inference(
     stored: StoredClassifier, path: str | Path, device: torch.device | str = "cpu"
 ) -> InferenceReport:
-    """Evaluates a classifier on the pairs of a file.
+    """Evaluate a classifier on the pairs of a file.
 
     device: where the classifier is run.
     Raises InputError for the reasons of `read_formula_pairs`, and for a classifier of other pairs.

@@ -58,7 +58,7 @@ class Accuracy:
 
     @classmethod
     def of(cls, right: Flags) -> Accuracy:
-        """Returns the accuracy.  right: (n,), whether each pair is correct."""
+        """Return the accuracy.  right: (n,), whether each pair is correct."""
         return cls(int(right.sum()), len(right))
 
     @property
@@ -100,7 +100,7 @@ class PairScores:
         return self.better == self.worse
 
     def accuracy(self, among: Flags | None = None) -> Accuracy:
-        """Returns the accuracy.  among: (n,), the pairs to include; None: all."""
+        """Return the accuracy.  among: (n,), the pairs to include; None: all."""
         return Accuracy.of(self.right if among is None else self.right[among])
 
 
@@ -134,17 +134,17 @@ class PairsReport(HasRows):
         return tuple(pair for pair in self.pairs if pair.is_identical and pair.adjacent)
 
     def by_case(self) -> dict[str, Flags]:
-        """Returns the pairs of each case, (n,), in the order of the files."""
+        """Return the pairs of each case, (n,), in the order of the files."""
         return {name: part & self.adjacent for name, part in _members(pair.case for pair in self.pairs).items()}
 
     def by_group(self) -> dict[str, dict[str, Flags]]:
-        """Returns the pairs of each group, (n,), by type of grouping. Pairs may have no group of a type."""
+        """Return the pairs of each group, (n,), by type of grouping. Pairs may have no group of a type."""
         kinds = dict.fromkeys(kind for pair in self.pairs for kind in pair.groups)
         members = {kind: _members(pair.groups.get(kind, "") for pair in self.pairs) for kind in kinds}
         return {kind: {name: one for name, one in groups.items() if name} for kind, groups in members.items()}
 
     def mean_over_cases(self, model: PairScores, among: Flags | None = None) -> float | None:
-        """Returns the mean of the accuracies of the cases; None if no case has a pair.
+        """Return the mean of the accuracies of the cases; None if no case has a pair.
 
         among: (n,), the pairs to include; None: all. Cases without such pairs are left out.
         """
@@ -153,7 +153,7 @@ class PairsReport(HasRows):
         return float(np.mean(found)) if found else None
 
     def against_first(self) -> dict[str, dict[str, BootstrapResult]]:
-        """Compares the accuracy of every other model with that of the first, by model name, then by subset of pairs.
+        """Compare the accuracy of every other model with that of the first, by model name, then by subset of pairs.
 
         Subsets: "all"; "differing_words_known", the pairs whose differing words are in both vocabularies, if any.
         """
@@ -170,7 +170,7 @@ class PairsReport(HasRows):
         return compared
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all figures for JSON, as fractions from 0 to 1; None for a subset without pairs."""
+        """Return all figures for JSON, as fractions from 0 to 1; None for a subset without pairs."""
         return {
             "schema_version": 2,  # 1 had "right" for "correct"
             "files": list(self.sources),
@@ -210,7 +210,7 @@ class PairsReport(HasRows):
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The accuracies of every model, with the columns of `PAIR_ACCURACIES`."""
+        """Yield the accuracies of every model, with the columns of `PAIR_ACCURACIES`."""
         everything = np.ones(len(self.pairs), np.bool_)
         sets = {"all": {"": everything}, **self.by_group(), "case": self.by_case()}
         for model in self.models:
@@ -277,7 +277,7 @@ class PairsReport(HasRows):
         return [(f"{label:<{wide}}" + "".join(f"   {cell:>{width}}" for cell in row)).rstrip() for label, row in rows]
 
     def _parts(self) -> list[str]:
-        """Returns a table with a row for every group and case.
+        """Return a table with a row for every group and case.
 
         It shows the accuracy on all pairs, and on those whose differing words are known.
         """
@@ -322,7 +322,7 @@ def evaluate_pairs(
     files: str | Path | Sequence[str | Path],
     style: TreebankStyle = AS_TOKENISED,
 ) -> PairsReport:
-    """Scores the minimal pairs of files with each model, and compares the models with the first.
+    """Score the minimal pairs of files with each model, and compares the models with the first.
 
     Every distinct sentence is scored once.
     models: one model, or several by name.
@@ -342,7 +342,7 @@ def evaluate_pairs(
 def score_pairs(
     stored: ModelBundle, pairs: Sequence[MinimalPair], style: TreebankStyle = AS_TOKENISED, name: str = "model"
 ) -> PairScores:
-    """Scores pairs with one model.
+    """Score pairs with one model.
 
     style: how the text is changed before the model's normaliser reads it.  name: the model's name, for messages.
     Raises InputError for a sentence that the normaliser leaves empty.
@@ -375,7 +375,7 @@ def score_pairs(
 
 
 def differing_words(first: Sequence[str], second: Sequence[str]) -> set[str]:
-    """Returns the words that one of the sentences has more often than the other."""
+    """Return the words that one of the sentences has more often than the other."""
     counts, others = Counter(first), Counter(second)
     return {*(counts - others), *(others - counts)}
 
@@ -383,7 +383,7 @@ def differing_words(first: Sequence[str], second: Sequence[str]) -> set[str]:
 def compare_credits(
     first: Credits, second: Credits, samples: int = BOOTSTRAP_SAMPLES, seed: int = 0
 ) -> BootstrapResult:
-    """Compares the credits of two models on the same items with a paired bootstrap.
+    """Compare the credits of two models on the same items with a paired bootstrap.
 
     first, second: (n,), credits from 0 to 1.  samples: number of bootstrap samples.
     The number of times that each difference is drawn has a multinomial distribution, so no single items are drawn.
@@ -394,13 +394,13 @@ def compare_credits(
 
 
 def write_pairs(report: PairsReport, path: str | Path) -> None:
-    """Writes `scored_pairs` as JSON lines, atomically. Raises InputError if the file cannot be written."""
+    """Write `scored_pairs` as JSON lines, atomically. Raises InputError if the file cannot be written."""
     rows = (to_json(row) for row in scored_pairs(report))
     write_text("".join(row + "\n" for row in rows), path)
 
 
 def scored_pairs(report: PairsReport) -> Iterable[dict[str, Any]]:
-    """Yields every pair with each model's scores, for JSON.
+    """Yield every pair with each model's scores, for JSON.
 
     log_prob: natural log-probabilities of the better and the worse sentence.
     """
@@ -427,7 +427,7 @@ def scored_pairs(report: PairsReport) -> Iterable[dict[str, Any]]:
 
 
 def _members(names: Iterable[str]) -> dict[str, Flags]:
-    """Returns the positions of each distinct name, (n,)."""
+    """Return the positions of each distinct name, (n,)."""
     listed = list(names)
     numbers = {name: number for number, name in enumerate(dict.fromkeys(listed))}
     column = np.array([numbers[name] for name in listed])
@@ -443,5 +443,5 @@ def _percent(fraction: float | None) -> str:
 
 
 def _beside(fraction: float | None) -> str:
-    """Formats a percentage that is aligned with those followed by a number of pairs."""
+    """Format a percentage that is aligned with those followed by a number of pairs."""
     return f"{_percent(fraction)} {'':>9}"

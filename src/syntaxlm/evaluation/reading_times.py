@@ -119,7 +119,7 @@ class Regression:
 
 
 def require_statsmodels() -> Any:
-    """The class OLS of statsmodels. Raises InputError if the library is not installed."""
+    """Return the class OLS of statsmodels. Raises InputError if the library is not installed."""
     try:
         from statsmodels.regression.linear_model import OLS
     except ModuleNotFoundError as error:
@@ -131,7 +131,9 @@ def require_statsmodels() -> Any:
 
 
 def independent(predictors: Predictors) -> tuple[dict[str, Numbers], tuple[str, ...]]:
-    """The predictors that are neither constant nor linear combinations of earlier ones, and the names of the others."""
+    """Return the predictors that are neither constant nor linear combinations of earlier ones, and the names of the
+    others.
+    """
     kept: dict[str, Numbers] = {}
     left_out: list[str] = []
     basis: list[Numbers] = []
@@ -150,7 +152,7 @@ def independent(predictors: Predictors) -> tuple[dict[str, Numbers], tuple[str, 
 
 
 def fit(times: Numbers, predictors: Predictors) -> Regression:
-    """The regression of all rows, with an intercept. times: (r,).  predictors: (r,) each."""
+    """Return the regression of all rows, with an intercept. times: (r,).  predictors: (r,) each."""
     kept, left_out = independent(predictors)
     result = require_statsmodels()(times, _design(kept)).fit()
     columns = zip(result.params, result.bse, result.tvalues, result.pvalues, strict=True)
@@ -161,7 +163,7 @@ def fit(times: Numbers, predictors: Predictors) -> Regression:
 
 
 def held_out_log_likelihood(times: Numbers, predictors: Predictors, folds: Integers) -> Numbers:
-    """The natural log-likelihood of each row under the regression of the rows of all other folds: (r,).
+    """Return the natural log-likelihood of each row under the regression of the rows of all other folds: (r,).
 
     folds: (r,) the fold of each row.
     """
@@ -183,7 +185,7 @@ def _design(predictors: Predictors) -> Numbers:
 
 
 def assigned_folds(units: Integers, count: int, seed: int) -> Integers:
-    """The fold, from 0, of each row; all rows of a unit (sentence or group) are in one fold.
+    """Return the fold, from 0, of each row; all rows of a unit (sentence or group) are in one fold.
 
     Units are assigned at random, so that the folds have nearly equal numbers of units; with fewer units than `count`,
     each unit is a fold.
@@ -194,7 +196,7 @@ def assigned_folds(units: Integers, count: int, seed: int) -> Integers:
 
 
 def bootstrap_mean(values: Numbers, units: Integers, seed: int, samples: int = SAMPLES) -> Interval:
-    """The mean of the values with a 95% percentile interval, by a bootstrap over units (sentences).
+    """Return the mean of the values with a 95% percentile interval, by a bootstrap over units (sentences).
 
     values, units: (r,).  The interval is NaN for fewer than 2 units.
     """
@@ -219,7 +221,7 @@ def means_of_folds(values: Numbers, folds: Integers) -> list[float]:
 
 
 def check_rows(rows: int, predictors: int, folds: Sequence[int] | Integers) -> None:
-    """Raises InputError if there are too few rows for the regressions, or fewer than two folds."""
+    """Raise InputError if there are too few rows for the regressions, or fewer than two folds."""
     fewest = 5 * (predictors + 1)
     if rows < fewest:
         raise InputError(
@@ -366,7 +368,7 @@ class ReadingTimesReport:
         return int(self.analysed.sum())
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures for JSON. Log-likelihoods are in nats, per word unless stated; surprisals in bits."""
+        """Return all figures for JSON. Log-likelihoods are in nats, per word unless stated; surprisals in bits."""
         times = self.times.values[self.analysed]
         return {
             "schema_version": 1,
@@ -400,7 +402,8 @@ class ReadingTimesReport:
         }
 
     def word_table(self) -> WordTable:
-        """One row per displayed word: input columns, time, predictors, `analysed`, `fold`, and each model's surprisal.
+        """Return one row per displayed word: input columns, time, predictors, `analysed`, `fold`, and each model's
+        surprisal.
 
         Columns of a model are surprisal_NAME_CONTEXT, in_vocabulary_NAME_CONTEXT, and those of previous words.
         """
@@ -420,7 +423,7 @@ class ReadingTimesReport:
         return WordTable(self.words, joined(self.words, own))
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """One row per model, with its main figures."""
+        """Yield one row per model, with its main figures."""
         for one in self.models:
             row = {"model": one.name, "context": one.context, "words": self.count, "surprisal": one.mean_surprisal}
             row |= {"delta_log_likelihood": one.delta.value, "low": one.delta.low, "high": one.delta.high}
@@ -431,11 +434,11 @@ class ReadingTimesReport:
             yield row
 
     def to_dataframe(self) -> Any:
-        """`rows` as a data frame. Raises InputError if neither pandas nor polars is installed."""
+        """Return `rows` as a data frame. Raises InputError if neither pandas nor polars is installed."""
         return dataframe(self.rows())
 
     def picture(self) -> Picture:
-        """Mean reading time by surprisal: one chart per model, over the same words."""
+        """Return mean reading time by surprisal: one chart per model, over the same words."""
         unit = f"log {self.times.column}" if self.settings.log else self.times.column
         return binned_means_picture({one.label: one.bins for one in self.models}, "surprisal, bits", unit)
 
@@ -443,7 +446,7 @@ class ReadingTimesReport:
         return self.picture().svg(theme)
 
     def write_picture(self, path: Path, theme: Theme = "auto") -> None:
-        """Writes the picture as .svg or .png, or with the figures as a page, .html. Raises InputError."""
+        """Write the picture as .svg or .png, or with the figures as a page, .html. Raises InputError."""
         check_picture(path)
         section = Section("", (self.picture(),), preformatted={"figures": str(self)})
         write_picture(
@@ -525,7 +528,7 @@ def _interval(interval: Interval) -> str:
 
 
 def check_picture(path: Path) -> None:
-    """Raises InputError for a picture file with another extension than .svg, .png or .html."""
+    """Raise InputError for a picture file with another extension than .svg, .png or .html."""
     if check_format(path) == ".tex":
         raise InputError(f"{path}: found the extension '.tex'; expected one of .svg, .png, .html")
 
@@ -547,7 +550,7 @@ def evaluate_reading_times(
     style: TreebankStyle = AUTO_STYLE,
     settings: RegressionSettings | None = None,
 ) -> ReadingTimesReport:
-    """Measures how well the surprisals of models predict reading times, on the same words.
+    """Measure how well the surprisals of models predict reading times, on the same words.
 
     models: by name.  words: a table with one displayed word per row, in the order of reading; a file or a data frame,
         see `Table.read`.  times: a table with reading times; None: the table of words has them.
@@ -612,12 +615,12 @@ def _analysed(
     scores: Sequence[WordScores],
     settings: RegressionSettings,
 ) -> tuple[npt.NDArray[np.bool_], dict[str, int]]:
-    """Which words are in the regressions, and the numbers of the others by reason; the first reason counts."""
+    """Return which words are in the regressions, and the numbers of the others by reason; the first reason counts."""
     known = np.logical_and.reduce([one.known for one in scores])
     is_read = np.logical_and.reduce([one.is_read for one in scores])
 
     def window(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Whether all words of the spill-over window have a property."""
+        """Return whether all words of the spill-over window have a property."""
         columns = with_previous({"flag": flags.astype(float)}, words, settings.spillover).values()
         return np.logical_and.reduce([column == 1 for column in columns])
 
@@ -682,7 +685,7 @@ def _result(
 
 
 def binned_means(x: Numbers, y: Numbers, bins: int = BINS) -> Iterator[BinnedMean]:
-    """Means of y in bins of x with nearly equal numbers of values, with 95% intervals of 1.96 standard errors."""
+    """Yield means of y in bins of x with nearly equal numbers of values, with 95% intervals of 1.96 standard errors."""
     order = np.argsort(x, kind="stable")
     for part in np.array_split(order, min(bins, max(1, len(x) // 2))):
         values = y[part]

@@ -64,7 +64,7 @@ class Reranked:
     picked: int
 
     def text(self) -> str:
-        """Returns the picked tree in CoNLL-U, with unchanged lines and comments for its number and scores."""
+        """Return the picked tree in CoNLL-U, with unchanged lines and comments for its number and scores."""
         sentence = self.candidates.sentences[self.picked]
         values = {
             "rerank_candidate": f"{self.picked + 1} of {len(self.candidates)}",
@@ -79,7 +79,7 @@ class Reranked:
 def rerank(
     stored: ModelBundle, candidates: Iterable[ParseCandidates], weight: float = 1.0, source: str = ""
 ) -> Iterator[Reranked]:
-    """Scores the candidates of each sentence and picks one. Some thousand candidates are read at a time.
+    """Score the candidates of each sentence and picks one. Some thousand candidates are read at a time.
 
     weight: the model's weight w, 0 to 1; the parser's scores have the weight 1 - w.
     source: the file, for messages.
@@ -150,7 +150,7 @@ class WeightTuning:
 
 
 def tune_weight(stored: ModelBundle, candidates: str | Path, gold: str | Path, score: str = SCORE) -> WeightTuning:
-    """Returns the weight in `WEIGHTS` with the highest UAS without punctuation; of tied ones, the middle one.
+    """Return the weight in `WEIGHTS` with the highest UAS without punctuation; of tied ones, the middle one.
 
     candidates, gold: files of candidates and gold trees, different from those of the evaluation.
     score: the comment with the parser's score.
@@ -190,7 +190,7 @@ def tune_weight(stored: ModelBundle, candidates: str | Path, gold: str | Path, s
 
 
 def _counts(candidates: ParseCandidates) -> Counts:
-    """Returns the attachment counts of each candidate, (k, 2, 3)."""
+    """Return the attachment counts of each candidate, (k, 2, 3)."""
     assert candidates.gold is not None
     return np.stack([attachment(one.tree, candidates.gold, one.place) for one in candidates.sentences])
 
@@ -264,7 +264,7 @@ class RerankReport(HasRows):
     table = RERANKING_SCORES
 
     def compared(self) -> BootstrapResult | None:
-        """Compares the UAS without punctuation of the picked trees with that of the first candidates.
+        """Compare the UAS without punctuation of the picked trees with that of the first candidates.
 
         Returns None without gold trees or words.
         """
@@ -273,7 +273,7 @@ class RerankReport(HasRows):
         return compare_attachment(self.scores[PICKED], self.scores[FIRST])
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all figures for JSON, as fractions from 0 to 1."""
+        """Return all figures for JSON, as fractions from 0 to 1."""
         compared = self.compared()
         return {
             "candidates_file": self.sources[0],
@@ -290,7 +290,7 @@ class RerankReport(HasRows):
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The attachment scores, with the columns of `RERANKING_SCORES`; none without gold trees."""
+        """Yield the attachment scores, with the columns of `RERANKING_SCORES`; none without gold trees."""
         for trees, scores in self.scores.items():
             of_all = {"sentences": self.sentences, "words": scores.words(), "weight": self.weight}
             yield {"trees": trees, **scores.to_dict(), **of_all}
@@ -339,7 +339,7 @@ def evaluate_reranking(
     score: str = SCORE,
     write: Callable[[str], object] | None = None,
 ) -> RerankReport:
-    """Reranks a file of candidates, reading some thousand candidates at a time.
+    """Rerank a file of candidates, reading some thousand candidates at a time.
 
     candidates: the file, see `read_candidates`.
     gold: the gold trees of its sentences; None: nothing is scored.

@@ -101,7 +101,7 @@ class Significance:
     known: BootstrapResult | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all figures for JSON, as fractions from 0 to 1."""
+        """Return all figures for JSON, as fractions from 0 to 1."""
         return {
             "schema_version": 1,
             "measure": self.measure,
@@ -130,7 +130,7 @@ class Significance:
 def compare_details(
     first: Sequence[str | Path], second: Sequence[str | Path], samples: int = 10_000, seed: int = 0
 ) -> Significance:
-    """Compares two models by the details files of their seeds, with `trees.compare_runs`.
+    """Compare two models by the details files of their seeds, with `trees.compare_runs`.
 
     first, second: files that `--details` of `evaluate parse`, `trees`, `pairs` or `completion` wrote, one per seed.
         second may be [RIGHT_BRANCHING] if the files of the first model are of trees.
@@ -168,7 +168,7 @@ def compare_details(
 
 
 def _names_of(side: Sequence[str | Path]) -> list[str]:
-    """The files of one model. Raises InputError if there is none, or if one is given twice."""
+    """Return the files of one model. Raises InputError if there is none, or if one is given twice."""
     if isinstance(side, str):
         raise TypeError("compare_details takes lists of files, not one string")
     names = [str(path) for path in side]
@@ -181,7 +181,7 @@ def _names_of(side: Sequence[str | Path]) -> list[str]:
 
 
 def _check_one_decoder(files: Sequence[DetailedScores]) -> None:
-    """Raises InputError if the trees of one model have several decoders. Names of pairs and questions are models."""
+    """Raise InputError if the trees of one model have several decoders. Names of pairs and questions are models."""
     for other in files[1:]:
         if other.known is None and other.names != files[0].names:
             raise InputError(
@@ -217,7 +217,7 @@ def _check_same(one: DetailedScores, other: DetailedScores) -> None:
 
 
 def read_details(path: str | Path) -> DetailedScores:
-    """Reads a file that `--details` wrote. Raises InputError for a file that is not one, naming its line."""
+    """Read a file that `--details` wrote. Raises InputError for a file that is not one, naming its line."""
     return _scores(str(path), _read_rows(path))
 
 
@@ -275,7 +275,7 @@ class _ScoredTree:
 
 
 def _trees(source: str, rows: Rows) -> DetailedScores:
-    """The scores of parsed sentences: one run."""
+    """Return the scores of parsed sentences: one run."""
     lines: list[_ScoredTree] = []
     for place, row in rows:
         try:
@@ -295,7 +295,7 @@ def _trees(source: str, rows: Rows) -> DetailedScores:
 
 
 def _right_branching(rows: Rows) -> DetailedScores:
-    """The scores of right branching against the gold trees of lines that `_trees` has read."""
+    """Return the scores of right branching against the gold trees of lines that `_trees` has read."""
     lines = [_ScoredTree.of(row) for _, row in rows]
     trees = []
     for (place, _), line in zip(rows, lines, strict=True):
@@ -314,7 +314,7 @@ def _of_trees(source: str, name: str, scores: RunScores, lines: Sequence[_Scored
 
 
 def _choices(source: str, rows: Sequence[dict[str, Any]]) -> DetailedScores:
-    """The accuracy on minimal pairs or questions: one run per model; interpolated models are left out."""
+    """Return the accuracy on minimal pairs or questions: one run per model; interpolated models are left out."""
     pairs = "better" in rows[0]
     rows = [row for row in rows if row.get("adjacent", True)]  # other pairs of an item follow from these
     names = tuple(name for name in rows[0]["models"] if pairs or name != "interpolated")

@@ -43,13 +43,15 @@ class Sampling(Settings):
 
 
 def check_count(count: int) -> None:
-    """Raises InputError for fewer than one sentence."""
+    """Raise InputError for fewer than one sentence."""
     if count < 1:
         raise InputError(f"count: found {count}; expected 1 or more")
 
 
 def as_text(normaliser: Normaliser, tokens: list[str]) -> str:
-    """Tokens as a line of text: words separated by spaces; characters without separators, white space as a space."""
+    """Return tokens as a line of text: words separated by spaces; characters without separators, white space as a
+    space.
+    """
     if normaliser.units != "characters":
         return " ".join(tokens)
     if normaliser.space is None:
@@ -96,7 +98,7 @@ class SentenceWithTree(HasRows):
         return self.text
 
     def to_dict(self) -> dict[str, Any]:
-        """spans: [start, end) of the constituents; labels: one for each; word_labels: one for each token."""
+        """Return spans: [start, end) of the constituents; labels: one for each; word_labels: one for each token."""
         parts = [part for part in self.tree.constituents if part.end - part.start > 1]
         return {
             "number": self.number,
@@ -108,7 +110,7 @@ class SentenceWithTree(HasRows):
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """One row, with the columns of `SAMPLED_TREES`."""
+        """Yield one row, with the columns of `SAMPLED_TREES`."""
         yield self.to_dict() | {"tree": str(self.tree)}
 
 
@@ -120,7 +122,7 @@ def sample_with_trees(
     maximum_words: int | None = Sampling.maximum_words,
     keep_unknown: bool = Sampling.keep_unknown,
 ) -> Iterator[SentenceWithTree]:
-    """Samples sentences of a grammar with their trees; a sentence depends on the seed and its number only.
+    """Sample sentences of a grammar with their trees; a sentence depends on the seed and its number only.
 
     maximum_words: longer sentences are resampled; None: 100.
     keep_unknown: whether the unknown word may be sampled; if not, it is resampled and the tree is kept.
@@ -133,7 +135,7 @@ def sample_with_trees(
 
 
 def refuse_word_settings(prompt: str | None, temperature: float, top_k: int | None, reason: str) -> None:
-    """Raises InputError for settings that only apply word by word. reason: why they do not apply, as a sentence."""
+    """Raise InputError for settings that only apply word by word. reason: why they do not apply, as a sentence."""
     given = {
         "prompt": prompt is not None,
         "temperature": temperature != Sampling.temperature,
@@ -158,7 +160,7 @@ def _sampled(stored: ModelBundle, count: int, sampling: Sampling) -> Iterator[Se
 
 
 def tree_of(sampled: SampledSentence, tokens: list[str], labels: list[str]) -> Tree:
-    """The tree of a sampled sentence. labels: those of the model."""
+    """Return the tree of a sampled sentence. labels: those of the model."""
     spans = tuple(
         Constituent(INDUCED_LABEL if label < 0 else labels[label], first, last + 1)
         for first, last, label in sampled.spans
@@ -212,7 +214,7 @@ class GeneratedSentence(HasRows):
         return vars(self) | {"surprisals": [round(bits, 6) for bits in self.surprisals]}
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """One row, with the columns of `GENERATED_SENTENCES`."""
+        """Yield one row, with the columns of `GENERATED_SENTENCES`."""
         yield dict(vars(self))
 
 
@@ -228,7 +230,7 @@ def generate(
     keep_unknown: bool = Sampling.keep_unknown,
     style: TreebankStyle = AS_TOKENISED,
 ) -> Iterator[GeneratedSentence]:
-    """Samples sentences independently from BOS. Every sentence has at least one word.
+    """Sample sentences independently from BOS. Every sentence has at least one word.
 
     Models that predict the next token are sampled word by word, other models that sample whole sentences top-down.
     prompt: raw text with which each sentence starts, or None. style: how the prompt's words are split before the
@@ -256,7 +258,7 @@ def generate(
 
 @torch.no_grad()
 def _together(stored: ModelBundle, numbers: range, prompt: list[int], sampling: Sampling) -> list[GeneratedSentence]:
-    """Samples the sentences with these numbers in one batch, one column per sentence."""
+    """Sample the sentences with these numbers in one batch, one column per sentence."""
     model, vocabulary = stored.require(PredictsNextToken, "generate", SamplesSentences), stored.vocabulary
     device = stored.model.eval().device
     random = [np.random.default_rng([sampling.seed, number]) for number in numbers]
@@ -290,7 +292,7 @@ def _together(stored: ModelBundle, numbers: range, prompt: list[int], sampling: 
 
 
 def choose(log_probs: Numbers, uniform: Numbers, sampling: Sampling) -> npt.NDArray[np.int64]:
-    """Samples one token for each column, (B, V) -> (B,); -inf is never chosen.
+    """Sample one token for each column, (B, V) -> (B,); -inf is never chosen.
 
     uniform: (B,), random numbers in [0, 1), compared with the cumulative probabilities of the tokens.
     Raises InputError for NaN.

@@ -32,7 +32,7 @@ QUESTIONS = {
 
 
 def possible_edges(edges: Tensor, is_root: Tensor) -> Tensor:
-    """The edge types that can leave words, given the edge to each word and whether it comes from ROOT: (n, 4).
+    """Return the edge types that can leave words, given the edge to each word and whether it comes from ROOT: (n, 4).
 
     LEFT and RIGHT can leave any word; NX-LEFT a word on the left of its head, NX-RIGHT one on the right except a root.
     """
@@ -51,11 +51,11 @@ class StopBatches:
         self.model, self.batches = model, batches
 
     def count(self, epoch: int = 0) -> int:
-        """Number of batches of an epoch."""
+        """Return number of batches of an epoch."""
         return self.batches.count(epoch)
 
     def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[StopExamples]:
-        """The batches of an epoch from number `start` on."""
+        """Yield the batches of an epoch from number `start` on."""
         model = self.model.eval()
         labels = torch.from_numpy(self.batches.corpus.labels)
         for batch in self.batches.iterate(epoch, start):
@@ -65,7 +65,7 @@ class StopBatches:
 
 @torch.no_grad()
 def _read(model: GeneratesTrees, batch: TreeBatch, labels: Tensor) -> StopExamples:
-    """Reads a batch with the model. labels: (n,), of the words that the batch generates."""
+    """Read a batch with the model. labels: (n,), of the words that the batch generates."""
     hidden, edges = model.token_log_probs(batch).hidden, batch.levels.edges()
     assert hidden is not None
     is_root = torch.arange(len(edges), device=edges.device) < batch.levels.sizes[0]
@@ -135,7 +135,7 @@ class StopReport:
         return self.nats / self.words
 
     def to_dict(self) -> dict[str, Any]:
-        """All results, for JSON."""
+        """Return all results, for JSON."""
         return {
             "source": self.source,
             "trees": self.trees,
@@ -170,7 +170,7 @@ class StopReport:
 
 @torch.no_grad()
 def score_stops(stops: Stops, model: GeneratesTrees, corpus: DependencyCorpus) -> StopReport:
-    """Evaluates the classifiers on the words of a corpus. Leaves both networks in evaluation mode.
+    """Evaluate the classifiers on the words of a corpus. Leaves both networks in evaluation mode.
 
     Raises InputError for trees without labels if the model reads labels.
     """
@@ -196,17 +196,21 @@ def score_stops(stops: Stops, model: GeneratesTrees, corpus: DependencyCorpus) -
 
 
 def evaluate_stops(stored: ModelBundle, stops: Stops, path: str | Path) -> StopReport:
-    """`score_stops` for dependency trees: a file, a folder or a pattern. Raises InputError like `tree_corpus`."""
+    """Return `score_stops` for dependency trees: a file, a folder or a pattern. Raises InputError like
+    `tree_corpus`.
+    """
     return score_stops(stops, tree_model(stored), tree_corpus(stored, path))
 
 
 def tree_model(stored: ModelBundle) -> GeneratesTrees:
-    """The model, typed as generating trees. Raises InputError for a model that does not."""
+    """Return the model, typed as generating trees. Raises InputError for a model that does not."""
     return stored.require(GeneratesTrees, "generation of trees")
 
 
 def tree_corpus(stored: ModelBundle, path: str | Path) -> DependencyCorpus:
-    """Dependency trees as the model reads them. Raises InputError like `dependency_trees`, and for missing labels."""
+    """Return dependency trees as the model reads them. Raises InputError like `dependency_trees`, and for missing
+    labels.
+    """
     if stored.labels is None:
         tree_model(stored)
         raise InputError("the model has no edge labels")
@@ -222,14 +226,14 @@ OF_MODEL = "model"  # metadata key of their weights: the fingerprint of the mode
 
 
 def write_stops(folder: Path, stops: Stops, model: Model) -> None:
-    """Writes classifiers to their model's folder, each file atomically, the weights last."""
+    """Write classifiers to their model's folder, each file atomically, the weights last."""
     write_text(to_json(dataclasses.asdict(stops.settings), indent=2) + "\n", folder / STOPS, stored=True)
     tensors = {name: tensor.cpu() for name, tensor in stops.state_dict().items()}
     write_tensors(folder / STOP_WEIGHTS, tensors, {OF_MODEL: fingerprint(model)})
 
 
 def read_stops(folder: str | Path, stored: ModelBundle) -> Stops:
-    """The classifiers in a model's folder, in evaluation mode on the CPU.
+    """Return the classifiers in a model's folder, in evaluation mode on the CPU.
 
     Raises InputError if they have not been trained, or were trained for other weights of the model, and for a file that
     is damaged or does not fit the other.
@@ -267,7 +271,7 @@ def read_stops(folder: str | Path, stored: ModelBundle) -> Stops:
 
 
 def fingerprint(model: Model) -> str:
-    """An identifier of a model's weights: a hash of names, shapes and values."""
+    """Return an identifier of a model's weights: a hash of names, shapes and values."""
     found = hashlib.sha256()
     for name, tensor in distinct_tensors(model).items():
         found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())

@@ -109,11 +109,11 @@ class GeneratedTree(HasRows):
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """One row, with the columns of `GENERATED_TREES`."""
+        """Yield one row, with the columns of `GENERATED_TREES`."""
         yield self.to_dict() | {"surprisals": self.surprisals, "tree_surprisal": self.tree_surprisal}
 
     def comments(self) -> dict[str, str]:
-        """Comments on the tree for a CoNLL-U file."""
+        """Return comments on the tree for a CoNLL-U file."""
         comments = {
             "text": self.text,
             "surprisal": f"{sum(self.surprisals):.6f}",
@@ -135,7 +135,7 @@ def generate_trees(
     redraw: bool = TreeSampling.redraw,
     keep_unknown: bool = Sampling.keep_unknown,
 ) -> Iterator[GeneratedTree]:
-    """Samples trees with one root. A tree depends on the seed and its number, not on the number of trees.
+    """Sample trees with one root. A tree depends on the seed and its number, not on the number of trees.
 
     stops: the classifiers of the model's folder, see `read_stops`. Other arguments: see `TreeSampling`.
     Raises InputError for settings out of range, a model that reads text, and, with redraw, if none of ATTEMPTS trees
@@ -204,7 +204,7 @@ class _Sampler:
             raise InputError(f"the model's {what} to sample except the unknown one")
 
     def trees(self, numbers: range) -> list[GeneratedTree]:
-        """The trees with these numbers."""
+        """Return the trees with these numbers."""
         found: dict[int, _Growing] = {}
         wanted = list(numbers)
         for attempt in range(ATTEMPTS if self.sampling.redraw else 1):
@@ -240,7 +240,7 @@ class _Sampler:
         return _Level(np.arange(count), all_of(Edge.RIGHT), all_of(0), *begins, all_of(0), all_of(1))
 
     def _step(self, trees: list[_Growing], level: _Level, levels: Levels, states: States) -> _Level:
-        """Samples the words of a level, their labels and stop decisions. Returns the next level."""
+        """Sample the words of a level, their labels and stop decisions. Returns the next level."""
         words, bits = self._words(trees, level, levels, states.hidden)
         drawn = torch.from_numpy(words).to(states.hidden.device)
         labels, label_bits = self._labels(trees, level, states.hidden, drawn)
@@ -260,7 +260,7 @@ class _Sampler:
         return self._next(level, answers, words, labels, steps)
 
     def _words(self, trees: list[_Growing], level: _Level, levels: Levels, hidden: Tensor) -> tuple[Integers, Numbers]:
-        """The ids of the sampled words and their bits."""
+        """Return the ids of the sampled words and their bits."""
         uniform = _uniform(trees, level.trees)
         words, bits = np.empty(len(level), np.int64), np.empty(len(level))
         for start in range(0, len(level), ROWS_TOGETHER):
@@ -271,7 +271,7 @@ class _Sampler:
         return words, bits
 
     def _labels(self, trees: list[_Growing], level: _Level, hidden: Tensor, words: Tensor) -> tuple[Integers, Numbers]:
-        """The ids of the sampled labels and their bits; BOS and 0 bits if the model reads no labels."""
+        """Return the ids of the sampled labels and their bits; BOS and 0 bits if the model reads no labels."""
         if not self.model.reads_labels:
             return np.full(len(level), self.labels.begin_id), np.zeros(len(level))
         logits = self.stops.label_logits(hidden, self.model.embedded(words))
@@ -280,7 +280,7 @@ class _Sampler:
         return _drawn(values, self.barred_labels, _uniform(trees, level.trees), sampling)
 
     def _answers(self, trees: list[_Growing], level: _Level, logits: Tensor) -> Answers:
-        """The edges by which each word of a level continues, (n, 4), within the limits. Adds their bits."""
+        """Return the edges by which each word of a level continues, (n, 4), within the limits. Adds their bits."""
         sampling = self.sampling
         edges = torch.from_numpy(level.edges)
         possible = possible_edges(edges, torch.from_numpy(level.steps == 0)).numpy()
@@ -297,7 +297,7 @@ class _Sampler:
         return answers
 
     def _within_limits(self, trees: list[_Growing], level: _Level, wanted: Answers) -> Answers:
-        """The decisions that the limits of depth and size allow; trees that reach a limit are marked as cut."""
+        """Return the decisions that the limits of depth and size allow; trees that reach a limit are marked as cut."""
         most_words, most_depth = self.sampling.most_words, self.sampling.most_depth
         answers = wanted.copy()
         answers[level.depths >= most_depth, : Edge.NX_LEFT] = False  # LEFT and RIGHT lead to dependents
@@ -313,7 +313,7 @@ class _Sampler:
         return answers
 
     def _next(self, level: _Level, answers: Answers, words: Integers, labels: Integers, steps: Integers) -> _Level:
-        """The steps of the edges by which the trees continue."""
+        """Return the steps of the edges by which the trees continue."""
         rows, edges = np.nonzero(answers)
         order = np.argsort(edges, kind="stable")
         rows, edges = rows[order], edges[order]
@@ -343,7 +343,7 @@ def _counts(edges: Integers) -> tuple[int, ...]:
 
 
 def _uniform(trees: list[_Growing], places: Integers) -> Numbers:
-    """A number in [0, 1) for each row, from its own tree's generator, in the order of the rows."""
+    """Return a number in [0, 1) for each row, from its own tree's generator, in the order of the rows."""
     found = np.empty(len(places))
     for place in np.unique(places):
         mine = places == place
@@ -352,6 +352,6 @@ def _uniform(trees: list[_Growing], places: Integers) -> Numbers:
 
 
 def _drawn(log_probs: Numbers, barred: Answers, uniform: Numbers, sampling: Sampling) -> tuple[Integers, Numbers]:
-    """The sampled token of each row, (n, V) -> (n,), and its bits by the unmodified log-probabilities."""
+    """Return the sampled token of each row, (n, V) -> (n,), and its bits by the unmodified log-probabilities."""
     chosen = choose(np.where(barred, -np.inf, log_probs), uniform, sampling)
     return chosen, 0.0 - log_probs[np.arange(len(chosen)), chosen] / math.log(2)

@@ -44,7 +44,7 @@ class Model(nn.Module):
         return sum(one.numel() for one in weights or self.buffers() if one.is_floating_point())
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
-        """Resizes buffers whose sizes depend on the training text to match stored tensors, before these are loaded.
+        """Resize buffers whose sizes depend on the training text to match stored tensors, before these are loaded.
 
         Returns error messages about the stored tensors, other than wrong shapes.
         """
@@ -93,7 +93,7 @@ class HasLoss(ABC):
 
     @abstractmethod
     def loss(self, batch: Any, state: State = None) -> Loss:
-        """The loss of a batch that continues from `state`."""
+        """Return the loss of a batch that continues from `state`."""
 
 
 class TrainsByGradient(HasLoss):
@@ -111,11 +111,11 @@ class TrainsByCounting(ABC):
 
     @abstractmethod
     def accumulate(self, batch: Any) -> None:
-        """Adds a batch's expected counts under the current parameters."""
+        """Add a batch's expected counts under the current parameters."""
 
     @abstractmethod
     def maximise(self) -> dict[str, Any]:
-        """Sets the parameters from the accumulated counts and clears the counts. Returns values for log and result.
+        """Set the parameters from the accumulated counts and clears the counts. Returns values for log and result.
 
         "objective", if present, is the criterion before the update; EM never increases it.
         """
@@ -143,7 +143,7 @@ class NeedsTextCounts(ABC):
 
     @abstractmethod
     def setup(self, counts: TextCounts) -> None:
-        """Takes the statistics of the training text."""
+        """Take the statistics of the training text."""
 
 
 class AnnealsLoss(TrainsByGradient):
@@ -151,7 +151,7 @@ class AnnealsLoss(TrainsByGradient):
 
     @abstractmethod
     def set_epoch(self, epochs: float) -> None:
-        """Sets the training progress: the number of epochs completed, including the fraction of the current one."""
+        """Set the training progress: the number of epochs completed, including the fraction of the current one."""
 
 
 # ---- probabilities
@@ -168,7 +168,7 @@ class ScoresSentences(ABC):
 
     @abstractmethod
     def sentence_log_probs(self, batch: Any) -> Tensor:
-        """Natural log-probability of each sentence of a batch of whole sentences: (B,)."""
+        """Return natural log-probability of each sentence of a batch of whole sentences: (B,)."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class ScoresTokens(ScoresSentences):
 
     @abstractmethod
     def token_log_probs(self, batch: Any, state: State = None) -> TokenScores:
-        """Natural log-probability of each target given all preceding tokens."""
+        """Return natural log-probability of each target given all preceding tokens."""
 
     def sentence_log_probs(self, batch: TokenBatch | TreeBatch) -> Tensor:
         log_probs = self.token_log_probs(batch).log_probs
@@ -210,7 +210,9 @@ class PredictsNextToken(ScoresTokens):
 
     @abstractmethod
     def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
-        """Natural log-probability of every token after the last real step of each column, (B, V), and the new state."""
+        """Return natural log-probability of every token after the last real step of each column, (B, V), and the new
+        state.
+        """
 
 
 class SampledSentence(Protocol):
@@ -238,7 +240,7 @@ class SamplesSentences(ABC):
     def sample(
         self, count: int, maximum_words: int, generator: np.random.Generator, *, omitted: int = 0
     ) -> Sequence[SampledSentence]:
-        """Samples `count` sentences of at most `maximum_words` words; longer ones are resampled.
+        """Sample `count` sentences of at most `maximum_words` words; longer ones are resampled.
 
         omitted: number of the first words of the vocabulary, without BOS and EOS, that are not sampled: the unknown
         word and its classes. Instead, another word is sampled and the tree is kept.
@@ -311,7 +313,7 @@ class Parses(ABC):
 
     @abstractmethod
     def structure(self, batch: TokenBatch) -> Structure:
-        """The structure of whole sentences with BOS and EOS, computed without anything it does not need."""
+        """Return the structure of whole sentences with BOS and EOS, computed without anything it does not need."""
 
 
 class LabelsSpans(Parses):
@@ -329,7 +331,7 @@ class FindsBestTrees(Parses):
 
     @abstractmethod
     def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
-        """The best tree of each column. The batch has whole sentences with BOS and EOS."""
+        """Return the best tree of each column. The batch has whole sentences with BOS and EOS."""
 
 
 class ParsesDependencies(Parses):
@@ -339,7 +341,7 @@ class ParsesDependencies(Parses):
 
     @abstractmethod
     def arc_marginals(self, batch: TokenBatch) -> Tensor:
-        """The posterior probability of each arc: (B, n + 1, n).
+        """Return the posterior probability of each arc: (B, n + 1, n).
 
         Row 0 is the probability that a word is the root, row h that its head is word h, counted from 1. 0 on padding.
         The batch has whole sentences with BOS and EOS.
@@ -347,7 +349,7 @@ class ParsesDependencies(Parses):
 
     @abstractmethod
     def structure(self, batch: TokenBatch) -> Heads:
-        """The most probable dependency tree of each sentence."""
+        """Return the most probable dependency tree of each sentence."""
 
 
 LabelledSpans = list[tuple[int, int, int]]
@@ -382,15 +384,17 @@ class HasGrammar(LabelsSpans, SamplesSentences):
 
     @abstractmethod
     def start_probabilities(self) -> Tensor:
-        """p(S -> A) of every nonterminal: (m,)."""
+        """Return p(S -> A) of every nonterminal: (m,)."""
 
     @abstractmethod
     def top_rules(self, nonterminal: int, count: int) -> list[SymbolRule]:
-        """The `count` most probable binary rules p(A -> B C) of a nonterminal A, in descending order."""
+        """Return the `count` most probable binary rules p(A -> B C) of a nonterminal A, in descending order."""
 
     @abstractmethod
     def top_words(self, preterminal: int, count: int) -> list[EmittedWord]:
-        """The `count` most probable words p(w | T) of a preterminal T (an index into `labels`), in descending order."""
+        """Return the `count` most probable words p(w | T) of a preterminal T (an index into `labels`), in descending
+        order.
+        """
 
 
 @dataclass(frozen=True)
@@ -413,7 +417,7 @@ class HasMaps(ABC):
 
     @abstractmethod
     def maps(self, batch: TokenBatch) -> Maps:
-        """Gates and attention at each step of a batch."""
+        """Return gates and attention at each step of a batch."""
 
 
 # ---- other
@@ -447,7 +451,7 @@ class EncodesSentences(Model, ABC):
 
     @abstractmethod
     def encode(self, batch: TokenBatch) -> Encoding:
-        """The vector of each sentence."""
+        """Return the vector of each sentence."""
 
 
 class LearnsFromRewards(EncodesSentences):
@@ -455,7 +459,7 @@ class LearnsFromRewards(EncodesSentences):
 
     @abstractmethod
     def policy_terms(self, decisions: Decisions, rewards: Tensor) -> dict[str, Tensor]:
-        """What training adds to the mean loss, by name, already weighted. Called once per training step.
+        """Return what training adds to the mean loss, by name, already weighted. Called once per training step.
 
         rewards: (B,), of each sentence; larger is better.
         """
@@ -479,7 +483,7 @@ class GeneratesTrees(Model, ScoresTokens):
 
     @abstractmethod
     def root_states(self) -> States:
-        """The states before the first step: one row, for ROOT."""
+        """Return the states before the first step: one row, for ROOT."""
 
     @abstractmethod
     def embedded(self, words: Tensor) -> Tensor:
@@ -487,15 +491,17 @@ class GeneratesTrees(Model, ScoresTokens):
 
     @abstractmethod
     def inputs(self, words: Tensor, labels: Tensor) -> Tensor:
-        """Inputs of steps: of the words that the edges leave and the labels above these words: (n,), (n,) -> (n, E)."""
+        """Return inputs of steps: of the words that the edges leave and the labels above these words: (n,), (n,) -> (n,
+        E).
+        """
 
     @abstractmethod
     def follow(self, inputs: Tensor, levels: Levels, before: States) -> States:
-        """States of steps, (n, E) -> (n, D), computed from earlier states, which `levels.parents` indexes."""
+        """Return states of steps, (n, E) -> (n, D), computed from earlier states, which `levels.parents` indexes."""
 
     @abstractmethod
     def all_log_probs(self, hidden: Tensor, levels: Levels) -> Tensor:
-        """Natural log-probability of every word at each step: (n, D) -> (n, V)."""
+        """Return natural log-probability of every word at each step: (n, D) -> (n, V)."""
 
 
 LACKS: dict[type, str] = {
@@ -538,5 +544,5 @@ ABILITIES: dict[str, tuple[type, ...]] = {
 
 
 def abilities_of(model: Model) -> list[str]:
-    """The names of a model's abilities."""
+    """Return the names of a model's abilities."""
     return [name for name, classes in ABILITIES.items() if isinstance(model, classes)]

@@ -65,15 +65,17 @@ class Backbone(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
-        """embedded: (T, B, E); state: None at the start of a text. The returned state is detached."""
+        """Return embedded: (T, B, E); state: None at the start of a text. The returned state is detached."""
 
     def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
-        """The input of `forward`, (T, B) -> (T, B, E): the embeddings, with dropout of word types if there is any."""
+        """Return the input of `forward`, (T, B) -> (T, B, E): the embeddings, with dropout of word types if there is
+        any.
+        """
         embedded: Tensor = embedding(tokens)
         return embedded
 
     def structure(self, batch: TokenBatch, embedding: nn.Embedding) -> Structure:
-        """The structure of whole sentences; by default from a full forward pass."""
+        """Return the structure of whole sentences; by default from a full forward pass."""
         distances = self(self.embed(embedding, batch.tokens), batch, None).distances
         assert distances is not None, "a backbone that parses must give distances or override structure()"
         return Distances(distances)
@@ -91,7 +93,7 @@ class NeuralEncoder(EncodesSentences):
         nn.init.uniform_(self.embedding.weight, -init_range, init_range)
 
     def read(self, batch: TokenBatch, state: State = None) -> BackboneOutput:
-        """The backbone's output for a batch, starting from `state`."""
+        """Return the backbone's output for a batch, starting from `state`."""
         output: BackboneOutput = self.backbone(self.backbone.embed(self.embedding, batch.tokens), batch, state)
         return output
 
@@ -109,7 +111,7 @@ class ParsingEncoder(NeuralEncoder, Parses):
         self.distance_layers, self.default_layer = backbone.distance_layers, backbone.default_layer
 
     def structure(self, batch: TokenBatch) -> Distances:
-        """Distances of the words; those of BOS and EOS are 0."""
+        """Return distances of the words; those of BOS and EOS are 0."""
         found = self.backbone.structure(batch.inner(), self.embedding)
         assert isinstance(found, Distances)
         return Distances(pad(found.values, (0, 0, 1, 1)))
@@ -148,7 +150,7 @@ class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNext
         return torch.log_softmax(logits.to(self.decoder.weight.dtype), dim=-1), output.state
 
     def _target_log_probs(self, output: BackboneOutput, batch: TokenBatch) -> Tensor:
-        """Log-probabilities of the targets of real steps: (n,)."""
+        """Return log-probabilities of the targets of real steps: (n,)."""
         targets = batch.targets.flatten() if batch.lengths is None else batch.targets[batch.mask()]
         return self.decoder.log_probs(output.hidden, targets)
 
@@ -193,7 +195,7 @@ class NeuralConfig(Protocol):
 
 
 def neural_model(backbone: Backbone, config: NeuralConfig, vocabulary_size: int) -> NeuralModel:
-    """A language model of the class that matches the backbone's abilities."""
+    """Return a language model of the class that matches the backbone's abilities."""
     if backbone.structure_type is None:
         model_class = NeuralModelWithMaps if backbone.has_maps else NeuralModel
     else:

@@ -101,13 +101,13 @@ class TokenBatch:
         return exactly.flip(0).cumsum(0).flip(0).tolist()
 
     def word_counts(self, others: int) -> Tensor:
-        """The number of words of each column, (B,), on the CPU.  others: see `by_length`."""
+        """Return the number of words of each column, (B,), on the CPU.  others: see `by_length`."""
         steps, columns = self.tokens.shape
         lengths = torch.full((columns,), steps) if self.lengths is None else self.lengths
         return (lengths - others).clamp(min=0)
 
     def by_length(self, others: int, most: Callable[[int], int]) -> Iterator[tuple[slice, Tensor]]:
-        """Sentences of one length together, longest first: their columns, and their words, (b, n).
+        """Yield sentences of one length together, longest first: their columns, and their words, (b, n).
 
         others: number of tokens of a column that are not words: 0, 1 (BOS), or 2 (also EOS).
         most: the number of sentences of a length that are given together; at least one is.
@@ -124,7 +124,8 @@ class TokenBatch:
             start = end
 
     def inner(self) -> TokenBatch:
-        """The words of whole sentences with BOS and EOS: the same batch without the first and last step of a column.
+        """Return the words of whole sentences with BOS and EOS: the same batch without the first and last step of a
+        column.
 
         Targets are left out, and every sentence needs a word.
         """
@@ -132,15 +133,15 @@ class TokenBatch:
         return TokenBatch(words, words, None if self.lengths is None else self.lengths - 2, indices=self.indices)
 
     def token_count(self) -> int:
-        """Number of predicted tokens."""
+        """Return number of predicted tokens."""
         return self.tokens.numel() if self.lengths is None else int(self.lengths.sum())
 
     def sentence_count(self) -> int:
-        """Number of columns; if the batch has whole sentences, the number of sentences."""
+        """Return number of columns; if the batch has whole sentences, the number of sentences."""
         return self.tokens.shape[1]
 
     def to(self, device: torch.device | str) -> TokenBatch:
-        """The same batch on another device. Lengths stay on the CPU, for use in Python loops."""
+        """Return the same batch on another device. Lengths stay on the CPU, for use in Python loops."""
         return TokenBatch(
             self.tokens.to(device, non_blocking=True),
             self.targets.to(device, non_blocking=True),
@@ -181,7 +182,7 @@ class TreeBatch:
         return False
 
     def token_count(self) -> int:
-        """Number of predicted words. Ends of sentences are not predicted."""
+        """Return number of predicted words. Ends of sentences are not predicted."""
         return len(self.targets)
 
     def sentence_count(self) -> int:
@@ -194,7 +195,7 @@ class TreeBatch:
         return found[1:]
 
     def to(self, device: torch.device | str) -> TreeBatch:
-        """The same batch on another device. Indices stay on the CPU, where results are sorted."""
+        """Return the same batch on another device. Indices stay on the CPU, where results are sorted."""
         moved = {
             name: getattr(self, name).to(device, non_blocking=True)
             for name in ("words", "targets", "labels", "trees", "positions")

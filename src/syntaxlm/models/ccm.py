@@ -96,7 +96,7 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
     # ---- training
 
     def accumulate(self, batch: TokenBatch) -> None:
-        """Adds the expected counts of whole sentences; in the first round, under the random-split distribution."""
+        """Add the expected counts of whole sentences; in the first round, under the random-split distribution."""
         for _, words in self._groups(batch):
             if not self.is_trained:
                 self._count(words, random_split_marginals(len(words), words.shape[1]).to(words.device))
@@ -107,7 +107,7 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
             self._count(words, found.spans, types)
 
     def accumulate_posteriors(self, batch: TokenBatch, posteriors: Tensor) -> None:
-        """Adds the counts of whole sentences, given the probability that each span is a constituent.
+        """Add the counts of whole sentences, given the probability that each span is a constituent.
 
         For models that combine the CCM with another one and compute the posteriors jointly.
         posteriors: (B, n, n + 1), indexed by first word and by the word after the last, from 0; 1 for single words and
@@ -118,7 +118,7 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
             self._count(words, posteriors[columns][:, starts, ends].T.to(self.yield_log_probs))
 
     def maximise(self) -> dict[str, Any]:
-        """Sets the tables to the smoothed relative frequencies of the counts.
+        """Set the tables to the smoothed relative frequencies of the counts.
 
         Returns, after the first round, the log-likelihood of the text before the update, with P(B) = 1 / number of
         binary trees, and as the objective what EM minimises: the negative of its sum with the logarithm of the
@@ -148,7 +148,7 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
         return figures | {"yields": len(self.yields), "contexts": len(self.contexts)}
 
     def loss(self, batch: TokenBatch, state: State = None) -> Loss:
-        """The negative log-likelihood of yields and contexts of whole sentences, over all binary trees."""
+        """Return the negative log-likelihood of yields and contexts of whole sentences, over all binary trees."""
         total, count, items = self.yield_log_probs.new_zeros(()), 0, 0
         for _, words in self._groups(batch):
             types = self._types(words)
@@ -167,12 +167,12 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
         return self.yield_log_probs.new_tensor([[config.constituent_smoothing], [config.distituent_smoothing]])
 
     def _log_prior(self) -> float:
-        """The logarithm of the Dirichlet prior whose pseudo-counts are the smoothing, without its constant."""
+        """Return the logarithm of the Dirichlet prior whose pseudo-counts are the smoothing, without its constant."""
         tables = self.yield_log_probs[:, :-1], self.context_log_probs[:, :-1]
         return sum(float((self._smoothing() * table).sum()) for table in tables)
 
     def _count(self, words: Tensor, posteriors: Tensor, types: _Types | None = None) -> None:
-        """Adds the counts of sentences of one length. posteriors: (n(n + 1)/2, B)."""
+        """Add the counts of sentences of one length. posteriors: (n(n + 1)/2, B)."""
         self._spans += posteriors.numel()
         if not self.is_trained:
             self._waiting.append((words, posteriors))
@@ -187,7 +187,7 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
             counts[DISTITUENT] += torch.bincount(seen, 1 - weights, size)
 
     def _index(self) -> None:
-        """Numbers the yields and contexts of the first round, and counts them."""
+        """Number the yields and contexts of the first round, and counts them."""
         waiting = self._waiting
         keys, count = [], 0
         parents = [words.new_full(words.shape, -1) for words, _ in waiting]
@@ -212,7 +212,7 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
     # ---- spans
 
     def log_span_weights(self, batch: TokenBatch, closed: bool = False) -> Tensor:
-        """The log of phi = P(yield | c) P(context | c) / (P(yield | d) P(context | d)) of every span.
+        """Return the log of phi = P(yield | c) P(context | c) / (P(yield | d) P(context | d)) of every span.
 
         closed: whether the batch's tokens include EOS.
         Returns (B, n, n + 1), indexed by first word and by the word after the last, from 0; 0 where there is no span.
@@ -226,7 +226,7 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
         return found
 
     def _types(self, words: Tensor) -> _Types:
-        """The yields and contexts of sentences of one length, as rows of the tables."""
+        """Return the yields and contexts of sentences of one length, as rows of the tables."""
         numbers = words.new_full(words.shape, -1)
         yields = []
         for width in range(1, len(words) + 1):
@@ -236,23 +236,23 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
         return _Types(torch.cat(yields), _places(self.contexts, self._context_keys(words)))
 
     def _yield_keys(self, parents: Tensor, words: Tensor) -> Tensor:
-        """An unseen parent, whose number is N, gives a key above all others."""
+        """Return an unseen parent, whose number is N, gives a key above all others."""
         return (parents + 1) * self.vocabulary_size + words
 
     def _context_keys(self, words: Tensor) -> Tensor:
-        """The keys of all spans: (n, B) -> (n(n + 1)/2, B)."""
+        """Return the keys of all spans: (n, B) -> (n(n + 1)/2, B)."""
         starts, ends = _spans_in(len(words), words.device)
         boundary = words.new_full((1, words.shape[1]), self.vocabulary_size)
         padded = torch.cat([boundary, words, boundary])
         return padded[starts] * (self.vocabulary_size + 1) + padded[ends + 1]
 
     def _log_weights(self, types: _Types) -> Tensor:
-        """The log of phi as a chart, (n(n + 1)/2, B)."""
+        """Return the log of phi as a chart, (n(n + 1)/2, B)."""
         yields, contexts = (table[CONSTITUENT] - table[DISTITUENT] for table in self._tables())
         return yields[types.yields] + contexts[types.contexts]
 
     def distituent_log_probs(self, words: Tensor) -> Tensor:
-        """Log-probability of all yields and contexts of sentences of one length as distituents: (n, B) -> (B,).
+        """Return log-probability of all yields and contexts of sentences of one length as distituents: (n, B) -> (B,).
 
         Added to the logarithm of the product of phi over the spans of a tree B, it is log P(s | B).
         """
@@ -263,7 +263,7 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
         return (yields[types.yields] + contexts[types.contexts]).sum(0)
 
     def _log_likelihoods(self, types: _Types, log_totals: Tensor) -> Tensor:
-        """log P(s), (B,), from the log of the sum over trees of the product of phi."""
+        """Return log P(s), (B,), from the log of the sum over trees of the product of phi."""
         without = self._as_distituents(types)
         return log_totals + without - log_tree_count(checked_length(types.yields))
 
@@ -296,7 +296,7 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
 
     @staticmethod
     def _groups(batch: TokenBatch, closed: bool = False) -> Iterator[tuple[slice, Tensor]]:
-        """Sentences of one length whose charts fit in memory: their columns, and their words, (n, B).
+        """Yield sentences of one length whose charts fit in memory: their columns, and their words, (n, B).
 
         closed: whether the tokens include EOS.
         """
@@ -304,7 +304,7 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
             yield columns, words.T
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
-        """Resizes the tables to the stored numbers of yields and contexts. Returns error messages."""
+        """Resize the tables to the stored numbers of yields and contexts. Returns error messages."""
         faults = []
         for keys, table, bound in (
             ("yields", "yield_log_probs", self.vocabulary_size),
@@ -326,7 +326,7 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
 
 
 def random_split_marginals(length: int, columns: int) -> Tensor:
-    """Probabilities of spans in a tree that is split at random places, from the top: (n(n + 1)/2, B), float64.
+    """Return probabilities of spans in a tree that is split at random places, from the top: (n(n + 1)/2, B), float64.
 
     This is the distribution of trees before the first round; it has more balanced trees than the uniform one. The
     places between words are then in a random order, and a span is a constituent if those at its ends come before those
@@ -341,19 +341,19 @@ def random_split_marginals(length: int, columns: int) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _spans_in(length: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The start and end of each row's span in a chart of n words."""
+    """Return the start and end of each row's span in a chart of n words."""
     starts, ends = (torch.from_numpy(places.copy()).to(device) for places in spans_in(length))
     return starts, ends
 
 
 def log_tree_count(length: int) -> float:
-    """The natural logarithm of the number of binary trees of n words, the Catalan number of n - 1."""
+    """Return the natural logarithm of the number of binary trees of n words, the Catalan number of n - 1."""
     n = torch.tensor(float(length), dtype=torch.float64)
     return float(torch.lgamma(2 * n - 1) - torch.lgamma(n) - torch.lgamma(n + 1))
 
 
 def _places(keys: Tensor, wanted: Tensor) -> Tensor:
-    """Positions among rising keys; their number for a key that is not there."""
+    """Return positions among rising keys; their number for a key that is not there."""
     places = torch.searchsorted(keys, wanted)
     found = torch.cat([keys, keys.new_full((1,), -1)])[places] == wanted
     return torch.where(found, places, len(keys))

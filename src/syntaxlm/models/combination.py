@@ -65,7 +65,7 @@ class Combination(Model, HasHiddenStates, PredictsNextToken, Parses):
         self.register_buffer("parser_tokens", torch.zeros(len(parsers), self.vocabulary_size, dtype=torch.int32))
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
-        """Checks the stored tokens of the parsers; no buffer is resized."""
+        """Check the stored tokens of the parsers; no buffer is resized."""
         stored = tensors.get("parser_tokens")
         if stored is None or stored.is_meta or stored.shape != self.parser_tokens.shape:
             return []
@@ -91,6 +91,8 @@ class Combination(Model, HasHiddenStates, PredictsNextToken, Parses):
 def build(
     config: CombinationConfig, vocabulary_size: int, build_scorer: Callable[[Any, int], NeuralModel]
 ) -> Combination:
-    """A combination with fresh weights. build_scorer: builds a language model from settings and vocabulary size."""
+    """Return a combination with fresh weights. build_scorer: builds a language model from settings and vocabulary
+    size.
+    """
     parsers = [pcfg.build(one, size) for one, size in zip(config.parsers, config.vocabulary_sizes, strict=True)]
     return Combination(parsers, build_scorer(config.scorer, vocabulary_size))

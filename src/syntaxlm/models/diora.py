@@ -88,17 +88,17 @@ class DIORAEncoder(EncodesSentences):
         nn.init.zeros_(self.leaf.bias)
 
     def encode(self, batch: TokenBatch) -> Encoding:
-        """The inside vector of each column; all its tokens are words."""
+        """Return the inside vector of each column; all its tokens are words."""
         groups = self._groups(batch, others=0)
         return Encoding(torch.cat([diora.inside(self._leaves(words), self.composition()) for _, words in groups]))
 
     def _leaves(self, words: Tensor) -> Tensor:
-        """The inside vectors of words, (..., D), of norm 1."""
+        """Return the inside vectors of words, (..., D), of norm 1."""
         features = dropout(self.leaf(self.embedding(words)).tanh(), self.dropout, self.training)
         return _of_norm_1(features.to(self.embedding.weight.dtype))
 
     def _groups(self, batch: TokenBatch, others: int) -> Iterator[tuple[slice, Tensor]]:
-        """Sentences of one length that are composed together: their columns, and their words, (B, n).
+        """Return sentences of one length that are composed together: their columns, and their words, (B, n).
 
         others: number of tokens of a column that are not words, see `TokenBatch.by_length`.
         """
@@ -124,12 +124,12 @@ class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, FindsBestTrees):
         self.register_buffer("unigrams", torch.full((vocabulary_size,), -math.log(vocabulary_size)))
 
     def setup(self, counts: TextCounts) -> None:
-        """Sets the log-probabilities of words without context (add-1/2 smoothing)."""
+        """Set the log-probabilities of words without context (add-1/2 smoothing)."""
         smoothed = counts.words.double() + 0.5
         self.unigrams.copy_((smoothed / smoothed.sum()).log())
 
     def loss(self, batch: TokenBatch, state: State = None) -> Loss:
-        """Cross-entropy of each word given its outside vector; in training, among itself and sampled words.
+        """Return cross-entropy of each word given its outside vector; in training, among itself and sampled words.
 
         The logit of a word is its score plus its log unigram probability. Negatives are drawn by that probability, so
         it cancels in training, and the full softmax is what training estimates.
@@ -149,11 +149,11 @@ class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, FindsBestTrees):
         return Loss(total, len(words), batch.sentence_count())
 
     def _full(self, predicted: Tensor, words: Tensor) -> Tensor:
-        """The summed loss of a softmax over all words. predicted: (N, E); words: (N,)."""
+        """Return the summed loss of a softmax over all words. predicted: (N, E); words: (N,)."""
         return -target_log_probs(predicted, self.embedding.weight, self.unigrams, words).sum()
 
     def _sampled(self, predicted: Tensor, words: Tensor) -> Tensor:
-        """The summed loss of a softmax over each word and the same sampled words."""
+        """Return the summed loss of a softmax over each word and the same sampled words."""
         drawn = torch.multinomial(self.unigrams.exp(), self.negatives, replacement=True)
         own = (predicted * self.embedding(words)).sum(-1, keepdim=True)
         scores = torch.cat([own, predicted @ self.embedding(drawn).T], 1).to(self.embedding.weight.dtype)
@@ -163,7 +163,7 @@ class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, FindsBestTrees):
 
     @torch.no_grad()
     def structure(self, batch: TokenBatch) -> SpanMarginals:
-        """The probability of every span if trees have probabilities proportional to exp(sum of split scores)."""
+        """Return the probability of every span if trees have probabilities proportional to exp(sum of split scores)."""
         longest = max(1, len(batch.tokens) - 2)
         values = self.unigrams.new_zeros(batch.sentence_count(), longest, longest)
         for columns, length, scores in self._split_scores(batch):
@@ -174,7 +174,7 @@ class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, FindsBestTrees):
 
     @torch.no_grad()
     def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
-        """The tree of each column with the largest sum of split scores (CKY), without labels."""
+        """Return the tree of each column with the largest sum of split scores (CKY), without labels."""
         found: list[LabelledSpans] = [[] for _ in range(batch.sentence_count())]
         for columns, length, scores in self._split_scores(batch):
             spans = charts.best(_no_weights(scores, length), scores).spans[length:]
@@ -185,7 +185,7 @@ class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, FindsBestTrees):
         return found
 
     def _split_scores(self, batch: TokenBatch) -> Iterator[tuple[slice, int, Tensor]]:
-        """Columns of sentences of one length, their number of words, and the scores of their splits, in float64.
+        """Yield columns of sentences of one length, their number of words, and the scores of their splits, in float64.
 
         The sums of many large scores would not be exact enough in float32.
         """
@@ -199,12 +199,12 @@ def _of_norm_1(vectors: Tensor) -> Tensor:
 
 
 def _no_weights(scores: Tensor, length: int) -> Tensor:
-    """Span weights of 0, for the chart algorithms: (n(n + 1)/2, B)."""
+    """Return span weights of 0, for the chart algorithms: (n(n + 1)/2, B)."""
     return scores.new_zeros(length * (length + 1) // 2, scores.shape[1])
 
 
 def _longer_spans(length: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The first and last words of the spans of two or more words, in the order of a chart."""
+    """Return the first and last words of the spans of two or more words, in the order of a chart."""
     start, end = (torch.tensor(part[length:], device=device) for part in spans_in(length))
     return start, end - 1
 

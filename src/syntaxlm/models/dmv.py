@@ -57,15 +57,15 @@ class ProjectiveParser(ParsesDependencies):
 
     @abstractmethod
     def best_heads(self, batch: TokenBatch) -> Iterator[tuple[slice, Tensor]]:
-        """Columns of a batch with BOS and EOS, and the heads of their most probable trees, (b, n)."""
+        """Return columns of a batch with BOS and EOS, and the heads of their most probable trees, (b, n)."""
 
     @abstractmethod
     def posterior_counts(self, batch: TokenBatch) -> Iterator[tuple[slice, Decisions]]:
-        """Columns of a batch with BOS and EOS, and how often each decision is expected."""
+        """Return columns of a batch with BOS and EOS, and how often each decision is expected."""
 
     @torch.no_grad()
     def structure(self, batch: TokenBatch) -> Heads:
-        """The most probable dependency tree of each sentence.
+        """Return the most probable dependency tree of each sentence.
 
         If a sentence is impossible, the most probable of the trees with the fewest impossible decisions.
         """
@@ -118,7 +118,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
     # ---- training
 
     def accumulate(self, batch: TokenBatch) -> None:
-        """Adds the expected counts of whole sentences; in the first round, those of the harmonic start."""
+        """Add the expected counts of whole sentences; in the first round, those of the harmonic start."""
         for _, words in self.groups(batch):
             if self.started:
                 log_probs, counts = expected_counts(self.decisions(words))
@@ -129,7 +129,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         self._tokens += batch.token_count()
 
     def add_counts(self, words: Tensor, counts: Decisions) -> None:
-        """Adds the counts of the decisions in sentences of one length. words: (b, n)."""
+        """Add the counts of the decisions in sentences of one length. words: (b, n)."""
         if self._counts is None:
             tables = (self.root, self.choose, self.stop, self.stop)
             self._counts = Decisions(*(torch.zeros_like(table) for table in tables))
@@ -142,7 +142,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         self._counts.arcs.view(-1).index_add_(0, places.flatten(), counts.arcs.flatten())
 
     def maximise(self) -> dict[str, Any]:
-        """Sets the probabilities to the shares of the counts; those of words without counts are unchanged.
+        """Set the probabilities to the shares of the counts; those of words without counts are unchanged.
 
         The first round, which only counts the harmonic start, has no objective.
         """
@@ -168,7 +168,9 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
 
     @torch.no_grad()
     def sentence_log_probs(self, batch: TokenBatch) -> Tensor:
-        """Natural log-probability of exactly these words, (B,); -inf if impossible, and for sentences without words."""
+        """Return natural log-probability of exactly these words, (B,); -inf if impossible, and for sentences without
+        words.
+        """
         result = self.root.new_full((batch.sentence_count(),), -torch.inf, dtype=torch.float64)
         for columns, words in self.groups(batch):
             found = log_partition(self.decisions(words))
@@ -190,7 +192,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
     def sample(
         self, count: int, maximum_words: int, generator: np.random.Generator, *, omitted: int = 0
     ) -> list[Sample]:
-        """Samples dependency trees from the root. The spans are each head with all its descendants."""
+        """Sample dependency trees from the root. The spans are each head with all its descendants."""
         words = torch.tensor([of_vocabulary(word) for word in range(self.vocabulary_size - SPECIALS)])
         root = self.root.cpu()[words].cumsum(0).numpy()
 
@@ -199,7 +201,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
             return None if nothing else of_vocabulary(draw_from(sums, generator, omitted))
 
         def tree() -> Sample | None:
-            """A tree, or None if it would have too many words, or a word that cannot be replaced."""
+            """Return a tree, or None if it would have too many words, or a word that cannot be replaced."""
             tokens: list[int] = []
             before: list[list[int]] = []
             after: list[list[int]] = []
@@ -236,7 +238,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
     # ---- arguments of the algorithms
 
     def groups(self, batch: TokenBatch, closed: bool = False) -> Iterator[tuple[slice, Tensor]]:
-        """Sentences of one length whose charts fit in memory: their columns, and their words, (b, n).
+        """Yield sentences of one length whose charts fit in memory: their columns, and their words, (b, n).
 
         closed: whether the tokens include EOS. BOS and EOS inside a sentence are read as unknown words.
         Raises InputError for a sentence that is too long for the memory.
@@ -247,14 +249,14 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
             yield columns, words
 
     def decisions(self, words: Tensor) -> Decisions:
-        """Log-probabilities of the decisions in sentences of one length. words: (b, n)."""
+        """Return log-probabilities of the decisions in sentences of one length. words: (b, n)."""
         arcs = self.choose[words[:, :, None], _sides(words), words[:, None]]
         stop = self.stop[words]
         return Decisions(*(_logarithm(part) for part in (self.root[words], arcs, stop, 1 - stop)))
 
 
 def harmonic_counts(sentences: int, words: int, device: torch.device | str | None = None) -> Decisions:
-    """The counts of the harmonic start, in sentences of one length.
+    """Return the counts of the harmonic start, in sentences of one length.
 
     Each word is the root with mass 1 / n, and depends on every other word with mass proportional to 1 / distance. Each
     word stops once on each side, and goes on as often as the mass of its dependents says, whether adjacent or not.
@@ -289,7 +291,7 @@ def _shares(counts: Tensor, totals: Tensor, before: Tensor) -> Tensor:
 
 
 def words_by_length(batch: TokenBatch, closed: bool, chart: int) -> Iterator[tuple[slice, Tensor]]:
-    """Sentences of one length: their columns, and their words, (b, n), without BOS and EOS inside a sentence.
+    """Yield sentences of one length: their columns, and their words, (b, n), without BOS and EOS inside a sentence.
 
     closed: whether the tokens include EOS.  chart: most divisions of spans of the sentences that are given together.
     """
@@ -298,12 +300,14 @@ def words_by_length(batch: TokenBatch, closed: bool, chart: int) -> Iterator[tup
 
 
 def _longest(batch: TokenBatch) -> int:
-    """The number of words of the longest sentence of a batch with BOS and EOS, at least 1."""
+    """Return the number of words of the longest sentence of a batch with BOS and EOS, at least 1."""
     return max(1, int(batch.word_counts(2).max()))
 
 
 def _in_order(tokens: list[int], before: list[list[int]], after: list[list[int]]) -> Sample:
-    """The sentence of a tree. before, after: the dependents of each word, closest first. The first word is the root."""
+    """Return the sentence of a tree. before, after: the dependents of each word, closest first. The first word is the
+    root.
+    """
     words: list[int] = []
     spans: list[list[int]] = []
     # What is still to be written, the next one last: subtrees, words, and the ends of spans.
@@ -325,7 +329,7 @@ def _in_order(tokens: list[int], before: list[list[int]], after: list[list[int]]
 
 
 def build(config: DMVConfig, vocabulary_size: int) -> DMV:
-    """A model with uniform probabilities. Raises InputError for a vocabulary without words, or one too large."""
+    """Return a model with uniform probabilities. Raises InputError for a vocabulary without words, or one too large."""
     if vocabulary_size <= SPECIALS:
         raise InputError(f"the vocabulary of {vocabulary_size} tokens has no words that a dependency tree could have")
     if 2 * vocabulary_size**2 > _LARGEST_TABLE:

@@ -58,14 +58,14 @@ class DMVCCM(Model, TrainsByCounting, HasLoss, dmv.ProjectiveParser):
         )
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
-        """Resizes the tables of the CCM, whose sizes depend on the training text. Returns error messages."""
+        """Resize the tables of the CCM, whose sizes depend on the training text. Returns error messages."""
         own = {name.removeprefix("ccm."): one for name, one in tensors.items() if name.startswith("ccm.")}
         return self.ccm.resize_buffers(own)
 
     # ---- training
 
     def accumulate(self, batch: TokenBatch) -> None:
-        """Adds the expected counts of whole sentences; in the first round, those of the starts of both models."""
+        """Add the expected counts of whole sentences; in the first round, those of the starts of both models."""
         if not self.dmv.started:
             self.dmv.accumulate(batch)
             self.ccm.accumulate(batch)
@@ -79,13 +79,13 @@ class DMVCCM(Model, TrainsByCounting, HasLoss, dmv.ProjectiveParser):
         self.ccm.accumulate_posteriors(batch, posteriors)
 
     def maximise(self) -> dict[str, Any]:
-        """Sets the tables of both models from the counts. Returns the numbers of yields and contexts of the CCM."""
+        """Set the tables of both models from the counts. Returns the numbers of yields and contexts of the CCM."""
         self.dmv.maximise()
         return self.ccm.maximise()
 
     @torch.no_grad()
     def loss(self, batch: TokenBatch, state: State = None) -> Loss:
-        """The negative logarithm of the sum of scores over all dependency trees of whole sentences.
+        """Return the negative logarithm of the sum of scores over all dependency trees of whole sentences.
 
         Sentences that are impossible for the DMV count with its logarithm of 0, a large finite number.
         """
@@ -107,7 +107,7 @@ class DMVCCM(Model, TrainsByCounting, HasLoss, dmv.ProjectiveParser):
             yield columns, expected_counts_with_spans(self.dmv.decisions(words), weights)[1]
 
     def _groups(self, batch: TokenBatch, closed: bool = False) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Sentences of one length: their columns, their words, (b, n), and log-weights of spans, (b, n, n + 1).
+        """Yield sentences of one length: their columns, their words, (b, n), and log-weights of spans, (b, n, n + 1).
 
         Raises InputError for a sentence that is too long for the memory.
         """
@@ -119,5 +119,5 @@ class DMVCCM(Model, TrainsByCounting, HasLoss, dmv.ProjectiveParser):
 
 
 def build(config: DMVCCMConfig, vocabulary_size: int) -> DMVCCM:
-    """A model before training. Raises InputError for a vocabulary without words, or one too large."""
+    """Return a model before training. Raises InputError for a vocabulary without words, or one too large."""
     return DMVCCM(config, vocabulary_size)

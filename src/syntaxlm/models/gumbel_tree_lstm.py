@@ -62,11 +62,11 @@ class GumbelTreeLSTM(EncodesSentences, Parses):
         return Encoding(roots.chunk(2, -1)[0])
 
     def structure(self, batch: TokenBatch) -> SpanMarginals:
-        """The spans of the tree of the best merges have probability 1. BOS and EOS are not read."""
+        """Return the spans of the tree of the best merges have probability 1. BOS and EOS are not read."""
         return SpanMarginals(self._best_roots(self._leaves(batch.inner()))[1])
 
     def _leaves(self, batch: TokenBatch) -> list[Tensor]:
-        """The states of the leaves of all sentences of each length n from 0 to T, (n, sentences, 2D)."""
+        """Return the states of the leaves of all sentences of each length n from 0 to T, (n, sentences, 2D)."""
         embedded = dropout(self.embedding(batch.tokens), self.config.dropout, self.training)
         if isinstance(self.leaf, nn.Linear):
             leaves = self.leaf(embedded)
@@ -87,7 +87,7 @@ class GumbelTreeLSTM(EncodesSentences, Parses):
         return scores
 
     def _sampled_roots(self, leaves: list[Tensor]) -> Tensor:
-        """The roots of sampled trees, (B, 2D). leaves: by length."""
+        """Return the roots of sampled trees, (B, 2D). leaves: by length."""
         nodes = leaves[-1][:, :0]
         for new in leaves[:1:-1]:
             nodes = torch.cat([nodes, new], 1)
@@ -98,7 +98,9 @@ class GumbelTreeLSTM(EncodesSentences, Parses):
         return torch.cat([nodes[0], leaves[1][0]])
 
     def _best_roots(self, leaves: list[Tensor]) -> tuple[Tensor, Tensor]:
-        """The roots of the trees of the best merges, (B, 2D), and the spans of these trees, (B, T, T) of 0 and 1."""
+        """Return the roots of the trees of the best merges, (B, 2D), and the spans of these trees, (B, T, T) of 0 and
+        1.
+        """
         longest = leaves[-1]
         steps, device = len(longest), longest.device
         spans = longest.new_zeros(sum(part.shape[1] for part in leaves), steps, steps)
@@ -121,7 +123,7 @@ class GumbelTreeLSTM(EncodesSentences, Parses):
 
 
 def _without(values: Tensor, place: Tensor) -> Tensor:
-    """Values without one row of each column: (m, A, ...), (A,) -> (m - 1, A, ...)."""
+    """Return values without one row of each column: (m, A, ...), (A,) -> (m - 1, A, ...)."""
     rows = torch.arange(len(values) - 1, device=values.device)[:, None]
     return values[rows + (rows >= place), torch.arange(values.shape[1], device=values.device)]
 

@@ -44,7 +44,7 @@ NON_NEGATIVE = Range(0, math.inf)
 
 
 def value_faults(module: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:
-    """Returns a line for each tensor that has NaN, infinite or impossible values.
+    """Return a line for each tensor that has NaN, infinite or impossible values.
 
     module: declares the ranges; other floating-point tensors have `WEIGHTS`.  tensors: its weights and buffers by name.
     """
@@ -102,13 +102,15 @@ class Rows:
         return flat.index_copy(0, self.index, rows).view(shape)
 
     def column_of_each(self, device: torch.device) -> Tensor:
-        """The column of each row, (n,)."""
+        """Return the column of each row, (n,)."""
         if self.index is None:
             return torch.arange(self.columns, device=device).repeat(self.steps)
         return self.index % self.columns
 
     def changes(self, rows: Tensor) -> Tensor:
-        """Differences between each row and the previous step of its column, except for first steps: (n - B, F)."""
+        """Return differences between each row and the previous step of its column, except for first steps: (n - B,
+        F).
+        """
         before = [rows[:0]]
         start = 0
         for count, after in zip(self.counts, self.counts[1:], strict=False):
@@ -124,7 +126,7 @@ _LEVELS = 1 << 16
 
 
 def dropout_mask(shape: tuple[int, ...], rate: float, like: Tensor) -> Tensor:
-    """A mask that is 0 with probability `rate`, else 1 / (1 - rate), with the dtype and device of `like`.
+    """Return a mask that is 0 with probability `rate`, else 1 / (1 - rate), with the dtype and device of `like`.
 
     Four entries share one 64-bit random number (Bernoulli sampling would take a twelfth of a PRPN step), so the rate is
     rounded to a multiple of 2^-16. The scale uses the rounded rate, so the mask's expected value is exactly 1.
@@ -141,14 +143,15 @@ def dropout_mask(shape: tuple[int, ...], rate: float, like: Tensor) -> Tensor:
 
 
 def dropout(values: Tensor, rate: float, training: bool) -> Tensor:
-    """Sets entries to 0 with probability `rate` and scales the others to keep the mean; the identity in evaluation."""
+    """Set entries to 0 with probability `rate` and scales the others to keep the mean; the identity in evaluation."""
     if not training or rate == 0:
         return values
     return values * dropout_mask(tuple(values.shape), rate, values)
 
 
 def locked_dropout(hidden: Tensor, rate: float, rows: Rows, training: bool) -> Tensor:
-    """Dropout with one mask for all steps of a column, resampled for each batch. hidden: (n, F), ordered as `rows`.
+    """Return dropout with one mask for all steps of a column, resampled for each batch. hidden: (n, F), ordered as
+    `rows`.
 
     Gal & Ghahramani 2016; used as in Merity, Keskar, Socher 2018, section 4.2.
     """
@@ -159,7 +162,8 @@ def locked_dropout(hidden: Tensor, rate: float, rows: Rows, training: bool) -> T
 
 
 def embed_with_dropout(embedding: nn.Embedding, tokens: Tensor, rate: float, training: bool) -> Tensor:
-    """Embeddings of tokens, (T, B) -> (T, B, E), with some word types set to 0 at all their positions in the batch.
+    """Return embeddings of tokens, (T, B) -> (T, B, E), with some word types set to 0 at all their positions in the
+    batch.
 
     Merity, Keskar, Socher 2018, section 4.3.
     """
@@ -170,7 +174,7 @@ def embed_with_dropout(embedding: nn.Embedding, tokens: Tensor, rate: float, tra
 
 
 def drop_weights(weight: Tensor, rate: float, rescaled: bool, training: bool) -> Tensor:
-    """DropConnect: a weight with entries set to 0 at `rate`, with one mask per forward pass.
+    """Return DropConnect: a weight with entries set to 0 at `rate`, with one mask per forward pass.
 
     Merity, Keskar, Socher 2018, section 2. rescaled: whether kept entries are divided by 1 - rate, as in AWD-LSTM.
     Otherwise, as in the released ON-LSTM program, they stay, and evaluation multiplies the whole weight by 1 - rate.
@@ -236,11 +240,11 @@ class Decoder(nn.Module):
         nn.init.zeros_(self.bias)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Logits. (..., E) -> (..., V)."""
+        """Return logits. (..., E) -> (..., V)."""
         return linear(rows, self.weight, self.bias)
 
     def log_probs(self, rows: Tensor, targets: Tensor) -> Tensor:
-        """Log-probability of each row's target. (n, E), (n,) -> (n,)."""
+        """Return log-probability of each row's target. (n, E), (n,) -> (n,)."""
         return target_log_probs(rows, self.weight, self.bias, targets)
 
 
@@ -248,7 +252,7 @@ Cell = Literal["on-lstm", "lstm"]
 
 
 def chunk_fault(layer_sizes: Sequence[int], chunk_size: int) -> str | None:
-    """The error if the chunk size does not divide every layer's size."""
+    """Return the error if the chunk size does not divide every layer's size."""
     if all(size % chunk_size == 0 for size in layer_sizes):
         return None
     sizes = ", ".join(map(str, layer_sizes))
@@ -288,7 +292,9 @@ class RecurrentLayer(nn.Module):
             nn.init.uniform_(weight, -1 / math.sqrt(size), 1 / math.sqrt(size))
 
     def forward(self, inputs: Tensor, state: tuple[Tensor, Tensor] | None, rows: Rows, ops: ModuleType) -> Recurrence:
-        """inputs: (n, E), real tokens in the order of `rows`; state: hidden and cell, (B, D) each, None for zeros."""
+        """Return inputs: (n, E), real tokens in the order of `rows`; state: hidden and cell, (B, D) each, None for
+        zeros.
+        """
         if state is None:
             zeros = self.recurrent_weight.new_zeros(rows.columns, self.size)
             state = zeros, zeros
@@ -334,7 +340,7 @@ class RecurrentStack(nn.Module):
         self.ops: ModuleType = on_lstm  # benchmarks replace it by the reference
 
     def forward(self, inputs: Tensor, rows: Rows, state: dict[str, Tensor] | None) -> StackOutput:
-        """inputs: (n, E), real tokens in the order of `rows`; state: None at the start of a text."""
+        """Return inputs: (n, E), real tokens in the order of `rows`; state: None at the start of a text."""
         readings: list[Recurrence] = []
         after: dict[str, Tensor] = {}
         for number, layer in enumerate(self.layers):

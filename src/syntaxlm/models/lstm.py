@@ -62,7 +62,7 @@ class AWDBackbone(Backbone):
 
     @abstractmethod
     def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> LayersOutput:
-        """inputs: (n, E), real tokens in the order of `rows`; state: None at the start of a text."""
+        """Return inputs: (n, E), real tokens in the order of `rows`; state: None at the start of a text."""
 
     def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
         return embed_with_dropout(embedding, tokens, self.regularisation.embedding_dropout, self.training)
@@ -80,13 +80,13 @@ class AWDBackbone(Backbone):
         )
 
     def enter(self, embedded: Tensor, batch: TokenBatch) -> tuple[Rows, Tensor]:
-        """The first layer's input: the rows of the real tokens of (T, B, E), and their embeddings, (n, E)."""
+        """Return the first layer's input: the rows of the real tokens of (T, B, E), and their embeddings, (n, E)."""
         steps, columns, _ = embedded.shape
         rows = Rows(steps, columns, batch.lengths, embedded.device)
         return rows, locked_dropout(rows.of(embedded), self.regularisation.input_dropout, rows, self.training)
 
     def _penalties(self, states: Tensor, dropped: Tensor, rows: Rows) -> dict[str, Tensor]:
-        """AR and TAR (section 4.6) as means; TAR always applies to the states before dropout."""
+        """Return AR and TAR (section 4.6) as means; TAR always applies to the states before dropout."""
         penalties = {}
         if self.regularisation.ar:
             active = dropped if self.regularisation.after_dropout else states
@@ -97,7 +97,7 @@ class AWDBackbone(Backbone):
 
 
 def tied_faults(embedding_size: int, layer_sizes: Sequence[int]) -> list[str]:
-    """The error if the last layer's size does not fit tied weights."""
+    """Return the error if the last layer's size does not fit tied weights."""
     if layer_sizes[-1] == embedding_size:
         return []
     return [f"layer_sizes: the last is {layer_sizes[-1]}; tied weights need embedding_size, {embedding_size}"]
@@ -143,7 +143,7 @@ class LSTMBackbone(Backbone):
         return BackboneOutput(rows, {name: part.detach() for name, part in after.items()})
 
     def _read(self, inputs: Tensor, state: State) -> tuple[Tensor, dict[str, Tensor]]:
-        """The states of the last layer, (T, B, D), and the state for the next batch."""
+        """Return the states of the last layer, (T, B, D), and the state for the next batch."""
         if self.config.cell == "rnn":
             hidden, last = self.lstm(inputs, None if state is None else state["hidden"])
             return hidden, {"hidden": last}

@@ -70,7 +70,7 @@ class Level(nn.Module):
         return cls(torch.from_numpy(grams.keys), log_probs, torch.from_numpy(grams.back_offs).log10())
 
     def find(self, keys: Tensor) -> Tensor:
-        """Index of the n-gram with each key, -1 if there is none. (n,) -> (n,)."""
+        """Return index of the n-gram with each key, -1 if there is none. (n,) -> (n,)."""
         if not len(self.keys):
             return torch.full_like(keys, -1)
         places = torch.searchsorted(self.keys, keys).clamp_(max=len(self.keys) - 1)
@@ -110,7 +110,7 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
         self._texts.add(batch)
 
     def maximise(self) -> dict[str, Any]:
-        """Estimates the model. Returns the number of n-grams kept and the discounts of each order.
+        """Estimate the model. Returns the number of n-grams kept and the discounts of each order.
 
         If the counts of counts of an order give no discounts (small texts), `FALLBACK` is used and the order reported.
         """
@@ -139,7 +139,7 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
         return self._all_log_probs([one[last] for one in contexts], columns), {"tokens": carried}
 
     def _contexts(self, tokens: Tensor, state: State) -> tuple[list[Tensor], Tensor]:
-        """Indices of the n-grams of 1, 2, ... words that end with each token, -1 for none; and the next state.
+        """Return indices of the n-grams of 1, 2, ... words that end with each token, -1 for none; and the next state.
 
         tokens: (T, B). Returns (T, B) for each order but the highest, and the last (order - 2, B) tokens. A batch
         starts with the last target of the previous batch, so no more tokens are needed.
@@ -155,14 +155,16 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
         return found, read[len(read) - kept :].clone()
 
     def _extended(self, level: Level, contexts: Tensor, words: Tensor) -> Tensor:
-        """Indices of a level's n-grams, given the indices of their contexts and their last words; -1 for none."""
+        """Return indices of a level's n-grams, given the indices of their contexts and their last words; -1 for
+        none.
+        """
         known = contexts >= 0
         numbers = torch.full_like(contexts, -1)
         numbers[known] = level.find(contexts[known] * self.vocabulary_size + words[known])
         return numbers
 
     def _log_probs(self, contexts: Sequence[Tensor], tokens: Tensor, targets: Tensor) -> Tensor:
-        """Natural log-probability of each target. contexts: as from `_contexts`; all (T, B).
+        """Return natural log-probability of each target. contexts: as from `_contexts`; all (T, B).
 
         Goes from short contexts to long ones: a known context adds its back-off weight, and a known n-gram replaces
         the value.
@@ -200,7 +202,7 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
         return values * math.log(10)
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
-        """Resizes the levels to the stored numbers of n-grams, which depend on the text. Returns error messages."""
+        """Resize the levels to the stored numbers of n-grams, which depend on the text. Returns error messages."""
         faults = []
         below = 1
         for place, level in enumerate(self.each_level):
@@ -240,7 +242,7 @@ class _Texts:
         self._lengths = self._lengths + (len(targets) if batch.lengths is None else batch.lengths.numpy())
 
     def concatenated(self) -> tuple[Integers, Integers]:
-        """All texts concatenated, (n,), and each word's position in its text, from 0."""
+        """Return all texts concatenated, (n,), and each word's position in its text, from 0."""
         self._close()
         if not self._words:
             raise InputError("n-gram model: found nothing to estimate from; expected a batch or more")

@@ -47,7 +47,7 @@ class PairBatch:
 
     @classmethod
     def of(cls, left: Sequence[Tensor], right: Sequence[Tensor], classes: Tensor | None = None) -> PairBatch:
-        """left, right: B sentences each, int64 token ids, none of them empty."""
+        """Return left, right: B sentences each, int64 token ids, none of them empty."""
         both = [*left, *right]
         lengths, order = torch.tensor([len(one) for one in both]).sort(descending=True, stable=True)
         tokens = nn.utils.rnn.pad_sequence([both[place] for place in order.tolist()])
@@ -81,14 +81,14 @@ class PairClassifier(Model, TrainsByGradient):
         )
 
     def forward(self, pairs: PairBatch) -> tuple[Tensor, Encoding]:
-        """Returns logits, (B, L), and the encoding of all sentences."""
+        """Return logits, (B, L), and the encoding of all sentences."""
         encoding = self.encoder.encode(pairs.sentences)
         left, right = encoding.features[pairs.places].chunk(2)
         features = torch.cat([left, right, left * right, (left - right).abs()], dim=-1)
         return self.layers(features), encoding
 
     def loss(self, batch: PairBatch, state: State = None) -> Loss:
-        """Cross-entropy in training mode; number of correct answers in evaluation mode.
+        """Return cross-entropy in training mode; number of correct answers in evaluation mode.
 
         An encoder that learns from rewards gets the log-probability of the pair's class for each of its sentences.
         """

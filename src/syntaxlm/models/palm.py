@@ -66,18 +66,22 @@ class SpanAttention(nn.Module):
         self.ops: ModuleType = span_attention  # benchmarks replace it by the reference
 
     def forward(self, states: Tensor, rows: Rows, carried: Tensor | None) -> MixedReading:
-        """states: (n, H), real tokens in the order of `rows`; carried: None at the start of a text, for zeros."""
+        """Return states: (n, H), real tokens in the order of `rows`; carried: None at the start of a text, for
+        zeros.
+        """
         spans = self.spans(states, rows, carried, self.maximum)
         return MixedReading(self._mixed(states, spans.context), self._carried(states, rows, carried), spans)
 
     def spans(self, states: Tensor, rows: Rows, carried: Tensor | None, maximum: int) -> SpanReading:
-        """The spans of 1 to `maximum` tokens, without the mixing: their attended mean, scores and attention."""
+        """Return the spans of 1 to `maximum` tokens, without the mixing: their attended mean, scores and attention."""
         weights = SpanWeights(self.input_weight, self.input_bias, self.span_weight, self.score_weight, self.form)
         reading: SpanReading = self.ops.span_attention(states, carried, weights, maximum, rows.counts)
         return reading
 
     def _mixed(self, states: Tensor, context: Tensor) -> Tensor:
-        """Equation (6). In the released form the gate is the weight of the state, in the paper's of the mixture."""
+        """Return equation (6). In the released form the gate is the weight of the state, in the paper's of the
+        mixture.
+        """
         both = torch.cat([states, context], dim=-1)
         gate = torch.sigmoid(self.gate(both).to(states.dtype))
         if self.form == "paper":
@@ -85,7 +89,9 @@ class SpanAttention(nn.Module):
         return torch.lerp(torch.tanh(self.mixture(context).to(states.dtype)), states, gate)
 
     def _carried(self, states: Tensor, rows: Rows, before: Tensor | None) -> Tensor:
-        """The states of the last m steps, including earlier ones and zeros; undefined for columns that have ended."""
+        """Return the states of the last m steps, including earlier ones and zeros; undefined for columns that have
+        ended.
+        """
         steps = rows.padded(states.detach())
         missing = self.maximum - len(steps)
         if missing <= 0:
@@ -96,7 +102,7 @@ class SpanAttention(nn.Module):
 
 
 def supervision_loss(scores: Tensor, spans: Tensor, rows: Rows) -> Tensor:
-    """Cross-entropy of the attention relative to that of gold trees, averaged over all n tokens: equation (5).
+    """Return cross-entropy of the attention relative to that of gold trees, averaged over all n tokens: equation (5).
 
     scores: (n, m). spans: (k, 3), as in `TokenBatch.spans`. A step's constituents share its gold attention equally,
     without those of one token or of more than m; a step without constituents adds 0.
@@ -192,7 +198,7 @@ class PaLMBackbone(AWDBackbone):
         return LayersOutput(states, after, self._supervised(mixed.spans, batch, rows), maps=maps)
 
     def structure(self, batch: TokenBatch, embedding: nn.Embedding) -> SpanScores:
-        """Scores of spans of all lengths up to the longest sentence. The layers above the attention are not run."""
+        """Score of spans of all lengths up to the longest sentence. The layers above the attention are not run."""
         steps, columns = batch.tokens.shape
         longest = max(1, steps - 1)
         if self.config.scores != "learned":
@@ -204,7 +210,7 @@ class PaLMBackbone(AWDBackbone):
         return _normalised(rows.padded(self.attention.spans(states, rows, None, longest).scores))
 
     def _supervised(self, spans: SpanReading, batch: TokenBatch, rows: Rows) -> dict[str, Tensor]:
-        """The penalty of PaLM-S; empty in evaluation mode, without gold spans, or if its weight is 0."""
+        """Return the penalty of PaLM-S; empty in evaluation mode, without gold spans, or if its weight is 0."""
         if not self.training or batch.spans is None or not self.config.supervision:
             return {}
         return {"spans": self.config.supervision * supervision_loss(spans.scores, batch.spans, rows)}
@@ -215,14 +221,14 @@ def _named(prefix: str, parts: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _part(state: State, prefix: str) -> State:
-    """The entries that `_named` stored under this prefix."""
+    """Return the entries that `_named` stored under this prefix."""
     if state is None:
         return None
     return {name.removeprefix(f"{prefix}."): part for name, part in state.items() if name.startswith(f"{prefix}.")}
 
 
 def _normalised(scores: Tensor) -> SpanScores:
-    """Log-probabilities among the spans of words that end at the same word, in float64.
+    """Return log-probabilities among the spans of words that end at the same word, in float64.
 
     Spans that end at different words are scored at different steps, on different scales. The softmax removes the
     scales, so that decoders may add scores. (T, B, m) -> (T, B, m), for sentences after BOS.

@@ -88,7 +88,9 @@ class ParsingNetwork(nn.Module):
         self.head = nn.Conv1d(features, outputs, 1, groups=outputs if self.released else 1)
 
     def forward(self, embedded: Tensor, before: Tensor, rows: Rows) -> list[Tensor]:
-        """embedded: (T, B, E); before: (L, B, E), the preceding embeddings. Returns d_t and d'_{t+1}, (n,) each."""
+        """Return embedded: (T, B, E); before: (L, B, E), the preceding embeddings. Returns d_t and d'_{t+1}, (n,)
+        each.
+        """
         columns = rows.columns
         words = dropout(torch.cat([before, embedded]), self.rate, self.training).flatten(0, 1)
         bias = self.convolution.bias
@@ -100,7 +102,7 @@ class ParsingNetwork(nn.Module):
         return self.distances(features)
 
     def distances(self, features: Tensor) -> list[Tensor]:
-        """From the convolution's output (n, H) to d_t and d'_{t+1}, (n,) each; never computed in bfloat16."""
+        """Return from the convolution's output (n, H) to d_t and d'_{t+1}, (n,) each; never computed in bfloat16."""
         hidden = dropout(torch.relu(self.norm(features)), self.rate, self.training)
         weight = self.head.weight[..., 0]
         bias = self.head.bias
@@ -111,7 +113,7 @@ class ParsingNetwork(nn.Module):
         return list(values.unbind(1))
 
     def of_words(self, tokens: Tensor, embedding: nn.Embedding) -> Tensor:
-        """d_t of whole sentences, (T, B) -> (T, B), in evaluation mode.
+        """Return d_t of whole sentences, (T, B) -> (T, B), in evaluation mode.
 
         The convolution is linear in the embeddings, so each word type is projected once, and a token's features are the
         sum of L + 1 table rows. Only the features that d_t depends on are computed. Batch norm is part of the table.
@@ -166,7 +168,8 @@ class ReadingLayer(nn.Module):
     def forward(
         self, inputs: Tensor, gates: Tensor | None, tapes: tuple[Tensor, Tensor], counts: list[int], ops: ModuleType
     ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
-        """inputs: (n, F); gates: (n, N); tapes: (N, B, H). Returns hidden (n, H), updated tapes, attention (n, N).
+        """Return inputs: (n, F); gates: (n, N); tapes: (N, B, H). Returns hidden (n, H), updated tapes, attention (n,
+        N).
 
         Without reading attention, N is 1 and gates is None.
         """
@@ -235,7 +238,7 @@ class PredictNetwork(nn.Module):
         self.norm = RowBatchNorm(config.embedding_size)
 
     def attend(self, states: Tensor, gates: Tensor, tape: Tensor, rows: Rows, ops: ModuleType) -> tuple[Tensor, Tensor]:
-        """The attended earlier states, (n, H), and the attention, (T, B, N).
+        """Return the attended earlier states, (n, H), and the attention, (T, B, N).
 
         states: (n, H); gates: (T, B, N); tape: (N, B, H).
         """
@@ -245,7 +248,9 @@ class PredictNetwork(nn.Module):
         return rows.of(attended).to(states.dtype), attention
 
     def forward(self, rows: Tensor) -> Tensor:
-        """The decoder's input from states, concatenated with the attended ones if any: (n, H or 2H) -> (n, E)."""
+        """Return the decoder's input from states, concatenated with the attended ones if any: (n, H or 2H) -> (n,
+        E).
+        """
         hidden = dropout(self.blocks(rows), self.rate, self.training)
         return torch.tanh(self.norm(self.projection(hidden)))
 
@@ -286,7 +291,9 @@ class PRPNBackbone(Backbone):
         return Comparison(10 / self.config.resolution, 5.0, hard=False)
 
     def initial_state(self, batch_size: int, like: Tensor) -> dict[str, Tensor]:
-        """Zero embeddings and memory, infinite distances, which close all gates: (L, B, E), (N, B), (N, B, H)."""
+        """Return zero embeddings and memory, infinite distances, which close all gates: (L, B, E), (N, B), (N, B,
+        H).
+        """
         config = self.config
         zeros = like.new_zeros
         state = {}
@@ -337,7 +344,7 @@ class PRPNBackbone(Backbone):
     def _distances(
         self, embedded: Tensor, rows: Rows, state: dict[str, Tensor], after: dict[str, Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """d_t and d'_{t+1}, (T, B) each. The state that they need is stored in `after`.
+        """Return d_t and d'_{t+1}, (T, B) each. The state that they need is stored in `after`.
 
         Without a parsing network all distances are 0, so gates are 0 before the first step and 1 elsewhere.
         """
@@ -354,7 +361,7 @@ class PRPNBackbone(Backbone):
     def _gates(
         self, name: str, queries: Tensor, distances: Tensor, state: dict[str, Tensor], maps: dict[str, Tensor]
     ) -> Tensor:
-        """Gates of the memory slots for these queries, (T, B, N); stored in `maps` if there are distances."""
+        """Return gates of the memory slots for these queries, (T, B, N); stored in `maps` if there are distances."""
         # The paper omits the comparison of a distance with itself, but not that of the next distance's estimate.
         count_self = self.config.form == "released" or queries is not distances
         gates: Tensor = self.ops.slot_gates(
@@ -365,13 +372,13 @@ class PRPNBackbone(Backbone):
         return gates
 
     def structure(self, batch: TokenBatch, embedding: nn.Embedding) -> Structure:
-        """Distances of whole sentences, by the parsing network alone."""
+        """Return distances of whole sentences, by the parsing network alone."""
         assert self.parser is not None
         return Distances(self.parser.of_words(batch.tokens, embedding)[None])
 
 
 def _last(before: Tensor, now: Tensor, count: int) -> Tensor:
-    """The last `count` steps of a tape with new steps appended."""
+    """Return the last `count` steps of a tape with new steps appended."""
     return torch.cat([before, now])[len(before) + len(now) - count :]
 
 

@@ -71,7 +71,7 @@ class ModelType:
 
 
 def _neural(config: type, make: Callable[[Any], backbone.Backbone], *classes: type[backbone.NeuralModel]) -> ModelType:
-    """A model type with a backbone. make: builds the backbone from settings."""
+    """Return a model type with a backbone. make: builds the backbone from settings."""
 
     def encoder(settings: Any, size: int) -> backbone.NeuralEncoder:
         read = make(settings)
@@ -84,7 +84,7 @@ def _neural(config: type, make: Callable[[Any], backbone.Backbone], *classes: ty
 
 
 def _encoder(config: type, build: Callable[[Any, int], Any], kind: type[Model]) -> ModelType:
-    """A model type that only encodes sentences and parses, and is trained in a pair classifier."""
+    """Return a model type that only encodes sentences and parses, and is trained in a pair classifier."""
     return ModelType(config, build, (kind,), build)
 
 
@@ -130,7 +130,7 @@ MODELS: dict[str, ModelType] = {
 
 
 def model_types_with(*abilities: type) -> list[str]:
-    """The names of the model types that have all the given abilities, at least under some settings."""
+    """Return the names of the model types that have all the given abilities, at least under some settings."""
     return [
         name
         for name, model_type in MODELS.items()
@@ -142,7 +142,7 @@ Ability = TypeVar("Ability")
 
 
 def require(model: object, ability: type[Ability], name: str, use: str, alternative: type | None = None) -> Ability:
-    """The model, typed as having the ability.
+    """Return the model, typed as having the ability.
 
     name: model type.  use: what needs the ability, for the message, such as "score".  alternative: another ability
     that would do, for the message.
@@ -158,32 +158,34 @@ def require(model: object, ability: type[Ability], name: str, use: str, alternat
 
 
 def is_trained(config: ModelConfig) -> bool:
-    """Whether models of this type are trained; a combination is made of trained models."""
+    """Return whether models of this type are trained; a combination is made of trained models."""
     return any(issubclass(one, (TrainsByGradient, TrainsByCounting)) for one in MODELS[config.name].classes)
 
 
 def encodes(config: ModelConfig) -> bool:
-    """Whether models of this type can be the encoder of a pair classifier."""
+    """Return whether models of this type can be the encoder of a pair classifier."""
     return MODELS[config.name].encoder is not None
 
 
 def reads(config: ModelConfig) -> Reads:
-    """The type of batches that a model with these settings reads."""
+    """Return the type of batches that a model with these settings reads."""
     return MODELS[config.name].reads
 
 
 def build_model(config: ModelConfig, vocabulary_size: int) -> Model:
-    """A model with fresh weights. Raises InputError if it does not fit in memory."""
+    """Return a model with fresh weights. Raises InputError if it does not fit in memory."""
     return _built(MODELS[config.name].build, config, vocabulary_size)
 
 
 def model_shapes(config: ModelConfig, vocabulary_size: int) -> Model:
-    """The model on torch's meta device, without values or memory. Raises InputError like `build_model`."""
+    """Return the model on torch's meta device, without values or memory. Raises InputError like `build_model`."""
     return shapes_of(lambda: MODELS[config.name].build(config, vocabulary_size))
 
 
 def build_encoder(config: ModelConfig, vocabulary_size: int) -> EncodesSentences:
-    """A sentence encoder with fresh weights: a model without its decoder. Raises InputError like `build_model`."""
+    """Return a sentence encoder with fresh weights: a model without its decoder. Raises InputError like
+    `build_model`.
+    """
     encoder = MODELS[config.name].encoder
     if encoder is None:
         can = ", ".join(name for name, one in MODELS.items() if one.encoder is not None)

@@ -78,7 +78,7 @@ class RLSPINN(LearnsFromRewards, Parses):
         return Encoding(trees.roots.chunk(2, -1)[0], decisions=trees.decisions if self.training else None)
 
     def structure(self, batch: TokenBatch) -> SpanMarginals:
-        """The spans of the tree of the best actions have probability 1. BOS and EOS are not read."""
+        """Return the spans of the tree of the best actions have probability 1. BOS and EOS are not read."""
         return SpanMarginals(self._trees(batch.inner()).spans)
 
     def policy_terms(self, decisions: Decisions, rewards: Tensor) -> dict[str, Tensor]:
@@ -92,7 +92,7 @@ class RLSPINN(LearnsFromRewards, Parses):
         }
 
     def _trees(self, batch: TokenBatch) -> _Trees:
-        """Builds a tree for each sentence. A sentence of n words takes 2n - 1 actions."""
+        """Build a tree for each sentence. A sentence of n words takes 2n - 1 actions."""
         leaves = self.leaf(dropout(self.embedding(batch.tokens), self.config.dropout, self.training))
         steps, columns, features = leaves.shape
         counts = batch.columns_by_length()

@@ -36,7 +36,7 @@ class _WithoutValues(TorchFunctionMode):
 
 @contextmanager
 def without_memory() -> Iterator[None]:
-    """Context in which new modules and tensors have shapes and dtypes but no values.
+    """Return context in which new modules and tensors have shapes and dtypes but no values.
 
     Raises InputError if the new modules have more than `MOST_TENSORS` tensors or do not fit in this machine's memory.
     """
@@ -74,7 +74,7 @@ def without_memory() -> Iterator[None]:
 
 
 def check_chart(words: int, size: int, otherwise: str = "") -> None:
-    """Raises InputError if the chart of a sentence, of `size` bytes, does not fit in this machine's memory.
+    """Raise InputError if the chart of a sentence, of `size` bytes, does not fit in this machine's memory.
 
     otherwise: what else than splitting the sentence would do, for the message.
     """
@@ -86,6 +86,6 @@ def check_chart(words: int, size: int, otherwise: str = "") -> None:
 
 
 def shapes_of(build: Callable[[], Built]) -> Built:
-    """A module without values, on the meta device. Raises InputError if the real one would be too large."""
+    """Return a module without values, on the meta device. Raises InputError if the real one would be too large."""
     with without_memory():
         return build()

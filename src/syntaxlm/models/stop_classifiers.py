@@ -65,11 +65,13 @@ class StopExamples:
         return False
 
     def to(self, device: torch.device | str) -> StopExamples:
-        """The same words on another device."""
+        """Return the same words on another device."""
         return StopExamples(**{name: value.to(device) for name, value in vars(self).items()})
 
     def nats(self, stops: Stops) -> Tensor:
-        """Negative log-probability of each word's decisions and, if the model reads labels, of its label: (n,)."""
+        """Return negative log-probability of each word's decisions and, if the model reads labels, of its label:
+        (n,).
+        """
         logits = stops(self.hidden, self.inputs)
         found = binary_cross_entropy_with_logits(logits, self.leaving.to(logits.dtype), reduction="none").sum(1)
         if stops.label_network is not None:
@@ -97,7 +99,7 @@ class Stops(Model, TrainsByGradient):
         return Loss(nats.sum(), len(nats), len(nats))
 
     def forward(self, hidden: Tensor, inputs: Tensor) -> Tensor:
-        """Logits of whether an edge of each type leaves each word: (n, D), (n, E) -> (n, 4).
+        """Return logits of whether an edge of each type leaves each word: (n, D), (n, E) -> (n, 4).
 
         inputs: the model's inputs for the words themselves.
         """
@@ -105,7 +107,7 @@ class Stops(Model, TrainsByGradient):
         return torch.cat([classifier(features) for classifier in self.classifiers], dim=-1)
 
     def label_logits(self, hidden: Tensor, embedded: Tensor) -> Tensor:
-        """Logits of the label of the edge above each word: (n, D), (n, word_size) -> (n, labels)."""
+        """Return logits of the label of the edge above each word: (n, D), (n, word_size) -> (n, labels)."""
         assert self.label_network is not None
         logits: Tensor = self.label_network(torch.cat([hidden, embedded], dim=-1))
         return logits

@@ -66,7 +66,7 @@ class WordTokenizer:
         self._found: dict[tuple[str, bool], list[int]] = {}
 
     def subtokens(self, word: str, is_first: bool) -> list[int]:
-        """The sub-tokens of a word. is_first: whether it is the first of its text, without a space before it.
+        """Return the sub-tokens of a word. is_first: whether it is the first of its text, without a space before it.
 
         Raises InputError for a tokenizer that joins words.
         """
@@ -166,7 +166,7 @@ class CausalTransformer(Model, ScoresTokens):
         return next(self.parameters()).dtype
 
     def _contexts(self, batch: TokenBatch, state: State) -> list[list[int]]:
-        """The sub-tokens before each column."""
+        """Return the sub-tokens before each column."""
         if state is not None:
             return [[one for one in column if one != _NOTHING] for column in state["context"].T.tolist()]
         contexts = []
@@ -194,7 +194,7 @@ class CausalTransformer(Model, ScoresTokens):
         return _Row(ids, words, is_end, context == start)
 
     def _read(self, rows: Sequence[_Row]) -> Iterator[list[float]]:
-        """Yields the log-probabilities of the words of each row."""
+        """Yield the log-probabilities of the words of each row."""
         for row, (nexts, boundaries) in zip(rows, self._predictions([row.ids for row in rows]), strict=True):
             log_probs = []
             for place, (_, first, end) in enumerate(row.words):
@@ -207,7 +207,8 @@ class CausalTransformer(Model, ScoresTokens):
             yield log_probs
 
     def _predictions(self, rows: Sequence[list[int]]) -> list[tuple[Tensor, Tensor]]:
-        """The log-probability of each sub-token, and that of a boundary after it: (n,) each, in float64 on the CPU.
+        """Return the log-probability of each sub-token, and that of a boundary after it: (n,) each, in float64 on the
+        CPU.
 
         The first sub-token has the log-probability 0.
         """
@@ -235,7 +236,7 @@ class CausalTransformer(Model, ScoresTokens):
         return found
 
     def _forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities of the next sub-token and of a boundary at each place.
+        """Return log-probabilities of the next sub-token and of a boundary at each place.
 
         ids: (B, T + 1).  mask: (B, T).  Returns (B, T) each, in float64 on the CPU.
         """
@@ -252,7 +253,7 @@ class CausalTransformer(Model, ScoresTokens):
 
 
 def _windows(row: int, length: int, window: int) -> Iterator[_Window]:
-    """The windows of a row. After the first, half of a window has been read before."""
+    """Yield the windows of a row. After the first, half of a window has been read before."""
     begin, end, fresh = 0, min(window, length), 0
     yield _Window(row, begin, end, fresh)
     while end < length:

@@ -25,7 +25,9 @@ class TreeLSTMCell(nn.Module):
             self.gates.bias[size : 3 * size] = 1
 
     def forward(self, left: Tensor, right: Tensor, context: Tensor | None = None) -> Tensor:
-        """left, right: (..., 2D).  context: (..., C), None without context.  Returns the parent's state, (..., 2D)."""
+        """Return left, right: (..., 2D).  context: (..., C), None without context.  Returns the parent's state, (...,
+        2D).
+        """
         (left_hidden, left_memory), (right_hidden, right_memory) = left.chunk(2, -1), right.chunk(2, -1)
         read = [left_hidden, right_hidden] if context is None else [left_hidden, right_hidden, context]
         written, left_kept, right_kept, shown, content = self.gates(torch.cat(read, -1)).chunk(5, -1)

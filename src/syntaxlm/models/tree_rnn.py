@@ -43,16 +43,16 @@ class EdgeDecoder(nn.Module):
             cast(Decoder, decoder).initialise(init_range)
 
     def log_probs(self, rows: Tensor, targets: Tensor, levels: Levels) -> Tensor:
-        """Log-probability of each row's target: (n, D), (n,) -> (n,). levels: of the rows."""
+        """Return log-probability of each row's target: (n, D), (n,) -> (n,). levels: of the rows."""
         return self.by_edge(rows, targets, levels, Decoder.log_probs)
 
     def all_log_probs(self, rows: Tensor, levels: Levels) -> Tensor:
-        """Log-probability of every word at each row: (n, D) -> (n, V). levels: of the rows."""
+        """Return log-probability of every word at each row: (n, D) -> (n, V). levels: of the rows."""
         no_targets = levels.by_edge  # unused; any tensor with one entry per row
         return self.by_edge(rows, no_targets, levels, lambda decoder, some, _: decoder(some).log_softmax(-1))
 
     def by_edge(self, rows: Tensor, targets: Tensor, levels: Levels, values: RowValues) -> Tensor:
-        """The result of `values` for the rows of each decoder, in the order of the rows: (n, ...)."""
+        """Return the result of `values` for the rows of each decoder, in the order of the rows: (n, ...)."""
         if self.shared:
             return values(cast(Decoder, self.decoders[0]), rows, targets)
         groups = zip(
@@ -96,20 +96,20 @@ class NoiseContrastive(nn.Module):
         self.learn(torch.ones(vocabulary_size))
 
     def learn(self, counts: Tensor) -> None:
-        """Sets the noise distribution from word counts, (V,): non-negative, not all 0."""
+        """Set the noise distribution from word counts, (V,): non-negative, not all 0."""
         powers = counts.double() ** NOISE_POWER
         powers /= powers.sum()
         self.log_expected.copy_((powers * self.words).log())
         self.cumulative.copy_(powers.cumsum(0))
 
     def draw(self, steps: int) -> Tensor:
-        """Samples noise words: (k,) int64 if shared, else (steps, k)."""
+        """Sample noise words: (k,) int64 if shared, else (steps, k)."""
         shape = (self.words,) if self.shared else (steps, self.words)
         drawn = torch.rand(shape, dtype=self.cumulative.dtype, device=self.cumulative.device) * self.cumulative[-1]
         return torch.searchsorted(self.cumulative, drawn, right=True).clamp_(max=len(self.cumulative) - 1)
 
     def loss(self, rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, noise: Tensor) -> Tensor:
-        """-ln P(D = 1 | target) - sum over noise words of ln P(D = 0 | noise word), for each row, in nats: (n,).
+        """Return -ln P(D = 1 | target) - sum over noise words of ln P(D = 0 | noise word), for each row, in nats: (n,).
 
         P(D = 1 | w) = p(w) / (p(w) + k P_n(w)) with p(w) = exp(row . weight_w + bias_w - ln Z).
         rows: (n, D); weight: (V, D); bias: (V,); targets: (n,) int64; noise: (k,) or (n, k), from `draw`.
@@ -130,7 +130,7 @@ class NoiseContrastive(nn.Module):
 def reference_loss(
     rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, noise: Tensor, noise_probabilities: Tensor, ln_z: float
 ) -> Tensor:
-    """`NoiseContrastive.loss`, written one word at a time: slow, the reference of tests. noise: (n, k)."""
+    """Return `NoiseContrastive.loss`, written one word at a time: slow, the reference of tests. noise: (n, k)."""
     losses = []
     for row, target, drawn in zip(rows, targets.tolist(), noise.tolist(), strict=True):
         expected = len(drawn) * noise_probabilities
@@ -194,7 +194,7 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
         self._make_labels(1)
 
     def _make_labels(self, count: int) -> None:
-        """Creates embeddings for `count` labels, if the model reads labels."""
+        """Create embeddings for `count` labels, if the model reads labels."""
         if self.label_embedding is not None:
             init_range = self.config.init_range
             self.label_embedding = nn.Embedding(count, self.config.label_size).to(self.embedding.weight)
@@ -202,7 +202,7 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
             self.label_count = count
 
     def setup(self, counts: TextCounts) -> None:
-        """Sets the number of labels and the noise distribution of NCE from the training text."""
+        """Set the number of labels and the noise distribution of NCE from the training text."""
         self._make_labels(counts.labels)
         if self.noise is not None:
             # Words that never occur must also be drawn as noise, or their probability would not be learned.
@@ -216,7 +216,9 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
         return []
 
     def loss(self, batch: TreeBatch, state: State = None) -> Loss:
-        """Negative log-likelihood of the words; in training with NCE, the loss of separating words from noise."""
+        """Return negative log-likelihood of the words; in training with NCE, the loss of separating words from
+        noise.
+        """
         hidden = self._hidden(batch)
         if self.training and self.noise is not None:
             total = self.decoder.by_edge(hidden, batch.targets, batch.levels, self._noise_loss).sum()
@@ -225,12 +227,12 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
         return Loss(total, batch.token_count(), batch.sentence_count())
 
     def token_log_probs(self, batch: TreeBatch, state: State = None) -> TokenScores:
-        """Natural log-probability of each word given its path: (n,)."""
+        """Return natural log-probability of each word given its path: (n,)."""
         hidden = self._hidden(batch)
         return TokenScores(self.decoder.log_probs(hidden, batch.targets, batch.levels), hidden=hidden)
 
     def _hidden(self, batch: TreeBatch) -> Tensor:
-        """The decoder's input at each step: (n, D). Raises InputError for a batch of text."""
+        """Return the decoder's input at each step: (n, D). Raises InputError for a batch of text."""
         if not isinstance(batch, TreeBatch):
             raise InputError(
                 f"a {self.config.name} model reads dependency trees, but this is text; evaluate perplexity and score"
@@ -261,7 +263,7 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
         return self.decoder.all_log_probs(hidden, levels)
 
     def _noise_loss(self, decoder: Decoder, rows: Tensor, targets: Tensor) -> Tensor:
-        """The NCE loss of each row. (n, D), (n,) -> (n,)."""
+        """Return the NCE loss of each row. (n, D), (n,) -> (n,)."""
         assert self.noise is not None
         return self.noise.loss(rows, decoder.weight, decoder.bias, targets, self.noise.draw(len(targets)))
 

@@ -49,7 +49,7 @@ def total(weights: Tensor, split_weights: Tensor | None = None) -> Tensor:
 
 @torch.no_grad()
 def marginals(weights: Tensor, split_weights: Tensor | None = None) -> Marginals:
-    """The probability of each span under P(tree) proportional to exp(weight): the gradient of `total`.
+    """Return the probability of each span under P(tree) proportional to exp(weight): the gradient of `total`.
 
     Arguments: see `total`. The result has no gradient. If all trees of a sentence have weight -inf, its marginals are
     0; otherwise one-word spans and the whole sentence have 1.
@@ -62,7 +62,7 @@ def marginals(weights: Tensor, split_weights: Tensor | None = None) -> Marginals
 
 
 def best(weights: Tensor, split_weights: Tensor | None = None, ties: TieBreaking = "first") -> BestTrees:
-    """A binary tree of maximal weight: the CYK algorithm.
+    """Return a binary tree of maximal weight: the CYK algorithm.
 
     Arguments: see `total`; integer weights are added exactly.  ties: see `syntaxlm.trees.charts.best`.
     The gradient of the scores is the spans (and splits) of the best trees.
@@ -86,7 +86,7 @@ class _Inside(NamedTuple):
 
 
 def _inside(weights: Tensor, split_weights: Tensor | None, length: int, best: bool) -> _Inside:
-    """inside(l, r) = weight(l, r) + log-sum (or maximum) over l < i < r of inside(l, i) + inside(i, r).
+    """Return inside(l, r) = weight(l, r) + log-sum (or maximum) over l < i < r of inside(l, i) + inside(i, r).
 
     best: whether to take the maximum and ignore one-word spans.
     """
@@ -111,7 +111,8 @@ def _outside(
     root: Tensor,
     ties: TieBreaking | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Goes from the widest spans to the narrowest; each distributes its share of `root`, (B,), to its splits' parts.
+    """Go from the widest spans to the narrowest; each distributes its share of `root`, (B,), to its splits'
+    parts.
 
     Shares are the probabilities of the splits; with `ties`, the best split gets everything.
     Returns the shares of all spans, (n(n + 1)/2, B), and of all splits, (C(n + 1, 3), B), if these have weights.
@@ -140,12 +141,12 @@ def _outside(
 
 
 def _of_width(chart: Tensor, width: int) -> Tensor:
-    """The spans of one width in a chart indexed by [width, start]: (n - width + 1, B)."""
+    """Return the spans of one width in a chart indexed by [width, start]: (n - width + 1, B)."""
     return chart[width, : chart.shape[1] - width + 1]
 
 
 def _split_sums(inside: _Inside, split_weights: Tensor | None, width: int, length: int) -> Tensor:
-    """left + right (+ split weight) of all splits of all spans of one width: (width - 1, n - width + 1, B)."""
+    """Return left + right (+ split weight) of all splits of all spans of one width: (width - 1, n - width + 1, B)."""
     sums = inside.lefts[1:width, : length - width + 1] + inside.rights[length - width + 1 : length, width - 1 :]
     if split_weights is not None:
         sums += split_weights[split_blocks(length)[width]].view_as(sums)
@@ -153,7 +154,9 @@ def _split_sums(inside: _Inside, split_weights: Tensor | None, width: int, lengt
 
 
 def _best_splits(sums: Tensor, width: int, length: int, ties: TieBreaking) -> Tensor:
-    """Whether each split is the one chosen for its span. (width - 1, n - width + 1, B), like the sums of all splits."""
+    """Return whether each split is the one chosen for its span. (width - 1, n - width + 1, B), like the sums of all
+    splits.
+    """
     splits = np.arange(1, width)[:, None, None]
     if ties == "first":
         priorities = width - splits

@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 def fused(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Decorator that makes torch compile a function of tensors on its first use on a GPU.
+    """Return decorator that makes torch compile a function of tensors on its first use on a GPU.
 
     The function must not modify its arguments, and none of them may need a gradient.
     Elsewhere, with SYNTAXLM_NATIVE=0, and if compilation fails (reported once), the function runs uncompiled. A
@@ -54,7 +54,7 @@ def fused(function: Callable[..., Result]) -> Callable[..., Result]:
 
 
 def worthwhile(tensor: Tensor) -> bool:
-    """Whether to compile work on this tensor's device. The CPU has C kernels instead."""
+    """Return whether to compile work on this tensor's device. The CPU has C kernels instead."""
     return tensor.is_cuda and os.environ.get(SWITCH) != "0"
 
 
@@ -63,12 +63,14 @@ def _signature(tensor: Tensor) -> tuple[torch.Size, torch.dtype, bool]:
 
 
 def _sample(tensor: Tensor) -> Tensor:
-    """A copy of the tensor to compile for: any number of rows, and not a view, whose offset would matter."""
+    """Return a copy of the tensor to compile for: any number of rows, and not a view, whose offset would matter."""
     sample = tensor.clone()
     torch._dynamo.maybe_mark_dynamic(sample, 0)
     return sample
 
 
 def _copy(function: FunctionType) -> FunctionType:
-    """The function with its own code object: torch caches compiled code per code object, and at most eight versions."""
+    """Return the function with its own code object: torch caches compiled code per code object, and at most eight
+    versions.
+    """
     return FunctionType(function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__)

@@ -35,7 +35,7 @@ _FURTHER_FLAGS = ("-march=native", "-fopenmp"), ("-march=native",), ("-mcpu=nati
 
 @functools.cache
 def library(source: Path) -> ctypes.CDLL | None:
-    """The shared library of a C file; None if unavailable. A failed compilation is reported once."""
+    """Return the shared library of a C file; None if unavailable. A failed compilation is reported once."""
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if os.environ.get(SWITCH) == "0" or compiler is None or sys.platform == "win32":
         return None
@@ -60,7 +60,7 @@ def library(source: Path) -> ctypes.CDLL | None:
 
 
 def usable(source: Path, product: torch.dtype, *tensors: torch.Tensor | None) -> ctypes.CDLL | None:
-    """The library if all tensors are float32 on the CPU and products are float32 or bfloat16; else None."""
+    """Return the library if all tensors are float32 on the CPU and products are float32 or bfloat16; else None."""
     if product not in (torch.float32, torch.bfloat16):
         return None
     if all(t is None or (t.dtype == torch.float32 and t.device.type == "cpu") for t in tensors):
@@ -69,13 +69,13 @@ def usable(source: Path, product: torch.dtype, *tensors: torch.Tensor | None) ->
 
 
 def address(tensor: torch.Tensor | None) -> ctypes.c_void_p:
-    """The address of a contiguous tensor's data, for a C function; null for None."""
+    """Return the address of a contiguous tensor's data, for a C function; null for None."""
     assert tensor is None or tensor.is_contiguous()
     return ctypes.c_void_p(None if tensor is None else tensor.data_ptr())
 
 
 def _cache() -> Path:
-    """The folder for compiled libraries: the user's cache, or a new temporary folder if that is not writable."""
+    """Return the folder for compiled libraries: the user's cache, or a new temporary folder if that is not writable."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(base) / "syntaxlm"
     try:
@@ -88,7 +88,7 @@ def _cache() -> Path:
 
 
 def _processor() -> str:
-    """An identifier of the processor type: machines with different processors may share a home folder."""
+    """Return an identifier of the processor type: machines with different processors may share a home folder."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -10,7 +10,7 @@ from torch.nn.functional import linear
 
 
 def product_dtype(tensor: Tensor) -> torch.dtype:
-    """The dtype of matrix products: autocast's if it is on for a float32 tensor, else the tensor's own.
+    """Return the dtype of matrix products: autocast's if it is on for a float32 tensor, else the tensor's own.
 
     Ops with their own backward call this once, in forward, because autocast does not apply inside them.
     """
@@ -21,7 +21,7 @@ def product_dtype(tensor: Tensor) -> torch.dtype:
 
 
 def _has_packed_products() -> bool:
-    """Whether oneDNN's linear on a packed weight is available. It is private in torch, so it may disappear."""
+    """Return whether oneDNN's linear on a packed weight is available. It is private in torch, so it may disappear."""
     operators = torch.ops.mkldnn
     return torch.backends.mkldnn.is_available() and all(
         hasattr(operators, name) for name in ("_linear_pointwise", "_reorder_linear_weight")
@@ -53,7 +53,8 @@ class RepeatedProduct:
 
 
 def product_or_zeros(weight: Tensor | None, rows: int, like: Tensor) -> Callable[[Tensor], Tensor]:
-    """A `RepeatedProduct` with a square weight; without a weight, a function that returns the same zeros, (n, G).
+    """Return a `RepeatedProduct` with a square weight; without a weight, a function that returns the same zeros, (n,
+    G).
 
     like: (_, G), in the dtype of the products.
     """
@@ -64,7 +65,7 @@ def product_or_zeros(weight: Tensor | None, rows: int, like: Tensor) -> Callable
 
 
 def large_product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """rows weight^T + bias, without autograd: (n, G), (F, G), (F,) or None -> (n, F), all of the same dtype.
+    """Return rows weight^T + bias, without autograd: (n, G), (F, G), (F,) or None -> (n, F), all of the same dtype.
 
     Uses oneDNN if available: on some processors it is twice as fast as torch's choice for large float32 matrices.
     For bfloat16, torch uses it anyway.
@@ -78,5 +79,7 @@ def large_product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
 
 
 def product_of_sums(grads: Tensor, inputs: Tensor) -> Tensor:
-    """sum over rows of grad^T input, one product in the dtype of grads: (n, F), (n, G) -> (F, G), dtype of inputs."""
+    """Return sum over rows of grad^T input, one product in the dtype of grads: (n, F), (n, G) -> (F, G), dtype of
+    inputs.
+    """
     return (grads.T @ inputs.to(grads.dtype)).to(inputs.dtype)

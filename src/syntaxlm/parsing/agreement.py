@@ -82,12 +82,12 @@ class Agreement(HasRows):
         return bool(self.matrix.with_others[odd] < mean - _APART)
 
     def collapsed(self) -> dict[int, str]:
-        """Returns the side, "right" or "left", by index, of the models whose trees nearly all branch to one side."""
+        """Return the side, "right" or "left", by index, of the models whose trees nearly all branch to one side."""
         sides = [branching_side(found.right, found.left) for found in self.branching]
         return {number: side for number, side in enumerate(sides) if side is not None}
 
     def reasons_to_omit(self) -> dict[int, str]:
-        """Returns the reason, by index, to omit each model that has collapsed or is an outlier.
+        """Return the reason, by index, to omit each model that has collapsed or is an outlier.
 
         The result is empty if fewer than two models would remain.
         """
@@ -97,7 +97,7 @@ class Agreement(HasRows):
         return reasons if len(self.names) - len(reasons) >= 2 else {}
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all figures for JSON."""
+        """Return all figures for JSON."""
         return {
             "models": list(self.names),
             "decoders": list(self.decoders),
@@ -111,7 +111,7 @@ class Agreement(HasRows):
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The rows of the matrix, with the columns of `MODEL_AGREEMENT`."""
+        """Yield the rows of the matrix, with the columns of `MODEL_AGREEMENT`."""
         for place, (name, decoder) in enumerate(zip(self.names, self.decoders, strict=True)):
             for other_place, other in enumerate(self.names):
                 if place != other_place:
@@ -152,7 +152,7 @@ def measure_agreement(
     decoder: Rule | None = None,
     sentences: int = SENTENCES,
 ) -> Agreement:
-    """Parses the first sentences of a text with each model and compares the trees.
+    """Parse the first sentences of a text with each model and compares the trees.
 
     names: the name of each model, for the report.
     decoder: decoder of the models that have it; the other models use their default decoder.

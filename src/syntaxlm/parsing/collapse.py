@@ -55,7 +55,7 @@ class TreeFigures:
 
 
 def tree_figures(stored: ModelBundle, corpus: EncodedCorpus, sentences: int = SENTENCES) -> TreeFigures | None:
-    """Returns statistics of the trees of a corpus's first sentences with three words or more; None if it has none.
+    """Return statistics of the trees of a corpus's first sentences with three words or more; None if it has none.
 
     sentences: maximum number of sentences.
 
@@ -73,7 +73,7 @@ def tree_figures(stored: ModelBundle, corpus: EncodedCorpus, sentences: int = SE
 
 
 def branching_side(right: float, left: float) -> Literal["right", "left"] | None:
-    """Returns the side to which nearly all trees branch, or None.
+    """Return the side to which nearly all trees branch, or None.
 
     right, left: F1 of the trees with right- and left-branching trees, 0 to 1.
     """

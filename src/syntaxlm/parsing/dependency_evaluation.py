@@ -102,7 +102,7 @@ class AttachmentReport(HasRows):
         return {"next_word": self.next_word, "previous_word": self.previous_word, "random": self.random}
 
     def to_dict(self) -> dict[str, Any]:
-        """The scores for JSON, as fractions from 0 to 1."""
+        """Return the scores for JSON, as fractions from 0 to 1."""
         return {
             "schema_version": SCHEMA_VERSION,
             "protocol": self.protocol.name,
@@ -116,7 +116,7 @@ class AttachmentReport(HasRows):
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The rows of the table, with the columns of `DEPENDENCY_SCORES`."""
+        """Yield the rows of the table, with the columns of `DEPENDENCY_SCORES`."""
         for name, one in {"predicted": self.predicted, **self.baselines}.items():
             yield {
                 "trees": name.replace("_", " "),
@@ -149,7 +149,7 @@ class AttachmentReport(HasRows):
 
 
 def has_dependencies(treebank: Treebank) -> bool:
-    """Whether the sentences have dependency trees and no constituency trees."""
+    """Return whether the sentences have dependency trees and no constituency trees."""
     return all(sentence.heads is not None and sentence.tree is None for sentence in treebank)
 
 
@@ -159,7 +159,7 @@ def evaluate_attachment(
     protocol: Protocol = PROTOCOLS["wsj-test"],
     clean_up: GoldPreprocessing | str | Path = "ptb-keep",
 ) -> AttachmentReport:
-    """Parses the sentences of a dependency treebank with a model and scores the heads of the words.
+    """Parse the sentences of a dependency treebank with a model and scores the heads of the words.
 
     treebank: a file, folder or pattern; or what was read with the same preprocessing.
     protocol: selects the sentences by their length. Those of one word are left out, unless the protocol counts them.
@@ -210,7 +210,7 @@ def evaluate_attachment(
 
 
 def attached(predicted: AnyIntegers, gold: AnyIntegers, lengths: Integers) -> tuple[Fractions, Fractions]:
-    """Whether each word is attached correctly, directed and undirected: (words,) each, 0 or 1.
+    """Return whether each word is attached correctly, directed and undirected: (words,) each, 0 or 1.
 
     predicted, gold: (words,) heads from 1, 0 for the root, sentence after sentence.
     """
@@ -222,7 +222,7 @@ def attached(predicted: AnyIntegers, gold: AnyIntegers, lengths: Integers) -> tu
 
 
 def _random(gold: AnyIntegers, lengths: Integers) -> tuple[Fractions, Fractions]:
-    """Probabilities that words are attached correctly by a random projective tree: (words,) each."""
+    """Return probabilities that words are attached correctly by a random projective tree: (words,) each."""
     charts = {length: _uniform_marginals(length) for length in np.unique(lengths).tolist()}
     offsets = offsets_of(lengths)
     directed, reversed_ = np.zeros(len(gold)), np.zeros(len(gold))
@@ -255,5 +255,5 @@ def _places(lengths: Integers) -> Integers:
 
 
 def write_scored_heads(report: AttachmentReport, path: str | Path) -> None:
-    """Writes every scored sentence as JSON lines, atomically. Raises InputError if the file cannot be written."""
+    """Write every scored sentence as JSON lines, atomically. Raises InputError if the file cannot be written."""
     write_text("".join(to_json(asdict(sentence)) + "\n" for sentence in report.sentences), path)

@@ -47,7 +47,7 @@ TAGS_SHOWN = 10  # number of unknown tags in a message
 
 
 def protocol_named(name: str, max_words: int | None = None) -> Protocol:
-    """Returns a protocol by name.
+    """Return a protocol by name.
 
     max_words: replaces the protocol's limit of sentence length; None: it is unchanged.
     Raises InputError for an unknown name, and a limit below 1.
@@ -67,7 +67,9 @@ def _report(
     models: int = 1,
     all_gold: SpanSets | None = None,
 ) -> ParsingReport:
-    """all_gold: also the sentences that the protocol excludes; the random baselines are drawn for all of them."""
+    """Return all_gold: also the sentences that the protocol excludes; the random baselines are drawn for all of
+    them.
+    """
     spans = gold.spans
     scores = {name: score(one, spans, protocol) for name, one in predicted.items()}
     branching_right = score(right(spans.lengths), spans, protocol, details=False)
@@ -83,7 +85,7 @@ def _report(
 
 
 def gold_trees(treebank: Treebank) -> list[Tree]:
-    """Returns the constituency trees of a treebank. Raises InputError if some sentences have none."""
+    """Return the constituency trees of a treebank. Raises InputError if some sentences have none."""
     trees = [sentence.tree for sentence in treebank if sentence.tree is not None]
     if len(trees) != len(treebank):
         raise InputError(f"{treebank.source}: found dependency trees or tagged text; expected constituency trees")
@@ -101,7 +103,7 @@ def evaluate_parsing(
     random_weights: int | None = None,
     ties: TieBreaking = "random",
 ) -> ParsingReport:
-    """Parses the sentences of a treebank with a model and scores the trees.
+    """Parse the sentences of a treebank with a model and scores the trees.
 
     The trees are decoded with every decoder of the model that is not costly.
     treebank: a file, folder or pattern; or what was read with the same preprocessing.
@@ -147,7 +149,7 @@ def evaluate_parsing(
 
 
 def sentences_up_to(treebank: Treebank, words: int | None) -> Treebank:
-    """The sentences of up to this many words; all sentences if there is none, so that scoring reports it.
+    """Return the sentences of up to this many words; all sentences if there is none, so that scoring reports it.
 
     words: None: no limit.
     """
@@ -158,7 +160,7 @@ def sentences_up_to(treebank: Treebank, words: int | None) -> Treebank:
 
 
 def tokens_for(stored: ModelBundle, treebank: Treebank) -> list[list[str]]:
-    """Returns the tokens of a treebank for a model, see `treebank_tokens`.
+    """Return the tokens of a treebank for a model, see `treebank_tokens`.
 
     For a model that reads tags, raises InputError if more than half of the tags are unknown, and warns of fewer.
     """
@@ -182,7 +184,7 @@ def tokens_for(stored: ModelBundle, treebank: Treebank) -> list[list[str]]:
 
 
 def _ways(models: Sequence[ModelBundle], chosen: tuple[Rule, ...]) -> list[tuple[Rule, ...]]:
-    """Returns the combinations of decoders to evaluate: one per decoder of any model, and the chosen one.
+    """Return the combinations of decoders to evaluate: one per decoder of any model, and the chosen one.
 
     Costly decoders are included only if they are chosen.
     """
@@ -193,7 +195,7 @@ def _ways(models: Sequence[ModelBundle], chosen: tuple[Rule, ...]) -> list[tuple
 def _trees(
     structures: Sequence[Structure], rules: Sequence[Rule], layers: Sequence[int], ties: TieBreaking
 ) -> SpanSets:
-    """Returns the trees of one model, or the average of the trees of several models."""
+    """Return the trees of one model, or the average of the trees of several models."""
     if len(structures) == 1:
         return structures[0].decode(rules[0], layers[0])
     ways = zip(structures, rules, layers, strict=True)
@@ -201,7 +203,7 @@ def _trees(
 
 
 def _joined(rules: Sequence[Rule]) -> str:
-    """Joins the decoders of the models to a name: "biased" if they are equal, otherwise such as "2 biased + right"."""
+    """Join the decoders of the models to a name: "biased" if they are equal, otherwise such as "2 biased + right"."""
     runs = [(str(rule), len(list(same))) for rule, same in groupby(rules)]
     if len(runs) == 1:
         return runs[0][0]
@@ -209,7 +211,7 @@ def _joined(rules: Sequence[Rule]) -> str:
 
 
 def _f1_by_layer(structure: Structure, gold: GoldTrees, protocol: Protocol) -> dict[int, dict[str, float]]:
-    """Returns F1 by layer of distances, from 1, and decoder; empty for fewer than two layers."""
+    """Return F1 by layer of distances, from 1, and decoder; empty for fewer than two layers."""
     layers = len(structure.distances)
     if layers < 2:
         return {}
@@ -223,14 +225,14 @@ def _f1_by_layer(structure: Structure, gold: GoldTrees, protocol: Protocol) -> d
 
 
 def _labels(structure: Structure, rule: Rule, gold: GoldTrees, protocol: Protocol) -> LabelMapping | None:
-    """Maps induced labels to gold labels. Returns None for a model without labels."""
+    """Map induced labels to gold labels. Returns None for a model without labels."""
     return None if structure.labels is None else label_mapping(structure.labelled(rule), gold.spans, protocol)
 
 
 def _random_weights(
     stored: ModelBundle, read: Treebank, report: ParsingReport, protocol: Protocol, layer: int, seeds: int
 ) -> RandomWeights | None:
-    """Scores untrained models by the decoders of a model's report. Returns None if the number of seeds is 0."""
+    """Score untrained models by the decoders of a model's report. Returns None if the number of seeds is 0."""
     if not seeds:
         return None
     tokens = treebank_tokens(read, stored.normaliser)
@@ -244,7 +246,7 @@ def _random_weights(
 
 
 def with_fresh_weights(stored: ModelBundle, seed: int) -> ModelBundle:
-    """Returns a model with the same settings and vocabulary, and with new random weights from a seed."""
+    """Return a model with the same settings and vocabulary, and with new random weights from a seed."""
     device = stored.model.device
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -259,7 +261,7 @@ def evaluate_trees(
     protocol: Protocol = PROTOCOLS["wsj-test"],
     clean_up: GoldPreprocessing | str | Path = "none",
 ) -> ParsingReport:
-    """Scores predicted trees against gold trees.
+    """Score predicted trees against gold trees.
 
     predicted: a bracket file.
     gold: gold trees, a bracket file or a treebank (file, folder or pattern).
@@ -278,7 +280,7 @@ def evaluate_trees(
 
 
 def _matched(trees: list[Tree], source: str, gold: GoldTrees, rule: GoldPreprocessing) -> list[Tree]:
-    """Returns the predicted trees after preprocessing.
+    """Return the predicted trees after preprocessing.
 
     Raises InputError if their number or lengths differ from those of the gold trees.
     """
@@ -293,6 +295,6 @@ def _matched(trees: list[Tree], source: str, gold: GoldTrees, rule: GoldPreproce
 
 
 def gold_trees_of(read: Treebank, rule: GoldPreprocessing) -> GoldTrees:
-    """Returns the gold trees of a treebank that was read with a preprocessing. Raises InputError as `gold_trees`."""
+    """Return the gold trees of a treebank that was read with a preprocessing. Raises InputError as `gold_trees`."""
     trees = gold_trees(read)
     return GoldTrees(trees, SpanSets.of(trees), [sentence.number for sentence in read], read.source, rule.name)

@@ -46,7 +46,7 @@ class NotRead(NamedTuple):
 
 
 def with_unread(tree: Tree, offsets: Sequence[tuple[int, int]], not_read: Sequence[NotRead]) -> Tree:
-    """Returns a tree with additional words, see `Parse.complete_tree`.
+    """Return a tree with additional words, see `Parse.complete_tree`.
 
     offsets: start and end of each word of the tree, in code points.  not_read: the parts of the line to add.
     """
@@ -155,7 +155,7 @@ class Parse(HasRows):
         return rest
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yields the rows of files and data frames, one per constituent, with the columns of `CONSTITUENTS`."""
+        """Yield the rows of files and data frames, one per constituent, with the columns of `CONSTITUENTS`."""
         for part in filter(_is_long, self.tree.constituents):
             charts = (self.span_scores, self.marginals)
             score, marginal = (None if one is None else float(one[part.start, part.end - 1]) for one in charts)
@@ -170,15 +170,15 @@ class Parse(HasRows):
             }
 
     def __len__(self) -> int:
-        """The number of words."""
+        """Return the number of words."""
         return len(self.words)
 
     def __str__(self) -> str:
-        """Returns the tree in bracket notation."""
+        """Return the tree in bracket notation."""
         return str(self.tree)
 
     def _repr_svg_(self) -> str:
-        """Draws the tree and its distances as SVG, for notebooks."""
+        """Draw the tree and its distances as SVG, for notebooks."""
         return display.render("tree", self.tree, self.distances or None, words=self.words)
 
 
@@ -214,7 +214,7 @@ class Parses:
     heads: Positions | None = None
 
     def brackets(self, with_unread: bool = False) -> list[str]:
-        """Returns the tree of each line in bracket notation; "" for a line without words.
+        """Return the tree of each line in bracket notation; "" for a line without words.
 
         with_unread: include words and punctuation marks that the model does not read, see `Parse.complete_tree`.
         """
@@ -230,7 +230,7 @@ class Parses:
         return [next(left) if words else "" for words in self.words]
 
     def __iter__(self) -> Iterator[Parse | None]:
-        """Yields the parse of each line; None for a line without words."""
+        """Yield the parse of each line; None for a line without words."""
         trees = iter(self._trees())
         values = self.distances.tolist()
         heads = [] if self.heads is None else self.heads.tolist()
@@ -264,14 +264,14 @@ class Parses:
             )
 
     def _trees(self) -> list[Tree]:
-        """Returns the trees of all lines with words. Labels of single words are constituents."""
+        """Return the trees of all lines with words. Labels of single words are constituents."""
         return trees_of(self.spans, self._bracketed(), self._tags()) if self.spans else []
 
     def _tags(self) -> list[list[str]] | None:
         return [tokens for tokens in self.tokens if tokens] if self.tagged else None
 
     def _bracketed(self) -> list[list[str]]:
-        """Returns the words for bracket notation.
+        """Return the words for bracket notation.
 
         Character-level models may read white space as a character; it is replaced by its token.
         """
@@ -290,7 +290,7 @@ def _is_long(part: Constituent) -> bool:
 
 
 def _word_labels(tree: Tree) -> list[str]:
-    """Returns the label of the one-word constituent of each word; "" if there is none."""
+    """Return the label of the one-word constituent of each word; "" if there is none."""
     labels = {part.start: part.label for part in tree.constituents if not _is_long(part)}
     return [labels.get(place, "") for place in range(len(tree))]
 
@@ -304,7 +304,7 @@ def parse_lines(
     labels: bool = False,
     style: TreebankStyle = AS_TOKENISED,
 ) -> Parses:
-    """Parses lines of text, with one sentence per line.
+    """Parse lines of text, with one sentence per line.
 
     decoder: a decoder of the model, see `rules_of`; None: its default.
     first: number of the first line.
@@ -374,7 +374,7 @@ def parse_lines_together(
     ties: TieBreaking = "random",
     style: TreebankStyle = AS_TOKENISED,
 ) -> Parses:
-    """Parses lines with several models and returns the average of their trees, without distances.
+    """Parse lines with several models and return the average of their trees, without distances.
 
     A model with the decoder `mbr` contributes the probabilities of all spans instead of a tree. Vocabularies may
     differ; the trees contain the words of the first model. If one of the models reads tags, the lines must be tagged
@@ -422,7 +422,7 @@ def _words(reader: TextReader, lines: Sequence[str]) -> list[list[str]]:
 
 
 def _lines_for(one: ModelBundle, lines: Sequence[str], models: Sequence[ModelBundle], first: int) -> Sequence[str]:
-    """Returns the lines in the form that a model reads: without tags, if the model reads words and others read tags.
+    """Return the lines in the form that a model reads: without tags, if the model reads words and others read tags.
 
     first: number of the first line.
     """
@@ -464,7 +464,7 @@ def parse_text(
     ties: TieBreaking = "random",
     style: TreebankStyle = AS_TOKENISED,
 ) -> Iterator[Parses]:
-    """Parses a text with one sentence per line, showing a progress bar, and yields the parses of consecutive lines.
+    """Parse a text with one sentence per line, showing a progress bar, and yields the parses of consecutive lines.
 
     stored: one model, or several models whose trees are averaged.
     decoder, layer, labels, style: see `parse_lines`; averages have no labels.
@@ -492,7 +492,9 @@ def parse_text(
 
 
 def lines_together(stored: Sequence[ModelBundle]) -> int:
-    """The number of lines that these models parse at a time. Raises InputError for a model that does not parse."""
+    """Return the number of lines that these models parse at a time. Raises InputError for a model that does not
+    parse.
+    """
     of_distances = all(one.require(ParsingModel, "parsing").structure_type is Distances for one in stored)
     return PARSED_TOGETHER if of_distances else SCORED_TOGETHER
 

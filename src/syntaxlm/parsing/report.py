@@ -94,7 +94,7 @@ class RandomWeights:
         return {name: over_seeds(scores) for name, scores in self.scores.items()}
 
     def shape(self) -> dict[str, tuple[float, float]]:
-        """Returns the mean and sample standard deviation over seeds of each field of `BranchingStatistics`.
+        """Return the mean and sample standard deviation over seeds of each field of `BranchingStatistics`.
 
         The trees are those of the chosen decoder.
         """
@@ -166,7 +166,7 @@ class ParsingReport(HasRows):
         return self.right_by_decoder[self.chosen]
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all scores for JSON, as fractions from 0 to 1. Those of the chosen trees are at the top level."""
+        """Return all scores for JSON, as fractions from 0 to 1. Those of the chosen trees are at the top level."""
         figures = self.scores[self.chosen].to_dict()
         protocol = figures.pop("protocol")
         return {
@@ -188,7 +188,7 @@ class ParsingReport(HasRows):
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The rows of the table of scores, with the columns of `PARSING_SCORES`."""
+        """Yield the rows of the table of scores, with the columns of `PARSING_SCORES`."""
         baselines, predicted = self.baselines, "predicted"
         scores: list[tuple[str, str, ParsingScores | SeedScores | None]] = [
             *((name, predicted, one) for name, one in self.scores.items()),
@@ -216,7 +216,7 @@ class ParsingReport(HasRows):
             yield {"trees": trees, "role": role, **figures, **of_all}
 
     def _layer_figures(self) -> dict[str, Any]:
-        """Returns an empty dictionary for a model with one layer."""
+        """Return an empty dictionary for a model with one layer."""
         if not self.f1_by_layer:
             return {}
         return {"layer": self.layer, "f1_by_layer": {str(layer): f1 for layer, f1 in self.f1_by_layer.items()}}
@@ -256,7 +256,7 @@ class ParsingReport(HasRows):
         return "\n".join(lines)
 
     def _table(self) -> list[str]:
-        """Returns the table of scores in percent: decoders, baselines, upper bounds."""
+        """Return the table of scores in percent: decoders, baselines, upper bounds."""
         baselines = self.baselines
         lines = ["unlabelled F1   precision   recall"]
         averaged = f", average of {self.models} models" if self.models > 1 else ""
@@ -274,7 +274,7 @@ class ParsingReport(HasRows):
         return lines
 
     def _layers(self) -> list[str]:
-        """Returns a table with the F1 of every layer in percent and a column for each decoder.
+        """Return a table with the F1 of every layer in percent and a column for each decoder.
 
         It is empty for a model with one layer.
         """
@@ -297,13 +297,13 @@ def _seeds_row(name: str, scores: SeedScores) -> str:
 
 
 def _row(name: str, f1: float, *others: float) -> str:
-    """Formats a row of the table. Precision and recall are optional."""
+    """Format a row of the table. Precision and recall are optional."""
     precision, recall = (f"{100 * value:.1f}" for value in others) if others else ("", "")
     return f"{100 * f1:13.1f}{precision:>12}{recall:>9}   {name}"
 
 
 def scored_sentences(report: ParsingReport, name: str | None = None) -> list[ScoredSentence]:
-    """Returns every scored sentence, in the order of the treebank.
+    """Return every scored sentence, in the order of the treebank.
 
     name: a key of `report.scores`, whose trees are returned; None: `report.chosen`.
     """
@@ -329,6 +329,6 @@ def scored_sentences(report: ParsingReport, name: str | None = None) -> list[Sco
 
 
 def write_sentences(report: ParsingReport, path: str | Path) -> None:
-    """Writes `scored_sentences` as JSON lines, atomically. Raises InputError if the file cannot be written."""
+    """Write `scored_sentences` as JSON lines, atomically. Raises InputError if the file cannot be written."""
     rows = (to_json(sentence.to_dict()) for sentence in scored_sentences(report))
     write_text("".join(row + "\n" for row in rows), path)

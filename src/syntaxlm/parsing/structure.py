@@ -84,7 +84,7 @@ class Structure:
     heads: Positions | None = None
 
     def decode(self, rule: Rule, layer: int = 1) -> SpanSets:
-        """Returns the trees of a decoder: all spans of two words or more, without labels.
+        """Return the trees of a decoder: all spans of two words or more, without labels.
 
         rule: a decoder of the model. `mbr` returns the tree with the largest sum of marginals (minimum Bayes risk),
             `viterbi` the most probable tree, which is computed on first use. `heads` and `heads-binary` return the
@@ -107,14 +107,14 @@ class Structure:
         return average([self.marginals])
 
     def for_average(self, rule: Rule, layer: int = 1) -> SpanSets | SpanScores:
-        """Returns the input of an average with other models: marginals for the decoder `mbr`, else trees."""
+        """Return the input of an average with other models: marginals for the decoder `mbr`, else trees."""
         if rule == "mbr":
             assert self.marginals is not None
             return self.marginals
         return self.decode(rule, layer)
 
     def labelled(self, rule: Rule) -> SpanSets:
-        """Returns the trees of `mbr` or `viterbi` with the labels of their spans, including single words.
+        """Return the trees of `mbr` or `viterbi` with the labels of their spans, including single words.
 
         Single words without a label are left out. Longer spans without a label have the label X.
         Raises ValueError for a model without labels, and for other decoders.
@@ -145,7 +145,7 @@ RULES_OF: dict[type, tuple[Rule, ...]] = {
 
 
 def rules_of(model: Model) -> tuple[Rule, ...]:
-    """Returns the decoders of a model, its default first; empty for a model that does not parse."""
+    """Return the decoders of a model, its default first; empty for a model that does not parse."""
     if not isinstance(model, Parses):
         return ()
     rules = RULES_OF[model.structure_type]
@@ -153,7 +153,7 @@ def rules_of(model: Model) -> tuple[Rule, ...]:
 
 
 def rules_for(models: Sequence[ModelBundle], rule: Rule | None) -> tuple[Rule, ...]:
-    """Returns the decoder of each model: the requested one if the model has it, otherwise its default.
+    """Return the decoder of each model: the requested one if the model has it, otherwise its default.
 
     Raises InputError for a model that does not parse, and for a decoder that none of the models has.
     """
@@ -168,7 +168,7 @@ def rules_for(models: Sequence[ModelBundle], rule: Rule | None) -> tuple[Rule, .
 
 
 def layer_of(stored: ModelBundle, layer: int | None) -> int:
-    """Returns the requested layer, from 1, or for None the model's default.
+    """Return the requested layer, from 1, or for None the model's default.
 
     Raises InputError for a layer that the model lacks.
     """
@@ -181,7 +181,7 @@ def layer_of(stored: ModelBundle, layer: int | None) -> int:
 
 
 def layers_for(models: Sequence[ModelBundle], layer: int | None) -> tuple[int, ...]:
-    """Returns `layer_of` each model; it is ignored for models without distances.
+    """Return `layer_of` each model; it is ignored for models without distances.
 
     Raises InputError for a layer that a model with distances lacks, and for any layer if no model has distances.
     """
@@ -196,7 +196,7 @@ def structure_of(
     labels: bool = True,
     numbers: Sequence[int] | None = None,
 ) -> Structure:
-    """Computes the structure of tokenised sentences in one pass.
+    """Compute the structure of tokenised sentences in one pass.
 
     Each sentence is read from an empty state, between BOS and EOS.
     labels: compute labels of spans, if the model has them; this takes more time.
@@ -209,7 +209,7 @@ def structure_of(
 
 
 def distances_of(stored: ModelBundle, corpus: EncodedCorpus) -> npt.NDArray[np.float32]:
-    """Computes the syntactic distances of all words, sentence after sentence: (layers, words).
+    """Compute the syntactic distances of all words, sentence after sentence: (layers, words).
 
     Sentences are read as in `structure_of`. Raises InputError for a model without distances.
     """
@@ -273,7 +273,7 @@ def _structure(
 
 
 def _shown(batches: Iterator[TokenBatch], model: Parses, lengths: Integers) -> Iterator[TokenBatch]:
-    """Yields batches with a progress bar. The time of models that compare all spans is cubic in sentence length."""
+    """Yield batches with a progress bar. The time of models that compare all spans is cubic in sentence length."""
     power = 1 if model.structure_type is Distances else 3
 
     def work(batch: TokenBatch) -> float:
@@ -283,7 +283,7 @@ def _shown(batches: Iterator[TokenBatch], model: Parses, lengths: Integers) -> I
 
 
 def _check_words(stored: ModelBundle, corpus: EncodedCorpus, numbers: Sequence[int]) -> None:
-    """Raises InputError for a sentence with too many spans, before memory is taken for them."""
+    """Raise InputError for a sentence with too many spans, before memory is taken for them."""
     longest = int(corpus.lengths.argmax())
     words = int(corpus.lengths[longest])
     if words > MAXIMUM_WORDS:
@@ -295,14 +295,14 @@ def _check_words(stored: ModelBundle, corpus: EncodedCorpus, numbers: Sequence[i
 
 
 def _beginning(stored: ModelBundle, corpus: EncodedCorpus, sentence: int) -> str:
-    """The first words of a sentence, for messages."""
+    """Return the first words of a sentence, for messages."""
     return beginning([stored.vocabulary.tokens[word] for word in corpus.sentence(sentence)])
 
 
 def _warn_of_long(
     stored: ModelBundle, corpus: EncodedCorpus, read: Callable[[TokenBatch], Any], numbers: Sequence[int]
 ) -> None:
-    """Warns if the longest sentence takes minutes. The time is extrapolated from that of its first words."""
+    """Warn if the longest sentence takes minutes. The time is extrapolated from that of its first words."""
     longest = int(corpus.lengths.argmax())
     words = int(corpus.lengths[longest])
     if stored.require(Parses, "parsing").structure_type is Distances or words <= LONG_SENTENCE:
@@ -325,7 +325,7 @@ def _warn_of_long(
 
 
 def _within_memory(read: Callable[[TokenBatch], Any], batch: TokenBatch, numbers: Sequence[int]) -> Any:
-    """Computes the structure of a batch. Raises InputError if its charts do not fit in memory."""
+    """Compute the structure of a batch. Raises InputError if its charts do not fit in memory."""
     try:
         return read(batch)
     except (MemoryError, RuntimeError) as error:
@@ -336,7 +336,7 @@ def _within_memory(read: Callable[[TokenBatch], Any], batch: TokenBatch, numbers
 
 
 def _too_long(lengths: Integers, numbers: Sequence[int]) -> InputError:
-    """The error for sentences whose spans do not fit in memory. It names the longest one."""
+    """Return the error for sentences whose spans do not fit in memory. It names the longest one."""
     longest = int(lengths.argmax())
     return InputError(
         f"sentence {numbers[longest]}: found {lengths[longest]:,} words; the scores of its spans do not fit in memory."
@@ -345,14 +345,14 @@ def _too_long(lengths: Integers, numbers: Sequence[int]) -> InputError:
 
 
 def _real(batch: TokenBatch) -> tuple[Integers, Integers]:
-    """Returns the number of words of each column, and the index of its sentence, (B,) each."""
+    """Return the number of words of each column, and the index of its sentence, (B,) each."""
     assert batch.lengths is not None
     assert batch.indices is not None
     return batch.lengths.numpy() - 2, batch.indices.numpy()  # without BOS and EOS
 
 
 def _place(charts: Tensor, flat: npt.NDArray[np.generic], offsets: Integers, words: Integers) -> None:
-    """Copies charts to a flat array in the order of `SpanScores`.
+    """Copy charts to a flat array in the order of `SpanScores`.
 
     charts: (B, n, n), by first and last word.
     offsets: (B,), index in `flat` of the first span of each sentence.
@@ -370,7 +370,7 @@ def _place(charts: Tensor, flat: npt.NDArray[np.generic], offsets: Integers, wor
 
 @lru_cache(maxsize=4)  # consecutive batches have the same length
 def _triangle(size: int) -> Integers:
-    """Returns the indices of the spans in a flattened chart of n words, by last word, then by length."""
+    """Return the indices of the spans in a flattened chart of n words, by last word, then by length."""
     last, before = np.tril_indices(size)
     places: Integers = (last - before) * size + last
     return places
@@ -378,7 +378,7 @@ def _triangle(size: int) -> Integers:
 
 @torch.no_grad()
 def _best_trees(stored: ModelBundle, corpus: EncodedCorpus) -> SpanSets:
-    """Computes the most probable trees of sentences, with labels and single words."""
+    """Compute the most probable trees of sentences, with labels and single words."""
     model, lengths = stored.require(FindsBestTrees, "decoding by viterbi"), corpus.lengths
     names = model.labels if isinstance(model, LabelsSpans) else ()
     found: list[Integers] = [np.zeros((0, 4), np.int64)]
@@ -394,7 +394,7 @@ def _best_trees(stored: ModelBundle, corpus: EncodedCorpus) -> SpanSets:
 
 
 def _labelled(spans: SpanSets, codes: AnyIntegers, names: tuple[str, ...]) -> SpanSets:
-    """Adds labels to spans.
+    """Add labels to spans.
 
     codes: index into `names` of each span, -1 for no label. Single words without a label are left out, and longer spans
         without a label have the label X.
@@ -407,7 +407,7 @@ def _labelled(spans: SpanSets, codes: AnyIntegers, names: tuple[str, ...]) -> Sp
 
 
 def _spans_of_words(scores: Tensor, words: Integers) -> npt.NDArray[np.float32]:
-    """Returns the scores of all spans without BOS and EOS, in the order of `SpanScores`.
+    """Return the scores of all spans without BOS and EOS, in the order of `SpanScores`.
 
     scores: (T, B, m), of sentences between BOS and EOS.  words: (B,), number of words of each sentence.
     """
@@ -422,7 +422,7 @@ def _spans_of_words(scores: Tensor, words: Integers) -> npt.NDArray[np.float32]:
 
 
 def _room_for_spans(lengths: Integers, number_type: type[np.generic], numbers: Sequence[int]) -> npt.NDArray[Any]:
-    """Returns zeros for all spans of sentences with these lengths. Raises InputError if they do not fit in memory."""
+    """Return zeros for all spans of sentences with these lengths. Raises InputError if they do not fit in memory."""
     try:
         return np.zeros(int((lengths * (lengths + 1) // 2).sum()), number_type)
     except MemoryError as error:
@@ -430,7 +430,7 @@ def _room_for_spans(lengths: Integers, number_type: type[np.generic], numbers: S
 
 
 def _batches(stored: ModelBundle, corpus: EncodedCorpus) -> Iterator[TokenBatch]:
-    """Yields batches of sentences between BOS and EOS, longest first.
+    """Yield batches of sentences between BOS and EOS, longest first.
 
     Batches are smaller for models that score spans, which need memory for every span.
     """

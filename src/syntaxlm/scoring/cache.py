@@ -51,7 +51,8 @@ class NeuralCache:
         self._held: tuple[Tensor, Tensor] | None = None  # rows (k, F) and words (k,), k at most `size`
 
     def probs(self, part: ScoredTokens, thetas: Sequence[float]) -> Tensor:
-        """p_cache of each token of a part of a text, for each theta: (n, thetas). Then adds the part to the cache.
+        """Return p_cache of each token of a part of a text, for each theta: (n, thetas). Then adds the part to the
+        cache.
 
         At the first word of a text the cache is empty and returns the model's probability.
         """
@@ -79,32 +80,32 @@ class NeuralCache:
 
 
 def _band(products: Tensor, width: int) -> Tensor:
-    """Entries r to r + width - 1 of each row r. (n, n + width - 1) -> (n, width), a view."""
+    """Return entries r to r + width - 1 of each row r. (n, n + width - 1) -> (n, width), a view."""
     return products.as_strided((len(products), width), (products.shape[1] + 1, 1))
 
 
 def _places(band: Tensor) -> Tensor:
-    """The column of the whole matrix of each entry of a band: r + j."""
+    """Return the column of the whole matrix of each entry of a band: r + j."""
     rows, columns = (torch.arange(size, device=band.device) for size in band.shape)
     return rows[:, None] + columns
 
 
 def _share(scores: Tensor, same: Tensor, empty: Tensor | None) -> Tensor:
-    """The part of each row's softmax on entries with the same word. (n, N) -> (n,). scores: overwritten."""
+    """Return the part of each row's softmax on entries with the same word. (n, N) -> (n,). scores: overwritten."""
     if empty is not None:
         scores.masked_fill_(empty, -math.inf)
     return (torch.softmax(scores, dim=1) * same).sum(dim=1)
 
 
 def mixed_log_probs(log_probs: Tensor, cache_probs: Tensor, weight: float) -> Tensor:
-    """log((1 - lambda) p_model + lambda p_cache) of each word, in float64. (n,), (n,) -> (n,)."""
+    """Return log((1 - lambda) p_model + lambda p_cache) of each word, in float64. (n,), (n,) -> (n,)."""
     if not weight:
         return log_probs.double()
     return torch.logaddexp(log_probs.double() + math.log1p(-weight), cache_probs.double().log() + math.log(weight))
 
 
 def log_probs_with_cache(scorer: Scorer, corpus: EncodedCorpus, settings: CacheSettings) -> tuple[float, float]:
-    """The natural log-probability of a text with and without the cache.
+    """Return the natural log-probability of a text with and without the cache.
 
     Raises InputError for a model without hidden states.
     """

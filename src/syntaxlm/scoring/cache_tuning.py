@@ -78,7 +78,7 @@ class CacheTuning(HasRows):
         return CacheSettings(self.best_trial.weight, self.best_trial.theta, self.size)
 
     def to_dict(self) -> dict[str, Any]:
-        """All results, for JSON."""
+        """Return all results, for JSON."""
         return {
             "cache": dataclasses.asdict(self.best),
             "perplexity": self.best_trial.perplexity,
@@ -87,7 +87,7 @@ class CacheTuning(HasRows):
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The rows of the trials, with the columns of `CACHE_TRIALS`."""
+        """Yield the rows of the trials, with the columns of `CACHE_TRIALS`."""
         for trial in self.trials:
             tried = [*zip(WEIGHTS, trial.perplexities, strict=True), (trial.weight, trial.perplexity)]
             for weight, perplexity in tried:
@@ -123,7 +123,7 @@ class CacheTuning(HasRows):
 def tune_cache(
     stored: ModelBundle, path: str | Path, mode: TextMode | None = None, size: int = CACHE_SIZE
 ) -> CacheTuning:
-    """Tunes a cache of this size on a text file with one sentence per line; "-" is standard input.
+    """Tune a cache of this size on a text file with one sentence per line; "-" is standard input.
 
     mode: how the text is read; None: as in training. All inputs of the decoder are kept in memory, 4 bytes per feature.
     Raises InputError for a size under 1, a file that is not text, and a model without hidden states.
@@ -151,7 +151,7 @@ def _best(trials: Sequence[CacheTrial]) -> CacheTrial:
 
 
 def _nearby(trials: Sequence[CacheTrial], factor: float) -> list[float]:
-    """The best theta multiplied and divided by the factor, to two digits, except values already tried."""
+    """Return the best theta multiplied and divided by the factor, to two digits, except values already tried."""
     best, tried = _best(trials).theta, {trial.theta for trial in trials}
     near = [float(f"{theta:.2g}") for theta in (best / factor, best * factor)]
     return [theta for theta in near if theta not in tried and theta <= LARGEST_THETA]
@@ -177,7 +177,7 @@ def _trial(theta: float, log_probs: Tensor, gain: Tensor) -> CacheTrial:
 
 
 def _best_weight(gain: Tensor) -> float:
-    """The lambda that maximises the sum of log(1 + lambda gain), by bisection: the derivative decreases."""
+    """Return the lambda that maximises the sum of log(1 + lambda gain), by bisection: the derivative decreases."""
 
     def slope(weight: float) -> float:
         return float((gain / (1 + weight * gain)).sum())

@@ -80,7 +80,7 @@ class Scorer:
 
     @classmethod
     def of(cls, bundle: ModelBundle, mode: TextMode | None = None) -> Scorer:
-        """The scorer of a stored model. mode: how text is read; None: as in training.
+        """Return the scorer of a stored model. mode: how text is read; None: as in training.
 
         Warns if the state is carried and the model was trained on single sentences.
         """
@@ -96,7 +96,7 @@ class Scorer:
         return scorer
 
     def tokens(self, corpus: EncodedCorpus, hidden: bool = False) -> Iterator[ScoredTokens]:
-        """All predicted tokens of a text in text order, in parts. Leaves the model in evaluation mode.
+        """Return all predicted tokens of a text in text order, in parts. Leaves the model in evaluation mode.
 
         A stream is read in one column. hidden: whether hidden states are returned too.
         Raises InputError for a model without token probabilities or, if requested, hidden states.
@@ -108,11 +108,11 @@ class Scorer:
         return (self._sentence_tokens(model, part, hidden) for part in _parts(corpus, TOKENS))
 
     def stream(self, hidden: bool = False) -> TokenStream:
-        """Reads sentences as one stream that continues from call to call. Raises InputError like `tokens`."""
+        """Read sentences as one stream that continues from call to call. Raises InputError like `tokens`."""
         return TokenStream(self._token_model(hidden), self.vocabulary, self.mode.predict_eos, hidden, self.name)
 
     def sentences(self, sentences: Iterable[Sequence[str]]) -> LogProbs:
-        """Natural log-probability of each tokenised sentence, read independently: (S,), in order.
+        """Return natural log-probability of each tokenised sentence, read independently: (S,), in order.
 
         The end of the sentence counts if the model predicts it; then a sentence without tokens has the probability of
         ending immediately. An iterator is read about ten thousand sentences at a time, and repeated sentences are
@@ -138,7 +138,7 @@ class Scorer:
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def trees(self, corpus: DependencyCorpus) -> LogProbs:
-        """Natural log-probability of each word given its path in its tree, in sentence order: (N,).
+        """Return natural log-probability of each word given its path in its tree, in sentence order: (N,).
 
         Raises InputError for a model that reads text, for trees without labels if the model reads labels, and if the
         model returns NaN.
@@ -156,7 +156,7 @@ class Scorer:
         return found
 
     def total(self, corpus: EncodedCorpus | DependencyCorpus) -> float:
-        """Natural log-probability of a text, or of the words of trees given the trees; may be NaN."""
+        """Return natural log-probability of a text, or of the words of trees given the trees; may be NaN."""
         if isinstance(corpus, DependencyCorpus):
             return float(self._tree_words(corpus).sum())
         if not self.mode.carry_state:
@@ -184,7 +184,7 @@ class Scorer:
         )
 
     def _shown(self, corpus: EncodedCorpus) -> Iterator[TokenBatch]:
-        """Batches of a corpus with a progress bar."""
+        """Return batches of a corpus with a progress bar."""
         # A model of whole sentences compares all spans, which takes time as the cube of the length.
         power = 3 if self.model.reads == "sentences" else 1
         more = int(self.mode.predict_eos)
@@ -197,7 +197,7 @@ class Scorer:
         return progress_bar(self._batches(corpus).iterate(), "scoring", total, work, percent=True)
 
     def _sentence_tokens(self, model: ScoresTokens, corpus: EncodedCorpus, hidden: bool) -> ScoredTokens:
-        """Scores the sentences of a part of a text, each read independently."""
+        """Score the sentences of a part of a text, each read independently."""
         distinct, index = _distinct(corpus)
         batches = self._batches(distinct)
         places, tokens, log_probs, states = [], [], [], []
@@ -246,7 +246,7 @@ class TokenStream:
         self._carries = False
 
     def read(self, corpus: EncodedCorpus) -> ScoredTokens:
-        """Scores further sentences that follow all previous ones. Ends are read, and scored if they are predicted."""
+        """Score further sentences that follow all previous ones. Ends are read, and scored if they are predicted."""
         ends = corpus.offsets[1:]
         targets = torch.from_numpy(np.insert(np.asarray(corpus.ids), ends, self._vocabulary.end_id)).long()
         inputs = torch.cat([torch.tensor([self._last]), targets[:-1]])
@@ -272,7 +272,7 @@ class TokenStream:
 
 
 def check_labels(model: Model, corpus: DependencyCorpus) -> None:
-    """Raises InputError if a model reads edge labels and the trees have none."""
+    """Raise InputError if a model reads edge labels and the trees have none."""
     if isinstance(model, GeneratesTrees) and model.reads_labels and not corpus.labelled:
         raise InputError(
             f"{corpus.source or 'the trees'}: no edge has a label; the model reads labels (model.labelled is true)"
@@ -286,7 +286,9 @@ AnyBatch = TypeVar("AnyBatch", TokenBatch, TreeBatch)
 def _read(
     model: ScoresTokens, batches: Iterable[AnyBatch], state: State = None
 ) -> Iterator[tuple[AnyBatch, TokenScores]]:
-    """Each batch, on the model's device, with its scores. State is carried if a batch continues the previous one."""
+    """Yield each batch, on the model's device, with its scores. State is carried if a batch continues the previous
+    one.
+    """
     assert isinstance(model, Model)
     model.eval()
     for batch in batches:
@@ -298,7 +300,7 @@ def _read(
 
 @torch.no_grad()
 def _read_sentences(model: ScoresSentences, batches: Iterable[TokenBatch]) -> Iterator[tuple[TokenBatch, Tensor]]:
-    """Each batch of whole sentences with their log-probabilities."""
+    """Yield each batch of whole sentences with their log-probabilities."""
     assert isinstance(model, Model)
     model.eval()
     for batch in batches:
@@ -307,7 +309,7 @@ def _read_sentences(model: ScoresSentences, batches: Iterable[TokenBatch]) -> It
 
 
 def _parts(corpus: EncodedCorpus, tokens: int) -> Iterator[EncodedCorpus]:
-    """The corpus in parts of whole sentences, of at most `tokens` tokens with their ends, or of one sentence."""
+    """Yield the corpus in parts of whole sentences, of at most `tokens` tokens with their ends, or of one sentence."""
 
     def start(sentence: int) -> int:  # one at a time: offsets may be on disk and are never all in memory
         return int(corpus.offsets[sentence]) + sentence
@@ -322,7 +324,7 @@ def _parts(corpus: EncodedCorpus, tokens: int) -> Iterator[EncodedCorpus]:
 
 
 def _distinct(corpus: EncodedCorpus) -> tuple[EncodedCorpus, Integers | None]:
-    """The distinct sentences of a corpus, and for each sentence its index among them; None if none is repeated.
+    """Return the distinct sentences of a corpus, and for each sentence its index among them; None if none is repeated.
 
     Scoring repeated sentences once saves time and keeps ties: rounding differs between batches.
     """
@@ -339,7 +341,8 @@ def _distinct(corpus: EncodedCorpus) -> tuple[EncodedCorpus, Integers | None]:
 
 
 def _repeated(distinct: EncodedCorpus, index: Integers, more: int) -> Tensor:
-    """The token positions, among those of the distinct sentences, for the sentences in `index`; more: 1 to add EOS.
+    """Return the token positions, among those of the distinct sentences, for the sentences in `index`; more: 1 to add
+    EOS.
 
     (n,) int64.
     """
@@ -362,5 +365,5 @@ def _checked(log_probs: LogProbs, name: str) -> LogProbs:
 
 
 def unusable(name: str) -> InputError:
-    """The error for a model that returns NaN."""
+    """Return the error for a model that returns NaN."""
     return InputError(f"{name}: the model returned NaN; its weights are unusable")

@@ -24,7 +24,7 @@ Corpus = EncodedCorpus | DependencyCorpus
 
 
 def perplexity_text(perplexity: float) -> str:
-    """The perplexity with two decimals, or three digits if it is so large that training must have diverged."""
+    """Return the perplexity with two decimals, or three digits if it is so large that training must have diverged."""
     return f"{perplexity:.2f}" if perplexity < 1e6 else f"{perplexity:.3g}"
 
 
@@ -76,7 +76,7 @@ class LanguageModelScore(HasRows):
 
     @classmethod
     def from_dict(cls, figures: dict[str, Any]) -> LanguageModelScore:
-        """The inverse of `to_dict`; also reads older results, with the `mode` of format 1 or with `is_bound`.
+        """Return the inverse of `to_dict`; also reads older results, with the `mode` of format 1 or with `is_bound`.
 
         Raises KeyError if a value is missing.
         """
@@ -117,13 +117,13 @@ class LanguageModelScore(HasRows):
         return self.nats / math.log(2) / max(1, self.characters)
 
     def to_dict(self) -> dict[str, Any]:
-        """All results, for JSON."""
+        """Return all results, for JSON."""
         derived = ("perplexity", "loss", "bits_per_token", "bits_per_character")
         plain = {name: value for name, value in dataclasses.asdict(self).items() if name != "mode"}
         return {name: getattr(self, name) for name in derived} | plain | dataclasses.asdict(self.mode)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """One row, with the columns of `PERPLEXITIES`."""
+        """Yield one row, with the columns of `PERPLEXITIES`."""
         figures = {**self.to_dict(), "cache": False}
         yield {name: figures[name] for name in PERPLEXITIES.columns}
 
@@ -155,11 +155,11 @@ class CachedScore(LanguageModelScore):
     without_cache: LanguageModelScore
 
     def to_dict(self) -> dict[str, Any]:
-        """All results, for JSON."""
+        """Return all results, for JSON."""
         return super().to_dict() | {"without_cache": self.without_cache.to_dict()}
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """A row with the cache and one without it."""
+        """Yield a row with the cache and one without it."""
         (figures,) = super().rows()
         yield figures | {"cache": True}
         yield from self.without_cache.rows()
@@ -171,7 +171,7 @@ class CachedScore(LanguageModelScore):
 
 
 def evaluate_language_model(scorer: Scorer, corpus: Corpus, cache: CacheSettings | None = None) -> LanguageModelScore:
-    """The score of a text or of dependency trees; with a cache, a `CachedScore`.
+    """Return the score of a text or of dependency trees; with a cache, a `CachedScore`.
 
     Raises InputError for trees with a cache, for trees without labels if the model reads labels, and for a model
     without the required probabilities.
@@ -188,7 +188,7 @@ def evaluate_language_model(scorer: Scorer, corpus: Corpus, cache: CacheSettings
 
 
 def score_of(corpus: Corpus, mode: TextMode, nats: float) -> LanguageModelScore:
-    """The score of a corpus with the given negative log-probability."""
+    """Return the score of a corpus with the given negative log-probability."""
     given_trees = isinstance(corpus, DependencyCorpus)
     text = corpus.text if isinstance(corpus, DependencyCorpus) else corpus
     return LanguageModelScore(
@@ -209,7 +209,7 @@ def evaluate_text(
     mode: TextMode | None = None,
     cache: CacheSettings | None = None,
 ) -> LanguageModelScore:
-    """The score of a stored model on a text.
+    """Return the score of a stored model on a text.
 
     text: a file with one sentence per line, "-" for standard input; or the sentences. A dependency-tree model is scored
     on dependency trees: a file, a folder or a pattern.

@@ -82,7 +82,7 @@ class WordSurprisal(NamedTuple):
         return self._asdict() | {"surprisal": bits}
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """One row, with the columns of `SURPRISALS`."""
+        """Yield one row, with the columns of `SURPRISALS`."""
         yield self._asdict()
 
 
@@ -95,7 +95,7 @@ class WrittenWord(NamedTuple):
 
 
 def written_words(reader: TextReader | Normaliser, line: str) -> list[WrittenWord]:
-    """Returns the words of a line, separated by white space; for a character-level model, its characters."""
+    """Return the words of a line, separated by white space; for a character-level model, its characters."""
     normaliser = reader.normaliser if isinstance(reader, TextReader) else reader
     in_characters = normaliser.units == "characters"
     words: list[WrittenWord] = []
@@ -111,7 +111,7 @@ def written_words(reader: TextReader | Normaliser, line: str) -> list[WrittenWor
 
 
 def check_context(context: str | None) -> None:
-    """Raises InputError for anything but "reset", "carry" and None."""
+    """Raise InputError for anything but "reset", "carry" and None."""
     if context not in (None, *get_args(Context)):
         raise InputError(f"context: found {context!r}; expected 'reset' or 'carry'")
 
@@ -122,7 +122,7 @@ def surprisals(
     context: Context | None = None,
     style: TreebankStyle = AS_TOKENISED,
 ) -> Iterator[list[WordSurprisal]]:
-    """Yields the words of each line of text with their surprisal.
+    """Yield the words of each line of text with their surprisal.
 
     If the model predicts ends of sentences, the last row of a line is its end.
     lines: one sentence per line; some thousand lines are read at a time. A line without tokens has no end, and a line
@@ -158,7 +158,7 @@ def _rows(
     read: Callable[[EncodedCorpus], ScoredTokens],
     ends: bool,
 ) -> Iterator[list[WordSurprisal]]:
-    """Yields the rows of each line.
+    """Yield the rows of each line.
 
     read: scores every token, sentence after sentence.  ends: whether `read` also scores ends of sentences.
     """
@@ -183,7 +183,7 @@ def _rows(
 def _sentence_rows(
     stored: ModelBundle, number: int, line: str, words: Sequence[WrittenWord], ids: list[int], bits: list[float]
 ) -> list[WordSurprisal]:
-    """Returns the rows of a sentence.
+    """Return the rows of a sentence.
 
     number: number of the sentence, from 1.  ids: ids of the tokens.
     bits: surprisals of the tokens and, if it is predicted, of the end; empty without tokens.
@@ -217,7 +217,7 @@ class UnknownWords:
     """Counts unknown words, and reports their share and how to reduce it."""
 
     def __init__(self, stored: ModelBundle, style: TreebankStyle = AS_TOKENISED) -> None:
-        """Creates a counter for a model.  style: the style with which the rows were read."""
+        """Create a counter for a model.  style: the style with which the rows were read."""
         self._reader = TextReader.of(stored.normaliser, stored.vocabulary, style)
         self._auto = TextReader.of(stored.normaliser, stored.vocabulary, AUTO_STYLE)
         self.words = 0  # words that the model read, without ends of sentences
@@ -241,7 +241,7 @@ class UnknownWords:
                         self.unknown[row.word] += 1
 
     def __str__(self) -> str:
-        """Returns a line such as "120 words, 3 unknown (2.5%)", with advice if the share is large."""
+        """Return a line such as "120 words, 3 unknown (2.5%)", with advice if the share is large."""
         units = "characters" if self._reader.normaliser.units == "characters" else "words"
         text = f"{self.words:,} {units}, {self.unknown_count:,} unknown ({self.share:.1%})"
         if self.not_read:
@@ -266,7 +266,7 @@ class UnknownWords:
 
 
 def _bits(log_probs: Tensor) -> Bits:
-    """Converts natural log-probabilities to surprisals in bits; never -0."""
+    """Convert natural log-probabilities to surprisals in bits; never -0."""
     return 0.0 - log_probs.double().cpu().numpy() / math.log(2)
 
 
@@ -277,12 +277,12 @@ Values = npt.NDArray[np.float64]
 
 
 def tree_log_probs(stored: ModelBundle, corpus: DependencyCorpus) -> Values:
-    """ln P(S | T) of each tree, in nats: (S,). Raises InputError like `Scorer.trees`."""
+    """Return ln P(S | T) of each tree, in nats: (S,). Raises InputError like `Scorer.trees`."""
     return np.add.reduceat(Scorer.of(stored).trees(corpus), corpus.text.offsets[:-1])
 
 
 def log_probs_of_trees(stored: ModelBundle, trees: Sequence[DependencyTree], source: str = "") -> Values:
-    """ln P(S | T) of trees in memory, in nats: (n,), in their order.
+    """Return ln P(S | T) of trees in memory, in nats: (n,), in their order.
 
     Trees that the model cannot distinguish are scored once, so that rounding, which differs between batches, does not
     break ties. source: the file, for messages, which name trees. Raises InputError like `Scorer.trees`, for words
@@ -305,7 +305,7 @@ def log_probs_of_trees(stored: ModelBundle, trees: Sequence[DependencyTree], sou
 
 
 def tree_surprisals(stored: ModelBundle, path: str | Path) -> Iterator[list[WordSurprisal]]:
-    """The words of each tree in sentence order, with their surprisal; the surprisals add up to the tree's.
+    """Yield the words of each tree in sentence order, with their surprisal; the surprisals add up to the tree's.
 
     path: a file, a folder or a pattern, as in `dependency_trees`; read some thousand trees at a time. Positions are
     those in the sentence with single spaces between words. The end is not predicted and has no row.

@@ -55,7 +55,7 @@ class NGramSummary:
 
 
 def write_arpa(model: NGramModel, vocabulary: Vocabulary, path: str | Path) -> NGramSummary:
-    """Writes an n-gram model. Numbers have enough digits to be read back unchanged.
+    """Write an n-gram model. Numbers have enough digits to be read back unchanged.
 
     Raises InputError for a token that contains white space, and if the file cannot be written.
     """
@@ -82,7 +82,7 @@ def write_arpa(model: NGramModel, vocabulary: Vocabulary, path: str | Path) -> N
 
 
 def _written(values: Tensor) -> list[str]:
-    """The shortest representation of each number that is read back unchanged."""
+    """Return the shortest representation of each number that is read back unchanged."""
     return [repr(value).removesuffix(".0") for value in values.tolist()]
 
 
@@ -96,7 +96,7 @@ class ArpaModel:
 
 
 def read_arpa(path: str | Path) -> ArpaModel:
-    """Reads an ARPA file, optionally compressed (.gz, .xz, .zst), of up to 4 GiB of text; "-" is standard input.
+    """Read an ARPA file, optionally compressed (.gz, .xz, .zst), of up to 4 GiB of text; "-" is standard input.
 
     The vocabulary has the words of the 1-grams, in their order. Sentences are enclosed in `<s>` and `</s>`, or a stream
     has `<eos>` after each sentence; `<s>` is never predicted, whatever its probability in the file. A missing `<unk>`
@@ -142,7 +142,7 @@ class _Section:
     first: int
 
     def with_one_more(self) -> _Section:
-        """Adds a 1-gram that is never predicted."""
+        """Add a 1-gram that is never predicted."""
         words = np.append(self.words, [[len(self.words)]], axis=0)
         back_offs = np.append(self.back_offs, 0.0) if len(self.back_offs) else self.back_offs
         return _Section(words, np.append(self.log_probs, NEVER), back_offs, self.first)
@@ -157,7 +157,7 @@ class _Reader:
         self._place = 0
 
     def fault(self, place: int, expected: str) -> InputError:
-        """An error at a line, counted from 0; the index after the last line is the end of the file."""
+        """Return an error at a line, counted from 0; the index after the last line is the end of the file."""
         if place >= len(self.lines):
             return InputError(f"{self.source}: the file ends after line {len(self.lines)}; expected {expected}")
         line = self.lines[place]
@@ -165,7 +165,7 @@ class _Reader:
         return InputError(f"{self.source}, line {place + 1}: found {found}; expected {expected}")
 
     def sections(self) -> list[_Section]:
-        """All sections of the file."""
+        """Return all sections of the file."""
         if DATA not in map(str.strip, self.lines):
             raise InputError(f"{self.source}: not an ARPA file: the line {DATA} is missing")
         self._place = next(place for place, line in enumerate(self.lines) if line.strip() == DATA) + 1
@@ -179,7 +179,7 @@ class _Reader:
         return sections
 
     def mode(self) -> TextMode:
-        """How the text of the 1-grams was read."""
+        """Return how the text of the 1-grams was read."""
         for mode, marks in MARKS.items():
             if all(mark in self.words for mark in marks):
                 return mode
@@ -245,7 +245,7 @@ class _Reader:
 
 
 def _levels(sections: list[_Section], vocabulary_size: int, reader: _Reader) -> list[Level]:
-    """The n-grams, sorted by their keys. Raises InputError for an n-gram without its context or given twice."""
+    """Return the n-grams, sorted by their keys. Raises InputError for an n-gram without its context or given twice."""
     levels: list[Level] = []
     for section in sections:
         words = torch.from_numpy(section.words)

@@ -118,11 +118,11 @@ class ModelBundle:
         return "dependency trees" if self.model.reads == "trees" else str(self.mode)
 
     def require(self, ability: type[Ability], use: str, alternative: type | None = None) -> Ability:
-        """The model, typed as having an ability. Arguments and InputError: see `registry.require`."""
+        """Return the model, typed as having an ability. Arguments and InputError: see `registry.require`."""
         return require(self.model, ability, self.name, use, alternative)
 
     def _repr_html_(self) -> str:
-        """The model's type, size and settings as a table, for notebooks."""
+        """Return the model's type, size and settings as a table, for notebooks."""
 
         def listed(settings: object) -> str:
             return ", ".join(f"{name} {value}" for name, value in vars(settings).items() if name[0] != "_")
@@ -139,7 +139,7 @@ class ModelBundle:
 
 
 def structure_name(model: Model) -> str:
-    """The structure from which trees are decoded, as text."""
+    """Return the structure from which trees are decoded, as text."""
     if not isinstance(model, Parses):
         return "none"
     if model.structure_type is SpanScores:
@@ -154,7 +154,7 @@ def structure_name(model: Model) -> str:
 def write_settings(
     folder: Path, settings: ModelSettings, vocabulary: Vocabulary, labels: Vocabulary | None = None
 ) -> None:
-    """Writes the JSON files of a model folder and creates the folder if needed."""
+    """Write the JSON files of a model folder and creates the folder if needed."""
     make_folder(folder)
     write_text(to_json(dataclasses.asdict(settings), indent=2) + "\n", folder / CONFIG, stored=True)
     vocabulary.write(folder / VOCABULARY)
@@ -163,7 +163,7 @@ def write_settings(
 
 
 def write_model(folder: Path, stored: ModelBundle, dtype: torch.dtype | None = None) -> None:
-    """Writes a whole model folder. The weights are written last: without them the folder is incomplete.
+    """Write a whole model folder. The weights are written last: without them the folder is incomplete.
 
     dtype: floating-point type of the stored parameters, such as torch.bfloat16; None: that of the model. Models are
     always computed in float32.
@@ -180,7 +180,7 @@ def write_model(folder: Path, stored: ModelBundle, dtype: torch.dtype | None = N
 
 
 def write_weights(folder: Path, model: Model, vocabulary: Vocabulary, dtype: torch.dtype | None = None) -> None:
-    """Writes the weights of a model folder, with the fingerprint of their vocabulary, atomically. dtype: of weights."""
+    """Write the weights of a model folder, with the fingerprint of their vocabulary, atomically. dtype: of weights."""
     tensors = distinct_tensors(model)
     if dtype is not None:
         parameters = {name for name, _ in model.named_parameters()}
@@ -189,7 +189,7 @@ def write_weights(folder: Path, model: Model, vocabulary: Vocabulary, dtype: tor
 
 
 def combine(parsers: Sequence[ModelBundle], scorer: ModelBundle) -> ModelBundle:
-    """One model of several trained ones: grammars, whose span probabilities are averaged, and a language model.
+    """Return one model of several trained ones: grammars, whose span probabilities are averaged, and a language model.
 
     Their weights are shared with the result, whose vocabulary is that of the scorer. All must have the same normaliser.
     Raises InputError for models that do not fit together.
@@ -215,7 +215,7 @@ def combine(parsers: Sequence[ModelBundle], scorer: ModelBundle) -> ModelBundle:
 
 
 def read_config(kind: type[T], path: Path, newest: int) -> T:
-    """Settings from a JSON file with an entry `format`, which is `newest` in the result.
+    """Return settings from a JSON file with an entry `format`, which is `newest` in the result.
 
     Old setting names are accepted with a warning. Raises InputError, also for a format above `newest`.
     """
@@ -223,7 +223,7 @@ def read_config(kind: type[T], path: Path, newest: int) -> T:
 
 
 def _config_data(path: Path, newest: int) -> Any:
-    """The JSON value of a file with an entry `format`, which is `newest` in the result. Raises InputError."""
+    """Return the JSON value of a file with an entry `format`, which is `newest` in the result. Raises InputError."""
     data = parse_json(read_stored(path, LARGEST_CONFIG), str(path))
     if not isinstance(data, dict) or "format" not in data:
         return data
@@ -238,7 +238,7 @@ def _config_data(path: Path, newest: int) -> Any:
 
 
 def find_device(device: str | torch.device) -> torch.device:
-    """A device of this machine. Raises InputError if it is not available, naming those that are."""
+    """Return a device of this machine. Raises InputError if it is not available, naming those that are."""
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if device == "auto":
         return torch.device(next(name for name, there in available.items() if there))
@@ -255,7 +255,7 @@ def find_device(device: str | torch.device) -> torch.device:
 
 
 def check_folder(folder: Path) -> None:
-    """Raises InputError if this is not a model folder, naming the model folders inside it."""
+    """Raise InputError if this is not a model folder, naming the model folders inside it."""
     shipped = f", or the name of a shipped model: {', '.join(names)}" if (names := shipped_names()) else ""
     expected = f"expected a folder written by syntaxlm train, with {CONFIG} and weights{shipped}"
     if not folder.exists():
@@ -270,7 +270,7 @@ def check_folder(folder: Path) -> None:
 
 
 def read_model(folder: str | Path) -> ModelBundle:
-    """Reads a model folder. The model is in evaluation mode on the CPU.
+    """Read a model folder. The model is in evaluation mode on the CPU.
 
     folder: a folder, or the name of a shipped model. A folder that exists comes before a shipped model. The model of a
     pair classifier's folder is its encoder.
@@ -309,7 +309,7 @@ def read_model(folder: str | Path) -> ModelBundle:
 
 
 def _read_model_settings(path: Path) -> ModelSettings:
-    """Settings from `config.json`. Raises InputError, also if the model cannot read text in the stored way."""
+    """Return settings from `config.json`. Raises InputError, also if the model cannot read text in the stored way."""
     data = _config_data(path, FORMAT)
     settings = read_settings(ModelSettings, data, str(path))
     name, model_reads = settings.model.name, reads(settings.model)
@@ -332,7 +332,7 @@ _FIRST_IDS = 0, 1, 2
 
 
 def _check_special_tokens(settings: ModelSettings, vocabulary: Vocabulary, path: Path) -> None:
-    """Raises InputError if the special tokens are not the first ones, for models that rely on it."""
+    """Raise InputError if the special tokens are not the first ones, for models that rely on it."""
     found = vocabulary.unknown_id, vocabulary.begin_id, vocabulary.end_id
     if reads(settings.model) == "sentences" and found != _FIRST_IDS:
         raise InputError(
@@ -368,7 +368,7 @@ class PairClassifierSettings(Settings):
         return [f"labels: found {label[:40]!r} {count} times; expected different labels"] if count > 1 else []
 
     def build(self, tokens: int) -> PairClassifier:
-        """Returns a classifier with new random weights. tokens: vocabulary size."""
+        """Return a classifier with new random weights. tokens: vocabulary size."""
         return PairClassifier(self.model, self.classifier, tokens, len(self.labels))
 
 
@@ -388,24 +388,24 @@ class StoredClassifier:
 
 
 def logic_vocabulary() -> Vocabulary:
-    """The tokens of formulas, then the special tokens."""
+    """Return the tokens of formulas, then the special tokens."""
     return Vocabulary([*_LOGIC_TOKENS, "<unk>", "<s>", "</s>"])
 
 
 def write_classifier_settings(folder: Path, settings: PairClassifierSettings, vocabulary: Vocabulary) -> None:
-    """Writes the JSON files of a classifier's folder. The folder is created if it does not exist."""
+    """Write the JSON files of a classifier's folder. The folder is created if it does not exist."""
     make_folder(folder)
     write_text(to_json(dataclasses.asdict(settings), indent=2) + "\n", folder / CLASSIFIER, stored=True)
     vocabulary.write(folder / VOCABULARY)
 
 
 def write_classifier_weights(folder: Path, classifier: PairClassifier) -> None:
-    """Writes the weights of a classifier to its folder, atomically."""
+    """Write the weights of a classifier to its folder, atomically."""
     write_tensors(folder / WEIGHTS, {name: tensor.cpu() for name, tensor in classifier.state_dict().items()})
 
 
 def read_classifier(folder: str | Path) -> StoredClassifier:
-    """Reads the pair classifier in a folder, in evaluation mode on the CPU.
+    """Read the pair classifier in a folder, in evaluation mode on the CPU.
 
     Raises InputError with the file that is missing or damaged, or that does not fit the other files.
     """
@@ -447,7 +447,7 @@ _EMBEDDING = "encoder.embedding.weight"
 
 
 def _name_in_classifier(name: str) -> str:
-    """Returns the present name of a classifier's weight, which may have another name in format 1."""
+    """Return the present name of a classifier's weight, which may have another name in format 1."""
     if name.startswith(("embedding.", "core.")):
         return f"encoder.{present_name(name)}"
     return name
@@ -457,7 +457,7 @@ def _name_in_classifier(name: str) -> str:
 
 
 def _check_shapes(shapes: Model, file: TensorFile) -> None:
-    """Raises InputError for stored weights that do not fit the model. shapes: the model without values; is resized."""
+    """Raise InputError for stored weights that do not fit the model. shapes: the model without values; is resized."""
     found = renamed(file.stored, present_name)
     with without_memory():
         stored = {name: torch.empty(one.shape, dtype=one.dtype) for name, one in found.items()}
@@ -470,7 +470,7 @@ _MISFIT = "the weights do not fit the settings and the vocabulary ({size} words)
 
 
 def load_weights(model: Model, tensors: Mapping[str, Tensor], source: str) -> None:
-    """Copies named tensors into a model. Raises InputError if they do not fit or have NaN or impossible values."""
+    """Copy named tensors into a model. Raises InputError if they do not fit or have NaN or impossible values."""
     tensors = renamed(tensors, present_name)
     faults = model.resize_buffers(tensors)
     put_tensors(model, tensors, source, _MISFIT.format(size=model.vocabulary_size), faults)
@@ -479,7 +479,7 @@ def load_weights(model: Model, tensors: Mapping[str, Tensor], source: str) -> No
 def put_tensors(
     module: nn.Module, tensors: Mapping[str, Tensor], source: str, misfit: str, faults: list[str] | None = None
 ) -> None:
-    """Copies named tensors into a module. misfit: the message if they do not fit; faults: faults already found.
+    """Copy named tensors into a module. misfit: the message if they do not fit; faults: faults already found.
 
     Raises InputError if they do not fit, and for NaN, infinite or impossible values, see `layers.value_ranges`.
     """
@@ -493,12 +493,12 @@ def put_tensors(
 
 
 def present_name(name: str) -> str:
-    """The current name of a weight, which may be stored under an older name (format 1)."""
+    """Return the current name of a weight, which may be stored under an older name (format 1)."""
     return f"backbone.{name.removeprefix('core.')}" if name.startswith("core.") else name
 
 
 def distinct_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Weights and buffers by name; tied ones only once, under their first name."""
+    """Return weights and buffers by name; tied ones only once, under their first name."""
     seen: dict[int, str] = {}
     result = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
@@ -508,7 +508,7 @@ def distinct_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 
 def import_arpa(path: str | Path, normaliser: Normaliser | None = None) -> ModelBundle:
-    """Reads an n-gram model from an ARPA file.
+    """Read an n-gram model from an ARPA file.
 
     normaliser: the normalisation of the model's training text; None: words are not changed.
     Raises InputError like `models.arpa.read_arpa`.
@@ -520,7 +520,7 @@ def import_arpa(path: str | Path, normaliser: Normaliser | None = None) -> Model
 
 
 def export_arpa(bundle: ModelBundle, path: str | Path) -> NGramSummary:
-    """Writes an n-gram model as an ARPA file. Raises InputError for other model types, and like `write_arpa`."""
+    """Write an n-gram model as an ARPA file. Raises InputError for other model types, and like `write_arpa`."""
     if not isinstance(bundle.model, NGramModel):
         raise InputError(f"this is a {bundle.name} model; ARPA files can only store n-gram models (ngram)")
     return write_arpa(bundle.model, bundle.vocabulary, path)

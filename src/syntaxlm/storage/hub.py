@@ -44,12 +44,12 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
 def is_repository_name(name: str) -> bool:
-    """Whether a name has the form of a repository's name: "user/name"."""
+    """Return whether a name has the form of a repository's name: "user/name"."""
     return _REPOSITORY.fullmatch(name) is not None
 
 
 def check_repository_name(name: str) -> None:
-    """Raises InputError for a name that does not have the form of a repository's name."""
+    """Raise InputError for a name that does not have the form of a repository's name."""
     if not is_repository_name(name):
         raise InputError(f"{name}: not the name of a repository; expected user/name")
 
@@ -87,7 +87,7 @@ class CardFacts:
 
 
 def model_card(bundle: ModelBundle, name: str, facts: CardFacts, weight_bytes: int) -> str:
-    """The card of a model as Markdown with a YAML front matter.
+    """Return the card of a model as Markdown with a YAML front matter.
 
     name: the name by which `syntaxlm.load` finds the model.  weight_bytes: size of the weights.
     """
@@ -117,7 +117,7 @@ def model_card(bundle: ModelBundle, name: str, facts: CardFacts, weight_bytes: i
 
 
 def write_card(folder: Path, bundle: ModelBundle, name: str, facts: CardFacts, own: Path | None = None) -> None:
-    """Writes the card of a model folder, generated if there are facts.
+    """Write the card of a model folder, generated if there are facts.
 
     Without facts, a card in the folder is kept. If there is none, the card of the folder `own`, from which the model
     was read, is copied, or a card is generated.  name: see `model_card`.
@@ -133,7 +133,7 @@ def write_card(folder: Path, bundle: ModelBundle, name: str, facts: CardFacts, o
 
 
 def has_card(folder: Path | None) -> bool:
-    """Whether a model folder has a card."""
+    """Return whether a model folder has a card."""
     return folder is not None and (folder / CARD).exists()
 
 
@@ -187,7 +187,7 @@ LARGEST = 1 << 34  # bytes of a repository's model files: 16 GiB
 
 
 def read_repository(name: str, revision: str | None = None, token: str | None = None) -> ModelBundle:
-    """Reads a model from a repository of the hub, or from the cache if the hub cannot be reached.
+    """Read a model from a repository of the hub, or from the cache if the hub cannot be reached.
 
     revision: a branch, tag or commit; None: the main branch.  token: of the user, for private repositories; None: that
     of the environment variable HF_TOKEN or of `hf auth login`.
@@ -203,7 +203,7 @@ def read_repository(name: str, revision: str | None = None, token: str | None = 
 
 
 def fetch(name: str, revision: str | None = None, token: str | None = None) -> Path:
-    """Downloads the files of a repository to the cache. Returns the folder, whose files are links into the cache.
+    """Download the files of a repository to the cache. Returns the folder, whose files are links into the cache.
 
     Parameters and errors: see `read_repository`.
     """
@@ -214,7 +214,7 @@ def fetch(name: str, revision: str | None = None, token: str | None = None) -> P
 
 
 def download(name: str, folder: Path, revision: str | None = None, token: str | None = None) -> None:
-    """Downloads a repository as a model folder.
+    """Download a repository as a model folder.
 
     Parameters and errors: see `read_repository`.
     """
@@ -235,7 +235,7 @@ def upload(
     message: str | None = None,
     keep_card: bool = False,
 ) -> str:
-    """Uploads a model folder in one commit. Returns the address of the repository, which is created if necessary.
+    """Upload a model folder in one commit. Returns the address of the repository, which is created if necessary.
 
     private: whether a new repository is private; None: as set in the user's or organisation's account.
     revision: a branch, which is created if necessary; None: the main branch.  message: of the commit.
@@ -280,7 +280,7 @@ def _api(token: str | None) -> HfApi:
 
 
 def _snapshot(api: HfApi, name: str, revision: str | None) -> Path:
-    """The folder in the cache with the files of a repository, downloaded if necessary."""
+    """Return the folder in the cache with the files of a repository, downloaded if necessary."""
     from huggingface_hub.errors import HfHubHTTPError, HTTPError, OfflineModeIsEnabled
 
     wanted: dict[str, Any] = {"revision": revision, "allow_patterns": list(FILES)}
@@ -299,7 +299,7 @@ def _snapshot(api: HfApi, name: str, revision: str | None) -> Path:
 
 
 def _check(name: str, info: Any) -> None:
-    """Raises InputError for a repository that does not contain a model, or one that is too large."""
+    """Raise InputError for a repository that does not contain a model, or one that is too large."""
     sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
     missing = [file for file in NEEDED if file not in sizes]
     if missing:
@@ -316,7 +316,7 @@ def _check(name: str, info: Any) -> None:
 
 @contextmanager
 def _reporting(name: str, revision: str | None) -> Iterator[None]:
-    """Raises the library's errors as InputError. Its progress bars are shown on a terminal only."""
+    """Raise the library's errors as InputError. Its progress bars are shown on a terminal only."""
     from huggingface_hub import errors
     from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
@@ -358,6 +358,6 @@ def _reporting(name: str, revision: str | None) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of the message of an error."""
+    """Return the first line of the message of an error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0].rstrip(".") if lines else type(error).__name__

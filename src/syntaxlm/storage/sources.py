@@ -18,7 +18,7 @@ def read_named(
     revision: str | None = None,
     token: str | None = None,
 ) -> tuple[ModelBundle, Path | None]:
-    """Returns the model that a name stands for, on a device, and its folder if it has one. See `syntaxlm.load`."""
+    """Return the model that a name stands for, on a device, and its folder if it has one. See `syntaxlm.load`."""
     found = find_device(device)  # before the slow reading
     folder = named_path(name_or_folder).expanduser()
     try:

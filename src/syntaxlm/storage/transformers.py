@@ -32,7 +32,7 @@ _DIFFERENCE = 1e-3  # of logits that should be equal
 def read_transformers(
     name: str, device: str | torch.device = "cpu", revision: str | None = None, token: str | None = None
 ) -> ModelBundle:
-    """Reads a causal language model that the library transformers knows.
+    """Read a causal language model that the library transformers knows.
 
     name: a folder, or a repository of the Hugging Face hub, such as "gpt2".  revision, token: of a repository, see
     `syntaxlm.load`.
@@ -72,7 +72,7 @@ def read_transformers(
 
 
 def _network(transformers: Any, place: str, name: str, options: dict[str, Any]) -> Any:
-    """The model with its weights, in float32. Raises InputError, and errors of the library."""
+    """Return the model with its weights, in float32. Raises InputError, and errors of the library."""
     config = transformers.AutoConfig.from_pretrained(place, **options)
     try:
         shapes_of(lambda: transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False))
@@ -89,7 +89,7 @@ def _network(transformers: Any, place: str, name: str, options: dict[str, Any]) 
 
 
 def word_tokenizer(tokenizer: Any, name: str) -> WordTokenizer:
-    """The sub-tokens of words according to a tokenizer of transformers.  name: of the model, for messages.
+    """Return the sub-tokens of words according to a tokenizer of transformers.  name: of the model, for messages.
 
     Raises InputError if it has neither BOS nor EOS, or if it marks neither beginnings nor ends of words.
     """
@@ -105,7 +105,7 @@ def word_tokenizer(tokenizer: Any, name: str) -> WordTokenizer:
 
 
 def _boundaries(tokenizer: Any, name: str) -> list[int] | None:
-    """The sub-tokens that begin a word or end the text; None if the tokenizer marks the ends of words."""
+    """Return the sub-tokens that begin a word or end the text; None if the tokenizer marks the ends of words."""
     written = [str(token) for token in tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))]
     of_bytes, of_characters = (sum(token.startswith(mark) for token in written) for mark in ("Ġ", "▁"))
     of_ends = sum(token.endswith(_END_OF_WORD) for token in written)
@@ -126,7 +126,7 @@ def _boundaries(tokenizer: Any, name: str) -> list[int] | None:
 
 
 def _window(network: Any, tokenizer: Any) -> int:
-    """The number of sub-tokens that the network reads at a time."""
+    """Return the number of sub-tokens that the network reads at a time."""
     settings = network.config
     limits = [getattr(settings, name, None) for name in ("max_position_embeddings", "n_positions", "n_ctx")]
     limits.append(tokenizer.model_max_length)
@@ -135,7 +135,7 @@ def _window(network: Any, tokenizer: Any) -> int:
 
 @torch.no_grad()
 def _check_causal(network: Any, start: int, name: str) -> int:
-    """Raises InputError if a prediction depends on later tokens. Returns the number of logits."""
+    """Raise InputError if a prediction depends on later tokens. Returns the number of logits."""
     ids = torch.tensor([[start, 0, 0], [start, 0, 1]], device=network.device)
     logits = network(input_ids=ids, use_cache=False).logits
     one, other = logits[:, :2]
@@ -149,7 +149,7 @@ def _check_causal(network: Any, start: int, name: str) -> int:
 
 @contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """Shows the library's progress bars on a terminal only, and only its errors."""
+    """Show the library's progress bars on a terminal only, and only its errors."""
     logging = transformers.utils.logging
     console, verbosity, shown = error_console(), logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

@@ -57,7 +57,7 @@ class UntaggedTokenError(InputError):
         )
 
     def at(self, place: str) -> InputError:
-        """The same error with its place: "text.txt, line 3"."""
+        """Return the same error with its place: "text.txt, line 3"."""
         return InputError(f"{place}: {self}")
 
 
@@ -151,12 +151,12 @@ class Normaliser(Settings, section="normaliser"):
         return Normaliser.from_dict, (self.to_dict(),)
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings, for JSON."""
+        """Return the settings, for JSON."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Normaliser:
-        """The inverse of `to_dict`. Raises InputError for an unknown setting."""
+        """Return the inverse of `to_dict`. Raises InputError for an unknown setting."""
         known = [field.name for field in dataclasses.fields(cls)]
         for name in settings:
             if name not in known:
@@ -166,7 +166,7 @@ class Normaliser(Settings, section="normaliser"):
         return cls(**settings)
 
     def tokens(self, line: str) -> list[str]:
-        """The tokens of a line, without BOS and EOS. In character units there is no space at the ends.
+        """Return the tokens of a line, without BOS and EOS. In character units there is no space at the ends.
 
         Like all methods that read a line, raises UntaggedTokenError for a token without a tag if units are tags.
         """
@@ -177,7 +177,9 @@ class Normaliser(Settings, section="normaliser"):
         return found[1:] if self._spaced else found  # type: ignore[attr-defined]
 
     def token_parts(self, line: str) -> Iterator[list[str]]:
-        """`tokens` of a line in several lists, so that a line of 100 MB does not require one list of all words."""
+        """Yield `tokens` of a line in several lists, so that a line of 100 MB does not require one list of all
+        words.
+        """
         begun = False
         for part in _parts_of_line(line):
             found = self.tokens(part)
@@ -187,7 +189,7 @@ class Normaliser(Settings, section="normaliser"):
             yield found
 
     def align(self, line: str) -> list[AlignedToken]:
-        """Every token of a line with its position, in order. Dropped text has the token None.
+        """Return every token of a line with its position, in order. Dropped text has the token None.
 
         start and end are character offsets in the original line. `tokens(line)` are the tokens that are not None.
         A tag is aligned with its word, or with itself if the word is empty.
@@ -214,7 +216,7 @@ class Normaliser(Settings, section="normaliser"):
         return aligned
 
     def written_length(self, line: str) -> int:
-        """The number of characters of a line that its tokens represent, the divisor of bits per character.
+        """Return the number of characters of a line that its tokens represent, the divisor of bits per character.
 
         White space between two words counts as one character, or none if the model does not read it. White space at the
         ends of the line, dropped text and the line's end do not count. Tags have their own length.
@@ -228,7 +230,7 @@ class Normaliser(Settings, section="normaliser"):
         return 0 if self.units == "characters" and self.space is None else 1
 
     def _length_of_piece(self, piece: str) -> int:
-        """The number of kept characters of a piece, including the space next to it; 0 if nothing is kept."""
+        """Return the number of kept characters of a piece, including the space next to it; 0 if nothing is kept."""
         if self.units == "tags":
             length = sum(len(token) for part in self._parts(piece) for token in part.tokens)
         else:
@@ -236,7 +238,7 @@ class Normaliser(Settings, section="normaliser"):
         return length and length + self._space_length
 
     def written_tokens(self, line: str) -> tuple[list[str], list[str]]:
-        """The kept tokens of a line, as written and as the model reads them: a fast form of `align`."""
+        """Return the kept tokens of a line, as written and as the model reads them: a fast form of `align`."""
         if self.units != "characters":
             if _ZERO_WIDTH_SPACE in line:
                 line = line.replace(_ZERO_WIDTH_SPACE, " ")
@@ -247,12 +249,12 @@ class Normaliser(Settings, section="normaliser"):
         return [written for written, _ in kept], [token for _, token in kept]
 
     def _written_of_piece(self, piece: str) -> tuple[str, ...]:
-        """The kept tokens of a piece: written form, token, written form, token, ..."""
+        """Return the kept tokens of a piece: written form, token, written form, token, ..."""
         pairs = ((piece[part.start : part.end], token) for part in self._parts(piece) for token in part.tokens)
         return tuple(chain.from_iterable(pairs))
 
     def word(self, written: str, tag: str = "") -> str:
-        """The token of one word of a treebank, never split or dropped; an empty result becomes the word itself.
+        """Return the token of one word of a treebank, never split or dropped; an empty result becomes the word itself.
 
         tag: its part-of-speech tag, which is the token if units are tags.
         In character units a treebank's words should be characters; a longer word remains one token, which is unknown.
@@ -265,12 +267,12 @@ class Normaliser(Settings, section="normaliser"):
         return self._normal(written) or written
 
     def _tokens_of_piece(self, piece: str) -> tuple[str, ...]:
-        """The tokens of a piece; in character units, with the space before it."""
+        """Return the tokens of a piece; in character units, with the space before it."""
         tokens = tuple(token for part in self._parts(piece) for token in part.tokens)
         return (str(self.space), *tokens) if tokens and self._spaced else tokens  # type: ignore[attr-defined]
 
     def _parts(self, piece: str) -> list[_Part]:
-        """The spans of a piece, in order, with their kept tokens; without gaps except for tags."""
+        """Return the spans of a piece, in order, with their kept tokens; without gaps except for tags."""
         if self.units == "tags":
             word, tag = split_tag(piece)
             end = len(word)
@@ -285,7 +287,7 @@ class Normaliser(Settings, section="normaliser"):
         return parts
 
     def _characters(self, word: str, offset: int) -> list[_Part]:
-        """The characters of a word; offset: where it starts in its piece."""
+        """Return the characters of a word; offset: where it starts in its piece."""
         if self.numbers != "keep" and self._normal(word) == "N":
             return [_Part(offset, offset + len(word), self._literal(self._kept(["N"])))]
         memory: _Memory[tuple[str, ...]] = self._segment_memory  # type: ignore[attr-defined]
@@ -296,11 +298,13 @@ class Normaliser(Settings, section="normaliser"):
         return self._literal(self._kept(list(_DIGIT_RUN.sub("N", shaped) if self.numbers == "runs" else shaped)))
 
     def _literal(self, tokens: tuple[str, ...]) -> tuple[str, ...]:
-        """Characters of the text, of which none equals the token for white space."""
+        """Return characters of the text, of which none equals the token for white space."""
         return tuple("\\" + token if token == self.space else token for token in tokens)
 
     def _segments(self, word: str) -> list[tuple[int, int]]:
-        """The smallest spans that the Unicode form treats by themselves; with `runs`, a run of digits is one span."""
+        """Return the smallest spans that the Unicode form treats by themselves; with `runs`, a run of digits is one
+        span.
+        """
         runs = self.numbers == "runs"
         formed = self._formed(word) == word
         if formed and not runs:
@@ -321,7 +325,7 @@ class Normaliser(Settings, section="normaliser"):
         return written if self.unicode_form == "keep" else unicodedata.normalize(self.unicode_form, written)
 
     def _shaped(self, written: str) -> str:
-        """Applies rule 2; "" if nothing is left."""
+        """Apply rule 2; "" if nothing is left."""
         token = self._formed(_INVISIBLE.sub("", written))
         if self.lower_case:
             token = self._formed(token.lower())
@@ -330,7 +334,7 @@ class Normaliser(Settings, section="normaliser"):
         return token.replace(" ", "")
 
     def _normal(self, written: str) -> str:
-        """Applies rules 2 and 3 to a word; "" if nothing is left."""
+        """Apply rules 2 and 3 to a word; "" if nothing is left."""
         if self.numbers != "keep" and written == "N":
             return written
         token = self._shaped(written)
@@ -348,12 +352,12 @@ class Normaliser(Settings, section="normaliser"):
 
 
 def has_tag(token: str) -> bool:
-    """Whether a token belongs to tagged text: it has an underscore followed by a tag."""
+    """Return whether a token belongs to tagged text: it has an underscore followed by a tag."""
     return TAG_MARK in token and not token.endswith(TAG_MARK)
 
 
 def split_tag(token: str) -> tuple[str, str]:
-    """The word (which may be "") and the tag of a token of tagged text. Raises UntaggedTokenError."""
+    """Return the word (which may be "") and the tag of a token of tagged text. Raises UntaggedTokenError."""
     if not has_tag(token):
         raise UntaggedTokenError(token)
     word, _, tag = token.rpartition(TAG_MARK)
@@ -361,22 +365,22 @@ def split_tag(token: str) -> tuple[str, str]:
 
 
 def without_tags(line: str) -> str:
-    """The words of a line of tagged text; tags without a word are removed. Raises UntaggedTokenError."""
+    """Return the words of a line of tagged text; tags without a word are removed. Raises UntaggedTokenError."""
     return " ".join(word for word, _ in map(split_tag, split_words(line)) if word)
 
 
 def split_words(line: str) -> list[str]:
-    """A line, split at white space as in str.split(), and at U+200B."""
+    """Return a line, split at white space as in str.split(), and at U+200B."""
     return line.replace(_ZERO_WIDTH_SPACE, " ").split()
 
 
 def word_spans(line: str) -> Iterator[tuple[int, int]]:
-    """The (start, end) of every word of a line, separated as by `split_words`."""
+    """Return the (start, end) of every word of a line, separated as by `split_words`."""
     return (match.span() for match in _PIECE.finditer(line.replace(_ZERO_WIDTH_SPACE, " ")))
 
 
 def _has_letter(token: str) -> bool:
-    """Whether a token has a letter, a digit, or a combining mark (the vowel signs of many scripts are marks)."""
+    """Return whether a token has a letter, a digit, or a combining mark (the vowel signs of many scripts are marks)."""
     return any(character.isalnum() or unicodedata.category(character)[0] == "M" for character in token)
 
 
@@ -385,7 +389,7 @@ def _is_punctuation(character: str) -> bool:
 
 
 def _split_punctuation(piece: str) -> list[tuple[int, int]]:
-    """Applies rule 1 to a piece: the (start, end) of its leading punctuation, its core, its trailing punctuation."""
+    """Apply rule 1 to a piece: the (start, end) of its leading punctuation, its core, its trailing punctuation."""
     start, end = 0, len(piece)
     leading: list[tuple[int, int]] = []
     while start < end and _is_punctuation(piece[start]) and not _MARKUP.match(piece, start):
@@ -418,7 +422,7 @@ def _ends_in_markup(piece: str, start: int, end: int) -> bool:
 
 
 def _parts_of_line(line: str) -> Iterator[str]:
-    """A line in pieces of about LONG_LINE characters, cut only at white space (not at U+200B)."""
+    """Yield a line in pieces of about LONG_LINE characters, cut only at white space (not at U+200B)."""
     begin = 0
     while len(line) - begin > LONG_LINE:
         space = _WHITE_SPACE.search(line, begin + LONG_LINE)

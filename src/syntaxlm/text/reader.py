@@ -72,7 +72,7 @@ class TextReader:
 
     @classmethod
     def of(cls, normaliser: Normaliser, vocabulary: Vocabulary, style: TreebankStyle = AS_TOKENISED) -> TextReader:
-        """The reader of a model.
+        """Return the reader of a model.
 
         If the style has `auto`, the vocabulary decides:
         - Punctuation is split off if the vocabulary contains marks as words, or if the normaliser splits it off. It is
@@ -91,20 +91,21 @@ class TextReader:
         return _reader_of(normaliser, vocabulary, style)
 
     def tokens(self, line: str) -> list[str]:
-        """The tokens of a line, without BOS and EOS."""
+        """Return the tokens of a line, without BOS and EOS."""
         if not self._is_plain:
             line = " ".join(piece.text for piece in self._pieces(line) if piece.text)
         return self.normaliser.tokens(line)
 
     def written_tokens(self, line: str) -> tuple[list[str], list[str]]:
-        """The words of a line that the model reads, as written, and their tokens."""
+        """Return the words of a line that the model reads, as written, and their tokens."""
         if self._is_plain:
             return self.normaliser.written_tokens(line)
         kept = [(part.written, part.token) for part in self.align(line) if part.token is not None]
         return [written for written, _ in kept], [token for _, token in kept]
 
     def align(self, line: str) -> list[AlignedToken]:
-        """Every token of a line with its position, as `Normaliser.align` gives it; dropped text has the token None.
+        """Return every token of a line with its position, as `Normaliser.align` gives it; dropped text has the token
+        None.
 
         The tokens of a respelled mark or contraction are aligned with all of it.
         """
@@ -132,15 +133,15 @@ class TextReader:
         return sorted(found, key=lambda part: part.start)
 
     def split(self, line: str) -> str:
-        """The line with its words split by the style but not respelled, separated by single spaces."""
+        """Return the line with its words split by the style but not respelled, separated by single spaces."""
         return line if self._is_plain else " ".join(piece.text for piece in self._split(line) if piece.text)
 
     def without_splitting(self) -> TextReader:
-        """A reader that respells words like this one, but does not split them."""
+        """Return a reader that respells words like this one, but does not split them."""
         return TextReader(self.normaliser, self.vocabulary, AS_TOKENISED, self.adapts)
 
     def knows(self, word: str) -> bool:
-        """Whether the vocabulary contains all tokens of a word, as written."""
+        """Return whether the vocabulary contains all tokens of a word, as written."""
         return self._remembered_knows(word)
 
     @cached_property
@@ -152,11 +153,15 @@ class TextReader:
         return lru_cache(REMEMBERED_WORDS)(knows)
 
     def has(self, word: str) -> bool:
-        """Whether the vocabulary contains a word in any spelling. A mark after a number is not part of the word."""
+        """Return whether the vocabulary contains a word in any spelling. A mark after a number is not part of the
+        word.
+        """
         return not _NUMBER_AND_MARK.fullmatch(word) and self.knows(self._spelling(word))
 
     def is_more_frequent(self, word: str, other: str) -> bool:
-        """Whether the first of two known words is more frequent; the vocabulary is sorted by decreasing frequency."""
+        """Return whether the first of two known words is more frequent; the vocabulary is sorted by decreasing
+        frequency.
+        """
         first, second = (self.vocabulary.encode(self.normaliser.tokens(self._spelling(one))) for one in (word, other))
         return first < second
 
@@ -165,7 +170,7 @@ class TextReader:
         return self.style == AS_TOKENISED and not self.adapts
 
     def _own_style(self) -> TreebankStyle:
-        """The style that `auto` stands for."""
+        """Return the style that `auto` stands for."""
         contractions: Contractions = "split" if any(map(self.knows, _ENDINGS)) else "keep"
         if self.normaliser.splitting == "punctuation" or any(map(self.knows, _MARKS)):
             return TreebankStyle("split", contractions)
@@ -173,7 +178,7 @@ class TextReader:
         return TreebankStyle("keep" if with_mark > _FEW * len(self.vocabulary) else "drop", contractions)
 
     def _pieces(self, line: str) -> Iterator[Piece]:
-        """The pieces of a line, as the normaliser reads them."""
+        """Return the pieces of a line, as the normaliser reads them."""
         return self._each_word(line, self._spelled_pieces if self.adapts else self._split_pieces)
 
     def _split(self, line: str) -> Iterator[Piece]:
@@ -197,7 +202,7 @@ class TextReader:
         return lru_cache(REMEMBERED_WORDS)(self._spelled)
 
     def _spelled(self, word: str, place: _Place) -> Sequence[Piece]:
-        """The pieces of a word, spelled as in the vocabulary."""
+        """Return the pieces of a word, spelled as in the vocabulary."""
         pieces = self._split_pieces(word, place)
         opens = place.opens_quotation or len(pieces) > 1
         spelled = []
@@ -212,7 +217,7 @@ class TextReader:
         return spelled
 
     def _spelling(self, text: str, is_first: bool = False) -> str:
-        """A word or mark in the spelling of the vocabulary; unchanged if it has none."""
+        """Return a word or mark in the spelling of the vocabulary; unchanged if it has none."""
         if text in _SPELLINGS:
             return self._first_known(text, _SPELLINGS[text])
         straight = text.replace("’", "'")

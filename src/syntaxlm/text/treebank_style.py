@@ -42,10 +42,10 @@ class KnownWords(Protocol):
     """The words of a model, which decide whether a mark belongs to a word."""
 
     def has(self, word: str) -> bool:
-        """Whether the model knows a word as a whole."""
+        """Return whether the model knows a word as a whole."""
 
     def is_more_frequent(self, word: str, other: str) -> bool:
-        """Whether the first of two known words is more frequent."""
+        """Return whether the first of two known words is more frequent."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class TreebankStyle:
                 )
 
     def __call__(self, sentence: str) -> str:
-        """The sentence with its words separated by single spaces; unchanged if both settings are `keep`.
+        """Return the sentence with its words separated by single spaces; unchanged if both settings are `keep`.
 
         Raises ValueError if a setting is `auto`, which requires a vocabulary.
         """
@@ -88,7 +88,7 @@ class TreebankStyle:
         return f"punctuation {shown[self.punctuation]}, contractions {shown[self.contractions]}"
 
     def pieces(self, word: str, is_last: bool, known: KnownWords | None = None) -> list[Piece]:
-        """The pieces of one word, without gaps. word: a string without white space.
+        """Return the pieces of one word, without gaps. word: a string without white space.
 
         is_last: whether it is the last word of its line, whose full stop ends the sentence.
         known: words that must not be split. Known words also decide whether a full stop or a single quotation mark is
@@ -110,7 +110,7 @@ class TreebankStyle:
         return pieces + self._segment(word[begin:], begin, is_last, known)
 
     def _segment(self, word: str, offset: int, is_last: bool, known: KnownWords | None) -> list[Piece]:
-        """The pieces of a word, or of the part of a word before or after a dash; offset: where it starts."""
+        """Return the pieces of a word, or of the part of a word before or after a dash; offset: where it starts."""
         start, end = 0, len(word)
         opening: list[Piece] = []
         closing: list[Piece] = []
@@ -154,7 +154,7 @@ class TreebankStyle:
 
     @staticmethod
     def _ends_in_stop(word: str, is_last: bool, known: KnownWords | None) -> bool:
-        """Whether a word ends in a full stop that does not belong to an abbreviation."""
+        """Return whether a word ends in a full stop that does not belong to an abbreviation."""
         if len(word) < 2 or word[-1] != "." or word[-2] == ".":
             return word == "."
         if word[-2] in _BEFORE_STOP:
@@ -169,7 +169,7 @@ class TreebankStyle:
         return Piece(offset + start, offset + end, text)
 
     def _core(self, word: str, offset: int, known: KnownWords | None) -> list[Piece]:
-        """A word without punctuation at its ends, contractions split."""
+        """Return a word without punctuation at its ends, contractions split."""
         if not word:
             return []
         if self.contractions == "keep" or (known is not None and known.has(word)):
@@ -185,7 +185,7 @@ class TreebankStyle:
 
 
 def _closing_mark(word: str, start: int, end: int) -> int:
-    """Where the closing mark at the end of word[start:end] begins; `end` if there is none."""
+    """Return where the closing mark at the end of word[start:end] begins; `end` if there is none."""
     last = word[end - 1]
     if last == ".":
         begin = max(start, len(word[:end].rstrip(".")))

@@ -87,8 +87,8 @@ class Vocabulary:
         maximum_size: int | None = None,
         unknown_classes: int = 0,
     ) -> Vocabulary:
-        """The vocabulary of a text: special tokens, classes of unknown words, then by decreasing count, ties by code
-        points.
+        """Return the vocabulary of a text: special tokens, classes of unknown words, then by decreasing count, ties by
+        code points.
 
         counts: the frequency of each token in the text.  minimum_count: rarer tokens are omitted.
         maximum_size: of the whole vocabulary, including special tokens and classes; None for no limit.
@@ -113,7 +113,7 @@ class Vocabulary:
         return cls(special + frequent, unknown, begin, end)
 
     def fingerprint(self) -> str:
-        """A hash of the tokens in their order and of the special tokens, as an identifier."""
+        """Return a hash of the tokens in their order and of the special tokens, as an identifier."""
         return hashlib.sha256(json.dumps(self.to_dict()).encode()).hexdigest()
 
     def __len__(self) -> int:
@@ -129,25 +129,25 @@ class Vocabulary:
         return f"Vocabulary({len(self)} tokens, unknown={self.unknown!r}, begin={self.begin!r}, end={self.end!r})"
 
     def id(self, token: str) -> int:
-        """The id of a token of a text. A token that is not in the vocabulary, or is BOS or EOS, has the id of its class
-        of unknown words, or of `unknown`.
+        """Return the id of a token of a text. A token that is not in the vocabulary, or is BOS or EOS, has the id of
+        its class of unknown words, or of `unknown`.
         """
         return self._ids_in_text[token]
 
     def knows(self, token: str) -> bool:
-        """Whether a token of a text is in the vocabulary."""
+        """Return whether a token of a text is in the vocabulary."""
         return self.id(token) not in self._unknown
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
-        """The `id` of every token. BOS and EOS are not added."""
+        """Return the `id` of every token. BOS and EOS are not added."""
         return list(map(self._ids_in_text.__getitem__, tokens))
 
     def is_unknown(self, ids: IntegerArray) -> BooleanArray:
-        """Whether each id stands for unknown words.  ids, result: arrays of the same shape."""
+        """Return whether each id stands for unknown words.  ids, result: arrays of the same shape."""
         return np.isin(ids, self.unknown_ids)
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """The tokens of ids, including special tokens. Raises ValueError for an id out of range."""
+        """Return the tokens of ids, including special tokens. Raises ValueError for an id out of range."""
         tokens = []
         for number in ids:
             if not 0 <= number < len(self.tokens):
@@ -156,7 +156,7 @@ class Vocabulary:
         return tokens
 
     def to_dict(self) -> dict[str, Any]:
-        """The vocabulary as JSON values."""
+        """Return the vocabulary as JSON values."""
         return {"unknown": self.unknown, "begin": self.begin, "end": self.end, "tokens": list(self.tokens)}
 
     def write(self, path: str | Path) -> None:
@@ -189,18 +189,18 @@ class Vocabulary:
 
 
 def _class_token(unknown: str, name: str) -> str:
-    """The token of a class of unknown words: <unk> and "ing" give <unk:ing>."""
+    """Return the token of a class of unknown words: <unk> and "ing" give <unk:ing>."""
     return f"{unknown.removesuffix('>')}:{name}" + ">" * unknown.endswith(">")
 
 
 def _class_name(unknown: str, token: str) -> str:
-    """The inverse of `_class_token`; "" for other tokens."""
+    """Return the inverse of `_class_token`; "" for other tokens."""
     start, end = f"{unknown.removesuffix('>')}:", ">" * unknown.endswith(">")
     return token[len(start) : len(token) - len(end)] if token.startswith(start) and token.endswith(end) else ""
 
 
 def _classes_of(word: str) -> Iterator[str]:
-    """The names of the classes that a word can belong to, in order of preference."""
+    """Yield the names of the classes that a word can belong to, in order of preference."""
     if any(map(str.isdigit, word)):
         yield _WITH_DIGIT
     elif "-" in word[1:-1]:
@@ -210,13 +210,13 @@ def _classes_of(word: str) -> Iterator[str]:
 
 
 def _suffixes(word: str) -> Iterator[str]:
-    """The suffixes of a word that can be classes, the longest first."""
+    """Return the suffixes of a word that can be classes, the longest first."""
     lengths = range(min(_LONGEST_SUFFIX, len(word) - _STEM), 0, -1)
     return (word[-length:] for length in lengths if word[-length:].isalpha())
 
 
 def _frequent_suffixes(counts: Mapping[str, int], number: int) -> list[str]:
-    """The suffixes that explain the most characters of a list of words, chosen one after the other.
+    """Return the suffixes that explain the most characters of a list of words, chosen one after the other.
 
     A word belongs to its longest chosen suffix. counts: the frequency of each word.
     """

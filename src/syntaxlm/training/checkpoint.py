@@ -82,7 +82,7 @@ class TrainerState:
 
 
 def own_tensors(state: State) -> dict[str, Tensor]:
-    """Returns the tensors of one process, on the CPU: the carried state of its columns and the state of its random
+    """Return the tensors of one process, on the CPU: the carried state of its columns and the state of its random
     number generators.
     """
     tensors = {f"state/{name}": value.detach().cpu().clone() for name, value in (state or {}).items()}
@@ -100,7 +100,7 @@ def write_checkpoint(
     progress: TrainerState,
     average: WeightAverage | None = None,
 ) -> None:
-    """Writes the state of a run.
+    """Write the state of a run.
 
     optimiser: None for a model that is trained by counting.
     processes: `own_tensors` of every process, by rank.
@@ -131,7 +131,7 @@ def _is_of(name: str, rank: int) -> bool:
 
 
 def read_trainer_state(folder: Path) -> TrainerState:
-    """Reads only the progress of a run, which determines the optimiser for `read_checkpoint`.
+    """Read only the progress of a run, which determines the optimiser for `read_checkpoint`.
 
     Raises InputError if the checkpoint is missing or damaged.
     """
@@ -159,7 +159,7 @@ _OLD_FIELDS = {"nats": "loss_sum", "tokens": "loss_count"}
 
 
 def _note(name: str, notes: Mapping[str, str], path: Path) -> Any:
-    """Returns a JSON value of the metadata. In format 1, Infinity means that there is no best loss yet."""
+    """Return a JSON value of the metadata. In format 1, Infinity means that there is no best loss yet."""
     try:
         return json.loads(notes[name], parse_constant=lambda text: None)
     except (KeyError, ValueError, RecursionError) as error:
@@ -174,7 +174,7 @@ def read_checkpoint(
     ranks: int = 1,
     average: WeightAverage | None = None,
 ) -> tuple[State, TrainerState]:
-    """Restores model, optimiser, average and random number generators from a checkpoint.
+    """Restore model, optimiser, average and random number generators from a checkpoint.
 
     rank, ranks: number of this process, and number of processes.
     Returns the carried state of this process, and the progress of the run.
@@ -227,7 +227,7 @@ def read_checkpoint(
 
 
 def _parts(tensors: Mapping[str, Any], rank: int) -> dict[str, dict[str, Any]]:
-    """Groups the tensors of a process by their part of the state: "model", "optimiser", "random", ..."""
+    """Group the tensors of a process by their part of the state: "model", "optimiser", "random", ..."""
     own = {name.removeprefix(_of_process(rank)): tensor for name, tensor in tensors.items() if _is_of(name, rank)}
     parts: dict[str, dict[str, Any]] = {"model": {}, "optimiser": {}, "average": {}, "state": {}, "random": {}}
     for name, tensor in (dict(tensors) | own).items():
@@ -240,7 +240,7 @@ def _parts(tensors: Mapping[str, Any], rank: int) -> dict[str, dict[str, Any]]:
 def _misfits(
     parts: Mapping[str, Mapping[str, StoredTensor]], model: Model, optimiser: torch.optim.Optimizer | None
 ) -> list[str]:
-    """Returns a message for each tensor in the header that does not fit model or optimiser."""
+    """Return a message for each tensor in the header that does not fit model or optimiser."""
     weights_of_model = {name: one.detach() for name, one in model.named_parameters()}
     stored_model = renamed(parts["model"], present_name)
     # Sizes of buffers may depend on the text; `load_weights` checks them.
@@ -267,7 +267,7 @@ def _misfits(
 
 
 def _checked_groups(groups: Any, optimiser: torch.optim.Optimizer | None, path: Path) -> list[dict[str, Any]]:
-    """Returns the optimiser's parameter groups with the stored settings. Raises InputError if they do not fit."""
+    """Return the optimiser's parameter groups with the stored settings. Raises InputError if they do not fit."""
     own = [] if optimiser is None else optimiser.state_dict()["param_groups"]
     fits = isinstance(groups, list) and len(groups) == len(own) and all(isinstance(group, dict) for group in groups)
     if not fits or any(group.get("params") != usual["params"] for group, usual in zip(groups, own, strict=True)):
@@ -285,7 +285,7 @@ def _checked_groups(groups: Any, optimiser: torch.optim.Optimizer | None, path: 
 
 
 def _is_like(value: Any, usual: Any) -> bool:
-    """Whether a setting has the same type as the usual one, and is finite."""
+    """Return whether a setting has the same type as the usual one, and is finite."""
     if isinstance(usual, list | tuple):
         return isinstance(value, list) and len(value) == len(usual) and all(map(_is_like, value, usual))
     if isinstance(usual, float):

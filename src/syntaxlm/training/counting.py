@@ -46,13 +46,13 @@ class CountingLoop:
         return self.log.trainer.round_figures
 
     def restore(self) -> None:
-        """Restores the state of the checkpoint, if there is one. It is written after every round."""
+        """Restore the state of the checkpoint, if there is one. It is written after every round."""
         folder = self.log.folder
         if folder is not None and (folder / CHECKPOINT).exists():
             _, self.log.trainer = read_checkpoint(folder, self.task.model, None)
 
     def train(self) -> None:
-        """Trains in the first process, while the others wait."""
+        """Train in the first process, while the others wait."""
         self.processes.on_rank_zero(self._rounds)
         self.log.trainer = self.processes.from_first(self.log.trainer)
 
@@ -82,7 +82,7 @@ class CountingLoop:
         return self.log.folder or "training"
 
     def _after_round(self) -> None:
-        """Validates, keeps the weights if they are the best or the recipe keeps the last ones, and writes the log.
+        """Validate, keeps the weights if they are the best or the recipe keeps the last ones, and write the log.
 
         If there are several rounds, it also writes a checkpoint.
         """

@@ -54,26 +54,26 @@ class TrainingData(ABC):
 
     @abstractmethod
     def setup(self, model: Model) -> None:
-        """Passes statistics of the training data to a new model that needs them.
+        """Pass statistics of the training data to a new model that needs them.
 
         Raises InputError if the data lacks what the model needs.
         """
 
     @abstractmethod
     def batches(self, recipe: Recipe, model: Model, rank: int, ranks: int) -> Batches:
-        """Returns the training batches of one process.  rank, ranks: its number, and the number of processes."""
+        """Return the training batches of one process.  rank, ranks: its number, and the number of processes."""
 
     @abstractmethod
     def validation_batches(self, recipe: Recipe) -> Iterable[Any]:
-        """Returns batches of whole sentences or trees of the validation data, always in the same order."""
+        """Return batches of whole sentences or trees of the validation data, always in the same order."""
 
     @abstractmethod
     def full_pass(self, recipe: Recipe) -> Iterable[TokenBatch]:
-        """Returns large batches of the whole training data, for a model that is trained by counting."""
+        """Return large batches of the whole training data, for a model that is trained by counting."""
 
 
 def fingerprint_texts(recipe: Recipe) -> Fingerprints:
-    """Returns the hashes of all files that a run reads.
+    """Return the hashes of all files that a run reads.
 
     Raises InputError for a file that cannot be read, and for training data that can be read only once.
     """
@@ -93,7 +93,7 @@ def fingerprint_texts(recipe: Recipe) -> Fingerprints:
 
 
 def read_training_data(recipe: Recipe) -> TrainingData:
-    """Reads the data of a recipe.
+    """Read the data of a recipe.
 
     Raises InputError for files that are missing, or of a type that the recipe's model does not read.
     """
@@ -124,7 +124,7 @@ class TextTrainingData(TrainingData):
         self.focus = [read_supervision(path, "none", self.train, normaliser, self.vocabulary) for path in text.focus]
 
     def setup(self, model: Model) -> None:
-        """Passes word counts to the model: of all words, of last words, and of one-word sentences."""
+        """Pass word counts to the model: of all words, of last words, and of one-word sentences."""
         if isinstance(model, NeedsTextCounts):
             ids, offsets = np.asarray(self.train.ids), np.asarray(self.train.offsets)
             last, lengths = ids[offsets[1:] - 1], self.train.lengths
@@ -181,7 +181,7 @@ class TextTrainingData(TrainingData):
         ).iterate()
 
     def full_pass(self, recipe: Recipe) -> Iterable[TokenBatch]:
-        """Returns a stream in its original order, in one column."""
+        """Return a stream in its original order, in one column."""
         cut = recipe.batches
         if cut.carry_state:
             return StreamBatches(self.train, self.vocabulary, 1, COUNTED_TOKENS).iterate()
@@ -197,7 +197,7 @@ class TextTrainingData(TrainingData):
 
 
 def _warn_of_long(corpus: EncodedCorpus, maximum_words: int | None, name: str) -> None:
-    """Warns if the longest sentence takes minutes.  maximum_words: longer sentences are ignored; None: no limit."""
+    """Warn if the longest sentence takes minutes.  maximum_words: longer sentences are ignored; None: no limit."""
     lengths = corpus.lengths
     if maximum_words is not None:
         lengths = np.where(lengths > maximum_words, 0, lengths)
@@ -233,7 +233,7 @@ class TreeTrainingData(TrainingData):
         self.test = read(text.test) if text.test else None
 
     def setup(self, model: Model) -> None:
-        """Passes word counts and the number of labels to the model."""
+        """Pass word counts and the number of labels to the model."""
         for corpus in (self.train, self.valid, self.test):
             if isinstance(corpus, DependencyCorpus):
                 check_labels(model, corpus)

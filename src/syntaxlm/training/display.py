@@ -44,7 +44,7 @@ class ProgressDisplay:
             self._move(event)
 
     def _print(self, event: Event) -> None:
-        """Prints the line of a validation."""
+        """Print the line of a validation."""
         place, values = event.trainer, event.values
         where = (
             f"epoch {place.epoch + place.batch / event.batches:.2f}"
@@ -60,7 +60,7 @@ class ProgressDisplay:
         self.console.print("  ".join(parts), soft_wrap=True)
 
     def _move(self, event: Event) -> None:
-        """Updates the progress bar, which counts batches or rounds."""
+        """Update the progress bar, which counts batches or rounds."""
         place, work = event.trainer, self._work
         if event.kind == "round":
             work.done, work.total = place.epoch, event.batches
@@ -79,7 +79,7 @@ class ProgressDisplay:
         work.note = f"loss {place.loss_sum / place.loss_count:.3f}{speed}"
 
     def _total(self, done: int, event: Event) -> int:
-        """Returns the expected number of batches: those of all epochs, or fewer if there is a time limit."""
+        """Return the expected number of batches: those of all epochs, or fewer if there is a time limit."""
         total = self.schedule.epochs * event.batches
         if self.schedule.minutes is None or not event.trainer.seconds:
             return total

@@ -84,7 +84,7 @@ def focus(
     say: Callable[[str], None] = lambda line: None,
     keep_all: bool = False,
 ) -> FocusResult:
-    """Trains parsers, parses the training text with them, and trains a grammar that is focused on their trees.
+    """Train parsers, parses the training text with them, and trains a grammar that is focused on their trees.
 
     recipe: the recipe of the parsers and of the focused grammar.
     folder: the folder of the results.
@@ -144,7 +144,7 @@ def focus(
 
 
 def _check_focused(folder: Path, focused: Recipe) -> None:
-    """Raises InputError if the folder holds a run with other settings."""
+    """Raise InputError if the folder holds a run with other settings."""
     try:
         check_settings(folder, focused)
     except InputError as error:
@@ -159,7 +159,7 @@ def _name_of(path: str | Path) -> str:
 
 
 def _focused(recipe: Recipe, files: Sequence[Path], strength: float) -> Recipe:
-    """Returns the recipe of the focused grammar. Raises InputError for a model that cannot be focused."""
+    """Return the recipe of the focused grammar. Raises InputError for a model that cannot be focused."""
     if not hasattr(recipe.model, "focus"):
         raise InputError(
             f"model.name: {recipe.model.name} models cannot be focused on trees; expected a neural PCFG, such as"
@@ -172,7 +172,7 @@ def _focused(recipe: Recipe, files: Sequence[Path], strength: float) -> Recipe:
 
 
 def _write_trees(parser: Path, text: str, file: Path, say: Callable[[str], None]) -> None:
-    """Writes a parser's trees of a text atomically, one per line with a word.
+    """Write a parser's trees of a text atomically, one per line with a word.
 
     Existing trees are kept if parser and text have not changed. Their hashes are beside the trees, in NAME.json.
     """

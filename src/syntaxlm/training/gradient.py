@@ -86,7 +86,7 @@ class GradientLoop:
         return self.trainer.epoch + self.trainer.batch / self.epoch_batches
 
     def restore(self) -> None:
-        """Restores the state of the checkpoint, if there is one."""
+        """Restore the state of the checkpoint, if there is one."""
         folder = self.log.folder
         if folder is None or not (folder / CHECKPOINT).exists():
             return
@@ -100,7 +100,7 @@ class GradientLoop:
         self._check_state(folder / CHECKPOINT)
 
     def _check_state(self, path: Path) -> None:
-        """Raises InputError if the model cannot read the next batch with the carried state of a checkpoint."""
+        """Raise InputError if the model cannot read the next batch with the carried state of a checkpoint."""
         batch = next(iter(self.batches.iterate(self.trainer.epoch, self.trainer.batch)), None)
         if self.state is None or batch is None:
             return
@@ -116,7 +116,7 @@ class GradientLoop:
             ) from error
 
     def train(self) -> None:
-        """Trains until the schedule ends, or until `stop_requested` is true."""
+        """Train until the schedule ends, or until `stop_requested` is true."""
         keep_freed_memory()
         trainer, schedule = self.trainer, self.recipe.schedule
         self._started = time.monotonic() - trainer.seconds
@@ -146,7 +146,7 @@ class GradientLoop:
         self._save()
 
     def _step(self, batch: Batch) -> None:
-        """Trains on one batch: forward pass, backward pass, optimiser step."""
+        """Train on one batch: forward pass, backward pass, optimiser step."""
         trainer, settings, processes = self.trainer, self.recipe.optimiser, self.processes
         self.task.set_epoch(self.epochs)
         self._set_rate(self.task.rate_factor(batch) * min(1.0, (trainer.steps + 1) / max(1, settings.warmup_steps)))
@@ -176,14 +176,14 @@ class GradientLoop:
             self.log.report("step", self.epoch_batches, {})
 
     def _set_rate(self, factor: float = 1.0) -> None:
-        """Sets the learning rate of the next batch.  factor: see `Task.rate_factor`."""
+        """Set the learning rate of the next batch.  factor: see `Task.rate_factor`."""
         trainer, recipe = self.trainer, self.recipe
         rate = trainer.plateau.rate(trainer.averaging.rate(recipe.optimiser), self.epochs, recipe.schedule)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * factor
 
     def _validate(self) -> None:
-        """Validates the model, keeps its weights if they are the best so far, and reduces the rate on a plateau.
+        """Validate the model, keeps its weights if they are the best so far, and reduces the rate on a plateau.
 
         If weights are averaged, the averaged ones are validated and kept.
         """
@@ -215,7 +215,7 @@ class GradientLoop:
         self._log("valid", train_loss=training_loss, **figures, **averaging, **self.task.figures())
 
     def _average_on(self, cost: float) -> dict[str, Any]:
-        """Starts or restarts averaging, or ends the run, depending on the validation. Returns figures for the log."""
+        """Start or restarts averaging, or ends the run, depending on the validation. Returns figures for the log."""
         trainer, settings = self.trainer, self.recipe.optimiser
         count = trainer.averaging.count(trainer.steps)
         change = trainer.averaging.seen(cost, trainer.steps, self.epochs, settings)
@@ -229,11 +229,11 @@ class GradientLoop:
         return {"averaged_steps": count, "averaging": change}
 
     def _change_to_sgd(self) -> None:
-        """Replaces the optimiser by plain SGD, which averaged SGD uses."""
+        """Replace the optimiser by plain SGD, which averaged SGD uses."""
         self.optimiser = build_optimiser(self.task.model, dataclasses.replace(self.recipe.optimiser, kind="sgd"))
 
     def _check_gradient(self) -> None:
-        """Raises InputError if the norm of the last gradient is not finite; the weights must not be kept then.
+        """Raise InputError if the norm of the last gradient is not finite; the weights must not be kept then.
 
         This is not checked at every step, because it waits for the device. The loss of the next step shows it, too.
         """
@@ -241,7 +241,7 @@ class GradientLoop:
             raise self._diverged("the norm of the gradient", norm, "a finite number")
 
     def _check(self, what: str, loss: float) -> None:
-        """Raises InputError if a loss is not finite or far above the first one.  loss: per token or item."""
+        """Raise InputError if a loss is not finite or far above the first one.  loss: per token or item."""
         trainer = self.trainer
         if trainer.first_loss is None and math.isfinite(loss):
             trainer.first_loss = loss
@@ -268,7 +268,7 @@ class GradientLoop:
         )
 
     def _log(self, event: str, **values: Any) -> None:
-        """Writes a line of metrics.jsonl."""
+        """Write a line of metrics.jsonl."""
         rate = self.optimiser.param_groups[0]["lr"]
         place = {"step": self.trainer.steps, "epoch": round(self.epochs, 4)}
         self.log.write(event, place, values, rate, self.epoch_batches)

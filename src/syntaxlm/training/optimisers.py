@@ -20,7 +20,7 @@ from syntaxlm.training.recipe import OptimiserSettings, ScheduleSettings
 
 
 def build_optimiser(model: nn.Module, settings: OptimiserSettings) -> torch.optim.Optimizer:
-    """Returns the optimiser of a recipe: fused Adam or plain SGD."""
+    """Return the optimiser of a recipe: fused Adam or plain SGD."""
     if settings.kind == "sgd":
         return torch.optim.SGD(model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
     return torch.optim.Adam(
@@ -45,7 +45,7 @@ class Plateau:
     scale: float = 1.0  # product of all reductions so far
 
     def seen(self, loss: float, settings: ScheduleSettings) -> bool:
-        """Records a loss. Returns whether the learning rate is reduced."""
+        """Record a loss. Returns whether the learning rate is reduced."""
         margin = settings.plateau_threshold and settings.plateau_threshold * abs(self.best or 0)
         better = self.best is None or loss < self.best - margin
         self.best = loss if self.best is None else min(self.best, loss)
@@ -58,7 +58,7 @@ class Plateau:
         return True
 
     def rate(self, first: float, epochs: float, settings: ScheduleSettings) -> float:
-        """Returns the learning rate after a number of epochs.  first: the learning rate of the first step."""
+        """Return the learning rate after a number of epochs.  first: the learning rate of the first step."""
         decay = 1.0
         if settings.decay == "linear":
             left = 1 - min(1.0, epochs / settings.epochs)
@@ -85,16 +85,16 @@ class Averaging:
     losses: list[float] = field(default_factory=list)
 
     def count(self, steps: int) -> int:
-        """Returns the number of averaged steps after `steps` optimiser steps; 0 if weights are not averaged."""
+        """Return the number of averaged steps after `steps` optimiser steps; 0 if weights are not averaged."""
         since = self.began if self.restarted is None else self.restarted
         return 0 if since is None else steps - since
 
     def is_averaged(self, step: int) -> bool:
-        """Whether the weights that were validated after a step were averaged."""
+        """Return whether the weights that were validated after a step were averaged."""
         return self.began is not None and step > self.began
 
     def seen(self, loss: float, steps: int, epochs: float, settings: OptimiserSettings) -> Change | None:
-        """Records the loss of a validation after `steps` optimiser steps and `epochs` epochs. Returns its effect."""
+        """Record the loss of a validation after `steps` optimiser steps and `epochs` epochs. Returns its effect."""
         risen = self._has_risen(loss, settings.average_patience)
         self.losses.append(loss)
         if self.restarted is not None:
@@ -109,11 +109,11 @@ class Averaging:
         return None
 
     def _has_risen(self, loss: float, patience: int | None) -> bool:
-        """Whether a loss is higher than the lowest earlier one, ignoring the last `patience` losses."""
+        """Return whether a loss is higher than the lowest earlier one, ignoring the last `patience` losses."""
         return patience is not None and len(self.losses) > patience and loss > min(self.losses[:-patience])
 
     def rate(self, settings: OptimiserSettings) -> float:
-        """Returns the learning rate before any reduction by the schedule."""
+        """Return the learning rate before any reduction by the schedule."""
         averaged = settings.average_learning_rate if self.began is not None else None
         return settings.learning_rate if averaged is None else averaged
 
@@ -134,7 +134,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def add(self, count: int) -> None:
-        """Adds the present weights to the average.  count: number of averaged steps, including this one."""
+        """Add the present weights to the average.  count: number of averaged steps, including this one."""
         weights = self._weights()
         if count == 1:
             self.means = {name: weight.clone() for name, weight in weights.items()}
@@ -143,7 +143,7 @@ class WeightAverage:
 
     @contextmanager
     def as_weights(self) -> Iterator[None]:
-        """Replaces the model's weights by the average inside the context. Does nothing if there is no average."""
+        """Replace the model's weights by the average inside the context. Does nothing if there is no average."""
         own = {name: weight.clone() for name, weight in self._weights().items()} if self.means else {}
         self._put(self.means)
         try:
@@ -152,12 +152,12 @@ class WeightAverage:
             self._put(own)
 
     def begin(self) -> None:
-        """Starts a new average. If there is an earlier average, it becomes the model's weights."""
+        """Start a new average. If there is an earlier average, it becomes the model's weights."""
         self._put(self.means)
         self.means = {}
 
     def load(self, means: Mapping[str, Tensor]) -> None:
-        """Restores averages by parameter name; an empty mapping starts a new average.
+        """Restore averages by parameter name; an empty mapping starts a new average.
 
         Raises KeyError if some parameters are missing.
         """

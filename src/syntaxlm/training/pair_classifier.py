@@ -140,7 +140,7 @@ class PairRecipe(Settings):
         return dataclasses.asdict(self)
 
     def folder_settings(self, labels: Sequence[str]) -> PairClassifierSettings:
-        """The settings that are stored with the classifier. labels: in the order of the classes."""
+        """Return the settings that are stored with the classifier. labels: in the order of the classes."""
         files = self.pairs
         return PairClassifierSettings(
             self.model, self.classifier, files.task, tuple(labels), files.normaliser, files.maximum_operators
@@ -177,7 +177,7 @@ class ClassifierResult:
 
 
 def read_pair_recipe(path: str | Path, overrides: Overrides | None = None) -> PairRecipe:
-    """Reads a recipe: a YAML file, or the name of a shipped recipe ("logic/on-lstm").
+    """Read a recipe: a YAML file, or the name of a shipped recipe ("logic/on-lstm").
 
     overrides: settings that replace those of the recipe, by dotted names.
     Raises InputError with all errors of the recipe.
@@ -187,7 +187,7 @@ def read_pair_recipe(path: str | Path, overrides: Overrides | None = None) -> Pa
 
 
 def read_pair_run(folder: str | Path) -> PairRecipe:
-    """Reads the recipe of the run in a folder. Raises InputError if there is none."""
+    """Read the recipe of the run in a folder. Raises InputError if there is none."""
     path = Path(folder) / RECIPE
     if not os.path.lexists(path):
         raise InputError(f"{folder}: no run to resume: {RECIPE} is missing")
@@ -197,7 +197,7 @@ def read_pair_run(folder: str | Path) -> PairRecipe:
 def train_classifier(
     recipe: PairRecipe, folder: str | Path, callback: ProgressCallback | None = None
 ) -> ClassifierResult:
-    """Trains a pair classifier in a new folder and keeps the weights with the best validation accuracy.
+    """Train a pair classifier in a new folder and keep the weights with the best validation accuracy.
 
     folder: the new folder.  callback: called with the progress of the run.
     The same recipe gives the same weights on one device of the same type.
@@ -214,7 +214,7 @@ def train_classifier(
 
 
 def resume_classifier(folder: str | Path, callback: ProgressCallback | None = None) -> ClassifierResult:
-    """Resumes a run from its last checkpoint, or from its start if it has none."""
+    """Resume a run from its last checkpoint, or from its start if it has none."""
     recipe = read_pair_run(folder)
     with process_group():
         run = _run(recipe, Path(folder), callback)
@@ -270,11 +270,11 @@ class PairBatches:
             raise InputError(f"found {len(pairs)} training pairs; expected at least one for each of {ranks} processes")
 
     def count(self, epoch: int = 0) -> int:
-        """Returns the number of batches of an epoch, which is the same in every process."""
+        """Return the number of batches of an epoch, which is the same in every process."""
         return -(-(len(self.pairs) // self.ranks) // self.size)
 
     def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[PairBatch]:
-        """Yields the batches of an epoch, starting with number `start`."""
+        """Yield the batches of an epoch, starting with number `start`."""
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.pairs))
         mine = order[self.rank : len(order) // self.ranks * self.ranks : self.ranks]
         for number in range(start, self.count()):
@@ -287,7 +287,7 @@ def _run(recipe: PairRecipe, folder: Path, callback: ProgressCallback | None) ->
 
 
 def _trained(run: Run, recipe: PairRecipe) -> ClassifierResult:
-    """Trains a prepared run. Unless it was interrupted, evaluates the best weights and writes the result."""
+    """Train a prepared run. Unless it was interrupted, evaluates the best weights and write the result."""
     finished = run.train()
     folder, _, epochs, seconds = run.place
     stored, test = read_classifier(folder), recipe.pairs.test
@@ -307,7 +307,7 @@ def _trained(run: Run, recipe: PairRecipe) -> ClassifierResult:
 
 
 def _read(files: PairFiles, path: str, labels: Sequence[str] | None = None) -> Sequence[Pair]:
-    """Reads pairs for training: of formulas, those with up to `maximum_operators`. Raises InputError if there are none.
+    """Read pairs for training: of formulas, those with up to `maximum_operators`. Raises InputError if there are none.
 
     labels: allowed labels of sentence pairs; None: any.
     """

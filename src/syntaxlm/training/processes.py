@@ -66,7 +66,7 @@ class Processes:
         return self.rank == 0
 
     def on_rank_zero(self, action: Callable[[], None]) -> None:
-        """Calls `action` in the first process. If it raises InputError, all processes raise it, so none waits."""
+        """Call `action` in the first process. If it raises InputError, all processes raise it, so none waits."""
         fault = None
         if self.is_first:
             try:
@@ -78,11 +78,13 @@ class Processes:
             raise InputError(fault)
 
     def any_rank(self, wanted: bool) -> bool:
-        """Whether `wanted` is true in any process. Returns the same value everywhere, so that all stop together."""
+        """Return whether `wanted` is true in any process. Returns the same value everywhere, so that all stop
+        together.
+        """
         return self.mean(float(wanted))[0] > 0
 
     def mean(self, *values: float) -> list[float]:
-        """Returns the mean of each value over all processes."""
+        """Return the mean of each value over all processes."""
         if self.count == 1:
             return list(values)
         reduced = torch.tensor(values, dtype=torch.float64, device=self.device)
@@ -90,7 +92,7 @@ class Processes:
         return (reduced / self.count).tolist()
 
     def from_first(self, value: _Value) -> _Value:
-        """Returns the value of the first process."""
+        """Return the value of the first process."""
         if self.count == 1:
             return value
         found = [value]
@@ -98,23 +100,23 @@ class Processes:
         return found[0]
 
     def wait(self) -> None:
-        """Waits until all processes are here."""
+        """Wait until all processes are here."""
         if self.count > 1:
             torch.distributed.barrier()
 
     def parallel(self, module: nn.Module) -> nn.Module:
-        """A module whose backward pass averages the gradients over all processes."""
+        """Return a module whose backward pass averages the gradients over all processes."""
         if self.count == 1:
             return module
         devices = [self.device] if self.device.type == "cuda" else None
         return DistributedDataParallel(module, device_ids=devices, **_unsynchronised_buffers())
 
     def autocast(self) -> torch.autocast:
-        """The context of a forward pass: matrix products in bfloat16 if the precision is mixed."""
+        """Return the context of a forward pass: matrix products in bfloat16 if the precision is mixed."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed)
 
     def gathered(self, value: Any) -> list[Any]:
-        """Returns the values of all processes, by rank."""
+        """Return the values of all processes, by rank."""
         found = [value] * self.count
         if self.count > 1:
             torch.distributed.all_gather_object(found, value)
@@ -122,14 +124,14 @@ class Processes:
 
 
 def _unsynchronised_buffers() -> dict[str, Any]:
-    """Returns the argument that keeps buffers of processes apart. Newer versions of torch deprecate the old name."""
+    """Return the argument that keeps buffers of processes apart. Newer versions of torch deprecate the old name."""
     new, old = "forward_sync_buffers", "broadcast_buffers"
     return {new if new in inspect.signature(DistributedDataParallel).parameters else old: False}
 
 
 @contextmanager
 def process_group() -> Iterator[None]:
-    """Destroys a process group that was started inside the context.
+    """Destroy a process group that was started inside the context.
 
     If its threads were still alive at exit, they could abort Python.
     Raises InputError if the connection to another process fails inside the context.
@@ -154,7 +156,7 @@ def process_group() -> Iterator[None]:
 
 
 def _is_connection_error(error: RuntimeError) -> bool:
-    """Whether another process of the run cannot be reached. Gloo, unlike NCCL, raises a plain RuntimeError."""
+    """Return whether another process of the run cannot be reached. Gloo, unlike NCCL, raises a plain RuntimeError."""
     distributed = torch.distributed
     if not distributed.is_available() or int(os.environ.get("WORLD_SIZE", "1")) < 2:
         return False

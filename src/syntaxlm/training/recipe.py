@@ -178,7 +178,7 @@ class Recipe(Settings):
         return dataclasses.asdict(self)
 
     def contradictions(self) -> list[str]:
-        """Returns a message for each setting that contradicts another section."""
+        """Return a message for each setting that contradicts another section."""
         faults: list[str] = []
         if not is_trained(self.model):
             advice = (
@@ -227,7 +227,7 @@ class Recipe(Settings):
         return faults
 
     def _sentence_contradictions(self) -> list[str]:
-        """Returns a message for each setting that does not fit a model that reads whole sentences."""
+        """Return a message for each setting that does not fit a model that reads whole sentences."""
         batches, name = self.batches, self.model.name
         if self.reads != "sentences":
             return []
@@ -254,12 +254,12 @@ def read_recipe(path: str | Path, overrides: Overrides | None = None) -> Recipe:
 
 
 def with_overrides(recipe: Recipe, overrides: Overrides) -> Recipe:
-    """Returns the recipe with other settings, see `read_recipe`. Raises InputError with all errors."""
+    """Return the recipe with other settings, see `read_recipe`. Raises InputError with all errors."""
     data = recipe.to_dict()
     override(data, overrides)
     return recipe_from(data, "the recipe and its overrides")
 
 
 def recipe_from(data: dict[str, Any], source: str) -> Recipe:
-    """Returns the recipe of nested dictionaries. Raises InputError with all errors.  source: the file, for messages."""
+    """Return the recipe of nested dictionaries. Raises InputError with all errors.  source: the file, for messages."""
     return read_settings(Recipe, data, source)

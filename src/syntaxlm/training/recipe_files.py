@@ -12,7 +12,7 @@ from syntaxlm.training.run_folder import RECIPE, read_recipe_text
 
 
 def is_pair_recipe(path: Path) -> bool:
-    """Whether a file is a recipe for a pair classifier, which has a section `pairs`.
+    """Return whether a file is a recipe for a pair classifier, which has a section `pairs`.
 
     Raises InputError if the file is not valid YAML.
     """
@@ -20,7 +20,7 @@ def is_pair_recipe(path: Path) -> bool:
 
 
 def is_pair_run(folder: Path) -> bool:
-    """Whether a folder holds a run of a pair classifier. Raises InputError if its recipe is not valid."""
+    """Return whether a folder holds a run of a pair classifier. Raises InputError if its recipe is not valid."""
     path = folder / RECIPE
     return os.path.lexists(path) and _has_pairs(read_recipe_text(path), path)
 
@@ -33,20 +33,20 @@ def _has_pairs(text: str, path: Path) -> bool:
 
 
 def shipped_recipes() -> Path:
-    """Returns the folder of the shipped recipes: inside the installed package, or in the root of a checkout."""
+    """Return the folder of the shipped recipes: inside the installed package, or in the root of a checkout."""
     installed = Path(__file__).parents[1] / "recipes"
     return installed if installed.is_dir() else Path(__file__).parents[3] / "recipes"
 
 
 def recipe_names() -> list[str]:
-    """Returns the names of all shipped recipes. Those for logical inference ("logic/lstm") are last."""
+    """Return the names of all shipped recipes. Those for logical inference ("logic/lstm") are last."""
     folder = shipped_recipes()
     paths = [*sorted(folder.glob("*.yaml")), *sorted(folder.glob("*/*.yaml"))]
     return [path.relative_to(folder).with_suffix("").as_posix() for path in paths]
 
 
 def find_recipe(name: str | Path) -> Path:
-    """Returns the file of a recipe.
+    """Return the file of a recipe.
 
     name: a path, or the name of a shipped recipe.
     Raises InputError if there is no such recipe.

@@ -99,7 +99,7 @@ class TrainingResult:
 
 
 def _numbers(values: Any) -> str:
-    """Formats numbers as a row; rows are separated by commas."""
+    """Format numbers as a row; rows are separated by commas."""
     if values is None:
         return "-"
     if not isinstance(values, list):
@@ -108,7 +108,7 @@ def _numbers(values: Any) -> str:
 
 
 def read_result(folder: Path) -> TrainingResult:
-    """Reads the result of the finished run in a folder. Raises InputError if the file is missing or damaged."""
+    """Read the result of the finished run in a folder. Raises InputError if the file is missing or damaged."""
     path = folder / RESULT
     content = read_stored(path)
     try:
@@ -146,7 +146,7 @@ def _tree_figures(data: Any) -> TreeFigures | None:
 
 
 def _criterion(data: Any) -> CriterionValue | None:
-    """Null stands for an infinite value."""
+    """Return null stands for an infinite value."""
     if data is None:
         return None
     value = math.inf if data["value"] is None else float(data["value"])
@@ -156,7 +156,7 @@ def _criterion(data: Any) -> CriterionValue | None:
 
 
 def _score(data: Any) -> LanguageModelScore:
-    """Null nats mean infinity: the model gave a token zero probability, and JSON has no infinity."""
+    """Return null nats mean infinity: the model gave a token zero probability, and JSON has no infinity."""
     for name in ("tokens", "sentences", "unknown", "characters"):
         _count(data[name])
     if not data["tokens"] or not isinstance(data["source"], str):
@@ -178,7 +178,7 @@ def _amount(value: Any) -> float:
 
 
 def are_numbers(value: Any) -> bool:
-    """Whether a value is a number or a nested list of numbers. None stands for a number that is not finite."""
+    """Return whether a value is a number or a nested list of numbers. None stands for a number that is not finite."""
     if isinstance(value, list):
         return all(map(are_numbers, value))
     return value is None or type(value) in (int, float)
@@ -197,7 +197,7 @@ class Figure:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Figure | None:
-        """Returns None if there are no values."""
+        """Return None if there are no values."""
         if not values:
             return None
         std = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0

@@ -44,13 +44,13 @@ _received: list[int] = []
 
 
 def received_signal() -> int | None:
-    """Returns the last signal that stopped a run in this process, or None."""
+    """Return the last signal that stopped a run in this process, or None."""
     return _received[-1] if _received else None
 
 
 @contextmanager
 def on_stop_signals(ask: Callable[[], None]) -> Iterator[None]:
-    """Calls `ask` on SIGTERM and Ctrl-C; a second Ctrl-C raises KeyboardInterrupt.
+    """Call `ask` on SIGTERM and Ctrl-C; a second Ctrl-C raises KeyboardInterrupt.
 
     Does nothing outside the main thread, where Python has no signal handlers.
     """
@@ -79,7 +79,7 @@ MakeTask = Callable[[torch.device], Task]
 
 
 def refuse_run(folder: Path) -> None:
-    """Raises InputError if a folder holds a run or a model."""
+    """Raise InputError if a folder holds a run or a model."""
     if (folder / CHECKPOINT).exists() or (folder / RECIPE).exists():
         raise InputError(f"{folder}: already holds a run. Resume it with --resume {folder}, or name another folder.")
     if (folder / WEIGHTS).exists():
@@ -112,7 +112,7 @@ class Run:
 
     @contextmanager
     def start(self) -> Iterator[None]:
-        """Starts a new run and locks its folder.
+        """Start a new run and locks its folder.
 
         Raises InputError before anything is read if the folder already holds a run or cannot be written, so that no
         training is lost.
@@ -129,7 +129,7 @@ class Run:
 
     @contextmanager
     def resume(self) -> Iterator[None]:
-        """Resumes the run from the checkpoint of its folder, or from the start if there is none."""
+        """Resume the run from the checkpoint of its folder, or from the start if there is none."""
         with self._holding(self._hold):
             self.processes.on_rank_zero(lambda: remove_unfinished(self.folder))
             self._prepare(new=False)
@@ -139,7 +139,7 @@ class Run:
             yield
 
     def train(self) -> bool:
-        """Trains. Returns whether the run is finished; otherwise it was interrupted and saved."""
+        """Train. Returns whether the run is finished; otherwise it was interrupted and saved."""
         loop = self.loop
 
         def request_stop() -> None:
@@ -158,12 +158,12 @@ class Run:
         return self.folder, trainer.steps, self.loop.epochs, trainer.seconds
 
     def write(self, text: str, name: str) -> None:
-        """Writes a file in the folder, in the first process only."""
+        """Write a file in the folder, in the first process only."""
         if self.processes.is_first:
             write_text(text, self.folder / name, stored=True)
 
     def _prepare(self, new: bool) -> None:
-        """Prepares data, model and loop. Settings are written only if this succeeds."""
+        """Prepare data, model and loop. Settings are written only if this succeeds."""
         self.processes.on_rank_zero(lambda: self._check_inputs(new))
         torch.manual_seed(self.recipe.run.seed)
         self.task = task = self._make_task(self.processes.device)
@@ -183,7 +183,7 @@ class Run:
 
     @contextmanager
     def _holding(self, take: Callable[[], None]) -> Iterator[None]:
-        """Locks the folder against other runs."""
+        """Lock the folder against other runs."""
         try:
             self.processes.on_rank_zero(take)
             yield
@@ -192,7 +192,7 @@ class Run:
                 self._held.release()
 
     def _check_inputs(self, new: bool) -> None:
-        """Stores the hashes of the files that the task reads or, if the run is resumed, compares them."""
+        """Store the hashes of the files that the task reads or, if the run is resumed, compares them."""
         found = self._fingerprint()
         if new or not any(os.path.lexists(self.folder / name) for name in (INPUTS, CHECKPOINT)):
             write_fingerprints(self.folder, found)
@@ -200,7 +200,7 @@ class Run:
             check_fingerprints(self.folder, found)
 
     def _check_whole(self) -> None:
-        """Raises InputError if resuming would overwrite weights: a run without a checkpoint starts from the beginning.
+        """Raise InputError if resuming would overwrite weights: a run without a checkpoint starts from the beginning.
 
         Counting runs and those without further validations may do so, because they give the same weights again.
         """
@@ -214,14 +214,16 @@ class Run:
             )
 
     def _killed_at_first_validation(self) -> bool:
-        """Whether the process was killed after it had written the first weights, and before the first checkpoint."""
+        """Return whether the process was killed after it had written the first weights, and before the first
+        checkpoint.
+        """
         if not (self.folder / METRICS).exists() or (self.folder / RESULT).exists():
             return False
         return read_stored(self.folder / METRICS).count(b'"event": "valid"') <= 1
 
 
 def _plain(value: Any) -> Any:
-    """Replaces tuples by lists, because safe YAML has no tuples."""
+    """Replace tuples by lists, because safe YAML has no tuples."""
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value

@@ -53,7 +53,7 @@ class HeldFolder:
     before: frozenset[str] = frozenset()
 
     def release(self) -> None:
-        """Releases the lock."""
+        """Release the lock."""
         self.file.close()
 
     def abandon(self) -> None:
@@ -68,7 +68,7 @@ class HeldFolder:
 
 
 def claim(folder: Path, recipe: str) -> HeldFolder:
-    """Claims a folder for a new run by creating recipe.yaml in it, complete and locked, in one atomic step.
+    """Claim a folder for a new run by creating recipe.yaml in it, complete and locked, in one atomic step.
 
     recipe: the content of recipe.yaml.
     If several processes claim the same folder, exactly one succeeds.
@@ -96,7 +96,7 @@ def claim(folder: Path, recipe: str) -> HeldFolder:
 
 
 def _create(path: Path, text: str) -> BinaryIO:
-    """Creates a file with this text, open and locked. Raises FileExistsError if the path exists, also as a link."""
+    """Create a file with this text, open and locked. Raises FileExistsError if the path exists, also as a link."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{UNFINISHED}")
     file: BinaryIO = open(temporary, "x+b")  # noqa: SIM115
     try:
@@ -135,12 +135,14 @@ def _create_in_place(path: Path, text: str) -> BinaryIO:
 
 
 def read_recipe_text(path: Path) -> str:
-    """The content of the recipe of a run. Raises InputError, also for a file that is not a regular one or too large."""
+    """Return the content of the recipe of a run. Raises InputError, also for a file that is not a regular one or too
+    large.
+    """
     return read_stored_text(path, LARGEST_RECIPE)
 
 
 def held(folder: Path) -> HeldFolder:
-    """Locks the folder of a run to resume it. Raises InputError if another process uses it."""
+    """Lock the folder of a run to resume it. Raises InputError if another process uses it."""
     path = folder / RECIPE
     flags = [getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC")]
     try:
@@ -164,7 +166,7 @@ def held(folder: Path) -> HeldFolder:
 
 @contextmanager
 def not_training(folder: Path) -> Iterator[None]:
-    """Locks the run of a model folder, if it has one, while its model is used.
+    """Lock the run of a model folder, if it has one, while its model is used.
 
     Raises InputError if another process trains it.
     """
@@ -190,7 +192,7 @@ _BLOCK = 1 << 20  # bytes
 
 
 def fingerprint(paths: Mapping[str, str | None], treebanks: Iterable[str] = ()) -> Fingerprints:
-    """Returns the hashes of the files of a run.
+    """Return the hashes of the files of a run.
 
     paths: files by setting; None: no file.
     treebanks: settings whose path may also be a folder or a pattern; all its files are hashed, in sorted order.
@@ -221,7 +223,7 @@ def _hash(path: str | Path) -> str | None:
 
 
 def write_fingerprints(folder: Path, fingerprints: Fingerprints) -> None:
-    """Stores the hashes of a new run in its folder. Warns if the run cannot be resumed: it reads standard input."""
+    """Store the hashes of a new run in its folder. Warns if the run cannot be resumed: it reads standard input."""
     for setting in _read_once(fingerprints):
         warnings.warn(f"{setting} is standard input or a pipe: this run cannot be resumed", InputWarning, stacklevel=2)
     content = {"format": _FORMAT, "sha256": fingerprints}
@@ -229,7 +231,7 @@ def write_fingerprints(folder: Path, fingerprints: Fingerprints) -> None:
 
 
 def check_fingerprints(folder: Path, found: Fingerprints) -> None:
-    """Compares the hashes of a run's files with those at its start.
+    """Compare the hashes of a run's files with those at its start.
 
     Warns if there are none, because an earlier version started the run.
     Raises InputError with every file that was changed, added or removed, and for standard input and pipes.
@@ -258,7 +260,7 @@ def check_fingerprints(folder: Path, found: Fingerprints) -> None:
 
 
 def read_fingerprints(folder: Path) -> Fingerprints:
-    """Reads the hashes that a run stored at its start. Raises InputError if the file is missing or damaged."""
+    """Read the hashes that a run stored at its start. Raises InputError if the file is missing or damaged."""
     path = folder / INPUTS
     content: Any = parse_json(read_stored(path), str(path))
     settings = content.get("sha256") if isinstance(content, dict) else None

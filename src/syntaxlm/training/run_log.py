@@ -55,18 +55,18 @@ class RunLog:
         self._keep = keep
 
     def keep_weights(self, task: Task) -> None:
-        """Writes the weights of a task's model as the best so far."""
+        """Write the weights of a task's model as the best so far."""
         if self._keep is not None:
             self._keep(task)
         elif self.folder is not None:
             task.write_weights(self.folder)
 
     def report(self, kind: str, batches: int, values: dict[str, Any]) -> None:
-        """Calls the progress display."""
+        """Call the progress display."""
         self._callback(Event(kind, self.trainer, batches, values))
 
     def write(self, kind: str, place: dict[str, Any], values: dict[str, Any], rate: float | None, batches: int) -> None:
-        """Appends a line to metrics.jsonl and calls the progress display.
+        """Append a line to metrics.jsonl and calls the progress display.
 
         Raises InputError if the file cannot be written.
         """
@@ -79,6 +79,6 @@ class RunLog:
         self.report(kind, batches, values)
 
     def cut(self) -> None:
-        """Removes the lines of the steps after the checkpoint, because these steps will be repeated."""
+        """Remove the lines of the steps after the checkpoint, because these steps will be repeated."""
         if self.folder is not None and os.path.lexists(self.folder / METRICS):
             truncate_stored(self.folder / METRICS, self.trainer.metrics_bytes)

@@ -56,7 +56,7 @@ MOST_SEEDS = 1000  # maximum number of seeds
 
 
 def seeded(recipe: Recipe, count: int) -> dict[str, Recipe]:
-    """Returns the recipe with seeds run.seed, run.seed + 1, ..., by name of the run folder.
+    """Return the recipe with seeds run.seed, run.seed + 1, ..., by name of the run folder.
 
     Raises InputError for more than `MOST_SEEDS` seeds, or seeds that are too large.
     """
@@ -70,7 +70,7 @@ def seeded(recipe: Recipe, count: int) -> dict[str, Recipe]:
 
 
 def train_seeds(recipe: Recipe, folder: Path, count: int, watching: Watching) -> SeedsResult:
-    """Trains the `seeded` recipes one after the other, each in a subfolder of `folder`."""
+    """Train the `seeded` recipes one after the other, each in a subfolder of `folder`."""
     runs = []
     for name, one in seeded(recipe, count).items():
         with watching(one) as watcher:
@@ -81,7 +81,7 @@ def train_seeds(recipe: Recipe, folder: Path, count: int, watching: Watching) ->
 
 
 def train_or_resume(folder: Path, recipe: Recipe, watching: Watching) -> TrainingResult:
-    """Returns the result of a run. If the folder holds an unfinished run, it is resumed; if it holds none, one is
+    """Return the result of a run. If the folder holds an unfinished run, it is resumed; if it holds none, one is
     trained.
 
     Raises InputError if the texts have changed since the start of the run, even if it is finished: its result cannot
@@ -96,12 +96,12 @@ def train_or_resume(folder: Path, recipe: Recipe, watching: Watching) -> Trainin
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether a folder holds a finished run."""
+    """Return whether a folder holds a finished run."""
     return (folder / RECIPE).exists() and (folder / RESULT).exists()
 
 
 def check_settings(folder: Path, recipe: Recipe) -> None:
-    """Raises InputError if a folder holds a run of a different recipe."""
+    """Raise InputError if a folder holds a run of a different recipe."""
     if not (folder / RECIPE).exists():
         return
     there, asked = (dict(_flat(one.to_dict())) for one in (read_run_recipe(folder), recipe))
@@ -112,7 +112,7 @@ def check_settings(folder: Path, recipe: Recipe) -> None:
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Returns the dotted names and values of nested settings."""
+    """Return the dotted names and values of nested settings."""
     found = []
     for key, value in settings.items():
         name = f"{prefix}{key}"

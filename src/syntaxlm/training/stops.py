@@ -84,7 +84,7 @@ class StopResult:
     test: StopReport | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all figures for JSON."""
+        """Return all figures for JSON."""
         reports = {name: report and report.to_dict() for name, report in (("valid", self.valid), ("test", self.test))}
         rest = {name: value for name, value in vars(self).items() if name not in ("folder", "weights")}
         head = {"schema_version": 2, "folder": str(self.folder), "parameters": self.weights}  # 1 had "weights"
@@ -106,7 +106,7 @@ def train_stops(
     settings: StopTraining | None = None,
     callback: ProgressCallback | None = None,
 ) -> StopResult:
-    """Trains stop classifiers for a model, keeps those with the best validation loss, and writes them to its folder.
+    """Train stop classifiers for a model, keeps those with the best validation loss, and write them to its folder.
 
     folder: the folder of a dependency-tree model. Existing stop classifiers are replaced.
     train, valid, test: dependency trees, each a file, a folder or a pattern. `test` is evaluated once, at the end.

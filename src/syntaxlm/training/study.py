@@ -46,7 +46,7 @@ def read_recipes(
     minutes: float | None = None,
     tagged: Mapping[str, str] | None = None,
 ) -> dict[str, Recipe]:
-    """Reads recipes and returns them by name, without folder and extension.
+    """Read recipes and return them by name, without folder and extension.
 
     names: recipe files or names of shipped recipes.
     overrides: settings that replace those of every recipe, see `read_recipe`.
@@ -79,7 +79,7 @@ def read_recipes(
 
 
 def with_tagged_text(recipe: Recipe, tagged: Mapping[str, str] | None) -> Recipe:
-    """Returns a recipe that reads tags with these texts, and other recipes unchanged.
+    """Return a recipe that reads tags with these texts, and other recipes unchanged.
 
     tagged: files of tagged text by part: "train", "valid" and, if there is one, "test"; None or empty: no change.
     Raises InputError if "train" or "valid" is missing.
@@ -99,7 +99,7 @@ def compare(
     say: Callable[[str], None] = lambda line: None,
     trees: TreebankEvaluation | None = None,
 ) -> Comparison:
-    """Trains every recipe with seeds run.seed, run.seed + 1, ..., one run after the other, and writes comparison.json.
+    """Train every recipe with seeds run.seed, run.seed + 1, ..., one run after the other, and write comparison.json.
 
     recipes: recipes by name.  folder: the folder of the comparison.  seeds: number of seeds of each recipe.
     watching: returns a context manager with a progress callback for a recipe.  say: prints a line of progress.
@@ -142,7 +142,7 @@ def _compare(
     say: Callable[[str], None],
     trees: TreebankEvaluation | None,
 ) -> Comparison:
-    """Implements `compare` in a folder that is locked.  runs: recipes by name and run folder."""
+    """Implement `compare` in a folder that is locked.  runs: recipes by name and run folder."""
     rows = {name: Row(name, recipe) for name, recipe in recipes.items()}
     faults: dict[str, str] = {}
     stopped = False
@@ -171,7 +171,7 @@ def _compare(
 
 
 def _with_run(row: Row, result: TrainingResult, stored: ModelBundle, counted: dict[str, int]) -> Row:
-    """Returns the row with another finished run.  counted: cached numbers of tokens per epoch, by settings."""
+    """Return the row with another finished run.  counted: cached numbers of tokens per epoch, by settings."""
     key = repr((row.recipe.text.train, row.recipe.text.normaliser, row.recipe.batches))
     if key not in counted:
         counted[key] = _epoch_tokens(row.recipe, result.folder)
@@ -187,19 +187,19 @@ def _with_run(row: Row, result: TrainingResult, stored: ModelBundle, counted: di
 
 
 def _with_trees(row: Row, score: TreebankScore | None) -> Row:
-    """Returns the row with the treebank score of its last run."""
+    """Return the row with the treebank score of its last run."""
     return dataclasses.replace(row, trees=(*row.trees[:-1], score))
 
 
 def _score(trees: TreebankEvaluation, stored: ModelBundle, recipe: Recipe, folder: Path) -> TreebankScore | None:
-    """Scores a model on the device that trained it. Models that are trained by counting stay on the CPU."""
+    """Score a model on the device that trained it. Models that are trained by counting stay on the CPU."""
     if isinstance(stored.model, TrainsByGradient):
         stored = stored.to(find_device(recipe.run.accelerator))
     return trees.score(stored, folder)
 
 
 def _text_notes(recipes: Mapping[str, Recipe]) -> list[str]:
-    """Returns a note for each part of the text that differs between recipes that read the same units.
+    """Return a note for each part of the text that differs between recipes that read the same units.
 
     Texts are compared by content. Dependency trees are not compared with plain text.
     """
@@ -218,7 +218,7 @@ def _text_notes(recipes: Mapping[str, Recipe]) -> list[str]:
 
 
 def _vocabulary_notes(recipes: Mapping[str, Recipe]) -> list[str]:
-    """Returns a note for each setting of vocabulary and normaliser that differs between recipes with the same units."""
+    """Return a note for each setting of vocabulary and normaliser that differs between recipes with the same units."""
     notes = []
     for of_units in _by_units(recipes).values():
         settings = {
@@ -240,7 +240,7 @@ def _vocabulary_notes(recipes: Mapping[str, Recipe]) -> list[str]:
 
 
 def _by_units(recipes: Mapping[str, Recipe]) -> dict[str, dict[str, Recipe]]:
-    """Groups recipes by what their models read."""
+    """Group recipes by what their models read."""
     groups: dict[str, dict[str, Recipe]] = {}
     for name, recipe in recipes.items():
         groups.setdefault(Row(name, recipe).reads, {})[name] = recipe
@@ -248,7 +248,7 @@ def _by_units(recipes: Mapping[str, Recipe]) -> dict[str, dict[str, Recipe]]:
 
 
 def _epoch_tokens(recipe: Recipe, folder: Path) -> int:
-    """Returns the number of tokens that an epoch of training predicts, including predicted ends of sentences."""
+    """Return the number of tokens that an epoch of training predicts, including predicted ends of sentences."""
     if recipe.reads == "trees":
         sizes, most = map(len, dependency_trees(recipe.text.train)), recipe.batches.maximum_words
         return sum(size for size in sizes if most is None or size <= most)

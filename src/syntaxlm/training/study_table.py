@@ -39,12 +39,12 @@ class Row:
         return "dependency trees" if self.recipe.reads == "trees" else self.recipe.text.normaliser.units
 
     def scores(self, text: str) -> list[LanguageModelScore]:
-        """Returns the score of each finished run on a text, "valid" or "test"."""
+        """Return the score of each finished run on a text, "valid" or "test"."""
         found = [getattr(run, text) for run in self.runs]
         return [score for score in found if score is not None]
 
     def figure(self, text: str, measure: str) -> Figure | None:
-        """Returns a statistic over the finished runs, if any.  measure: "perplexity" or "bits_per_character"."""
+        """Return a statistic over the finished runs, if any.  measure: "perplexity" or "bits_per_character"."""
         return Figure.of([getattr(score, measure) for score in self.scores(text)])
 
     @property
@@ -78,7 +78,7 @@ class Row:
         return [score for score in self.trees if score is not None]
 
     def tree_figure(self, name: str) -> Figure | None:
-        """Returns a statistic of an attribute of `TreebankScore` over the runs that have it."""
+        """Return a statistic of an attribute of `TreebankScore` over the runs that have it."""
         values = [getattr(score, name) for score in self.tree_scores]
         return Figure.of([value for value in values if value is not None])
 
@@ -89,7 +89,7 @@ class Row:
         return "; ".join(sorted(decoders))
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all figures for JSON."""
+        """Return all figures for JSON."""
         texts = {
             text: {measure: _plain(self.figure(text, measure)) for measure in ("perplexity", "bits_per_character")}
             for text in ("valid", "test")
@@ -212,7 +212,7 @@ class Comparison(HasRows):
         return notes
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all figures for JSON."""
+        """Return all figures for JSON."""
         treebank = self.treebank and {**self.treebank, "baselines": [one.to_dict() for one in self.baselines]}
         return {
             "schema_version": 2,  # 1 had "deviation" for "std"
@@ -227,7 +227,9 @@ class Comparison(HasRows):
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """A row for each baseline, and for each recipe and text with a result: the columns of `COMPARED_RECIPES`."""
+        """Yield a row for each baseline, and for each recipe and text with a result: the columns of
+        `COMPARED_RECIPES`.
+        """
         empty = dict.fromkeys(self.table.columns) | self._treebank_cells()
         for recipe in self.recipes:
             costs = {name: getattr(recipe, name) for name in ("epochs", "minutes", "seconds", "tokens_per_second")}
@@ -314,7 +316,7 @@ class Comparison(HasRows):
         return [baseline.name, f1, _percent(short), *([""] * (columns - 4)), f"{seeds}" if baseline.seeds else ""]
 
     def _explained(self) -> list[str]:
-        """Describes the F1 of the table."""
+        """Describe the F1 of the table."""
         scores = [score for row in self.recipes for score in row.tree_scores]
         if self.treebank is None:
             return []
@@ -331,7 +333,7 @@ def _measure(rows: Sequence[Row]) -> str:
 
 
 def _reading_notes(rows: Sequence[Row]) -> list[str]:
-    """Returns reasons why the perplexities of these recipes are not directly comparable."""
+    """Return reasons why the perplexities of these recipes are not directly comparable."""
     notes, measure = [], _measure(rows)
     readings = {row.name: _reading(row.recipe) for row in rows}
     if len(set(readings.values())) > 1:
@@ -359,7 +361,7 @@ def _reading_notes(rows: Sequence[Row]) -> list[str]:
 
 
 def _reading(recipe: Recipe) -> str:
-    """Describes how a recipe's model reads text."""
+    """Describe how a recipe's model reads text."""
     return "words given their trees" if recipe.reads == "trees" else str(recipe.mode)
 
 

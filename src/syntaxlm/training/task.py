@@ -59,33 +59,33 @@ class Task(ABC):
 
     @abstractmethod
     def batches(self, rank: int, ranks: int) -> Batches:
-        """Returns the training batches of one process.  rank, ranks: its number, and the number of processes."""
+        """Return the training batches of one process.  rank, ranks: its number, and the number of processes."""
 
     @abstractmethod
     def validate(self) -> Validation:
-        """Evaluates the present model on the validation data."""
+        """Evaluate the present model on the validation data."""
 
     @abstractmethod
     def write_weights(self, folder: Path) -> None:
-        """Writes the model's weights to its folder, atomically. Called when they are the best so far."""
+        """Write the model's weights to its folder, atomically. Called when they are the best so far."""
 
     def write_settings(self, folder: Path) -> None:  # noqa: B027
-        """Writes all other files of the model folder, before training."""
+        """Write all other files of the model folder, before training."""
 
     def check_resumable(self, folder: Path) -> None:  # noqa: B027
-        """Raises InputError if the data differs from that at the start of the run in the folder."""
+        """Raise InputError if the data differs from that at the start of the run in the folder."""
 
     def full_pass(self) -> Iterable[Any]:
-        """Returns large batches of the whole training data, for models that are trained by counting."""
+        """Return large batches of the whole training data, for models that are trained by counting."""
         return self.batches(0, 1).iterate(0)
 
     def set_epoch(self, epochs: float) -> None:  # noqa: B027
-        """Sets the number of epochs so far, for a model whose loss changes during training."""
+        """Set the number of epochs so far, for a model whose loss changes during training."""
 
     def rate_factor(self, batch: Any) -> float:
-        """Returns the factor of the learning rate for a batch."""
+        """Return the factor of the learning rate for a batch."""
         return 1.0
 
     def figures(self) -> dict[str, Any]:
-        """Returns additional figures for the log of every validation."""
+        """Return additional figures for the log of every validation."""
         return {}

@@ -57,7 +57,7 @@ NO_VALIDATION = Validation(Criterion("no criterion", "none"), 0.0)
 
 
 def train(recipe: Recipe, folder: str | Path, callback: ProgressCallback | None = None) -> TrainingResult:
-    """Trains the model of a recipe in a new folder.
+    """Train the model of a recipe in a new folder.
 
     callback: called with the progress of the run.
     Raises InputError before anything is read if the folder already holds a run or cannot be written.
@@ -69,7 +69,7 @@ def train(recipe: Recipe, folder: str | Path, callback: ProgressCallback | None 
 
 
 def resume(folder: str | Path, callback: ProgressCallback | None = None) -> TrainingResult:
-    """Resumes a run from its last checkpoint, or from its start if it has none.
+    """Resume a run from its last checkpoint, or from its start if it has none.
 
     callback: called with the progress of the run.
     Raises InputError if the folder holds no run, or if its files have changed.
@@ -82,7 +82,7 @@ def resume(folder: str | Path, callback: ProgressCallback | None = None) -> Trai
 
 
 def read_run_recipe(folder: str | Path) -> Recipe:
-    """Reads the recipe of the run in a folder. Raises InputError if there is none."""
+    """Read the recipe of the run in a folder. Raises InputError if there is none."""
     path = Path(folder) / RECIPE
     if not os.path.lexists(path):
         raise InputError(f"{folder}: no run to resume: {RECIPE} is missing")
@@ -102,7 +102,7 @@ class LanguageModelTask(Task):
 
     @staticmethod
     def placed(model: Model, device: torch.device) -> Model:
-        """Moves a model to the device of the run. Models that are trained by counting stay on the CPU."""
+        """Move a model to the device of the run. Models that are trained by counting stay on the CPU."""
         return model.to(device) if isinstance(model, TrainsByGradient) else model
 
     def batches(self, rank: int, ranks: int) -> Batches:
@@ -116,12 +116,14 @@ class LanguageModelTask(Task):
             self.model.set_epoch(epochs)
 
     def rate_factor(self, batch: Any) -> float:
-        """With variable bptt, the learning rate is proportional to the length of the batch (Merity et al. 2018)."""
+        """Return with variable bptt, the learning rate is proportional to the length of the batch (Merity et al.
+        2018).
+        """
         settings = self.recipe.batches
         return len(batch.tokens) / settings.bptt if settings.variable_bptt else 1.0
 
     def validate(self) -> Validation:
-        """Evaluates the model's criterion; for models that score sentences, the negative log-likelihood per token.
+        """Evaluate the model's criterion; for models that score sentences, the negative log-likelihood per token.
 
         A model without either is trained by counting in one round; its criterion is 0.
         """
@@ -133,7 +135,7 @@ class LanguageModelTask(Task):
 
     @torch.no_grad()
     def _validate_by_loss(self, model: HasLoss) -> Validation:
-        """Computes the loss on the validation data in evaluation mode, for models without probabilities."""
+        """Compute the loss on the validation data in evaluation mode, for models without probabilities."""
         self.model.eval()
         total = count = 0.0
         for batch in self.data.validation_batches(self.recipe):
@@ -143,7 +145,7 @@ class LanguageModelTask(Task):
         return Validation(model.criterion, value, {"valid_loss": value})
 
     def score(self, model: Model, corpus: Corpus) -> LanguageModelScore:
-        """Evaluates a model on a corpus, which is read as in training."""
+        """Evaluate a model on a corpus, which is read as in training."""
         scorer = Scorer(model, self.data.vocabulary, self.recipe.mode, self.recipe.model.name)
         return evaluate_language_model(scorer, corpus)
 
@@ -174,7 +176,7 @@ class LanguageModelTask(Task):
         return found
 
     def tree_figures(self, model: Model) -> TreeFigures | None:
-        """Returns statistics of a grammar's trees on the validation text; None for other models."""
+        """Return statistics of a grammar's trees on the validation text; None for other models."""
         if not isinstance(model, Parses) or model.structure_type is not SpanMarginals:
             return None
         return tree_figures(ModelBundle(model, self.settings, self.data.vocabulary), self.data.valid)
@@ -192,7 +194,7 @@ def _run(recipe: Recipe, folder: Path, callback: ProgressCallback | None) -> Run
 
 
 def _trained(run: Run, recipe: Recipe) -> TrainingResult:
-    """Trains a prepared run. Unless it was interrupted, evaluates the best weights and writes the result."""
+    """Train a prepared run. Unless it was interrupted, evaluates the best weights and write the result."""
     task, trainer = run.task, run.log.trainer
     assert isinstance(task, LanguageModelTask)
     if not trainer.finished and task.data.supervision is not None:

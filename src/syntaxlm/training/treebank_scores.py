@@ -129,7 +129,7 @@ class TreebankEvaluation:
         return {"source": self.source, "preprocessing": self.preprocessing.name, "protocol": protocol}
 
     def score(self, stored: ModelBundle, folder: Path) -> TreebankScore | None:
-        """Returns the score of a model, from its folder or computed and stored there; None for a model that does not
+        """Return the score of a model, from its folder or computed and stored there; None for a model that does not
         parse.
 
         stored: the model, on the device that parses.
@@ -149,7 +149,7 @@ class TreebankEvaluation:
         )
 
     def baselines(self, folder: Path) -> list[TreebankBaseline]:
-        """Returns left branching, right branching and random trees, from a folder or computed and stored there."""
+        """Return left branching, right branching and random trees, from a folder or computed and stored there."""
         path = folder / BASELINES
         return _stored_or_computed(
             path,
@@ -207,7 +207,7 @@ class TreebankEvaluation:
         )
 
     def _f1(self, spans: SpanSets, protocol: Protocol) -> tuple[float | None, int]:
-        """F1 and number of scored sentences; None without sentences."""
+        """Return F1 and number of scored sentences; None without sentences."""
         if not protocol.scored(self._gold.spans.lengths).any():
             return None, 0
         found = score(spans, self._gold.spans, protocol, details=False)
@@ -229,7 +229,7 @@ class TreebankEvaluation:
 def _timed_parse(
     stored: ModelBundle, tokens: Sequence[Sequence[str]], rule: Rule, layer: int
 ) -> tuple[SpanSets, float]:
-    """Parses sentences, some thousands at a time. Returns their trees and the seconds that this took."""
+    """Parse sentences, some thousands at a time. Returns their trees and the seconds that this took."""
     structure_of(stored, tokens[:1], labels=False).decode(rule, layer)  # what happens once per process is not timed
     parts, rest = [], iter(tokens)
     started = time.perf_counter()
@@ -240,7 +240,7 @@ def _timed_parse(
 
 
 def _check_known(stored: ModelBundle, tokens: Sequence[Sequence[str]], source: str) -> None:
-    """Raises InputError if most words of a treebank are unknown to a model, as they are to a character-level model."""
+    """Raise InputError if most words of a treebank are unknown to a model, as they are to a character-level model."""
     counts = [stored.vocabulary.knows(token) for sentence in tokens for token in sentence]
     unknown = counts.count(False)
     if unknown > MOST_UNKNOWN_TAGS * len(counts):
@@ -252,7 +252,7 @@ def _check_known(stored: ModelBundle, tokens: Sequence[Sequence[str]], source: s
 
 
 def model_hashes(folder: Path) -> dict[str, str]:
-    """SHA-256 hashes of the files that make up the model in a folder."""
+    """Return SHA-256 hashes of the files that make up the model in a folder."""
     names = [name for name in (CONFIG, VOCABULARY, LABELS, WEIGHTS) if (folder / name).exists()]
     hashes = {}
     for name in names:
@@ -264,7 +264,7 @@ def model_hashes(folder: Path) -> dict[str, str]:
 def _stored_or_computed(
     path: Path, key: dict[str, Any], compute: Callable[[], Stored], read: Callable[[Any], Stored]
 ) -> Stored:
-    """Returns the value of a file if its key is the same, otherwise computes it and writes the file.
+    """Return the value of a file if its key is the same, otherwise computes it and write the file.
 
     compute: returns a dataclass, or a list of them.  read: converts the JSON value of the file.
     A damaged file is replaced.

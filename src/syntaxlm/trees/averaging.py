@@ -54,7 +54,7 @@ class AgreementMatrix:
         }
 
     def lines(self, names: Sequence[str], columns: Mapping[str, Iterable[float]], note: str = "") -> list[str]:
-        """A table of percentages, with a header line and one row per prediction.
+        """Return a table of percentages, with a header line and one row per prediction.
 
         names: of the predictions.  columns: additional values per prediction, by title.  note: added to the header.
         """
@@ -73,7 +73,7 @@ class AgreementMatrix:
 
 
 def agreement(predictions: Sequence[SpanSets], protocol: Protocol) -> AgreementMatrix:
-    """Pairwise F1 of predictions, averaged by the protocol.
+    """Return pairwise F1 of predictions, averaged by the protocol.
 
     Raises InputError if the predictions' sentences differ in number or length, or no sentence is left to score.
     """
@@ -95,13 +95,13 @@ class BranchingF1(NamedTuple):
 
 
 def branching_f1(trees: SpanSets, protocol: Protocol) -> BranchingF1:
-    """F1 with right- and left-branching trees as gold. Raises InputError if no sentence is left to score."""
+    """Return F1 with right- and left-branching trees as gold. Raises InputError if no sentence is left to score."""
     of_right, of_left = (score(trees, side(trees.lengths), protocol, details=False) for side in (right, left))
     return BranchingF1(of_right.f1, of_left.f1, of_right.sentences)
 
 
 def check_same(predictions: Sequence[SpanSets | SpanScores]) -> None:
-    """Raises InputError if predictions differ in the number or lengths of their sentences."""
+    """Raise InputError if predictions differ in the number or lengths of their sentences."""
     first = predictions[0].lengths
     for number, one in enumerate(predictions[1:], 2):
         if len(one) != len(first):
@@ -161,7 +161,9 @@ def average(
 def _shared(
     lengths: Integers, trees: Sequence[tuple[SpanSets, Any]], number_type: Any
 ) -> tuple[SpanSets, npt.NDArray[np.signedinteger[Any]]]:
-    """The distinct spans of two or more words of all trees, and the total weight of the trees that have each span."""
+    """Return the distinct spans of two or more words of all trees, and the total weight of the trees that have each
+    span.
+    """
     keys = [span_keys(one, keep_whole=True)[0] for one, _ in trees]
     distinct = np.unique(np.concatenate([np.zeros(0, np.int64), *keys]))
     shared = np.zeros(len(distinct), number_type)
@@ -188,7 +190,7 @@ class AveragedTrees:
     ties: TieBreaking = "random"
 
     def brackets(self) -> list[str]:
-        """The averaged trees as lines of bracketed text."""
+        """Return the averaged trees as lines of bracketed text."""
         return format_spans(self.spans, self.words)
 
     def to_dict(self) -> dict[str, Any]:
@@ -215,7 +217,7 @@ def average_files(
     weights: Sequence[float] | None = None,
     ties: TieBreaking = "random",
 ) -> AveragedTrees:
-    """The average of two or more bracket files of the same sentences in the same order; labels are ignored.
+    """Return the average of two or more bracket files of the same sentences in the same order; labels are ignored.
 
     weights, ties: see `average`.
     Raises InputError naming file and sentence if sentences differ in number or length.
@@ -243,7 +245,7 @@ def average_files(
 
 
 def _whole_numbers(weights: Sequence[float] | None, count: int) -> npt.NDArray[np.signedinteger[Any]]:
-    """Weights as integers, scaled by a power of ten, so that 0.1 and 0.2 add up to exactly 0.3."""
+    """Return weights as integers, scaled by a power of ten, so that 0.1 and 0.2 add up to exactly 0.3."""
     if weights is None:
         return np.ones(count, np.int32)
     given = np.asarray(weights, np.float64)

@@ -59,7 +59,9 @@ def distances_of_biased_bound(gold: SpanSets) -> npt.NDArray[np.float64]:
 
 
 def _distances(starts: Integers, ends: Integers, is_open: Flags, offsets: Integers) -> npt.NDArray[np.float64]:
-    """Distances whose `biased` trees have these open positions. starts, ends: of the gold spans, in pre-order."""
+    """Return distances whose `biased` trees have these open positions. starts, ends: of the gold spans, in
+    pre-order.
+    """
     is_start = np.zeros(len(is_open), np.bool_)
     is_start[offsets] = True
     kept = ~is_open[ends]
@@ -97,7 +99,7 @@ def _innermost(starts: Integers, ends: Integers, words: Integers) -> Integers:
 
 
 def _opened(starts: list[int], ends: list[int], is_open: list[bool], contested: list[bool]) -> list[int]:
-    """The contested positions of one sentence that are opened.
+    """Return the contested positions of one sentence that are opened.
 
     starts, ends: of the gold spans that start or end at a contested position, in pre-order.
     is_open, contested: (n + 1,), of each position.
@@ -118,7 +120,9 @@ def _opened(starts: list[int], ends: list[int], is_open: list[bool], contested: 
         return (_CLOSED, _OPEN) if contested[position] else (int(is_open[position]),)
 
     def below(span: int, start: int, end: int) -> tuple[int, list[tuple[int, int, int]]]:
-        """The most spans below a span, and (child, start, end) with the states of its children's starts and ends."""
+        """Return the most spans below a span, and (child, start, end) with the states of its children's starts and
+        ends.
+        """
         position, last = starts[span], ends[span]
         reached = {start: 0}  # spans before a position, by its state
         steps: list[tuple[int, dict[int, tuple[int, int]]]] = []  # of each child, by the state of its end
@@ -145,7 +149,7 @@ def _opened(starts: list[int], ends: list[int], is_open: list[bool], contested: 
         return total, chosen
 
     def state_below(start: int, end: int) -> int:
-        """The state of a span's start for the spans below it."""
+        """Return the state of a span's start for the spans below it."""
         return _USED if start == end == _CLOSED else start
 
     for span in reversed(range(root)):
@@ -170,7 +174,7 @@ def _opened(starts: list[int], ends: list[int], is_open: list[bool], contested: 
 
 
 def left(lengths: Sequence[int] | Integers) -> SpanSets:
-    """Left branching: every span starts at the first word."""
+    """Return left branching: every span starts at the first word."""
     lengths, spans, offsets = _binary(lengths)
     rank = np.arange(offsets[-1]) - np.repeat(offsets[:-1], spans)
     ends = np.repeat(lengths, spans) - rank
@@ -178,20 +182,20 @@ def left(lengths: Sequence[int] | Integers) -> SpanSets:
 
 
 def right(lengths: Sequence[int] | Integers) -> SpanSets:
-    """Right branching: every span ends at the last word."""
+    """Return right branching: every span ends at the last word."""
     lengths, spans, offsets = _binary(lengths)
     rank = np.arange(offsets[-1]) - np.repeat(offsets[:-1], spans)
     return SpanSets(lengths, offsets, rank.astype(np.int32), np.repeat(lengths, spans).astype(np.int32))
 
 
 def balanced(lengths: Sequence[int] | Integers) -> SpanSets:
-    """Every span splits in the middle; with an odd number of words, the right part is longer by one."""
+    """Return every span splits in the middle; with an odd number of words, the right part is longer by one."""
     lengths, _, _ = _binary(lengths)
     return top_down(lengths, lambda _, start, end: start + (end - start) // 2)
 
 
 def random_trees(lengths: Sequence[int] | Integers, seed: int, rule: DecodingRule = "unbiased") -> SpanSets:
-    """The trees of random distances: independent and uniform in [0, 1).
+    """Return the trees of random distances: independent and uniform in [0, 1).
 
     rule: the decoder.  `unbiased`: every span splits at a uniformly random position, because the largest of identically
     distributed distances is equally likely at each position: the usual random baseline, uniform over splits.
@@ -202,7 +206,7 @@ def random_trees(lengths: Sequence[int] | Integers, seed: int, rule: DecodingRul
 
 
 def random_binary_trees(lengths: Sequence[int] | Integers, seed: int) -> SpanSets:
-    """Every binary tree over the words has the same probability: deeper than `random_trees`.
+    """Return every binary tree over the words has the same probability: deeper than `random_trees`.
 
     The random baseline of Shen et al. 2018 (PRPN), appendix.  In prefix order, a tree over n words is a sequence of
     n - 1 spans (+1) and n words (-1). Exactly one rotation of any arrangement of these steps is the sequence of a tree:
@@ -231,7 +235,8 @@ def random_binary_trees(lengths: Sequence[int] | Integers, seed: int) -> SpanSet
 
 
 def binary_upper_bound(gold: SpanSets) -> SpanSets:
-    """The best binary tree: all gold spans, and right branching within gold spans that have more than two children.
+    """Return the best binary tree: all gold spans, and right branching within gold spans that have more than two
+    children.
 
     The fewer gold spans contain a position between two words, the earlier it splits, so each gold span is separated
     from its context before it is split.  gold: nested spans.
@@ -245,7 +250,7 @@ def binary_upper_bound(gold: SpanSets) -> SpanSets:
 
 
 def biased_upper_bound(gold: SpanSets) -> SpanSets:
-    """A tree that shares the most spans with gold, among the possible trees of the `biased` decoder.
+    """Return a tree that shares the most spans with gold, among the possible trees of the `biased` decoder.
 
     gold: nested spans.  See `syntaxlm.trees.bounds`.  O(N log N) time for N words and spans.
     """
@@ -253,7 +258,7 @@ def biased_upper_bound(gold: SpanSets) -> SpanSets:
 
 
 def _binary(lengths: Sequence[int] | Integers) -> tuple[Integers, Integers, Integers]:
-    """Lengths, the spans of two or more words of a binary tree of each length, and their offsets."""
+    """Return lengths, the spans of two or more words of a binary tree of each length, and their offsets."""
     lengths = np.asarray(lengths, np.int64)
     if lengths.ndim != 1 or (lengths < 1).any():
         raise ValueError("expected one length per sentence, each at least 1")

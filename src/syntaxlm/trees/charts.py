@@ -38,7 +38,8 @@ Hashes: TypeAlias = npt.NDArray[np.uint64]
 
 
 def tie_priorities(length: int, widths: Any, starts: Any, splits: Any, seeds: Hashes | None = None) -> Integers:
-    """Fixed pseudo-random numbers, 0 or more: with `ties="random"`, the tied split with the largest number is taken.
+    """Return fixed pseudo-random numbers, 0 or more: with `ties="random"`, the tied split with the largest number is
+    taken.
 
     They depend only on the sentence's length, the span's width and start, and the split, and on seeds if given.
     All arguments are broadcast.
@@ -75,7 +76,7 @@ def seeds_of(spans: SpanSets) -> Hashes:
 
 
 def _mixed(*parts: Any) -> Hashes:
-    """A hash of integers, broadcast: SplitMix64 (Steele et al. 2014) applied to one after another."""
+    """Return a hash of integers, broadcast: SplitMix64 (Steele et al. 2014) applied to one after another."""
     mixed = np.zeros((), np.uint64)
     with np.errstate(over="ignore"):
         for part in parts:
@@ -128,7 +129,7 @@ def total(weights: Chart, split_weights: Chart | None = None) -> Floats:
 
 
 def marginals(weights: Chart, split_weights: Chart | None = None) -> Marginals:
-    """The probability of each span under P(tree) proportional to exp(weight): the inside-outside algorithm.
+    """Return the probability of each span under P(tree) proportional to exp(weight): the inside-outside algorithm.
 
     These are expected counts, and the gradient of `total`. Arguments and errors: see `total`. If all trees of a
     sentence have weight -inf, its marginals are 0; otherwise one-word spans and the whole sentence have 1.
@@ -145,7 +146,7 @@ def marginals(weights: Chart, split_weights: Chart | None = None) -> Marginals:
 
 
 def best(weights: Chart, split_weights: Chart | None = None, ties: TieBreaking = "first") -> BestTrees:
-    """A binary tree of maximal weight: the CYK algorithm.
+    """Return a binary tree of maximal weight: the CYK algorithm.
 
     `spans_of(best(marginals(weights).spans).spans)` is minimum Bayes risk decoding.
     weights, split_weights: see `total`. Integer weights are added exactly, so ties do not depend on rounding.
@@ -161,13 +162,15 @@ def best(weights: Chart, split_weights: Chart | None = None, ties: TieBreaking =
 
 
 def spans_of(chart: npt.NDArray[np.bool_]) -> SpanSets:
-    """The spans of two or more words from a boolean chart, (n(n + 1)/2, B), of the spans that each sentence has."""
+    """Return the spans of two or more words from a boolean chart, (n(n + 1)/2, B), of the spans that each sentence
+    has.
+    """
     length = checked_length(chart)
     return gathered(np.full(chart.shape[1], length), [_listed(chart, length)])
 
 
 def best_trees(spans: SpanSets, weights: npt.NDArray[np.integer], ties: TieBreaking = "first") -> SpanSets:
-    """`best` for sentences of any lengths, given the spans whose weight is not 0.
+    """Return `best` for sentences of any lengths, given the spans whose weight is not 0.
 
     spans: distinct within a sentence; they may cross.  weights: (N,) integers, one per span.
     ties: see `best`; the choice of `random` also depends on the sentence's spans.
@@ -179,7 +182,7 @@ def best_trees(spans: SpanSets, weights: npt.NDArray[np.integer], ties: TieBreak
 
 
 def chart_of_spans(spans: SpanSets, weights: npt.NDArray[np.integer], chosen: Integers, length: int) -> Chart:
-    """The chart of sentences of one length: the weights of their spans, (N,) as in `best_trees`, 0 elsewhere."""
+    """Return the chart of sentences of one length: the weights of their spans, (N,) as in `best_trees`, 0 elsewhere."""
     places = spans.places(chosen)
     sentence = np.repeat(np.arange(len(chosen)), np.diff(spans.offsets)[chosen])
     rows = positions(length, spans.starts[places], spans.ends[places])
@@ -194,7 +197,7 @@ def best_trees_of_charts(
     ties: TieBreaking = "first",
     seeds: Hashes | None = None,
 ) -> SpanSets:
-    """`best` for sentences of any lengths, whose charts are computed one group at a time.
+    """Return `best` for sentences of any lengths, whose charts are computed one group at a time.
 
     lengths: (S,).  chart_of: maps the indices of sentences and their common length to their chart.
     seeds: (S,) a seed per sentence on which the choice of `random` also depends.  Returns trees like `best_trees`.
@@ -210,7 +213,7 @@ def best_trees_of_charts(
 
 
 def check_words(lengths: Integers) -> None:
-    """Raises InputError naming the first sentence of more than `MAXIMUM_WORDS` words."""
+    """Raise InputError naming the first sentence of more than `MAXIMUM_WORDS` words."""
     long = np.flatnonzero(lengths > MAXIMUM_WORDS)
     if len(long):
         raise InputError(
@@ -220,12 +223,12 @@ def check_words(lengths: Integers) -> None:
 
 
 def group_size(length: int) -> int:
-    """Number of sentences of this length to process together: their charts of 8-byte numbers fit the cache."""
+    """Return number of sentences of this length to process together: their charts of 8-byte numbers fit the cache."""
     return max(1, _CHART_BYTES // (4 * length * (length + 1)))
 
 
 def equal_lengths(lengths: Integers, size: Callable[[int], int]) -> Iterator[tuple[int, Integers]]:
-    """Groups of sentences of one length: (length, indices of the sentences), shortest first.
+    """Group of sentences of one length: (length, indices of the sentences), shortest first.
 
     size: maps a length to the maximal number of sentences in a group.
     """
@@ -237,7 +240,9 @@ def equal_lengths(lengths: Integers, size: Callable[[int], int]) -> Iterator[tup
 
 
 def checked_length(weights: Any, split_weights: Any = None) -> int:
-    """The number of words of a chart's sentences.  Raises ValueError for wrong shapes (NumPy or torch arrays)."""
+    """Return the number of words of a chart's sentences.  Raises ValueError for wrong shapes (NumPy or torch
+    arrays).
+    """
     cells = weights.shape[0] if weights.ndim == 2 else 0
     length = (math.isqrt(8 * cells + 1) - 1) // 2
     if not cells or length * (length + 1) // 2 != cells:
@@ -249,7 +254,7 @@ def checked_length(weights: Any, split_weights: Any = None) -> int:
 
 
 def positions(length: int, starts: Chart, ends: Chart) -> Integers:
-    """The rows of spans [start, end) in the chart of a sentence."""
+    """Return the rows of spans [start, end) in the chart of a sentence."""
     before = np.asarray(ends, np.int64) - starts - 1
     rows: Integers = before * length - before * (before - 1) // 2 + starts
     return rows
@@ -257,7 +262,7 @@ def positions(length: int, starts: Chart, ends: Chart) -> Integers:
 
 @lru_cache(maxsize=16)  # sentences of one length follow each other
 def spans_in(length: int) -> tuple[Integers, Integers]:
-    """The start and end of each row's span: (n(n + 1)/2,) both."""
+    """Return the start and end of each row's span: (n(n + 1)/2,) both."""
     widths = np.repeat(np.arange(1, length + 1), np.arange(length, 0, -1))
     starts = np.concatenate([np.arange(length - width + 1) for width in range(1, length + 1)])
     ends = starts + widths
@@ -267,14 +272,16 @@ def spans_in(length: int) -> tuple[Integers, Integers]:
 
 @cache
 def blocks(length: int) -> list[slice]:
-    """The rows of each width, from 0 (none) to n."""
+    """Return the rows of each width, from 0 (none) to n."""
     edges = offsets_of(np.arange(length, 0, -1)).tolist()
     return [slice(0, 0), *map(slice, edges, edges[1:])]
 
 
 @cache
 def split_blocks(length: int) -> list[slice]:
-    """The rows of each width in an array of split weights, from 0 to n; the shape is (width - 1, n - width + 1, B)."""
+    """Return the rows of each width in an array of split weights, from 0 to n; the shape is (width - 1, n - width + 1,
+    B).
+    """
     widths = np.arange(1, length + 1)
     edges = offsets_of((widths - 1) * (length - widths + 1)).tolist()
     return [slice(0, 0), *map(slice, edges, edges[1:])]
@@ -283,7 +290,7 @@ def split_blocks(length: int) -> list[slice]:
 def parts(
     lefts: Sequence[Chart], rights: Sequence[Chart], width: int, splits: Sequence[int] | None = None
 ) -> Iterator[tuple[Chart, Chart]]:
-    """The left and right parts of all spans of one width, one split at a time.
+    """Yield the left and right parts of all spans of one width, one split at a time.
 
     lefts, rights: for each narrower width, (spans of that width, ...): values of spans as left and as right parts.
     splits: lengths of the left part, by default all.
@@ -302,7 +309,7 @@ def _listed(chart: npt.NDArray[np.bool_], length: int) -> tuple[Integers, Intege
 
 
 def _groups(length: int, count: int) -> Iterator[slice]:
-    """Columns to process together; one empty group for an empty chart."""
+    """Yield columns to process together; one empty group for an empty chart."""
     size = group_size(length)
     for low in range(0, max(1, count), size):
         yield slice(low, min(low + size, count))
@@ -320,7 +327,7 @@ def _check_numbers(totals: Chart) -> None:
 def _split_sums(
     lefts: Sequence[Chart], rights: Sequence[Chart], width: int, length: int, split_weights: Chart | None
 ) -> Iterator[Chart]:
-    """left + right (+ split weight) of all spans of one width, one split at a time, in one reused array."""
+    """Yield left + right (+ split weight) of all spans of one width, one split at a time, in one reused array."""
     sums = np.empty((length - width + 1, lefts[1].shape[1]), lefts[1].dtype)
     by_split = None
     if split_weights is not None:
@@ -333,7 +340,7 @@ def _split_sums(
 
 
 def _log_inside(weights: Chart, split_weights: Chart | None, length: int) -> Floats:
-    """log inside(l, r) = weight(l, r) + log sum over l < i < r of inside(l, i) inside(i, r), as a chart."""
+    """Return log inside(l, r) = weight(l, r) + log sum over l < i < r of inside(l, i) inside(i, r), as a chart."""
     inside = np.empty(weights.shape)
     inside[:length] = weights[:length]
     rows = [inside[block] for block in blocks(length)]
@@ -354,7 +361,7 @@ def _log_inside(weights: Chart, split_weights: Chart | None, length: int) -> Flo
 
 
 def _span_probabilities(inside: Floats, weights: Chart, split_weights: Chart | None, length: int) -> Floats:
-    """Goes from the widest spans to the narrowest; each distributes its probability to the parts of its splits."""
+    """Go from the widest spans to the narrowest; each distributes its probability to the parts of its splits."""
     probabilities = np.zeros_like(inside)
     probabilities[-1] = inside[-1] > -np.inf
     rows = [inside[block] for block in blocks(length)]
@@ -381,7 +388,7 @@ def _best(weights: Chart, splits: Chart | None, length: int, ties: TieBreaking, 
 
 
 def _best_inside(weights: Chart, split_weights: Chart | None, length: int) -> Chart:
-    """The maximal weight of a tree over each span, ignoring one-word spans.
+    """Return the maximal weight of a tree over each span, ignoring one-word spans.
 
     inside(l, r) = weight(l, r) + max over l < i < r of inside(l, i) + inside(i, r)
     """
@@ -422,7 +429,7 @@ def _fill_by_width(own: Sequence[Chart], rows: Sequence[Chart], length: int) -> 
 def _best_spans(
     inside: Chart, split_weights: Chart | None, length: int, ties: TieBreaking, seeds: Hashes | None
 ) -> npt.NDArray[np.bool_]:
-    """The chart of the best trees' spans, computed from the widest spans down.
+    """Return the chart of the best trees' spans, computed from the widest spans down.
 
     Best splits are only computed for spans of these trees, so no chart of splits is needed.
     """
@@ -460,7 +467,7 @@ def _part_rows(length: int) -> tuple[Integers, Integers]:
 
 
 def _number_type(weights: Chart, split_weights: Chart | None, length: int) -> np.dtype[Any]:
-    """float64, or the smallest integer type that can represent the weight of every tree."""
+    """Return float64, or the smallest integer type that can represent the weight of every tree."""
     given = [weights] if split_weights is None else [weights, split_weights]
     if any(part.dtype.kind not in "iub" for part in given):
         return np.dtype(np.float64)

@@ -40,11 +40,11 @@ class _Block:
     comments: list[str] = field(default_factory=list)
 
     def place(self, row: int) -> str:
-        """The location of a row, an index into `rows`."""
+        """Return the location of a row, an index into `rows`."""
         return f"{self.path}, line {self.numbers[row]}, sentence {self.name or self.sentence}"
 
     def fault(self, row: int, found: str) -> InputError:
-        """An error at that row."""
+        """Return an error at that row."""
         return InputError(f"{self.place(row)}: {found}")
 
 
@@ -69,13 +69,13 @@ class ConlluSentence(NamedTuple):
     place: str
 
     def text(self, comments: Iterable[str] | None = None) -> str:
-        """The sentence as text with the blank line after it. comments: replace its own."""
+        """Return the sentence as text with the blank line after it. comments: replace its own."""
         lines = (*(self.comments if comments is None else comments), *self.rows)
         return "".join(line + "\n" for line in (*lines, ""))
 
 
 def iterate_conllu(path: str | Path) -> Iterator[ConlluSentence]:
-    """The sentences of a CoNLL-U file, one at a time, with all content of their lines.
+    """Yield the sentences of a CoNLL-U file, one at a time, with all content of their lines.
 
     Sentences without words are skipped.  Raises InputError like `read_conllu`.
     """
@@ -90,7 +90,7 @@ def iterate_conllu(path: str | Path) -> Iterator[ConlluSentence]:
 
 
 def read_conllu(path: str | Path) -> list[DependencyTree]:
-    """The dependency trees of a CoNLL-U file: FORM, UPOS (XPOS where UPOS is _), HEAD, DEPREL, sent_id.
+    """Return the dependency trees of a CoNLL-U file: FORM, UPOS (XPOS where UPOS is _), HEAD, DEPREL, sent_id.
 
     Multiword ranges and empty nodes are skipped.  Trees may be non-projective, have several roots or none, or cycles:
     see `dependency_faults`.  Raises InputError naming file, line and sentence.
@@ -99,7 +99,7 @@ def read_conllu(path: str | Path) -> list[DependencyTree]:
 
 
 def read_conllx(path: str | Path) -> list[DependencyTree]:
-    """The dependency trees of a CoNLL-X file: FORM, POSTAG (CPOSTAG where POSTAG is _), HEAD, DEPREL.
+    """Return the dependency trees of a CoNLL-X file: FORM, POSTAG (CPOSTAG where POSTAG is _), HEAD, DEPREL.
 
     The last two columns, PHEAD and PDEPREL, may be missing.  Raises InputError naming file, line and sentence.
     """
@@ -107,7 +107,7 @@ def read_conllx(path: str | Path) -> list[DependencyTree]:
 
 
 def read_dp(path: str | Path) -> list[DependencyTree]:
-    """The dependency trees of a file with tab-separated word, tag, head (0: root) and optionally label.
+    """Return the dependency trees of a file with tab-separated word, tag, head (0: root) and optionally label.
 
     Sentences are separated by blank lines.  Raises InputError naming file and line.
     """
@@ -117,7 +117,7 @@ def read_dp(path: str | Path) -> list[DependencyTree]:
 def iterate_dependencies(
     path: str | Path, suffix: str | None = None, lines: Iterable[tuple[int, str]] | None = None
 ) -> Iterator[DependencyTree]:
-    """The trees of a file, one at a time, for files larger than memory.
+    """Return the trees of a file, one at a time, for files larger than memory.
 
     suffix: .conllu; .conll or .conllx (CoNLL-X); .dp. None: that of the file's name, without .gz, .xz, .zst.
     lines: the file's lines with their numbers, if it is already being read.
@@ -146,7 +146,7 @@ def _no_sentence(path: str | Path, kind: _Format) -> InputError:
 
 
 def _blocks(path: str | Path, has_comments: bool, lines: Iterable[tuple[int, str]] | None = None) -> Iterator[_Block]:
-    """The sentences of a file, separated by blank lines. lines: the file's lines; None: read from the file."""
+    """Yield the sentences of a file, separated by blank lines. lines: the file's lines; None: read from the file."""
     source = source_name(path)
     block, size = _Block(source, 1), 0
     for number, line in read_lines(path) if lines is None else lines:
@@ -173,7 +173,7 @@ def _blocks(path: str | Path, has_comments: bool, lines: Iterable[tuple[int, str
 
 
 def _conllu_tree(block: _Block) -> DependencyTree | None:
-    """The tree of a CoNLL-U sentence."""
+    """Return the tree of a CoNLL-U sentence."""
     words: list[str] = []
     tags, labels, heads, rows = [], [], [], []
     for row, line in enumerate(block.rows):
@@ -195,7 +195,7 @@ def _conllu_tree(block: _Block) -> DependencyTree | None:
 
 
 def _conllx_tree(block: _Block) -> DependencyTree | None:
-    """The tree of a CoNLL-X sentence."""
+    """Return the tree of a CoNLL-X sentence."""
     words: list[str] = []
     tags, labels, heads = [], [], []
     for row, line in enumerate(block.rows):
@@ -215,7 +215,7 @@ def _conllx_tree(block: _Block) -> DependencyTree | None:
 
 
 def _dp_tree(block: _Block) -> DependencyTree | None:
-    """The tree of a sentence in columns of word, tag, head and optionally label."""
+    """Return the tree of a sentence in columns of word, tag, head and optionally label."""
     words: list[str] = []
     tags, labels, heads = [], [], []
     for row, line in enumerate(block.rows):
@@ -247,7 +247,7 @@ def _head(text: str, row: int, block: _Block) -> int:
 def _tree(
     words: list[str], tags: list[str], heads: list[int], labels: list[str], rows: Iterable[int], block: _Block
 ) -> DependencyTree | None:
-    """Builds and checks a tree. rows: the row of each word in the block."""
+    """Build and check a tree. rows: the row of each word in the block."""
     if not words:
         return None
     if "" in words or max(heads) > len(words):
@@ -266,7 +266,7 @@ DEPENDENCY_FORMATS = {".conllu": _CONLLU, ".conll": _CONLLX, ".conllx": _CONLLX,
 
 
 def write_conllu(trees: Iterable[DependencyTree], path: str | Path) -> None:
-    """Writes FORM, UPOS, HEAD, DEPREL and the sentence id. The file is written atomically.
+    """Write FORM, UPOS, HEAD, DEPREL and the sentence id. The file is written atomically.
 
     Raises InputError naming the sentence whose words, tags or labels cannot be written in a column.
     """
@@ -277,7 +277,7 @@ def write_conllu(trees: Iterable[DependencyTree], path: str | Path) -> None:
 
 
 def format_conllu(tree: DependencyTree, comments: Mapping[str, str] | None = None, source: str = "") -> str:
-    """A tree as a CoNLL-U sentence with FORM, UPOS, HEAD, DEPREL, including the blank line after it.
+    """Return a tree as a CoNLL-U sentence with FORM, UPOS, HEAD, DEPREL, including the blank line after it.
 
     comments: by name, after the sentence id.  source: for messages; by default the tree's name.
     Raises InputError if words, tags, labels or comments contain characters that are not allowed there.
@@ -300,7 +300,7 @@ def format_conllu(tree: DependencyTree, comments: Mapping[str, str] | None = Non
 
 
 def is_projective(tree: DependencyTree) -> bool:
-    """Whether no two arcs cross, including the arcs from ROOT (position 0) to each root."""
+    """Return whether no two arcs cross, including the arcs from ROOT (position 0) to each root."""
     arcs = sorted((min(head, word), -max(head, word)) for word, head in enumerate(tree.heads, 1))
     open_ends: list[int] = []  # right ends of the arcs around the current position, inner ones last
     for left, negative_right in arcs:
@@ -313,7 +313,9 @@ def is_projective(tree: DependencyTree) -> bool:
 
 
 def dependency_faults(tree: DependencyTree) -> list[str]:
-    """Reasons why a tree is not a projective tree with one root: no root, several roots, a cycle, crossing arcs."""
+    """Return reasons why a tree is not a projective tree with one root: no root, several roots, a cycle, crossing
+    arcs.
+    """
     faults: list[str] = []
     roots = [position for position, head in enumerate(tree.heads, 1) if head == 0]
     if not roots:
@@ -333,7 +335,7 @@ def _listed(words: Sequence[int]) -> str:
 
 
 def _cycle(heads: tuple[int, ...]) -> list[int]:
-    """The words (from 1) of one cycle, each followed by its head; empty if there is none."""
+    """Return the words (from 1) of one cycle, each followed by its head; empty if there is none."""
     walked = [0] * (len(heads) + 1)  # the word whose path to the root first visited each position
     for word in range(1, len(heads) + 1):
         place = word

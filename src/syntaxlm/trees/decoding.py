@@ -31,7 +31,7 @@ _ROUNDS = 200  # of jumps of all positions; more than the words of nearly all se
 
 
 def decode(distances: Distances, lengths: Integers, rule: DecodingRule) -> SpanSets:
-    """The binary trees for the distances of many sentences.
+    """Return the binary trees for the distances of many sentences.
 
     distances: (W,) one per word, all sentences concatenated; that of word i is between words i - 1 and i.
     lengths: (S,) number of words of each sentence, with sum W.
@@ -113,7 +113,7 @@ def _nearest_after(distances: npt.NDArray[Any], bound: Integers, passes: np.ufun
 
 
 def _nearest_by_stack(distances: npt.NDArray[Any], bound: Integers, passes: np.ufunc, wanted: Integers) -> list[int]:
-    """`_nearest_after` of the wanted positions in linear time, word by word.
+    """Return `_nearest_after` of the wanted positions in linear time, word by word.
 
     Positions step over each result that is already known one at a time, which would be quadratic for some trees.
     """
@@ -132,7 +132,7 @@ def _nearest_by_stack(distances: npt.NDArray[Any], bound: Integers, passes: np.u
 
 
 def decode_by_definition(distances: Sequence[float], rule: DecodingRule) -> set[tuple[int, int]]:
-    """The spans of two or more words of one sentence's tree, by definition: quadratic, for tests."""
+    """Return the spans of two or more words of one sentence's tree, by definition: quadratic, for tests."""
     spans: set[tuple[int, int]] = set()
     agenda = [(0, len(distances))]
     while agenda:
@@ -191,19 +191,19 @@ class SpanScores:
         return offsets_of(self.lengths * (self.lengths + 1) // 2)
 
     def places(self, sentences: Integers) -> Integers:
-        """Indices of the scores of these sentences in the flat array, concatenated."""
+        """Return indices of the scores of these sentences in the flat array, concatenated."""
         counts = np.diff(self.offsets)[sentences]
         offsets = offsets_of(counts)
         places: Integers = np.repeat(self.offsets[sentences] - offsets[:-1], counts) + np.arange(offsets[-1])
         return places
 
     def charts(self, sentences: Integers, length: int) -> Chart:
-        """The scores of sentences of one length as a chart of `trees.charts`: (n(n + 1)/2, B)."""
+        """Return the scores of sentences of one length as a chart of `trees.charts`: (n(n + 1)/2, B)."""
         chart: Chart = self.values[self.offsets[sentences] + places_of(0, *spans_in(length))[:, None]]
         return chart
 
     def check_finite(self) -> None:
-        """Raises InputError naming the first span whose score is not a finite number."""
+        """Raise InputError naming the first span whose score is not a finite number."""
         wrong = np.flatnonzero(~np.isfinite(self.values))
         if not len(wrong):
             return
@@ -224,7 +224,7 @@ class SpanScores:
 
 
 def decode_spans(scores: SpanScores, rule: SpanRule) -> SpanSets:
-    """The binary trees for the span scores of many sentences.
+    """Return the binary trees for the span scores of many sentences.
 
     rule: `greedy-right` and `greedy-sum` split each span, starting from the whole sentence, where the score of the
     right part, or the sum of the scores of both parts, is largest; one-word parts count. `cky` returns the tree whose
@@ -260,7 +260,7 @@ def decode_spans(scores: SpanScores, rule: SpanRule) -> SpanSets:
 
 
 def places_of(begin: Integers | int, start: Chart, end: Chart) -> Integers:
-    """Indices of the scores of spans [start, end) in a sentence whose first score has index `begin`."""
+    """Return indices of the scores of spans [start, end) in a sentence whose first score has index `begin`."""
     end = np.asarray(end, np.int64)
     return begin + (end - 1) * end // 2 + end - start - 1
 
@@ -273,7 +273,7 @@ HEAD_RULES: tuple[HeadRule, ...] = get_args(HeadRule)
 
 
 def decode_heads(heads: AnyIntegers, lengths: Integers, rule: HeadRule = "heads") -> SpanSets:
-    """The constituents of two or more words of projective dependency trees.
+    """Return the constituents of two or more words of projective dependency trees.
 
     heads: (words,) position of each word's head in its sentence, from 1, 0 for the root; sentence after sentence.
     rule: `heads`: each head with all its descendants. `heads-binary`: a binary tree, in which a head first joins its

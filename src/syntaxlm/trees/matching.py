@@ -30,7 +30,7 @@ class Side:
 
 
 def match_words(predicted: Sequence[Tree], gold: Sequence[Tree], predicted_source: str, gold_source: str) -> None:
-    """Checks that there is one predicted tree per gold tree, with the same number of words.
+    """Check that there is one predicted tree per gold tree, with the same number of words.
 
     predicted_source, gold_source: the files, for messages.
     The words may differ, because of normalisation.
@@ -45,14 +45,14 @@ GOLD_ADVICE = (
 
 
 def gold_sides(predicted_source: str, gold_source: str) -> tuple[Side, Side]:
-    """Returns the sources of predictions and gold trees, for messages."""
+    """Return the sources of predictions and gold trees, for messages."""
     return Side(predicted_source, "predicted", "the prediction"), Side(gold_source, "gold", "the tree")
 
 
 def read_matching(
     trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str
 ) -> Sequence[Tree]:
-    """Returns `trees` if they match the others; otherwise reads the file again without labels.
+    """Return `trees` if they match the others; otherwise reads the file again without labels.
 
     Some files can be read with and without labels.
     side, other_side: the sources, for messages; side.source is the file of `trees`.  advice: the end of messages.
@@ -82,7 +82,7 @@ def _match(trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side
 
 
 def first_difference(trees: Sequence[Tree], others: Sequence[Tree]) -> int | None:
-    """Returns the index of the first sentence that differs in length or has no partner; None if all match."""
+    """Return the index of the first sentence that differs in length or has no partner; None if all match."""
     pairs = list(zip(trees, others, strict=False))
     by_length = next((place for place, (one, other) in enumerate(pairs) if len(one) != len(other)), len(pairs))
     return None if by_length == len(pairs) and len(trees) == len(others) else by_length
@@ -91,7 +91,7 @@ def first_difference(trees: Sequence[Tree], others: Sequence[Tree]) -> int | Non
 def wrong_number(
     trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str
 ) -> InputError:
-    """Returns the error for two files with different numbers of trees."""
+    """Return the error for two files with different numbers of trees."""
     place = first_difference(trees, others)
     assert place is not None
     one, other = (each[place] if place < len(each) else None for each in (trees, others))
@@ -110,7 +110,7 @@ def _both(one: Tree | None, other: Tree | None, side: Side, other_side: Side) ->
 
 
 def check_same_words(words: Sequence[str], expected: Sequence[str], place: str, expected_place: str) -> None:
-    """Raises InputError with the position of the first word that differs.
+    """Raise InputError with the position of the first word that differs.
 
     place, expected_place: files and lines of the two sentences, for messages.
     """
@@ -122,7 +122,7 @@ def check_same_words(words: Sequence[str], expected: Sequence[str], place: str, 
 
 
 def beginning(words: Sequence[str]) -> str:
-    """Returns the first words of a sentence, for a message."""
+    """Return the first words of a sentence, for a message."""
     return " ".join(words[:_SHOWN]) + (" ..." if len(words) > _SHOWN else "")
 
 
@@ -144,14 +144,16 @@ _DRAWN = 2_000_000  # sampled sentences in memory at a time, in the bootstrap
 
 
 def is_punctuation(word: str, tag: str) -> bool:
-    """Whether a word is punctuation: by its tag if that is from Universal Dependencies, else by its characters."""
+    """Return whether a word is punctuation: by its tag if that is from Universal Dependencies, else by its
+    characters.
+    """
     if tag in _UNIVERSAL_TAGS:
         return tag == _PUNCTUATION
     return all(unicodedata.category(character)[0] == "P" for character in word)
 
 
 def attachment(predicted: DependencyTree, gold: DependencyTree, place: str = "", gold_place: str = "") -> Counts:
-    """Counts of correct attachments: (2, 3), rows NO_PUNCTUATION, ALL_WORDS, columns WORDS, HEADS, LABELLED.
+    """Count of correct attachments: (2, 3), rows NO_PUNCTUATION, ALL_WORDS, columns WORDS, HEADS, LABELLED.
 
     place, gold_place: location of the two trees, for messages; by default their names.
     Raises InputError naming the position of the first word that differs.
@@ -177,19 +179,19 @@ class AttachmentScores:
     labelled: bool = True
 
     def uas(self, words: int = NO_PUNCTUATION) -> float | None:
-        """UAS as a fraction, over the words of all sentences; None if there are no words."""
+        """Return UAS as a fraction, over the words of all sentences; None if there are no words."""
         return self._share(HEADS, words)
 
     def las(self, words: int = NO_PUNCTUATION) -> float | None:
-        """LAS, like `uas`; also None if the gold trees have no labels."""
+        """Return LAS, like `uas`; also None if the gold trees have no labels."""
         return self._share(LABELLED, words) if self.labelled else None
 
     def words(self, words: int = NO_PUNCTUATION) -> int:
-        """Number of words."""
+        """Return number of words."""
         return int(self.counts[:, words, WORDS].sum())
 
     def to_dict(self) -> dict[str, float | None]:
-        """The scores as fractions from 0 to 1."""
+        """Return the scores as fractions from 0 to 1."""
         return {
             "uas": self.uas(),
             "las": self.las(),
@@ -205,7 +207,7 @@ class AttachmentScores:
 def compare_attachment(
     first: AttachmentScores, second: AttachmentScores, samples: int = 10_000, seed: int = 0
 ) -> BootstrapResult:
-    """Paired bootstrap over the sentences of two sets of trees, for UAS without punctuation.
+    """Return paired bootstrap over the sentences of two sets of trees, for UAS without punctuation.
 
     Raises InputError if sentences differ in number or size, or all words are punctuation.
     """

@@ -51,7 +51,7 @@ class GoldPreprocessing:
     function_before: str = ""  # or they precede one of these: with "+", SUBJ+np is an np
 
     def keeps(self, word: str, tag: str) -> bool:
-        """Whether a word is scored."""
+        """Return whether a word is scored."""
         if tag == EMPTY_TAG or tag in self.drop_tags or word in self.drop_words:
             return False
         if self.keep_tags is not None and tag not in self.keep_tags:
@@ -59,7 +59,7 @@ class GoldPreprocessing:
         return self.punctuation == "by tag" or any(map(str.isalnum, word))
 
     def plain_label(self, label: str) -> str:
-        """A label without functions and indices."""
+        """Return a label without functions and indices."""
         return plain_label(label, self.function_after, self.function_before)
 
 
@@ -91,7 +91,7 @@ PREPROCESSINGS = {
 
 
 def find_preprocessing(rule: GoldPreprocessing | str | Path) -> GoldPreprocessing:
-    """The rules with a name, or those of a YAML file with the settings of `GoldPreprocessing`.
+    """Return the rules with a name, or those of a YAML file with the settings of `GoldPreprocessing`.
 
     Raises InputError for an unknown name that is not a file either, and with all errors of a file.
     """
@@ -120,7 +120,7 @@ def _read_clean_up(path: Path) -> GoldPreprocessing:
 
 @lru_cache(maxsize=2**16)
 def plain_label(label: str, function_after: str = "-=", function_before: str = "") -> str:
-    """A label without function tags and co-indices: NP-SBJ-1 -> NP, NP=2 -> NP; -LRB- is unchanged.
+    """Return a label without function tags and co-indices: NP-SBJ-1 -> NP, NP=2 -> NP; -LRB- is unchanged.
 
     function_after, function_before: the characters that separate them from the label, see `GoldPreprocessing`.
     """
@@ -133,7 +133,7 @@ def plain_label(label: str, function_after: str = "-=", function_before: str = "
 
 
 def clean(tree: Tree, clean_up: GoldPreprocessing) -> Tree | None:
-    """The tree over the words that are scored; None if every word is dropped.
+    """Return the tree over the words that are scored; None if every word is dropped.
 
     Constituents without words are dropped too; labels lose functions and indices; an outermost ROOT, TOP or unlabelled
     bracket is removed.  Unary chains are kept (scoring collapses them).
@@ -153,7 +153,7 @@ def clean(tree: Tree, clean_up: GoldPreprocessing) -> Tree | None:
 
 
 def _wrappers(tree: Tree) -> int:
-    """Number of outermost constituents that only wrap the tree.
+    """Return number of outermost constituents that only wrap the tree.
 
     An unlabelled one counts only around a single constituent or in a labelled tree; otherwise it is the root.
     """
@@ -169,7 +169,7 @@ def _wrappers(tree: Tree) -> int:
 
 
 def clean_all(trees: Sequence[Tree], clean_up: GoldPreprocessing, source: str) -> tuple[list[Tree], list[int]]:
-    """The preprocessed trees that have words left, and their indices in `trees` (from 0).
+    """Return the preprocessed trees that have words left, and their indices in `trees` (from 0).
 
     source: origin of the trees, for messages.  Raises InputError with the tags found and expected if the rules do not
     fit: more than half of the sentences lose every word, or most words' tags are not in the tag set.

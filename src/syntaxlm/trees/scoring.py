@@ -63,7 +63,7 @@ def recall_by_label(
 
 
 def f1_by_length(lengths: Integers, f1_of_tens: Mapping[int, float]) -> dict[str, tuple[float, int]]:
-    """F1 and number of sentences with 1-10, 11-20, ... words.  f1_of_tens: by index of the range, from 0."""
+    """Return F1 and number of sentences with 1-10, 11-20, ... words.  f1_of_tens: by index of the range, from 0."""
     tens = (lengths - 1) // 10
     return {
         f"{10 * ten + 1}-{10 * ten + 10}": (f1, int(np.count_nonzero(tens == ten))) for ten, f1 in f1_of_tens.items()
@@ -71,7 +71,7 @@ def f1_by_length(lengths: Integers, f1_of_tens: Mapping[int, float]) -> dict[str
 
 
 def shape_of(spans: SpanSets, scored: Flags | None = None) -> BranchingStatistics:
-    """Depth and splits of the trees.  scored: (S,) whether each sentence counts; None: all."""
+    """Return depth and splits of the trees.  scored: (S,) whether each sentence counts; None: all."""
     spans = spans if scored is None else spans.select(scored)
     keys, counts = span_keys(spans, keep_whole=True)
     sentences = np.repeat(np.arange(len(spans)), counts)
@@ -161,7 +161,7 @@ class ParsingScores:
     gold_shape: BranchingStatistics | None = None
 
     def to_dict(self, by_sentence: bool = False) -> dict[str, Any]:
-        """All results for JSON, fractions from 0 to 1; by_sentence: also lists with one entry per sentence."""
+        """Return all results for JSON, fractions from 0 to 1; by_sentence: also lists with one entry per sentence."""
         result: dict[str, Any] = {
             "protocol": asdict(self.protocol),
             "sentences": self.sentences,
@@ -188,7 +188,7 @@ class ParsingScores:
 
 
 def score(predicted: SpanSets, gold: SpanSets, protocol: Protocol, details: bool = True) -> ParsingScores:
-    """Scores predicted against gold spans of the same sentences, in the same order.
+    """Score predicted against gold spans of the same sentences, in the same order.
 
     If the gold tree has no span that counts: F1 is 1 for a sentence of one or two words; for a longer one, recall is 1,
     precision 0 and F1 0, or all are 1 if the prediction has no such span either.
@@ -238,7 +238,7 @@ def _check_same(predicted: SpanSets, gold: SpanSets) -> None:
 def _sentence_scores(
     indices: Integers, lengths: Integers, matched: Integers, predicted: Integers, gold: Integers
 ) -> SentenceScores:
-    """The rows of the scored sentences, from the counts of all sentences."""
+    """Return the rows of the scored sentences, from the counts of all sentences."""
     lengths, matched, predicted, gold = lengths[indices], matched[indices], predicted[indices], gold[indices]
     with np.errstate(divide="ignore", invalid="ignore"):
         precision = np.where(predicted > 0, matched / predicted, 0.0)
@@ -250,7 +250,7 @@ def _sentence_scores(
 
 
 def pooled(matched: int, predicted: int, gold: int) -> tuple[float, float, float]:
-    """Precision, recall and F1 of pooled counts; all are 1 if there are neither gold nor predicted spans."""
+    """Return precision, recall and F1 of pooled counts; all are 1 if there are neither gold nor predicted spans."""
     if not predicted and not gold:
         return 1.0, 1.0, 1.0
     precision = matched / predicted if predicted else 0.0
@@ -259,7 +259,7 @@ def pooled(matched: int, predicted: int, gold: int) -> tuple[float, float, float
 
 
 def _f1_of(rows: SentenceScores, protocol: Protocol) -> dict[int, float]:
-    """F1, averaged by the protocol, by tens of sentence length: 0 for 1 to 10 words, 1 for 11 to 20."""
+    """Return F1, averaged by the protocol, by tens of sentence length: 0 for 1 to 10 words, 1 for 11 to 20."""
     tens = (rows.lengths - 1) // 10
     result: dict[int, float] = {}
     for ten in np.unique(tens).tolist():
@@ -328,7 +328,7 @@ class LabelMapping:
         return self.most_frequent[1] / self.matched if self.matched else 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        """All results; fractions from 0 to 1."""
+        """Return all results; fractions from 0 to 1."""
         return {
             "protocol": self.protocol.name,
             "many_to_one_accuracy": self.accuracy,
@@ -340,7 +340,7 @@ class LabelMapping:
         }
 
     def lines(self, decoder: str) -> list[str]:
-        """The printed table, in percent. decoder: name of the decoder of the trees."""
+        """Return the printed table, in percent. decoder: name of the decoder of the trees."""
         lines = [
             f"induced labels of the {decoder} trees, mapped many-to-one to gold labels   protocol {self.protocol}",
             f"many-to-one accuracy {100 * self.accuracy:.1f}   all labels mapped to {self.most_frequent[0] or 'none'}"
@@ -358,7 +358,7 @@ class LabelMapping:
 
 
 def label_mapping(predicted: SpanSets, gold: SpanSets, protocol: Protocol) -> LabelMapping | None:
-    """The mapping of the labels of predicted spans; None if either side has no labels.
+    """Return the mapping of the labels of predicted spans; None if either side has no labels.
 
     predicted, gold: for the same sentences, gold spans in pre-order. If several gold constituents have the same span (a
     unary chain), the outermost counts. Spans of one word never count; those of whole sentences depend on the protocol.
@@ -389,7 +389,7 @@ def label_mapping(predicted: SpanSets, gold: SpanSets, protocol: Protocol) -> La
 
 
 def _labelled_keys(spans: SpanSets, protocol: Protocol) -> tuple[Integers, Integers]:
-    """Sorted distinct keys of the spans that count, as in `span_index`, and the first label of each span."""
+    """Return sorted distinct keys of the spans that count, as in `span_index`, and the first label of each span."""
     assert spans.labels is not None
     sentences = spans.sentences()
     lengths = spans.lengths[sentences]

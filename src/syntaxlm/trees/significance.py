@@ -37,7 +37,8 @@ class BootstrapResult:
     def of(
         cls, difference: float, drawn: Fractions, items: int, measure: str = "F1", seeds: tuple[int, int] = (1, 1)
     ) -> BootstrapResult:
-        """The result from the measured difference and those of all bootstrap samples, (samples,), of this many items.
+        """Return the result from the measured difference and those of all bootstrap samples, (samples,), of this many
+        items.
 
         The p-value is the share of samples whose difference is at least as far from the measured one as that is from 0.
         Efron & Tibshirani 1993.
@@ -50,7 +51,7 @@ class BootstrapResult:
         return cls(difference, low, high, (1 + extreme) / (1 + len(drawn)), measure, seeds)
 
     def to_dict(self) -> dict[str, Any]:
-        """The values as fractions, None for NaN; the numbers of seeds if any are resampled."""
+        """Return the values as fractions, None for NaN; the numbers of seeds if any are resampled."""
         values = {name: getattr(self, name) for name in ("difference", "low", "high", "p_value")}
         seeds = {} if self.seeds == (1, 1) else {"seeds": list(self.seeds)}
         return {name: None if math.isnan(value) else value for name, value in values.items()} | seeds
@@ -77,13 +78,13 @@ class RunScores:
 
     @classmethod
     def of_means(cls, values: Fractions) -> RunScores:
-        """Scores that are means over items.  values: (runs, n)."""
+        """Score that are means over items.  values: (runs, n)."""
         values = np.asarray(values, np.float64)
         return cls(values, np.ones_like(values))
 
     @classmethod
     def of_trees(cls, runs: Sequence[ParsingScores]) -> RunScores:
-        """F1, averaged by the scores' protocol.  Raises InputError if protocols or sentences differ."""
+        """Return F1, averaged by the scores' protocol.  Raises InputError if protocols or sentences differ."""
         for other in runs[1:]:
             _check_comparable(runs[0], other)
         rows = [one.by_sentence for one in runs]
@@ -95,7 +96,7 @@ class RunScores:
         )
 
     def __len__(self) -> int:
-        """Number of runs."""
+        """Return number of runs."""
         return len(self.parts)
 
     @property
@@ -105,7 +106,7 @@ class RunScores:
         return found
 
     def of_samples(self, counts: Fractions) -> Fractions:
-        """The runs' scores of bootstrap samples: (B, n), how often each item was drawn -> (B, runs)."""
+        """Return the runs' scores of bootstrap samples: (B, n), how often each item was drawn -> (B, runs)."""
         parts, wholes = counts @ self.parts.T, counts @ self.wholes.T
         return np.where(wholes > 0, parts / np.where(wholes > 0, wholes, 1), 1.0)
 
@@ -113,7 +114,7 @@ class RunScores:
 def compare_runs(
     first: RunScores, second: RunScores, measure: str = "F1", samples: int = 10_000, seed: int = 0
 ) -> BootstrapResult:
-    """Hierarchical bootstrap: both the runs (seeds) of each model and the items are drawn with replacement.
+    """Return hierarchical bootstrap: both the runs (seeds) of each model and the items are drawn with replacement.
 
     Both models are scored on the same drawn items; their runs are drawn independently. The difference is that of the
     means over runs. With one run per model, this is the paired bootstrap over items, which says nothing about seeds.
@@ -139,7 +140,7 @@ def compare_runs(
 
 
 def _mean_of_drawn(runs: RunScores, counts: Fractions, generator: np.random.Generator) -> Fractions:
-    """The mean score of drawn runs of each bootstrap sample: (B, n) -> (B,)."""
+    """Return the mean score of drawn runs of each bootstrap sample: (B, n) -> (B,)."""
     scores = runs.of_samples(counts)
     if len(runs) > 1:
         chosen = generator.integers(len(runs), size=scores.shape)
@@ -150,7 +151,7 @@ def _mean_of_drawn(runs: RunScores, counts: Fractions, generator: np.random.Gene
 def hierarchical_bootstrap(
     first: Sequence[ParsingScores], second: Sequence[ParsingScores], samples: int = 10_000, seed: int = 0
 ) -> BootstrapResult:
-    """`compare_runs` of two models' trees of the same sentences, each parsed by one or more seeds.
+    """Return `compare_runs` of two models' trees of the same sentences, each parsed by one or more seeds.
 
     F1 is averaged by the scores' protocol.  Raises InputError if protocols or sentences differ.
     """
@@ -161,7 +162,7 @@ def hierarchical_bootstrap(
 def paired_bootstrap(
     first: ParsingScores, second: ParsingScores, samples: int = 10_000, seed: int = 0
 ) -> BootstrapResult:
-    """`hierarchical_bootstrap` of single sets of trees: over sentences only."""
+    """Return `hierarchical_bootstrap` of single sets of trees: over sentences only."""
     return hierarchical_bootstrap([first], [second], samples, seed)
 
 
@@ -193,7 +194,9 @@ class SeedScores:
 
 
 def over_seeds(scores: Sequence[ParsingScores]) -> SeedScores:
-    """Mean, standard deviation and maximum of F1 over runs.  Raises InputError without runs or if protocols differ."""
+    """Return mean, standard deviation and maximum of F1 over runs.  Raises InputError without runs or if protocols
+    differ.
+    """
     if not scores:
         raise InputError("found no scores, expected those of at least one seed")
     if any(one.protocol != scores[0].protocol for one in scores):
@@ -223,13 +226,13 @@ class BaselineScores:
     biased_bound: ParsingScores | None
 
     def to_dict(self) -> dict[str, object]:
-        """F1 (fractions) by name; for random trees, statistics over seeds."""
+        """Return F1 (fractions) by name; for random trees, statistics over seeds."""
         singles = {name: getattr(self, name) for name in ("left", "right", "balanced", "binary_bound", "biased_bound")}
         seeds = {name: getattr(self, name).to_dict() for name in ("random", "random_biased", "random_binary")}
         return {**{name: one.f1 if one else None for name, one in singles.items()}, **seeds}
 
     def random_rows(self) -> dict[str, SeedScores]:
-        """The random baselines by title, for tables."""
+        """Return the random baselines by title, for tables."""
         return {
             "random trees, uniform over splits (random distances, unbiased)": self.random,
             "random distances, biased": self.random_biased,
@@ -249,7 +252,7 @@ class BaselineScores:
 def baseline_scores(
     gold: SpanSets, protocol: Protocol, seeds: Iterable[int] = range(5), biased_bound: bool = True
 ) -> BaselineScores:
-    """Scores all baselines and bounds on the gold sentences.  biased_bound: whether that bound is computed."""
+    """Score all baselines and bounds on the gold sentences.  biased_bound: whether that bound is computed."""
     gold = gold.select(protocol.scored(gold.lengths))
     lengths = gold.lengths
 

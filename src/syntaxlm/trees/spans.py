@@ -44,7 +44,7 @@ class SpanSets:
 
     @staticmethod
     def of(trees: Iterable[Tree]) -> SpanSets:
-        """The constituents of trees, with their labels, in the trees' order."""
+        """Return the constituents of trees, with their labels, in the trees' order."""
         trees = list(trees)
         spans = list(chain.from_iterable(tree.constituents for tree in trees))
         names: dict[str, int] = {}
@@ -60,7 +60,7 @@ class SpanSets:
 
     @staticmethod
     def from_lists(spans: Sequence[Iterable[tuple[int, int]]], lengths: Sequence[int] | Integers) -> SpanSets:
-        """Creates spans from (start, end) pairs per sentence.  Raises ValueError for a span outside its sentence."""
+        """Create spans from (start, end) pairs per sentence.  Raises ValueError for a span outside its sentence."""
         lists = [list(sentence) for sentence in spans]
         if len(lists) != len(lengths):
             raise ValueError(f"found spans of {len(lists)} sentences, but {len(lengths)} lengths")
@@ -83,12 +83,12 @@ class SpanSets:
         return np.repeat(np.arange(len(self.lengths)), np.diff(self.offsets))
 
     def sentence(self, index: int) -> set[tuple[int, int]]:
-        """The spans of one sentence."""
+        """Return the spans of one sentence."""
         here = slice(int(self.offsets[index]), int(self.offsets[index + 1]))
         return set(zip(self.starts[here].tolist(), self.ends[here].tolist(), strict=True))
 
     def select(self, indices: Sequence[int] | Integers | Flags) -> SpanSets:
-        """The sentences at `indices` (or where a mask is True), in that order."""
+        """Return the sentences at `indices` (or where a mask is True), in that order."""
         chosen = np.asarray(indices)
         chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64)
         offsets = offsets_of(np.diff(self.offsets)[chosen])
@@ -97,7 +97,7 @@ class SpanSets:
         return SpanSets(self.lengths[chosen], offsets, self.starts[places], self.ends[places], labels, self.label_names)
 
     def places(self, chosen: Integers) -> Integers:
-        """Indices of the chosen sentences' spans in the flat arrays, concatenated."""
+        """Return indices of the chosen sentences' spans in the flat arrays, concatenated."""
         counts = np.diff(self.offsets)[chosen]
         offsets = offsets_of(counts)
         places: Integers = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], counts) + np.arange(offsets[-1])
@@ -110,7 +110,7 @@ def offsets_of(counts: Integers) -> Integers:
 
 
 def gathered(lengths: Integers, found: Sequence[tuple[Integers, AnyIntegers, AnyIntegers]]) -> SpanSets:
-    """Sorts spans, given as (sentence, start, end) arrays, by sentence."""
+    """Sort spans, given as (sentence, start, end) arrays, by sentence."""
     if not found:
         return SpanSets(lengths, np.zeros(len(lengths) + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
     sentences, starts, ends = (np.concatenate(part) for part in zip(*found, strict=True))
@@ -120,7 +120,7 @@ def gathered(lengths: Integers, found: Sequence[tuple[Integers, AnyIntegers, Any
 
 
 def top_down(lengths: Integers, split_of: Callable[[Integers, Integers, Integers], Integers]) -> SpanSets:
-    """Binary trees, built from whole sentences down: all spans of all sentences are split, then all their parts.
+    """Return binary trees, built from whole sentences down: all spans of all sentences are split, then all their parts.
 
     lengths: (S,).  split_of: maps (sentence, start, end) of spans of two or more words, (k,) each, k > 0, to the start
     of the right part of each.  Returns all spans of two or more words.
@@ -141,7 +141,7 @@ def top_down(lengths: Integers, split_of: Callable[[Integers, Integers, Integers
 def trees_of(
     spans: SpanSets, words: Sequence[Sequence[str]], tags: Sequence[Sequence[str]] | None = None
 ) -> list[Tree]:
-    """Trees over the words of each sentence, labelled X if the spans have no labels.
+    """Return trees over the words of each sentence, labelled X if the spans have no labels.
 
     tags: of the words; None: words have no tags.
     Raises InputError naming the sentence (from 1) whose number of words differs or whose spans cross.
@@ -180,7 +180,7 @@ def _check_nested(constituents: tuple[Constituent, ...], sentence: int) -> None:
 def format_spans(
     spans: SpanSets, words: Sequence[Sequence[str]], tags: Sequence[Sequence[str]] | None = None
 ) -> list[str]:
-    """Induced trees as lines of bracketed text, `(X the (X old cat))`: `format_brackets` for many trees at once.
+    """Return induced trees as lines of bracketed text, `(X the (X old cat))`: `format_brackets` for many trees at once.
 
     tags: of the words; None: words are bare leaves.
     spans: nested, including the whole sentence if it has more than one word; labels are not written.
@@ -214,7 +214,7 @@ def _preterminal(word: str, tag: str) -> str:
 
 
 def joined(sets: Sequence[SpanSets]) -> SpanSets:
-    """Combines several sets of spans of the same sentences, with repetitions and without labels."""
+    """Combine several sets of spans of the same sentences, with repetitions and without labels."""
     counts = sum(np.diff(one.offsets) for one in sets)
     order = np.argsort(np.concatenate([one.sentences() for one in sets]), kind="stable")
     starts, ends = (np.concatenate([getattr(one, name) for one in sets])[order] for name in ("starts", "ends"))
@@ -222,7 +222,7 @@ def joined(sets: Sequence[SpanSets]) -> SpanSets:
 
 
 def concatenated(sets: Sequence[SpanSets]) -> SpanSets:
-    """Combines the spans of several groups of sentences, one group after the other, without labels."""
+    """Combine the spans of several groups of sentences, one group after the other, without labels."""
     lengths = np.concatenate([one.lengths for one in sets])
     counts = np.concatenate([np.diff(one.offsets) for one in sets])
     starts, ends = (np.concatenate([getattr(one, name) for one in sets]) for name in ("starts", "ends"))
@@ -238,7 +238,7 @@ def key_bases(lengths: Integers) -> Integers:
 
 
 def span_keys(spans: SpanSets, keep_whole: bool) -> tuple[Integers, Integers]:
-    """Sorted keys of the distinct spans of two or more words, and their number in each sentence, (S,).
+    """Return sorted keys of the distinct spans of two or more words, and their number in each sentence, (S,).
 
     keep_whole: whether spans of whole sentences are included.
     """
@@ -257,7 +257,7 @@ def span_keys(spans: SpanSets, keep_whole: bool) -> tuple[Integers, Integers]:
 
 
 def spans_of_keys(keys: Integers, lengths: Integers) -> SpanSets:
-    """The spans of sorted keys."""
+    """Return the spans of sorted keys."""
     bases = key_bases(lengths)
     sentences = np.searchsorted(bases, keys, side="right") - 1
     starts, ends = np.divmod(keys - bases[sentences], lengths[sentences] + 1)
@@ -277,7 +277,7 @@ def common(first: Integers, second: Integers, lengths: Integers) -> Integers:
 
 
 def contained(keys: Integers, among: Integers) -> Flags:
-    """Which keys are in `among`, which is sorted."""
+    """Return which keys are in `among`, which is sorted."""
     if not len(among):
         return np.zeros(len(keys), np.bool_)
     places = np.minimum(np.searchsorted(among, keys), len(among) - 1)

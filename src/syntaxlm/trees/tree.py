@@ -34,7 +34,7 @@ Span = tuple[str, int, int]
 
 
 def bracket_text(words: Sequence[str], tags: Sequence[str], constituents: Sequence[Span], labelled: bool = True) -> str:
-    """A tree as one line of bracketed text, in the format described in `trees.brackets.format_brackets`.
+    """Return a tree as one line of bracketed text, in the format described in `trees.brackets.format_brackets`.
 
     words, tags: one tag per word ("" for no tag). constituents: in pre-order.
     Raises InputError for a tree without words and for words or labels that contain white space, ValueError for
@@ -68,7 +68,7 @@ def bracket_text(words: Sequence[str], tags: Sequence[str], constituents: Sequen
 
 
 def walk(words: Sequence[str], tags: Sequence[str], constituents: Sequence[Span]) -> Iterator[tuple[str, int | str]]:
-    """Visit a tree in order: ("open", label), ("word", position), ("close", "").
+    """Yield visit a tree in order: ("open", label), ("word", position), ("close", "").
 
     There is always exactly one outermost bracket: a tree without a constituent over all words gets one, labelled X,
     unless it is a single word with a tag. Raises ValueError if the constituents are not a tree in pre-order.
@@ -99,7 +99,7 @@ def walk(words: Sequence[str], tags: Sequence[str], constituents: Sequence[Span]
 
 
 def escaped(text: str, what: str) -> str:
-    """A word or label as written in bracketed text. Raises InputError if it is empty or contains white space."""
+    """Return a word or label as written in bracketed text. Raises InputError if it is empty or contains white space."""
     if not text or _UNSAFE.search(text):
         raise InputError(f"found the {what} {text!r}; in bracketed text it must not be empty or contain white space")
     return _TO_WRITE.sub(lambda match: _WRITTEN[match.group()], text)
@@ -137,7 +137,7 @@ class Tree:
         return len(self.words)
 
     def __str__(self) -> str:
-        """The tree as bracketed text; "" for a tree without words."""
+        """Return the tree as bracketed text; "" for a tree without words."""
         return bracket_text(self.words, self.tags, self.constituents) if self.words else ""
 
     def pretty_print(self, file: TextIO | None = None) -> None:
@@ -145,11 +145,11 @@ class Tree:
         print(display.render("tree as text", self) if self.words else "", file=file)
 
     def to_nltk(self) -> nltk.Tree:
-        """The tree as nltk has it, words as they are. Raises InputError for a tree without words."""
+        """Return the tree as nltk has it, words as they are. Raises InputError for a tree without words."""
         return to_nltk(self)
 
     def _repr_svg_(self) -> str:
-        """The tree as an SVG picture, for notebooks."""
+        """Return the tree as an SVG picture, for notebooks."""
         return display.render("tree", self)
 
 
@@ -175,7 +175,7 @@ class DependencyTree:
         return len(self.words)
 
     def _repr_svg_(self) -> str:
-        """The tree as an SVG picture, for notebooks."""
+        """Return the tree as an SVG picture, for notebooks."""
         return display.render("dependency tree", self)
 
 
@@ -243,7 +243,7 @@ class _Fault(Exception):
 
 
 def read_brackets(path_or_lines: str | Path | Iterable[str], labelled: bool | None = None) -> list[Tree]:
-    """Reads trees from a bracket file (Penn Treebank format and variants), or from lines of text.
+    """Read trees from a bracket file (Penn Treebank format and variants), or from lines of text.
 
     The file may be compressed (.gz, .xz, .zst), with up to 1 GiB of text; "-" is standard input.
     labelled: whether brackets start with a label; None: determined from the file, see `parse_brackets`.
@@ -255,7 +255,7 @@ def read_brackets(path_or_lines: str | Path | Iterable[str], labelled: bool | No
 
 
 def parse_brackets(text: str, labelled: bool | None = None, source: str = "text") -> list[Tree]:
-    """Parses trees from bracketed text: several per line or one over several lines, labelled or not.
+    """Parse trees from bracketed text: several per line or one over several lines, labelled or not.
 
     labelled=True: `(DT the)`, a bracket of a label and one bare leaf, gives the word its tag; any other bracket is a
     constituent; bare leaves next to constituents, as in `(X the (X old cat))`, are words without a tag; a bracket
@@ -287,7 +287,7 @@ def _trees(tokens: list[_Token], labelled: bool | None) -> list[Tree]:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Disables garbage collection, which would repeatedly traverse millions of small objects without cycles."""
+    """Disable garbage collection, which would repeatedly traverse millions of small objects without cycles."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -324,7 +324,7 @@ def _no_words(token: int) -> _Fault:
 
 
 def _labelled_trees(tokens: list[_Token], sure: bool) -> list[Tree]:
-    """Reads labelled trees.  Unless `sure`, raises _LabelLess at the first sign that there are no labels."""
+    """Read labelled trees.  Unless `sure`, raises _LabelLess at the first sign that there are no labels."""
     trees: list[Tree] = []
     words: list[str] = []
     tags: list[str] = []
@@ -382,7 +382,7 @@ def _tree(words: list[str], tags: list[str], labels: list[str], starts: list[int
 
 
 def _label_less_trees(tokens: list[_Token]) -> list[Tree]:
-    """Reads unlabelled trees: every atom is a word."""
+    """Read unlabelled trees: every atom is a word."""
     trees: list[Tree] = []
     words: list[str] = []
     starts: list[int] = []
@@ -432,7 +432,7 @@ def _label_less_tree(words: list[str], starts: list[int], ends: list[int], leave
 
 
 def format_brackets(tree: Tree, labelled: bool = True) -> str:
-    """A tree as one line of bracketed text.
+    """Return a tree as one line of bracketed text.
 
     labelled=True: `(S (NP (DT the) (NN cat)) (VP (VBD sat)))`; a word without a tag is a bare leaf, as in
     `(X the (X old cat))`; a constituent without a label is written as X, except an outermost bracket around one tree.
@@ -445,7 +445,7 @@ def format_brackets(tree: Tree, labelled: bool = True) -> str:
 
 
 def write_brackets(trees: Iterable[Tree], path: str | Path, labelled: bool = True) -> None:
-    """Writes one tree per line, formatted by `format_brackets`. The file is written atomically.
+    """Write one tree per line, formatted by `format_brackets`. The file is written atomically.
 
     Raises InputError naming the tree (from 1) that cannot be written.
     """
@@ -459,7 +459,7 @@ def write_brackets(trees: Iterable[Tree], path: str | Path, labelled: bool = Tru
 
 
 def to_nltk(tree: Tree) -> nltk.Tree:
-    """Converts a tree to an nltk.Tree: tags become preterminals, words without a tag bare leaves.
+    """Convert a tree to an nltk.Tree: tags become preterminals, words without a tag bare leaves.
 
     `from_nltk` reads a constituent that contains one bare leaf as that word's tag.
     """
@@ -482,7 +482,7 @@ def to_nltk(tree: Tree) -> nltk.Tree:
 
 
 def from_nltk(tree: nltk.Tree) -> Tree:
-    """Converts an nltk.Tree; a node over a single string is a preterminal.  Nodes without words are dropped."""
+    """Convert an nltk.Tree; a node over a single string is a preterminal.  Nodes without words are dropped."""
     import nltk  # takes a third of a second, so it is imported only when needed
 
     words: list[str] = []

@@ -52,7 +52,7 @@ INTERRUPTED = 128 + signal.SIGINT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; returns the exit code.
+    """Run a command; returns the exit code.
 
     0: success; 1: the input is correct, but runs of a comparison or shards of a job failed; 2: wrong input; 128 + the
     number of the signal that ended the command, including a training run that saved and stopped.
@@ -114,7 +114,7 @@ def _run(parser: Parser, words: Sequence[str]) -> int:
 
 @contextmanager
 def _exiting_on_signals() -> Iterator[None]:
-    """Makes SIGTERM and SIGHUP raise an exception, so that temporary files are removed."""
+    """Make SIGTERM and SIGHUP raise an exception, so that temporary files are removed."""
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     if threading.current_thread() is not threading.main_thread():
         numbers = []
@@ -134,7 +134,7 @@ def _exiting_on_signals() -> Iterator[None]:
 
 @contextmanager
 def _warnings_printed(quiet: bool) -> Iterator[None]:
-    """Prints syntaxlm's warnings like its errors, without a line of source code, and others as Python prints them.
+    """Print syntaxlm's warnings like its errors, without a line of source code, and others as Python prints them.
 
     quiet: print no warnings.
     """
@@ -159,7 +159,7 @@ def _warnings_printed(quiet: bool) -> Iterator[None]:
 
 @cache
 def build_parser() -> Parser:
-    """The parser of all commands. Parsing does not change it."""
+    """Return the parser of all commands. Parsing does not change it."""
     parser = Parser(
         prog="syntaxlm",
         description="Language models that learn syntax: train them on plain text, and parse and score text with them.",
@@ -177,7 +177,7 @@ def build_parser() -> Parser:
 
 
 def split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
-    """Separates arguments of the form --a.b 1 or --c.d=2 from the others. Returns the others, and these as pairs.
+    """Separate arguments of the form --a.b 1 or --c.d=2 from the others. Returns the others, and these as pairs.
 
     Raises InputError for an argument without a value.
     """

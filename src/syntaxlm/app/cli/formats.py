@@ -56,7 +56,7 @@ def add_format(
 
 
 def choose_format(options: argparse.Namespace) -> None:
-    """Sets `options.format` if the command has formats and none is given.
+    """Set `options.format` if the command has formats and none is given.
 
     Raises InputError, before anything is read: for an extension of another format, and for Parquet without a file or
     without pyarrow.

@@ -140,7 +140,7 @@ def _constituent_trees(options: argparse.Namespace, stored: ModelBundle) -> Iter
 
 
 def _sampling(options: argparse.Namespace) -> dict[str, Any]:
-    """Settings that sampled text and sampled trees share."""
+    """Return settings that sampled text and sampled trees share."""
     names = ("temperature", "top_k", "seed", "keep_unknown")
     return {name: getattr(options, name) for name in names} | {"maximum_words": options.max_words}
 

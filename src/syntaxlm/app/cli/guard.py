@@ -13,7 +13,7 @@ from syntaxlm.core.files import holds_model, refuse_overwriting, same_file
 
 
 def check_outputs(parser: Parser, options: argparse.Namespace) -> None:
-    """Raises InputError if a command would overwrite one of its inputs, a file of a model folder, a user's files in an
+    """Raise InputError if a command would overwrite one of its inputs, a file of a model folder, a user's files in an
     output folder, or one of its other outputs.
     """
     inputs = list(_inputs(parser, options))

@@ -57,7 +57,7 @@ def add_job(parser: Parser) -> None:
 
 
 def is_job(options: argparse.Namespace) -> bool:
-    """Whether the options ask for a job. If not, `options.text` becomes the single text of the command or None.
+    """Return whether the options ask for a job. If not, `options.text` becomes the single text of the command or None.
 
     Raises InputError for several texts, and for options of jobs without a job.
     """
@@ -76,7 +76,7 @@ def is_job(options: argparse.Namespace) -> bool:
 
 
 def run(options: argparse.Namespace, work: Options) -> int:
-    """Runs the job of a command, and prints its report. Returns the exit code. Raises InputError."""
+    """Run the job of a command, and print its report. Returns the exit code. Raises InputError."""
     from syntaxlm.app.jobs.job import Job, run_job
     from syntaxlm.app.jobs.processes import ProcessEngine
     from syntaxlm.app.jobs.ray_actors import RayEngine
@@ -106,5 +106,5 @@ def run(options: argparse.Namespace, work: Options) -> int:
 
 
 def model_names(models: list[Path]) -> tuple[str, ...]:
-    """The names of models for workers, which may have another working folder."""
+    """Return the names of models for workers, which may have another working folder."""
     return tuple(os.path.abspath(name) if os.path.exists(name) else str(name) for name in models)

@@ -128,7 +128,7 @@ class Listing(HasRows):
         return {"schema_version": 1, "folder": str(self.folder), "models": self.models}
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """A row for each folder, with the columns of `MODEL_FOLDERS`."""
+        """Return a row for each folder, with the columns of `MODEL_FOLDERS`."""
         return ({name: model.get(name) for name in MODEL_FOLDERS.columns} for model in self.models)
 
     def __str__(self) -> str:

@@ -56,14 +56,14 @@ def add_training_device(parser: Parser) -> None:
 
 
 def device_name(text: str) -> str:
-    """The value of `--device`."""
+    """Return the value of `--device`."""
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", text):
         raise argparse.ArgumentTypeError(f"found {text!r}; expected cpu, cuda, cuda:N, mps or auto")
     return text
 
 
 def training_device(options: argparse.Namespace, setting: str = "run.accelerator") -> list[tuple[str, str]]:
-    """The recipe setting that `--device` stands for. Raises InputError for cuda:N."""
+    """Return the recipe setting that `--device` stands for. Raises InputError for cuda:N."""
     if options.device is None:
         return []
     if ":" in options.device:
@@ -76,7 +76,7 @@ def training_device(options: argparse.Namespace, setting: str = "run.accelerator
 
 
 def load_model(name_or_folder: Path, options: argparse.Namespace) -> ModelBundle:
-    """The model that `syntaxlm.load` finds, on the device of `--device`."""
+    """Return the model that `syntaxlm.load` finds, on the device of `--device`."""
     from syntaxlm.storage.sources import read_named
 
     return read_named(str(name_or_folder), options.device or "cpu")[0]
@@ -96,7 +96,7 @@ def add_text(parser: Parser) -> None:
 
 
 def given_text(options: argparse.Namespace) -> str | GivenText:
-    """The single text of `add_text`: a file, or sentences from the command line, one per line.
+    """Return the single text of `add_text`: a file, or sentences from the command line, one per line.
 
     Raises InputError if both are given.
     """
@@ -143,7 +143,7 @@ def add_ties(parser: Parser) -> None:
 
 
 def ties_of(options: argparse.Namespace) -> TieBreaking:
-    """The value of `--ties`. Raises InputError if it is given without `--also`, where no trees are averaged."""
+    """Return the value of `--ties`. Raises InputError if it is given without `--also`, where no trees are averaged."""
     if options.ties is None:
         return "random"
     if not options.also:
@@ -171,7 +171,7 @@ def add_reading(parser: Parser) -> None:
 
 
 def text_mode(options: argparse.Namespace, bundle: ModelBundle) -> TextMode | None:
-    """How to read a text, from the options of `add_reading`; None: as in training."""
+    """Return how to read a text, from the options of `add_reading`; None: as in training."""
     from syntaxlm.models.batches import TextMode
 
     carry_state, predict_eos = options.carry_state, options.predict_eos
@@ -277,28 +277,30 @@ def _add_treebank_style(parser: Parser, default: str, where: str, keep: str) -> 
 
 
 def treebank_style(options: argparse.Namespace) -> TreebankStyle:
-    """The options of `add_treebank_style`."""
+    """Return the options of `add_treebank_style`."""
     from syntaxlm.text.treebank_style import TreebankStyle
 
     return TreebankStyle(options.punctuation, options.contractions)
 
 
 def refuse_repeated(folders: Sequence[Path]) -> None:
-    """Raises InputError if two folders are the same model."""
+    """Raise InputError if two folders are the same model."""
     twice = [str(folder) for folder, count in Counter(folder.resolve() for folder in folders).items() if count > 1]
     if twice:
         raise InputError(f"{twice[0]}: the same model is given twice; expected different models")
 
 
 def model_names(folders: Sequence[Path]) -> list[str]:
-    """The names of the models' folders if these differ, else their paths. Raises InputError for a repeated model."""
+    """Return the names of the models' folders if these differ, else their paths. Raises InputError for a repeated
+    model.
+    """
     refuse_repeated(folders)
     names = [folder.resolve().name for folder in folders]
     return names if len(set(names)) == len(names) else list(map(str, folders))
 
 
 def weights_of(texts: Sequence[str] | None) -> list[float] | None:
-    """The numbers of `--weights W,W,...`. Raises InputError."""
+    """Return the numbers of `--weights W,W,...`. Raises InputError."""
     if texts is None:
         return None
     try:
@@ -333,7 +335,7 @@ def add_json(parser: Parser, rows: bool = False) -> None:
 
 @contextmanager
 def text_output(path: Path | None) -> Iterator[TextIO]:
-    """A text file for writing, which replaces `path` when the block succeeds; None: standard output."""
+    """Return a text file for writing, which replaces `path` when the block succeeds; None: standard output."""
     from syntaxlm.core.files import replaced
 
     if path is None:
@@ -345,7 +347,7 @@ def text_output(path: Path | None) -> Iterator[TextIO]:
 
 @contextmanager
 def output_path(path: Path | None, suffix: str = ".txt") -> Iterator[Path]:
-    """A path for functions that write files by name; None: a temporary file, then copied to standard output."""
+    """Return a path for functions that write files by name; None: a temporary file, then copied to standard output."""
     if path is not None:
         yield path
         return
@@ -366,7 +368,7 @@ def print_result(result: Any, options: argparse.Namespace) -> None:
 
 
 def write_rows(rows: Iterable[Row], table: Table, options: argparse.Namespace) -> None:
-    """Writes rows as they come, as TSV, CSV, JSON lines or Parquet, to `--output`."""
+    """Write rows as they come, as TSV, CSV, JSON lines or Parquet, to `--output`."""
     from syntaxlm.core.tables import write_parquet
 
     if options.format == "parquet":
@@ -377,7 +379,7 @@ def write_rows(rows: Iterable[Row], table: Table, options: argparse.Namespace) -
 
 
 def lines_of_rows(rows: Iterable[Row], table: Table, format: str) -> Iterable[str]:
-    """Lines with their ends. format: tsv or csv, with a header, or json, one object per line."""
+    """Return lines with their ends. format: tsv or csv, with a header, or json, one object per line."""
     from syntaxlm.core.tables import format_rows
 
     if format == "json":
@@ -386,7 +388,7 @@ def lines_of_rows(rows: Iterable[Row], table: Table, format: str) -> Iterable[st
 
 
 def print_summary(result: Any, options: argparse.Namespace, head: str = "") -> None:
-    """Prints figures that accompany data: on standard output if the data went to a file, otherwise on stderr.
+    """Print figures that accompany data: on standard output if the data went to a file, otherwise on stderr.
 
     head: put before the figures if they are text.
     """
@@ -398,12 +400,12 @@ def print_summary(result: Any, options: argparse.Namespace, head: str = "") -> N
 
 
 def print_figures(result: Any, options: argparse.Namespace) -> None:
-    """Prints the figures of a command whose `--output` is a folder, on standard output."""
+    """Print the figures of a command whose `--output` is a folder, on standard output."""
     print(_formatted(result, options))
 
 
 def _formatted(result: Any, options: argparse.Namespace) -> str:
-    """Figures in the chosen format, without the last line end."""
+    """Return figures in the chosen format, without the last line end."""
     from syntaxlm.core.tables import format_rows
 
     if options.format == "json":

@@ -155,7 +155,7 @@ def _picture(parses: Parses) -> str:
 
 @contextmanager
 def _without_scipy() -> Iterator[None]:
-    """Hides scipy from imports in the block, because nltk imports it if it is installed, which takes a second.
+    """Hide scipy from imports in the block, because nltk imports it if it is installed, which takes a second.
 
     Only statistics of nltk need it, which no command uses.
     """

@@ -81,7 +81,7 @@ class Parser(argparse.ArgumentParser):
         return dict(inner[0].choices) if inner else {}
 
     def leaves(self) -> Iterable[Parser]:
-        """The parsers of all commands without subcommands."""
+        """Yield the parsers of all commands without subcommands."""
         if not self.commands:
             yield self
         for one in self.commands.values():
@@ -133,18 +133,18 @@ class Parser(argparse.ArgumentParser):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The closest of the known words as part of a message, or ""."""
+    """Return the closest of the known words as part of a message, or ""."""
     nearest = difflib.get_close_matches(word, list(known), 1)
     return f"; did you mean {nearest[0]}?" if nearest else ""
 
 
 def output_file(text: str) -> Path | None:
-    """An output file; None for "-", standard output."""
+    """Return an output file; None for "-", standard output."""
     return None if text == "-" else path_argument(text)
 
 
 def path_argument(text: str) -> Path:
-    """A file or folder. Raises argparse's error for an empty name."""
+    """Return a file or folder. Raises argparse's error for an empty name."""
     try:
         return named_path(text)
     except InputError as error:

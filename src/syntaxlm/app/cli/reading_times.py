@@ -138,13 +138,13 @@ def add_spillover(parser: Parser) -> None:
 
 
 def context_of(options: argparse.Namespace) -> Context | None:
-    """The value of `--carry-state`."""
+    """Return the value of `--carry-state`."""
     contexts: dict[bool | None, Context | None] = {None: None, True: "carry", False: "reset"}
     return contexts[options.carry_state]
 
 
 def table_format(path: Path | None) -> str:
-    """The format of a table by the extension of its file."""
+    """Return the format of a table by the extension of its file."""
     return "tsv" if path is None else _SUFFIXES.get(path.suffix.lower(), "tsv")
 
 
@@ -197,7 +197,8 @@ def add_displayed_words(parser: Parser) -> None:
 
 
 def scores_displayed_words(options: argparse.Namespace) -> bool:
-    """Whether the options ask for a table of displayed words. Raises InputError for options that contradict each other.
+    """Return whether the options ask for a table of displayed words. Raises InputError for options that contradict each
+    other.
 
     --group, --sentence-column and --frequencies make the words of the texts in --column displayed words.
     """

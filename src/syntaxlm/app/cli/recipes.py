@@ -63,7 +63,7 @@ class RecipeList(HasRows):
         return {"schema_version": 1, "recipes": self.recipes}
 
     def rows(self) -> Iterator[dict[str, str]]:
-        """A row for each recipe, with the columns of `SHIPPED_RECIPES`."""
+        """Return a row for each recipe, with the columns of `SHIPPED_RECIPES`."""
         return iter(self.recipes)
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _summary(text: str) -> dict[str, str]:
-    """Model type and purpose of a recipe; its purpose is the first sentence of its first comment."""
+    """Return model type and purpose of a recipe; its purpose is the first sentence of its first comment."""
     import yaml
 
     comments: list[str] = []

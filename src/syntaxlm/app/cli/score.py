@@ -85,7 +85,7 @@ def _run_job(options: argparse.Namespace) -> int:
 
 
 def _scored(stored: Any, options: argparse.Namespace) -> tuple[Iterator[Row], Table]:
-    """The rows, one sentence at a time, and their table."""
+    """Return the rows, one sentence at a time, and their table."""
     from syntaxlm.data import tables
     from syntaxlm.data.corpora import read_sentences
     from syntaxlm.models.abilities import ScoresTokens
@@ -120,7 +120,7 @@ def _scored(stored: Any, options: argparse.Namespace) -> tuple[Iterator[Row], Ta
 
 
 def _rows(stored: Any, scored: Any, names: Sequence[str], text: Any, options: argparse.Namespace) -> Iterator[Row]:
-    """The rows of all words.  names: of the other columns of the input.
+    """Yield the rows of all words.  names: of the other columns of the input.
 
     Then the number of unknown words is printed. Raises InputError for a text without sentences.
     """

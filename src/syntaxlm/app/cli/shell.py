@@ -34,7 +34,7 @@ def _completion(options: argparse.Namespace) -> None:
 
 
 def completion_script(parser: Parser, shell: str) -> str:
-    """The completion script of a parser for "bash", "zsh" or "fish"."""
+    """Return the completion script of a parser for "bash", "zsh" or "fish"."""
     import shtab
 
     recipes = _recipes()
@@ -46,7 +46,7 @@ def completion_script(parser: Parser, shell: str) -> str:
 
 
 def _recipes() -> dict[str, Any]:
-    """How shells complete a recipe: the names of shipped recipes, and files."""
+    """Return how shells complete a recipe: the names of shipped recipes, and files."""
     from syntaxlm.training.recipe_files import recipe_names
 
     names = " ".join(recipe_names())

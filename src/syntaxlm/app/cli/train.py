@@ -129,7 +129,7 @@ def add_focus(commands: Any) -> None:
 
 
 def exit_code(stopped: bool) -> int:
-    """0, or the exit code of the signal that stopped training after it saved."""
+    """Return 0, or the exit code of the signal that stopped training after it saved."""
     from syntaxlm.training.run import received_signal
 
     return 128 + (received_signal() or signal.SIGINT) if stopped else 0
@@ -205,7 +205,7 @@ def _train_classifier(options: argparse.Namespace) -> int:
 
 
 def _ended(result: Any, stopped: bool, options: argparse.Namespace) -> int:
-    """Prints the result of training, in only one of several processes."""
+    """Print the result of training, in only one of several processes."""
     if int(os.environ.get("RANK", "0")) == 0:
         print_figures(result, options)
     return exit_code(stopped)

@@ -46,7 +46,7 @@ Work = Callable[[Any], Any]
 
 
 def answer(call: Callable[[], Event]) -> Event:
-    """What a worker reports about a call: its result, or the error that it raised."""
+    """Return what a worker reports about a call: its result, or the error that it raised."""
     try:
         return call()
     except InputError as error:
@@ -63,26 +63,26 @@ class Engine(ABC):
 
     @abstractmethod
     def start(self, number: int) -> Any:
-        """Begins to start a worker, which then reports `Ready`, `Refused` or `Failed`."""
+        """Begin to start a worker, which then reports `Ready`, `Refused` or `Failed`."""
 
     @abstractmethod
     def give(self, worker: Any, task: Any) -> None:
-        """Gives a worker that is ready a task, about which it reports `Done`, `Failed` or `Refused`."""
+        """Give a worker that is ready a task, about which it reports `Done`, `Failed` or `Refused`."""
 
     @abstractmethod
     def wait(self, workers: Sequence[Any]) -> list[tuple[Any, Event]]:
-        """Waits until at least one of these workers has reported something, or has ended."""
+        """Wait until at least one of these workers has reported something, or has ended."""
 
     @abstractmethod
     def stop(self, worker: Any) -> None:
-        """Ends a worker at once."""
+        """End a worker at once."""
 
     @abstractmethod
     def default_workers(self) -> int:
-        """The number of workers that use all processor cores."""
+        """Return the number of workers that use all processor cores."""
 
     def close(self) -> None:  # noqa: B027  # not every engine holds something else
-        """Frees what the engine holds besides its workers."""
+        """Free what the engine holds besides its workers."""
 
 
 class Pool:
@@ -96,7 +96,7 @@ class Pool:
         self._description: Any = None
 
     def describe(self) -> Any:
-        """The description of a worker. Raises InputError if it refuses its setup, or cannot be started."""
+        """Return the description of a worker. Raises InputError if it refuses its setup, or cannot be started."""
         while self._description is None:
             self._start()
             for worker, event in self._wait():
@@ -104,7 +104,7 @@ class Pool:
         return self._description
 
     def run(self, tasks: Iterable[Any], workers: int) -> Iterator[tuple[Any, Event]]:
-        """Does tasks, and yields each with `Done`, `Failed` or `Ended`, in the order in which they end.
+        """Do tasks, and yields each with `Done`, `Failed` or `Ended`, in the order in which they end.
 
         tasks: taken only when a worker is ready.
         workers: the largest number of workers.
@@ -129,7 +129,7 @@ class Pool:
                     yield task, event
 
     def close(self) -> None:
-        """Ends all workers."""
+        """End all workers."""
         for worker in [*self._idle, *self._busy]:
             self._engine.stop(worker)
         self._idle, self._busy = [], {}
@@ -146,7 +146,7 @@ class Pool:
         return self._engine.wait(list(self._busy))
 
     def _take(self, worker: Any, event: Event) -> Any:
-        """Notes what a worker reported. Returns its task, which is no longer its own; None if it was starting."""
+        """Note what a worker reported. Returns its task, which is no longer its own; None if it was starting."""
         task = self._busy.pop(worker)
         if isinstance(event, Refused):
             self._engine.stop(worker)

@@ -78,7 +78,7 @@ class JobFolder:
     @classmethod
     @contextmanager
     def opened(cls, path: Path) -> Iterator[JobFolder]:
-        """Makes the folder if needed, and locks it while the block runs.
+        """Make the folder if needed, and locks it while the block runs.
 
         Raises InputError if another process uses it, or it contains files that do not belong to a job.
         """
@@ -104,7 +104,7 @@ class JobFolder:
         return self
 
     def is_started(self, settings: Mapping[str, Any]) -> bool:
-        """Whether the folder has the shards of a job with these settings.
+        """Return whether the folder has the shards of a job with these settings.
 
         Raises InputError if job.json is damaged; and, if a shard is done, for other settings, naming the differences.
         """
@@ -133,7 +133,7 @@ class JobFolder:
         )
 
     def start(self, settings: Mapping[str, Any], shards: Sequence[Shard]) -> None:
-        """Stores a new job."""
+        """Store a new job."""
         for path in (self.path / JOB, self.path / DONE, *self.rows.glob("part-*.parquet")):
             _remove(path)
         write_text("".join(to_json(shard) + "\n" for shard in shards), self.path / SHARDS, stored=True)
@@ -141,7 +141,7 @@ class JobFolder:
         write_text(to_json(content, indent=2) + "\n", self.path / JOB, stored=True)
 
     def shards(self, inputs: int) -> list[Shard]:
-        """All shards of the job, in order. inputs: their number. Raises InputError if the file is damaged."""
+        """Return all shards of the job, in order. inputs: their number. Raises InputError if the file is damaged."""
         path = self.path / SHARDS
         shards: list[Shard] = []
         for line in read_stored(path).splitlines():
@@ -158,7 +158,7 @@ class JobFolder:
         return shards
 
     def done(self, shards: Sequence[Shard]) -> dict[int, ShardResult]:
-        """The results of the shards that are done, by their numbers, without their bad lines.
+        """Return the results of the shards that are done, by their numbers, without their bad lines.
 
         A shard is done if it was noted and its Parquet file is intact. Raises InputError if the list is damaged, or a
         file cannot be read.
@@ -173,18 +173,18 @@ class JobFolder:
         }
 
     def remove_not_done(self, shards: Sequence[Shard], done: Container[int]) -> None:
-        """Removes the Parquet files of shards that are not done, such as damaged files. Links are not followed."""
+        """Remove the Parquet files of shards that are not done, such as damaged files. Links are not followed."""
         names = {shard.file_name for shard in shards if shard.number not in done}
         for path in list(self.rows.iterdir()):
             if path.name in names:
                 _remove(path)
 
     def add_done(self, shard: Shard, result: ShardResult) -> None:
-        """Notes that a shard is done; its Parquet file exists."""
+        """Note that a shard is done; its Parquet file exists."""
         append_stored((to_json([shard.number, *result]) + "\n").encode(), self.path / DONE)
 
     def _done_lines(self) -> Iterator[tuple[int, ShardResult, int]]:
-        """The number and the result of each shard that was noted, and the place of its line in the file.
+        """Yield the number and the result of each shard that was noted, and the place of its line in the file.
 
         A line that was cut short when the job was killed is removed. A shard may be noted twice.
         """
@@ -209,7 +209,7 @@ class JobFolder:
             truncate_stored(path, place)
 
     def write_bad_lines(self, shards: Sequence[Shard], names: Sequence[str]) -> int:
-        """Writes the bad lines of all shards that are done, in the order of the input. Returns their number.
+        """Write the bad lines of all shards that are done, in the order of the input. Returns their number.
 
         names: of the inputs.
         """
@@ -225,7 +225,7 @@ class JobFolder:
         return self.write_table_of(bad_lines() if places else ())
 
     def write_table_of(self, bad_lines: Iterable[BadLine]) -> int:
-        """Writes bad lines as a table, or removes the table if there is none. Returns their number."""
+        """Write bad lines as a table, or remove the table if there is none. Returns their number."""
         path = self.path / BAD_LINES
         count = 0
         with replaced(path, stored=True) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
@@ -242,7 +242,7 @@ class JobFolder:
 
 
 def _is_intact(path: Path, size: int | None) -> bool:
-    """Whether a path is a regular file, not a link, that starts and ends like a Parquet file.
+    """Return whether a path is a regular file, not a link, that starts and ends like a Parquet file.
 
     size: its expected size in bytes; None: unknown.
     Raises InputError if the file cannot be read: it may be intact.
@@ -269,7 +269,7 @@ def _remove(path: Path) -> None:
 
 
 def _noted(line: bytes) -> tuple[int, ShardResult] | None:
-    """The number of a shard and its result, from a line of done.jsonl; None if it is damaged.
+    """Return the number of a shard and its result, from a line of done.jsonl; None if it is damaged.
 
     Earlier versions did not note the size of the Parquet file.
     """
@@ -287,7 +287,7 @@ def _noted(line: bytes) -> tuple[int, ShardResult] | None:
 
 
 def _values(line: bytes) -> list[Any]:
-    """The values of a list in JSON; none if it is anything else."""
+    """Return the values of a list in JSON; none if it is anything else."""
     try:
         found = json.loads(line)
     except (RecursionError, ValueError):
@@ -300,7 +300,9 @@ def _shown(line: bytes) -> str:
 
 
 def _has_type(value: Any, type_: Any) -> bool:
-    """Whether a value of JSON has a type, one of several types (a tuple), or one of those described at `_TYPES`."""
+    """Return whether a value of JSON has a type, one of several types (a tuple), or one of those described at
+    `_TYPES`.
+    """
     if isinstance(type_, tuple):
         return any(_has_type(value, one) for one in type_)
     if isinstance(type_, list):
@@ -311,7 +313,7 @@ def _has_type(value: Any, type_: Any) -> bool:
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Each setting with different values, with both."""
+    """Return each setting with different values, with both."""
     then, found = _flat(before), _flat(now)
     return [
         f"{name}: {to_json(then[name]) if name in then else 'not set'} before,"
@@ -332,5 +334,5 @@ def _flat(settings: Any, name: str = "") -> dict[str, Any]:
 
 
 def is_in(path: str, folder: Path) -> bool:
-    """Whether a file is in a folder or below it."""
+    """Return whether a file is in a folder or below it."""
     return Path(os.path.realpath(folder)) in Path(os.path.realpath(path)).parents

@@ -116,7 +116,7 @@ class JobReport:
         return {"schema_version": SCHEMA_VERSION} | asdict(self) | {"lines_per_second": self.lines_per_second}
 
     def __str__(self) -> str:
-        """Returns some lines of text."""
+        """Return some lines of text."""
         before = f" ({self.done_before:,} in earlier runs)" if self.done_before else ""
         done = self.done_before + self.done_now
         text = (
@@ -146,7 +146,7 @@ def run_job(
     engine: Callable[[Setup], Engine] = ProcessEngine,
     engine_name: str = "processes",
 ) -> JobReport:
-    """Does all shards of a job that are not yet done.
+    """Do all shards of a job that are not yet done.
 
     The inputs are read once before, to find the shards and bad lines. With `bad_lines="stop"`, bad lines are then
     listed in bad-lines.tsv, and raise InputError before anything is done. Lines that the model refuses, such as lines
@@ -224,7 +224,7 @@ def _check(job: Job, workers: int | None) -> None:
 
 
 def _common_id_type(sources: Sequence[Source]) -> IdType | None:
-    """The type of the ids of all inputs. Raises InputError if they have different ones."""
+    """Return the type of the ids of all inputs. Raises InputError if they have different ones."""
     first = sources[0].id_type
     for source in sources:
         if source.id_type != first:
@@ -236,7 +236,7 @@ def _common_id_type(sources: Sequence[Source]) -> IdType | None:
 
 
 def _settings(job: Job, sources: Sequence[Source], hashes: Sequence[str]) -> dict[str, Any]:
-    """What determines the rows and shards of a job."""
+    """Return what determines the rows and shards of a job."""
     return {
         "version": syntaxlm.__version__,
         "command": job.options.command,
@@ -251,7 +251,9 @@ def _settings(job: Job, sources: Sequence[Source], hashes: Sequence[str]) -> dic
 
 
 def _plan(job: Job, sources: Sequence[Source], folder: JobFolder) -> list[Shard]:
-    """The shards of all inputs. Raises InputError for bad lines that are not to be skipped, and if there is no line."""
+    """Yield the shards of all inputs. Raises InputError for bad lines that are not to be skipped, and if there is no
+    line.
+    """
     shards: list[Shard] = []
 
     def bad_lines() -> Iterator[BadLine]:
@@ -329,7 +331,7 @@ class _Run:
             yield FailedShard(shard.file_name, self.job.inputs[shard.source], shard.first, shard.last, reason)
 
     def _attempt(self, shards: Sequence[Shard], workers: int, work: Work) -> list[Shard]:
-        """Does shards; returns those whose worker ended or failed."""
+        """Do shards; returns those whose worker ended or failed."""
         again = []
         ended = 0
         for task, event in self.pool.run(self._tasks(shards), min(workers, len(shards))):

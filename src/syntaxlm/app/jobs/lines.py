@@ -43,7 +43,9 @@ class Line(NamedTuple):
 
 
 def raw_lines(file: BinaryIO, longest: int) -> Iterator[bytes | int]:
-    """Lines with their ends. Of a line with more than `longest` bytes, only the number of its bytes is returned."""
+    """Yield lines with their ends. Of a line with more than `longest` bytes, only the number of its bytes is
+    returned.
+    """
     while line := file.readline(longest + 1):
         if len(line) <= longest:
             yield line
@@ -55,7 +57,7 @@ def raw_lines(file: BinaryIO, longest: int) -> Iterator[bytes | int]:
 
 
 def read_line(raw: bytes | int, number: int, longest: int) -> Line:
-    """A line of `raw_lines` as text. A byte order mark is dropped from the first line."""
+    """Return a line of `raw_lines` as text. A byte order mark is dropped from the first line."""
     if isinstance(raw, int):
         return Line(number, "", _too_long(raw, longest))
     reason = fault(raw)
@@ -68,7 +70,7 @@ def read_line(raw: bytes | int, number: int, longest: int) -> Line:
 
 
 def scan(file: BinaryIO, name: str, longest: int) -> Iterator[tuple[Lengths, list[BadLine]]]:
-    """The lengths of all lines in bytes, with their ends, and the bad lines, some megabytes at a time.
+    """Yield the lengths of all lines in bytes, with their ends, and the bad lines, some megabytes at a time.
 
     name: of the file, for the bad lines.  longest: maximum number of bytes of a line, including its end.
     """
@@ -110,7 +112,7 @@ def _bad_lines(block: bytes, ends: Lengths, lengths: Lengths, name: str, first: 
 
 
 def fault(raw: bytes) -> str | None:
-    """What is wrong with the bytes of a line; None if they are text."""
+    """Return what is wrong with the bytes of a line; None if they are text."""
     zero = raw.find(b"\0")
     if zero >= 0:
         return f"found a zero byte at byte {zero:,} of the line; expected UTF-8 text"

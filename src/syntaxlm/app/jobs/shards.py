@@ -41,7 +41,7 @@ class Shard(NamedTuple):
 
 
 def cut(lengths: Iterable[Lengths], source: int, lines: int, most: int = SHARD_BYTES) -> Iterator[Shard]:
-    """Cuts an input into shards, all with the number 0.
+    """Yield cuts an input into shards, all with the number 0.
 
     lengths: of all lines in bytes, in several arrays.
     source: number of the input.

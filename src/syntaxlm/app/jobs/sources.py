@@ -56,17 +56,17 @@ class Source(ABC):
 
     @abstractmethod
     def scan(self, longest: int) -> Iterator[tuple[Lengths, list[BadLine]]]:
-        """The lengths of all lines in bytes, and the bad lines, some thousand lines at a time.
+        """Return the lengths of all lines in bytes, and the bad lines, some thousand lines at a time.
 
         longest: maximum number of bytes of a line.
         """
 
     @abstractmethod
     def lines(self, task: Task, longest: int) -> Iterator[Line]:
-        """The lines of a shard. Raises InputError if the input has changed."""
+        """Return the lines of a shard. Raises InputError if the input has changed."""
 
     def tasks(self, shards: Iterable[Shard], longest: int) -> Iterator[Task]:
-        """The tasks for shards of this input, which are in order."""
+        """Return the tasks for shards of this input, which are in order."""
         return (Task(shard, self) for shard in shards)
 
     def _changed(self) -> InputError:
@@ -179,7 +179,7 @@ class ParquetColumn(Source):
 
 
 def open_source(name: str, column: str | None, id_column: str | None) -> Source:
-    """An input by its name. What kind of file it is follows from its content or, for Parquet, from its name.
+    """Return an input by its name. What kind of file it is follows from its content or, for Parquet, from its name.
 
     column: the column of a Parquet file that has the text; None: `text`.  id_column: see `ParquetColumn`.
     Raises InputError for a file that cannot be read, and for a column that does not exist or has another type.
@@ -208,7 +208,7 @@ def open_source(name: str, column: str | None, id_column: str | None) -> Source:
 
 
 def _checked_columns(name: str, column: str, id_column: str | None) -> IdType | None:
-    """Checks the columns of a Parquet file and returns the type of its ids. Raises InputError."""
+    """Check the columns of a Parquet file and return the type of its ids. Raises InputError."""
     from pyarrow import types
 
     with _opened(name, name) as file:
@@ -237,7 +237,7 @@ def _checked_columns(name: str, column: str, id_column: str | None) -> IdType | 
 
 @contextmanager
 def _opened(path: str, name: str) -> Iterator[Any]:
-    """A pyarrow.parquet.ParquetFile.
+    """Return a pyarrow.parquet.ParquetFile.
 
     name: of the file, for messages.
     Raises InputError if the file cannot be read or is damaged, also for errors of pyarrow in the block.
@@ -272,7 +272,7 @@ def _bytes_of(texts: Any) -> list[bytes | None]:
 
 
 def _is_valid(texts: Any) -> bool:
-    """Whether an array of pyarrow contains UTF-8 without zero bytes."""
+    """Return whether an array of pyarrow contains UTF-8 without zero bytes."""
     import pyarrow
     from pyarrow import compute
 

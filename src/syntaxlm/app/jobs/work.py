@@ -60,10 +60,10 @@ class Options(ABC):
 
     @abstractmethod
     def load(self, device: str) -> Loaded:
-        """Loads the models. Raises InputError for a model that cannot be loaded, or does not support the options."""
+        """Load the models. Raises InputError for a model that cannot be loaded, or does not support the options."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The options that determine the rows, without the models."""
+        """Return the options that determine the rows, without the models."""
         options = asdict(self)
         del options["models"]
         return options | options.pop("style")
@@ -136,7 +136,7 @@ def _load(name: str, device: str) -> ModelBundle:
 
 
 def model_hash(stored: ModelBundle) -> str:
-    """The SHA-256 hash of a model's settings, vocabulary and weights, wherever it was loaded from."""
+    """Return the SHA-256 hash of a model's settings, vocabulary and weights, wherever it was loaded from."""
     import torch
 
     from syntaxlm.storage.folder import distinct_tensors
@@ -151,7 +151,7 @@ def model_hash(stored: ModelBundle) -> str:
 
 
 def job_table(table: Table, id_type: IdType | None) -> Table:
-    """The table of the rows of a job: also with the file and, if there are ids, the id of each sentence."""
+    """Return the table of the rows of a job: also with the file and, if there are ids, the id of each sentence."""
     columns = {"file": Column("text", "name of the input, as given to the job")}
     if id_type is not None:
         columns["id"] = Column(id_type, "value of the column of ids")
@@ -195,7 +195,7 @@ class Setup:
     device: str = "cpu"
 
     def __call__(self, number: int) -> Worker:
-        """number: of the worker, from 0. Raises InputError as `Options.load` does."""
+        """Return number: of the worker, from 0. Raises InputError as `Options.load` does."""
         device = self.device
         if device == "cuda":
             import torch
@@ -215,7 +215,7 @@ class Worker:
         self.description = loaded.sha256
 
     def __call__(self, task: Task) -> ShardResult:
-        """Writes the Parquet file of a shard, atomically.
+        """Write the Parquet file of a shard, atomically.
 
         Raises InputError if the input cannot be read, or the output cannot be written.
         """
@@ -253,7 +253,7 @@ class Worker:
         bad.sort()
 
     def _written(self, line: Line, task: Task, bad: list[tuple[int, str]]) -> str:
-        """The text of a line as the models read it: without tags, if it has tags and they do not read them."""
+        """Return the text of a line as the models read it: without tags, if it has tags and they do not read them."""
         from syntaxlm.data.corpora import is_tagged
         from syntaxlm.text.normaliser import without_tags
 
@@ -268,7 +268,7 @@ class Worker:
     def _rows_of(
         self, lines: Sequence[str], first: int, bad: list[tuple[int, str]], are_halves: bool = False
     ) -> Iterable[Row]:
-        """The rows of lines. If the models refuse some, halves are tried until each refused line is found."""
+        """Return the rows of lines. If the models refuse some, halves are tried until each refused line is found."""
         try:
             return self._rows_of_half(lines, first) if are_halves else self._loaded.rows(lines, first)
         except InputError as error:
@@ -282,7 +282,9 @@ class Worker:
         ]
 
     def _rows_of_half(self, lines: Sequence[str], first: int) -> Iterable[Row]:
-        """The rows of lines that were tried before. Warnings are shown if the models do not refuse the lines again."""
+        """Return the rows of lines that were tried before. Warnings are shown if the models do not refuse the lines
+        again.
+        """
         with warnings.catch_warnings(record=True) as found:
             rows = self._loaded.rows(lines, first)
         for one in found:
@@ -291,7 +293,7 @@ class Worker:
 
 
 def peak_memory() -> int | None:
-    """The largest memory that this process has had, in bytes; None on Windows."""
+    """Return the largest memory that this process has had, in bytes; None on Windows."""
     try:
         import resource
     except ImportError:

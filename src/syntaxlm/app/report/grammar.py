@@ -72,29 +72,29 @@ class SymbolUse:
         return int(self.counts[self.nonterminal_count :].sum())
 
     def most_used(self, nonterminals: bool, count: int) -> list[int]:
-        """The most used nonterminals or preterminals, ties in symbol order; unused symbols are omitted."""
+        """Return the most used nonterminals or preterminals, ties in symbol order; unused symbols are omitted."""
         symbols = np.arange(len(self.counts))
         chosen = symbols[(symbols < self.nonterminal_count) == nonterminals]
         order = chosen[np.argsort(-self.counts[chosen], kind="stable")][:count]
         return [int(symbol) for symbol in order if self.counts[symbol]]
 
     def used(self, nonterminals: bool) -> int:
-        """Number of nonterminals or preterminals that occur."""
+        """Return number of nonterminals or preterminals that occur."""
         return len(self.most_used(nonterminals, len(self.counts)))
 
     def share(self, symbol: int) -> float:
-        """The share of a nonterminal among the constituents, or of a preterminal among the words."""
+        """Return the share of a nonterminal among the constituents, or of a preterminal among the words."""
         total = self.constituents if symbol < self.nonterminal_count else self.words
         return float(self.counts[symbol] / total)
 
     def examples_of(self, symbol: int, count: int) -> list[tuple[str, ...]]:
-        """The most frequent constituents of a nonterminal; of equally frequent ones the shortest first."""
+        """Return the most frequent constituents of a nonterminal; of equally frequent ones the shortest first."""
         found = self.examples.get(symbol, Counter())
         return sorted(found, key=lambda words: (-found[words], len(words)))[:count]
 
 
 def use_of(sentences: Iterable[LabelledSentence], model: HasGrammar) -> SymbolUse:
-    """Counts the symbols of a model in sentences with trees."""
+    """Count the symbols of a model in sentences with trees."""
     counts = np.zeros(len(model.labels), np.int64)
     examples: dict[int, Counter[tuple[str, ...]]] = {}
     number = skipped = kept = 0
@@ -115,7 +115,7 @@ def use_of(sentences: Iterable[LabelledSentence], model: HasGrammar) -> SymbolUs
 
 
 def sampled_sentences(stored: ModelBundle, count: int, seed: int) -> Iterator[LabelledSentence]:
-    """Sentences sampled from the grammar, with unknown words."""
+    """Yield sentences sampled from the grammar, with unknown words."""
     model = stored.require(HasGrammar, "sampling")
     longest = MAXIMUM[stored.normaliser.units]
     generator = np.random.default_rng(seed)
@@ -125,7 +125,7 @@ def sampled_sentences(stored: ModelBundle, count: int, seed: int) -> Iterator[La
 
 
 def parsed_sentences(stored: ModelBundle, path: str | Path) -> Iterator[LabelledSentence]:
-    """The sentences of a text file with their minimum Bayes risk trees and each span's most probable label.
+    """Yield the sentences of a text file with their minimum Bayes risk trees and each span's most probable label.
 
     Raises InputError like `read_sentences`, and for a text without a sentence of two or more words.
     """
@@ -149,7 +149,7 @@ def _tokens(stored: ModelBundle, line: str, path: str | Path, number: int) -> li
 
 
 def _parsed(stored: ModelBundle, sentences: list[list[str]]) -> Iterator[LabelledSentence]:
-    """Parses sentences of two or more words."""
+    """Parse sentences of two or more words."""
     if not sentences:
         return
     trees = structure_of(stored, sentences).labelled("mbr")
@@ -281,7 +281,7 @@ class GrammarReport(tables.HasRows):
         return {"schema_version": SCHEMA_VERSION, **asdict(self)}
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The listed rules and words, with the columns of `GRAMMAR_ENTRIES`."""
+        """Yield the listed rules and words, with the columns of `GRAMMAR_ENTRIES`."""
         empty = dict.fromkeys(GRAMMAR_ENTRIES.columns)
         for one in self.nonterminals:
             head = {name: getattr(one, name) for name in ("symbol", "count", "share", "start_probability")}
@@ -312,7 +312,7 @@ class GrammarReport(tables.HasRows):
         return "\n".join(lines)
 
     def page(self) -> Page:
-        """The grammar as an HTML page in a single file."""
+        """Return the grammar as an HTML page in a single file."""
         use = self.use
         figures = (
             KeyFigure("nonterminals in use", f"{use.nonterminals:,} of {self.nonterminal_count:,}", str(use)),
@@ -345,7 +345,7 @@ class GrammarReport(tables.HasRows):
 
 
 def check_format(path: str | Path) -> str:
-    """The extension of an output file. Raises InputError for an unsupported one."""
+    """Return the extension of an output file. Raises InputError for an unsupported one."""
     suffix = Path(path).suffix.lower()
     if suffix not in FORMATS:
         raise InputError(f"{path}: found the extension {suffix or 'none'}; expected one of {', '.join(FORMATS)}")
@@ -355,7 +355,7 @@ def check_format(path: str | Path) -> str:
 def list_grammar(
     stored: ModelBundle, text: str | Path | None = None, symbols: int = SYMBOLS, output: str | Path | None = None
 ) -> GrammarReport:
-    """The most used symbols of a model's grammar, with rules, words and examples.
+    """Return the most used symbols of a model's grammar, with rules, words and examples.
 
     text: a text file that is parsed to count symbols; None: sentences are sampled from the grammar.
     symbols: number of nonterminals and of preterminals to list.  output: file to which the report is also written.
@@ -432,7 +432,7 @@ def _preterminal_table(one: ListedPreterminal) -> Table:
 
 
 def _headings(one: ListedNonterminal) -> list[str]:
-    """The heading of a nonterminal, with p(S -> A) unless it is tiny."""
+    """Return the heading of a nonterminal, with p(S -> A) unless it is tiny."""
     headings = [one.symbol, f"{_percent(one.share)} of constituents"]
     if one.start_probability >= SHOWN:
         headings.append(f"p(S -> {one.symbol}) {_number(one.start_probability)}")

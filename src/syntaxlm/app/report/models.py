@@ -33,7 +33,7 @@ from syntaxlm.training.trainer import RECIPE, read_run_recipe
 
 
 def model_folders(folder: str | Path) -> Iterator[Path]:
-    """The folders of models and classifiers at and below a folder, in alphabetical order. Links are not followed.
+    """Yield the folders of models and classifiers at and below a folder, in alphabetical order. Links are not followed.
 
     Raises InputError for a folder that does not exist.
     """
@@ -46,7 +46,7 @@ def model_folders(folder: str | Path) -> Iterator[Path]:
 
 
 def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
-    """What a model folder holds, as snake_case figures.
+    """Return what a model folder holds, as snake_case figures.
 
     full: with settings, normaliser, reading mode, vocabulary size, decoders and the perplexities of training.
     Raises InputError where the folder holds no model, or damaged settings.

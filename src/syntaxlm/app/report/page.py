@@ -89,7 +89,7 @@ class Page:
         return {section.heading: section.missing for section in self.sections if section.missing}
 
     def html(self, theme: Theme = "auto") -> str:
-        """The page as HTML. theme: "auto" follows the reader's system."""
+        """Return the page as HTML. theme: "auto" follows the reader's system."""
         import jinja2  # imported here because only reports need it
         from markupsafe import Markup
 

@@ -127,7 +127,7 @@ def read_metrics(path: Path) -> Metrics:
 
 
 def _figure(value: Any) -> float:
-    """The value as a float. Raises ValueError if it is not a number or too large for charts."""
+    """Return the value as a float. Raises ValueError if it is not a number or too large for charts."""
     if type(value) not in (int, float) or not abs(value) < LARGEST_FIGURE:
         raise ValueError(f"found {str(value)[:40]}; expected a number")
     return float(value)
@@ -140,12 +140,12 @@ POINTS = 1000  # per curve; longer curves are thinned evenly
 
 
 def how_read(score: LanguageModelScore) -> str:
-    """How the text was read for a score."""
+    """Return how the text was read for a score."""
     return "words given their trees" if score.given_trees else str(score.mode)
 
 
 def settings_section(stored: ModelBundle, run: Run) -> Section:
-    """All settings of the recipe; without a recipe, those of the model and normaliser."""
+    """Return all settings of the recipe; without a recipe, those of the model and normaliser."""
     facts = {
         "model type": stored.settings.model.name,
         "parameters": f"{stored.model.parameter_count:,}",
@@ -168,7 +168,7 @@ def settings_section(stored: ModelBundle, run: Run) -> Section:
 
 
 def _flattened(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Nested settings as flat ones, each section under its dotted name: text, text.normaliser, ..."""
+    """Yield nested settings as flat ones, each section under its dotted name: text, text.normaliser, ..."""
     for name, values in settings.items():
         if isinstance(values, dict):
             own = {key: value for key, value in values.items() if not isinstance(value, dict)}
@@ -183,14 +183,14 @@ def _settings_table(title: str, values: Mapping[str, Any]) -> Table:
 
 
 def _setting(value: Any) -> str:
-    """A value as written in a recipe."""
+    """Return a value as written in a recipe."""
     if isinstance(value, (list, tuple)):
         return " ".join(map(str, value)) or "none"
     return value if isinstance(value, str) else json.dumps(value).replace("null", "none")
 
 
 def training_section(run: Run, reading: str) -> Section:
-    """Training and validation loss as curves, with a table of all validations."""
+    """Return training and validation loss as curves, with a table of all validations."""
     heading, metrics = "Training", run.metrics
     if metrics is not None and metrics.rounds:
         counted = f"Trained by counting; number of rounds: {metrics.rounds}. There are no loss curves."
@@ -239,13 +239,13 @@ def _summary(run: Run, metrics: Metrics) -> str:
 
 
 def thinned(line: Sequence[Point]) -> list[Point]:
-    """At most about POINTS points of a line, evenly chosen; the last point is included."""
+    """Return at most about POINTS points of a line, evenly chosen; the last point is included."""
     step = -(-len(line) // POINTS) or 1
     return [*line[:-1:step], *line[-1:]]
 
 
 def perplexity_section(run: Run, floor: float | None = None) -> Section:
-    """Scores of the saved weights on validation and test text. floor: the lowest possible perplexity, if known."""
+    """Score of the saved weights on validation and test text. floor: the lowest possible perplexity, if known."""
     heading = "Perplexity"
     if run.result is None:
         why = f"The folder has no {RESULT}: training has not finished. `syntaxlm evaluate perplexity` scores a text."
@@ -287,7 +287,7 @@ def percent(value: float) -> str:
 
 
 def parsing_source(parsing: ParsingReport, evidence: str) -> str:
-    """Data and protocol of figures measured on the treebank. evidence: such as "distances of layer 2"."""
+    """Return data and protocol of figures measured on the treebank. evidence: such as "distances of layer 2"."""
     scores = parsing.scores[parsing.chosen]
     lengths = scores.by_sentence.lengths
     return (
@@ -298,7 +298,7 @@ def parsing_source(parsing: ParsingReport, evidence: str) -> str:
 
 
 def parsing_sections(stored: ModelBundle, parsing: ParsingReport) -> list[Section]:
-    """All sections that need a treebank evaluation."""
+    """Return all sections that need a treebank evaluation."""
     evidence = structure_name(stored.model) if parsing.layer is None else f"distances of layer {parsing.layer}"
     chosen, source = parsing.scores[parsing.chosen], parsing_source(parsing, evidence)
     branching = score(right(parsing.gold.spans.lengths), parsing.gold.spans, chosen.protocol)
@@ -314,7 +314,7 @@ def parsing_sections(stored: ModelBundle, parsing: ParsingReport) -> list[Sectio
 
 
 def f1_section(parsing: ParsingReport, source: str) -> Section:
-    """F1 of decoders, baselines and upper bounds; for a model with several layers also of each layer."""
+    """Return F1 of decoders, baselines and upper bounds; for a model with several layers also of each layer."""
     baselines = parsing.baselines
     rows = [
         _f1_row(f"{name} decoder{' (chosen)' * (name == parsing.chosen)}", one) for name, one in parsing.scores.items()
@@ -348,7 +348,7 @@ def _difference_to_right(decoder: str, found: BootstrapResult) -> str:
 
 
 def layer_table(parsing: ParsingReport) -> Table:
-    """F1 of every distance layer with each decoder."""
+    """Return F1 of every distance layer with each decoder."""
     rows = tuple(
         (f"layer {layer}{' (chosen)' * (layer == parsing.layer)}", *map(percent, values.values()))
         for layer, values in parsing.f1_by_layer.items()
@@ -367,13 +367,13 @@ def _seeds_row(name: str, scores: SeedScores) -> tuple[str, ...]:
 
 
 def length_section(compared: Mapping[str, ParsingScores], source: str) -> Section:
-    """compared: the decoders and right branching, by name."""
+    """Return compared: the decoders and right branching, by name."""
     values = {name: one.f1_by_length for name, one in compared.items()}
     return _measured("F1 by length", "F1, percent", ("words", "sentences"), values, source, None)
 
 
 def label_section(compared: Mapping[str, ParsingScores], source: str) -> Section:
-    """Recall of each gold label. compared: the decoders and right branching, by name."""
+    """Return recall of each gold label. compared: the decoders and right branching, by name."""
     values = {name: one.recall_by_label for name, one in compared.items()}
     if not next(iter(values.values())):
         why = "The treebank's constituents have no labels."
@@ -383,7 +383,7 @@ def label_section(compared: Mapping[str, ParsingScores], source: str) -> Section
 
 
 def induced_label_sections(parsing: ParsingReport, source: str) -> list[Section]:
-    """The most frequent gold label of each induced label; empty for a model without labels."""
+    """Return the most frequent gold label of each induced label; empty for a model without labels."""
     found = parsing.labels
     if found is None:
         return []
@@ -422,7 +422,9 @@ def _measured(
     source: str,
     charted: int | None,
 ) -> Section:
-    """A chart and a table. values: by series, then by row, (fraction, count). charted: rows in the chart, None: all."""
+    """Return a chart and a table. values: by series, then by row, (fraction, count). charted: rows in the chart, None:
+    all.
+    """
     counts = {row: count for row, (_, count) in next(iter(values.values())).items()}
     shown = list(counts)[:LABELS]
     bars = shown[:charted]
@@ -437,7 +439,7 @@ def _measured(
 
 
 def shape_section(chosen: ParsingScores, compared: Mapping[str, ParsingScores], source: str) -> Section:
-    """Depth and branching of the induced trees and of the gold trees."""
+    """Return depth and branching of the induced trees and of the gold trees."""
     shapes = {**{name: one.predicted_shape for name, one in compared.items()}, "gold": chosen.gold_shape}
     rows = tuple(
         (name, f"{shape.depth:.1f}", f"{shape.left:.1f}", f"{shape.right:.1f}")
@@ -453,7 +455,7 @@ def shape_section(chosen: ParsingScores, compared: Mapping[str, ParsingScores], 
 
 
 def sentence_sections(stored: ModelBundle, parsing: ParsingReport) -> list[Section]:
-    """The best and the worst sentences, drawn next to their gold trees."""
+    """Return the best and the worst sentences, drawn next to their gold trees."""
     sentences = scored_sentences(parsing)
     best, worst, rule = best_and_worst(parsing, sentences)
     sections = []
@@ -467,7 +469,8 @@ def sentence_sections(stored: ModelBundle, parsing: ParsingReport) -> list[Secti
 def best_and_worst(
     parsing: ParsingReport, sentences: Sequence[ScoredSentence], count: int = DRAWN
 ) -> tuple[list[int], list[int], str]:
-    """Indices of the sentences with the highest and lowest F1, without overlap, and a note on how they were chosen.
+    """Return indices of the sentences with the highest and lowest F1, without overlap, and a note on how they were
+    chosen.
 
     Ties: more gold spans first, then treebank order. sentences: all scored ones.
     """
@@ -486,7 +489,7 @@ def best_and_worst(
 
 
 def _drawn(stored: ModelBundle, parsing: ParsingReport, place: int, sentence: ScoredSentence) -> Figure:
-    """The scored tree next to the gold tree; the bars are the distances."""
+    """Return the scored tree next to the gold tree; the bars are the distances."""
     index = parsing.scores[parsing.chosen].by_sentence.indices[[place]]
     gold = parsing.gold.trees[int(index[0])]
     (tree,) = trees_of(parsing.predicted[parsing.chosen].select(index), [gold.words])
@@ -534,7 +537,7 @@ def write_report(
 
 
 def page_of(stored: ModelBundle, run: Run, parsing: ParsingReport | None, floor: float | None = None) -> Page:
-    """The page of a model.
+    """Return the page of a model.
 
     parsing: the model's evaluation on a treebank, or None. floor: the lowest possible perplexity on the test text, if
     known.
@@ -562,7 +565,7 @@ def _why_no_trees(stored: ModelBundle) -> str:
 
 
 def key_figures(stored: ModelBundle, run: Run, parsing: ParsingReport | None) -> tuple[KeyFigure, ...]:
-    """The main results, for the top of the page."""
+    """Return the main results, for the top of the page."""
     figures = []
     texts = [] if run.result is None else [("test", run.result.test), ("validation", run.result.valid)]
     name, of_test = next(((name, one) for name, one in texts if one is not None), ("", None))

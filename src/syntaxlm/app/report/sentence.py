@@ -34,12 +34,12 @@ MOST_WORDS = 1000  # per tree
 
 
 def is_dependency_file(path: Path) -> bool:
-    """Whether a path has the extension of a dependency tree format."""
+    """Return whether a path has the extension of a dependency tree format."""
     return content_suffix(path) in DEPENDENCY_FORMATS and not path.is_dir()
 
 
 def read_gold(text_or_path: str, number: int | None = None, clean_up: str = "none") -> Tree:
-    """A gold tree from bracketed text or a bracket file. number: index of the tree, from 1.
+    """Return a gold tree from bracketed text or a bracket file. number: index of the tree, from 1.
 
     Raises InputError, for example if there are several trees and no number is given.
     """
@@ -56,7 +56,8 @@ def read_gold(text_or_path: str, number: int | None = None, clean_up: str = "non
 
 
 def read_trees(path: Path, number: int | None = None, clean_up: str = "none") -> list[DependencyTree]:
-    """The dependency trees of a file. number: index of the only tree to read, from 1; None: all, at most MOST_TREES.
+    """Return the dependency trees of a file. number: index of the only tree to read, from 1; None: all, at most
+    MOST_TREES.
 
     Raises InputError like `dependency_trees`, and for a number out of range, too many trees or words, and words whose
     heads do not lead to a root.
@@ -135,7 +136,9 @@ def _unknown(stored: ModelBundle, tokens: Sequence[str]) -> tuple[bool, ...]:
 
 @torch.no_grad()
 def maps_of(stored: ModelBundle, tokens: Sequence[str]) -> SentenceMaps:
-    """The model's gates and attention (`Maps`) over one sentence. Raises InputError for a model that has none."""
+    """Return the model's gates and attention (`Maps`) over one sentence. Raises InputError for a model that has
+    none.
+    """
     vocabulary = stored.vocabulary
     ids = vocabulary.encode(tokens)
     read = torch.tensor([[vocabulary.begin_id, *ids]]).T

@@ -103,7 +103,7 @@ class Guard:
         return True
 
     async def _body(self, receive: Receive) -> bytes | None:
-        """The body of a request; None if it is too large."""
+        """Return the body of a request; None if it is too large."""
         parts: list[bytes] = []
         size = 0
         more = True
@@ -120,7 +120,7 @@ class Guard:
 
 
 def _received(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives a body that was read, and then what follows."""
+    """Return a `receive` that gives a body that was read, and then what follows."""
     sent = False
 
     async def receive_body() -> Message:
@@ -165,7 +165,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def create_app(models: Mapping[str, LanguageModel], limits: Limits | None = None, hosts: Sequence[str] = ()) -> FastAPI:
-    """An ASGI application.
+    """Yield an ASGI application.
 
     models: by name; the first is the default of requests.  hosts: names of the server, besides localhost.
     Raises InputError for a model that does not read text.
@@ -297,7 +297,7 @@ def _key(name: str, options: Values) -> tuple[Any, ...]:
 
 
 def _numbered(found: Sequence[Values]) -> list[Values]:
-    """Results with the numbers of the sentences in their request; they may have been computed with others."""
+    """Return results with the numbers of the sentences in their request; they may have been computed with others."""
     for number, values in enumerate(found, 1):
         values["number"] = number
         if parse := values.get("parse"):
@@ -309,7 +309,7 @@ def _numbered(found: Sequence[Values]) -> list[Values]:
 
 
 def _validated(kind: Any, **values: Any) -> Any:
-    """An answer with its schema version, so that `exclude_unset` keeps it."""
+    """Return an answer with its schema version, so that `exclude_unset` keeps it."""
     return kind.model_validate({"schema_version": schemas.SCHEMA_VERSION, **values})
 
 
@@ -348,7 +348,7 @@ def _add_errors(app: FastAPI, limits: Limits) -> None:
 
 
 def _unreadable(error: BaseHTTPException) -> str | None:
-    """What is wrong with a body that is no JSON for the library; None for other errors."""
+    """Return what is wrong with a body that is no JSON for the library; None for other errors."""
     cause = error.__cause__
     if isinstance(cause, UnicodeDecodeError):
         found = cause.object[cause.start : cause.start + 1].hex()
@@ -359,7 +359,7 @@ def _unreadable(error: BaseHTTPException) -> str | None:
 
 
 def _fault(error: Mapping[str, Any]) -> str:
-    """An error of a request as text: the field, and what is wrong with it."""
+    """Return an error of a request as text: the field, and what is wrong with it."""
     if error["type"] == "json_invalid":
         return f"the body is not JSON: {error['ctx']['error']}, at character {error['loc'][-1]}"
     place = ".".join(map(str, error["loc"][1:]))[:LONGEST_SHOWN] or "body"
@@ -373,7 +373,7 @@ def _fault(error: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value of a request, in a message; an array may be nested too deeply to be written."""
+    """Return a value of a request, in a message; an array may be nested too deeply to be written."""
     if isinstance(value, list | dict):
         return "an array" if isinstance(value, list) else "an object"
     return json.dumps(value, default=str)[:LONGEST_SHOWN]

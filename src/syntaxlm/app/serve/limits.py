@@ -27,7 +27,7 @@ class Limits(Settings):
         return self.max_words * CHARACTERS_PER_WORD
 
     def check(self, sentences: Sequence[str]) -> None:
-        """Raises InputError for too many sentences, and for one that is too long, before a model reads it."""
+        """Raise InputError for too many sentences, and for one that is too long, before a model reads it."""
         if len(sentences) > self.max_sentences:
             raise InputError(
                 f"found {len(sentences):,} sentences; expected at most {self.max_sentences:,} in a request. Send them"
@@ -42,7 +42,7 @@ class Limits(Settings):
                 )
 
     def check_words(self, words: int, number: int) -> None:
-        """Raises InputError for a sentence with too many words. number: of the sentence, from 1."""
+        """Raise InputError for a sentence with too many words. number: of the sentence, from 1."""
         if words > self.max_words:
             raise InputError(
                 f"sentence {number}: found {words:,} words; expected at most {self.max_words:,}. Split it, or start the"
@@ -50,6 +50,6 @@ class Limits(Settings):
             )
 
     def check_count(self, count: int) -> None:
-        """Raises InputError if too many sentences are to be generated."""
+        """Raise InputError if too many sentences are to be generated."""
         if count > self.max_sentences:
             raise InputError(f"count: found {count:,}; expected at most {self.max_sentences:,}")

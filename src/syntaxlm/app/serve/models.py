@@ -73,7 +73,7 @@ class Worker:
         self._thread.start()
 
     def submit(self, key: Hashable, items: list[Any], compute: Compute) -> Future[list[Any]]:
-        """A future of one result per item. Raises OverloadError if too many jobs wait."""
+        """Return a future of one result per item. Raises OverloadError if too many jobs wait."""
         job = _Job(key, items, compute)
         with self._changed:
             if len(self._jobs) >= self._max_waiting:
@@ -85,7 +85,7 @@ class Worker:
         return job.result
 
     def close(self) -> None:
-        """Cancels the jobs that wait, and ends the thread after the present one."""
+        """Cancel the jobs that wait, and ends the thread after the present one."""
         with self._changed:
             self._closed = True
             for job in self._jobs:
@@ -101,7 +101,7 @@ class Worker:
                 _run(running)
 
     def _next(self) -> list[_Job]:
-        """The next job, and those that are computed with it; none if the worker is closed."""
+        """Return the next job, and those that are computed with it; none if the worker is closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self._closed)
             if not self._jobs:
@@ -150,14 +150,14 @@ class ServedModel:
     """A model with the thread that computes its requests."""
 
     def __init__(self, name: str, model: LanguageModel, limits: Limits) -> None:
-        """Raises InputError for a model that reads dependency trees."""
+        """Raise InputError for a model that reads dependency trees."""
         if model.model.reads == "trees":
             raise InputError(f"{name}: a {model.name} model reads dependency trees; serve expects a model of text")
         self.name, self.model, self.limits = name, model, limits
         self._worker: Worker | None = None
 
     def start(self) -> None:
-        """Starts the thread, and computes a sentence, because first calls take longer."""
+        """Start the thread, and compute a sentence, because first calls take longer."""
         self._worker = Worker(self.name, self.limits.max_waiting)
         with suppress(InputError):  # a tag model cannot read it
             self._worker.submit(object(), ["a b"], partial(self.analyse, pictures=False)).result()
@@ -167,7 +167,7 @@ class ServedModel:
             self._worker.close()
 
     async def compute(self, key: Hashable, items: Sequence[Any], compute: Compute) -> list[Any]:
-        """One result per item, computed by the thread together with waiting requests of the same key.
+        """Return one result per item, computed by the thread together with waiting requests of the same key.
 
         Raises OverloadError if too many requests wait, asyncio.TimeoutError after `max_seconds`, InputError if
         `compute` does, and ComputationError for its other errors, which are logged.
@@ -198,12 +198,12 @@ class ServedModel:
         }
 
     def parse(self, sentences: list[str], **options: Any) -> list[Values]:
-        """Each sentence's `Parse.to_dict`, and its tree in brackets. options: of `LanguageModel.parse`."""
+        """Return each sentence's `Parse.to_dict`, and its tree in brackets. options: of `LanguageModel.parse`."""
         self._check(sentences)
         return [_parse_values(parse) for parse in self.model.parse(sentences, **options)]
 
     def surprisal(self, sentences: list[str]) -> list[Values]:
-        """The surprisal of each word, each sentence read by itself: requests must not depend on each other."""
+        """Return the surprisal of each word, each sentence read by itself: requests must not depend on each other."""
         self._check(sentences)
         return [_surprisal_values(one) for one in self.model.surprisal(sentences, context="reset")]
 
@@ -215,7 +215,7 @@ class ServedModel:
         labels: bool = False,
         pictures: bool = True,
     ) -> list[Values]:
-        """Trees and surprisals, as far as the model gives them, with pictures."""
+        """Return trees and surprisals, as far as the model gives them, with pictures."""
         self._check(sentences)
         model = self.model.model
         nothing = [None] * len(sentences)
@@ -241,7 +241,7 @@ class ServedModel:
         return found
 
     def pairs(self, pairs: list[tuple[str, str]], pictures: bool = True) -> list[Values]:
-        """Which sentence of each pair is likelier, and where."""
+        """Return which sentence of each pair is likelier, and where."""
         sentences = [sentence for pair in pairs for sentence in pair]
         self._check(sentences)
         if isinstance(self.model.model, ScoresTokens):
@@ -266,7 +266,7 @@ class ServedModel:
         return found
 
     def generate(self, count: int, pictures: bool, **options: Any) -> list[Values]:
-        """Sampled sentences. options: of `LanguageModel.generate`."""
+        """Return sampled sentences. options: of `LanguageModel.generate`."""
         longest = self._longest()
         asked = options.pop("max_words") or longest
         if asked > longest:
@@ -274,12 +274,12 @@ class ServedModel:
         return [_generated_values(one, pictures) for one in self.model.generate(count, max_words=asked, **options)]
 
     def _longest(self) -> int:
-        """Most tokens of a sentence."""
+        """Return most tokens of a sentence."""
         in_characters = self.model.normaliser.units == "characters"
         return self.limits.max_characters if in_characters else self.limits.max_words
 
     def _check(self, sentences: Sequence[str]) -> None:
-        """Raises InputError for a sentence of too many words as the model splits them, and for an untagged word."""
+        """Raise InputError for a sentence of too many words as the model splits them, and for an untagged word."""
         if self.model.normaliser.units == "characters":  # already limited
             return
         reader = TextReader.of(self.model.normaliser, self.model.vocabulary, AUTO_STYLE)
@@ -296,7 +296,7 @@ def _parse_values(parse: Parse) -> Values:
 
 
 def _brackets(tree: Tree) -> str | None:
-    """None for a tree without words, and for words that cannot be written in brackets."""
+    """Return none for a tree without words, and for words that cannot be written in brackets."""
     try:
         return format_brackets(tree) if tree.words else None
     except InputError:
@@ -314,7 +314,7 @@ def _surprisal_values(surprisal: SentenceSurprisal) -> Values:
 def _pair_values(
     sentences: tuple[str, str], scored: tuple[SentenceSurprisal, SentenceSurprisal], pictures: bool
 ) -> Values:
-    """Raises InputError for a sentence without words."""
+    """Raise InputError for a sentence without words."""
     scored = _as_number(scored[0], 1), _as_number(scored[1], 2)
     for name, one in zip(("first", "second"), scored, strict=True):
         if not any(row.surprisal is not None for row in one):

@@ -30,7 +30,7 @@ class Column:
 
 
 def align(first: Sequence[WordSurprisal], second: Sequence[WordSurprisal]) -> list[Column]:
-    """Aligns the words of two sentences: equal ones, and between these the others one by one, in order."""
+    """Align the words of two sentences: equal ones, and between these the others one by one, in order."""
     matcher = SequenceMatcher(None, [row.word for row in first], [row.word for row in second], autojunk=False)
     columns = []
     for _, start, end, other_start, other_end in matcher.get_opcodes():
@@ -46,12 +46,12 @@ def _bits(rows: Sequence[WordSurprisal], place: int | None) -> float:
 
 
 def likelier(difference: float) -> Likelier:
-    """Which sentence is likelier. difference: bits of the second minus bits of the first."""
+    """Return which sentence is likelier. difference: bits of the second minus bits of the first."""
     return "equal" if difference == 0 else "first" if difference > 0 else "second"
 
 
 def decisive_column(columns: Sequence[Column], difference: float) -> int | None:
-    """The column that contributes most to the difference of the sentences; None if they are equally likely."""
+    """Return the column that contributes most to the difference of the sentences; None if they are equally likely."""
     if difference == 0:
         return None
     sign = 1 if difference > 0 else -1

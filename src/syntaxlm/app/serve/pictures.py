@@ -29,7 +29,7 @@ END = "(end)"
 def sentence_picture(
     sentence: str, parse: Parse | None, surprisal: SentenceSurprisal | None, units: str = "words"
 ) -> Picture | None:
-    """The tree of a sentence, its distances, its words, and the surprisal of each word; None without words.
+    """Return the tree of a sentence, its distances, its words, and the surprisal of each word; None without words.
 
     parse, surprisal: None if the model does not parse, or gives no surprisals. units: what the model reads.
     """
@@ -51,7 +51,7 @@ def sentence_picture(
 
 
 def span_notes(parse: Parse) -> dict[Span, SpanNote]:
-    """What the marker of each constituent shows: its probability or score, or the distances around it."""
+    """Return what the marker of each constituent shows: its probability or score, or the distances around it."""
     found = {}
     for row in parse.rows():
         start, end, label = row["start"], row["end"], row["label"] and f", {row['label']}"
@@ -66,7 +66,7 @@ def span_notes(parse: Parse) -> dict[Span, SpanNote]:
 
 
 def chart_picture(parse: Parse) -> Picture | None:
-    """Span scores or probabilities, one cell per span; None without them, or for a long sentence."""
+    """Return span scores or probabilities, one cell per span; None without them, or for a long sentence."""
     if not 1 < len(parse) <= LARGEST_CHART or (parse.marginals is None and parse.span_scores is None):
         return None
     unknown = tuple(not known for known in parse.known)
@@ -79,7 +79,7 @@ def chart_picture(parse: Parse) -> Picture | None:
 
 
 def _read(surprisal: SentenceSurprisal | None) -> list[WordSurprisal]:
-    """The words of a sentence that the model reads, without its end."""
+    """Return the words of a sentence that the model reads, without its end."""
     return [row for row in surprisal or [] if row.word and row.surprisal is not None]
 
 
@@ -91,7 +91,7 @@ def _bars(
     mirrored: bool,
     full: float,
 ) -> Picture:
-    """Bars that hang below words.
+    """Return bars that hang below words.
 
     centres: x of each word.  places: start and end of each word in the sentence.  full: bits of a bar of full height.
     A row of surprisals may have several words ("said" and "," in "said,"): its bar is in the middle of them.
@@ -122,7 +122,7 @@ def _bars(
 
 
 def _bar(x: float, y: float, bits: float, full: float, name: str, is_unknown: bool, up: bool = False) -> list[str]:
-    """A bar from y, and its value. up: whether it rises from y; otherwise it hangs."""
+    """Return a bar from y, and its value. up: whether it rises from y; otherwise it hangs."""
     long = max(1.0, BAR_ZONE * bits / full)
     tooltip = f"{name}: {bits:.2f} bits" + (f", {UNKNOWN}" if is_unknown else "")
     start, figure = (y - long, y - long - 4) if up else (y, y + long + 11)
@@ -135,7 +135,7 @@ def _bar(x: float, y: float, bits: float, full: float, name: str, is_unknown: bo
 def pair_picture(
     words: tuple[Sequence[WordSurprisal], Sequence[WordSurprisal]], columns: Sequence[Column], decisive: int | None
 ) -> Picture:
-    """A minimal pair: the first sentence with rising bars, below it the second with hanging bars.
+    """Return a minimal pair: the first sentence with rising bars, below it the second with hanging bars.
 
     words: the rows of both sentences.  columns: their alignment.  decisive: index of the column that is marked.
     """

@@ -12,7 +12,7 @@ SCHEMA_VERSION = 1
 
 
 def _check_text(text: str) -> str:
-    """Raises InputError for half of a surrogate pair, which JSON can escape."""
+    """Raise InputError for half of a surrogate pair, which JSON can escape."""
     check_encodable(text, "the text")
     return text
 

@@ -22,7 +22,7 @@ HEADER_SECONDS = 20.0  # until the headers of a request are received
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that is bound. port: 0 for any free one. Raises InputError if host or port cannot be used."""
+    """Return a socket that is bound. port: 0 for any free one. Raises InputError if host or port cannot be used."""
     check_number("port", port, 0, 65_535)
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -39,7 +39,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address_of(bound: socket.socket) -> str:
-    """The address of the page, for a browser on this machine."""
+    """Return the address of the page, for a browser on this machine."""
     host, port = bound.getsockname()[:2]
     address = ipaddress.ip_address(host.partition("%")[0])
     if address.is_unspecified:
@@ -50,7 +50,7 @@ def address_of(bound: socket.socket) -> str:
 
 
 def is_loopback(bound: socket.socket) -> bool:
-    """Whether only this machine can connect."""
+    """Return whether only this machine can connect."""
     return ipaddress.ip_address(bound.getsockname()[0].partition("%")[0]).is_loopback
 
 
@@ -117,7 +117,7 @@ class Server(uvicorn.Server):
 
 @contextmanager
 def running(app: FastAPI) -> Iterator[str]:
-    """Serves an application in a thread while the block runs, on a free port of this machine. Yields its address."""
+    """Serve an application in a thread while the block runs, on a free port of this machine. Yields its address."""
     started = threading.Event()
     with listen("127.0.0.1", 0) as bound:
         server = Server(app, started.set)

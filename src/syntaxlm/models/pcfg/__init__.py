@@ -31,7 +31,7 @@ PCFGConfig = SimplePCFGConfig | TensorPCFGConfig | NeuralPCFGConfig | CompoundPC
 
 
 def build(config: PCFGConfig, vocabulary_size: int) -> SentencePCFG:
-    """A neural PCFG with fresh weights. Raises InputError for a vocabulary without words."""
+    """Return a neural PCFG with fresh weights. Raises InputError for a vocabulary without words."""
     words = vocabulary_size - SPECIALS
     if words < 2:
         raise InputError(f"the vocabulary of {vocabulary_size} tokens has no words that a grammar could emit")

@@ -18,17 +18,17 @@ SPECIALS = 2  # BOS and EOS, which a grammar does not have
 
 
 def counts_of_grammar(counts: Tensor) -> Tensor:
-    """Counts per token, without BOS and EOS: (V,) -> (V - 2,)."""
+    """Count per token, without BOS and EOS: (V,) -> (V - 2,)."""
     return torch.cat([counts[:1], counts[SPECIALS + 1 :]])
 
 
 def to_grammar(tokens: Tensor) -> Tensor:
-    """The grammar's words for tokens; BOS and EOS inside a sentence become unknown words."""
+    """Return the grammar's words for tokens; BOS and EOS inside a sentence become unknown words."""
     return (tokens - SPECIALS).clamp(min=0)
 
 
 def of_vocabulary(word: int) -> int:
-    """The token of a grammar's word."""
+    """Return the token of a grammar's word."""
     return word + SPECIALS if word else 0
 
 
@@ -103,7 +103,9 @@ def _full_table_faults(config: _PCFGConfig) -> list[str]:
 
 
 def _table_faults(config: _PCFGConfig, name: str, size: int, otherwise: str = "") -> list[str]:
-    """The error if a table of rules is too large. name: the setting to reduce.  otherwise: what else would do."""
+    """Return the error if a table of rules is too large. name: the setting to reduce.  otherwise: what else would
+    do.
+    """
     if size <= _LARGEST_TABLE:
         return []
     others = f"{config.preterminals} preterminals"

@@ -39,7 +39,7 @@ class PCFG(SentencePCFG, PredictsNextToken):
 
     @staticmethod
     def _is_text(batch: TokenBatch, mask: Tensor) -> bool:
-        """Whether each target is the next input, no target is BOS, and EOS is only a last target."""
+        """Return whether each target is the next input, no target is BOS, and EOS is only a last target."""
         continues = mask[1:]
         before_last = batch.targets[:-1][continues]
         return (
@@ -58,7 +58,9 @@ class PCFG(SentencePCFG, PredictsNextToken):
     sentence_log_probs = SentencePCFG.sentence_log_probs  # type: ignore[assignment]  # faster than a sum over tokens
 
     def _of_text(self, batch: TokenBatch, tokens: Tensor) -> Tensor:
-        """Log-probabilities of targets that are the next inputs: differences of prefix log-probabilities. (T, B)."""
+        """Return log-probabilities of targets that are the next inputs: differences of prefix log-probabilities. (T,
+        B).
+        """
         steps, columns = batch.targets.shape
         before = len(tokens) - steps
         lengths = torch.full((columns,), steps) if batch.lengths is None else batch.lengths
@@ -77,7 +79,9 @@ class PCFG(SentencePCFG, PredictsNextToken):
         return result
 
     def _prefixes(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
-        """Natural log-probabilities of prefixes of 0 to n words, and of these as whole sentences: (B, n + 1) each."""
+        """Return natural log-probabilities of prefixes of 0 to n words, and of these as whole sentences: (B, n + 1)
+        each.
+        """
         share, rest = self.one_word_share.double().log(), torch.log1p(-self.one_word_share.double())
         shape = len(sentences), max(sentences.lengths) + 1
         prefixes = self.unigrams.new_full(shape, -torch.inf, dtype=torch.float64)
@@ -99,7 +103,9 @@ class PCFG(SentencePCFG, PredictsNextToken):
         return prefixes, wholes
 
     def _next(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """The next-token distribution after prefixes, (T, B) with BOS first -> (B, V). Each prefix is computed once."""
+        """Return the next-token distribution after prefixes, (T, B) with BOS first -> (B, V). Each prefix is computed
+        once.
+        """
         given = self._sentences(TokenBatch(tokens, tokens, lengths))
         parts = [tuple(part.tolist()) for part in given.words.split(given.lengths)]
         places = {part: place for place, part in enumerate(dict.fromkeys(parts))}

@@ -39,7 +39,7 @@ class Sentences:
         return len(self.lengths)
 
     def select(self, indices: Sequence[int]) -> Sentences:
-        """The sentences at these indices, in this order."""
+        """Return the sentences at these indices, in this order."""
         parts = self.words.split(self.lengths)
         chosen = [parts[index] for index in indices]
         return Sentences(torch.cat(chosen) if chosen else self.words[:0], tuple(len(part) for part in chosen))
@@ -73,7 +73,7 @@ def _embedding(rows: int, size: int) -> nn.Parameter:
 
 
 def _residual_network(input_size: int, size: int, blocks: int, output_size: int | None = None) -> nn.Sequential:
-    """A linear layer, residual blocks and, if `output_size` is given, an output layer."""
+    """Return a linear layer, residual blocks and, if `output_size` is given, an output layer."""
     layers: list[nn.Module] = [nn.Linear(input_size, size), *(ResidualBlock(size) for _ in range(blocks))]
     if output_size is not None:
         layers.append(nn.Linear(size, output_size))
@@ -81,7 +81,7 @@ def _residual_network(input_size: int, size: int, blocks: int, output_size: int 
 
 
 def _initialise(module: nn.Module) -> None:
-    """Initialises matrices Xavier-uniformly, which matters according to the papers; biases keep torch's default."""
+    """Initialise matrices Xavier-uniformly, which matters according to the papers; biases keep torch's default."""
     for parameter in module.parameters():
         if parameter.ndim > 1:
             nn.init.xavier_uniform_(parameter)
@@ -98,19 +98,19 @@ class Grammar(nn.Module, ABC):
 
     @abstractmethod
     def rules(self) -> Rules:
-        """The probabilities of start and binary rules."""
+        """Return the probabilities of start and binary rules."""
 
     @abstractmethod
     def emissions(self, columns: Tensor) -> Tensor:
-        """Natural log p(w | T) of distinct words w: (u,) int64 -> (u, t)."""
+        """Return natural log p(w | T) of distinct words w: (u,) int64 -> (u, t)."""
 
     def tables(self, sentences: Sentences) -> Tables:
-        """The arguments of the inside algorithm for a batch."""
+        """Return the arguments of the inside algorithm for a batch."""
         columns, words = torch.unique(sentences.words, return_inverse=True)
         return Tables(self.rules(), self.emissions(columns), words)
 
     def all_tables(self, vector: Tensor | None = None) -> tuple[Rules, Tensor]:
-        """The rules, and natural log p(w | T) of all words: (V, t).
+        """Return the rules, and natural log p(w | T) of all words: (V, t).
 
         vector: (latent_size,) the sentence vector z, if the rules depend on one; None for z = 0, its prior mean.
         """
@@ -195,7 +195,7 @@ class NeuralGrammar(Grammar):
     def _make(
         self, nonterminals: int, preterminals: int, vocabulary_size: int, embedding_size: int, input_size: int
     ) -> None:
-        """Creates the parameters. input_size: features of the networks' input."""
+        """Create the parameters. input_size: features of the networks' input."""
         self.nonterminal_count, self.preterminal_count = nonterminals, preterminals
         self.vocabulary_size = vocabulary_size
         self.nonterminals = _embedding(nonterminals, embedding_size)
@@ -213,7 +213,7 @@ class NeuralGrammar(Grammar):
         return _network_emissions(self.emission, self.preterminals, columns)
 
     def _binary(self, parents: Tensor) -> Tensor:
-        """Probabilities of binary rules: (..., m, features) -> (..., m, m + t, m + t)."""
+        """Return probabilities of binary rules: (..., m, features) -> (..., m, m + t, m + t)."""
         symbols = self.nonterminal_count + self.preterminal_count
         flat = torch.softmax(self.rule(parents).to(parents.dtype), -1)
         return flat.unflatten(-1, (symbols, symbols))
@@ -244,7 +244,7 @@ class CompoundGrammar(NeuralGrammar):
         _initialise(self)
 
     def infer(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
-        """Mean and log-variance of each sentence's vector: (B, latent) each."""
+        """Return mean and log-variance of each sentence's vector: (B, latent) each."""
         parts = self.words(sentences.words).split(sentences.lengths)
         packed = nn.utils.rnn.pack_sequence(parts, enforce_sorted=False)
         states, _ = nn.utils.rnn.pad_packed_sequence(self.encoder(packed)[0], padding_value=-torch.inf)
@@ -280,13 +280,13 @@ class CompoundGrammar(NeuralGrammar):
 
     @staticmethod
     def _joined(symbols: Tensor, vectors: Tensor) -> Tensor:
-        """Concatenates every symbol with every sentence vector: (k, d), (B, latent) -> (B, k, d + latent)."""
+        """Concatenate every symbol with every sentence vector: (k, d), (B, latent) -> (B, k, d + latent)."""
         shape = len(vectors), len(symbols), -1
         return torch.cat([symbols.expand(shape), vectors[:, None].expand(shape)], -1)
 
 
 def _network_emissions(network: nn.Sequential, inputs: Tensor, columns: Tensor) -> Tensor:
-    """log p(w | T) from a network whose last layer maps to words: (t, features), (u,) -> (u, t)."""
+    """Return log p(w | T) from a network whose last layer maps to words: (t, features), (u,) -> (u, t)."""
     words = network[-1]
     assert isinstance(words, nn.Linear)
     return emission_log_probs(network[:-1](inputs), words.weight, words.bias, columns)

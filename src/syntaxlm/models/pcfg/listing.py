@@ -23,7 +23,7 @@ class ListsGrammar(HasGrammar):
 
     @abstractmethod
     def _all_tables(self) -> tuple[Rules, Tensor]:
-        """The rules, and natural log p(w | T) of all words: (V, t)."""
+        """Return the rules, and natural log p(w | T) of all words: (V, t)."""
 
     @property
     def labels(self) -> Sequence[str]:  # type: ignore[override]
@@ -50,7 +50,7 @@ class ListsGrammar(HasGrammar):
 
 @torch.no_grad()
 def top_rules(rules: Rules, nonterminal: int, count: int) -> list[SymbolRule]:
-    """The most probable binary rules of a nonterminal, in descending order.
+    """Return the most probable binary rules of a nonterminal, in descending order.
 
     Exact, in O(m + t) memory for factored rules. p(A -> B C) = sum_l parent_Al left_lB right_lC is at most
     sum_l parent_Al left_lB max_C right_lC, so left children are tried in descending order of this bound until no other
@@ -83,6 +83,6 @@ def top_rules(rules: Rules, nonterminal: int, count: int) -> list[SymbolRule]:
 
 @torch.no_grad()
 def top_words(emissions: Tensor, preterminal: int, count: int) -> list[EmittedWord]:
-    """The most probable words of a preterminal, in descending order. emissions: (V, t) natural log p(w | T)."""
+    """Return the most probable words of a preterminal, in descending order. emissions: (V, t) natural log p(w | T)."""
     values, words = emissions[:, preterminal].double().exp().topk(min(count, len(emissions)))
     return [EmittedWord(of_vocabulary(word), p) for word, p in zip(words.tolist(), values.tolist(), strict=True)]

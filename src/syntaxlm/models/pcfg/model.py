@@ -90,7 +90,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     # ---- training
 
     def setup(self, counts: TextCounts) -> None:
-        """Sets q, the unigrams of one-word sentences (add-1/2 smoothing), and the end bias."""
+        """Set q, the unigrams of one-word sentences (add-1/2 smoothing), and the end bias."""
         assert counts.final_words is not None
         assert counts.one_word_sentences is not None
         words, ends, alone = (
@@ -111,7 +111,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         self._end_weight = self.end_bias * max(0.0, 1 - epochs / self.end_bias_epochs)
 
     def loss(self, batch: TokenBatch, state: State = None) -> Loss:
-        """Negative log-likelihood; in training, with derivations weighted by end bias and focus."""
+        """Return negative log-likelihood; in training, with derivations weighted by end bias and focus."""
         sentences = self._sentences(batch)
         weights = self._span_weights(sentences, batch) if self.training else None
         total = -self._log_probs(sentences, weights).sum()
@@ -164,7 +164,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     # ---- structure
 
     def structure(self, batch: TokenBatch) -> SpanMarginals:
-        """The probability of every span.
+        """Return the probability of every span.
 
         On a GPU, or on a processor with bfloat16 tiles (AMX), matrix products of a float32 model are computed in
         bfloat16, as in training; the marginals are then within a few hundredths of the float32 ones.
@@ -226,7 +226,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     def sample(
         self, count: int, maximum_words: int, generator: np.random.Generator, *, omitted: int = 0
     ) -> list[Sample]:
-        """Samples sentences top-down (ancestral sampling)."""
+        """Sample sentences top-down (ancestral sampling)."""
         share, alone = float(self.one_word_share), self.unigrams.double().exp().cumsum(0).cpu().numpy()
 
         def draw() -> Sample:
@@ -263,7 +263,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         return Tables(rules, emissions[columns], words)
 
     def _all_tables(self) -> tuple[Rules, Tensor]:
-        """Rules and emissions of all words, recomputed only if weights changed.
+        """Return rules and emissions of all words, recomputed only if weights changed.
 
         For a compound grammar, those at z = 0. Weights are compared by value: a fused optimiser changes neither their
         addresses nor their version counters.
@@ -279,13 +279,13 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         return cached.rules, cached.emissions
 
     def _sentences(self, batch: TokenBatch, closed: bool = False) -> Sentences:
-        """The words of whole sentences. closed: whether the tokens include EOS."""
+        """Return the words of whole sentences. closed: whether the tokens include EOS."""
         words = batch.word_counts(2 if closed else 1)
         kept = (torch.arange(1, len(batch.tokens))[:, None] <= words).to(batch.tokens.device)
         return Sentences(to_grammar(batch.tokens[1:].T[kept.T]), tuple(words.tolist()))
 
     def _groups(self, sentences: Sentences, shortest: int, most: int) -> Iterator[list[int]]:
-        """Indices of the sentences of at least `shortest` words, grouped so that a group's charts fit in memory.
+        """Yield indices of the sentences of at least `shortest` words, grouped so that a group's charts fit in memory.
 
         most: limit of a group's inside probabilities. Raises InputError for a sentence too long for the memory.
         """

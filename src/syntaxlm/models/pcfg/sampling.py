@@ -44,7 +44,7 @@ class Sampler:
         self._size = 0
 
     def draw(self, longest: int, generator: np.random.Generator, omitted: int = 0) -> Sample | None:
-        """A sentence, or None if it would be longer than the limit.
+        """Return a sentence, or None if it would be longer than the limit.
 
         omitted: number of the first words that are not sampled; the other words' probabilities are renormalised.
         """
@@ -90,7 +90,7 @@ class Sampler:
         return draw_from(left, generator), draw_from(right, generator)
 
     def _cumulated(self, name: str, row: int, shares: Callable[[], Tensor]) -> Sums:
-        """The cumulative sums of a distribution, (n,). Raises InputError for NaN."""
+        """Return the cumulative sums of a distribution, (n,). Raises InputError for NaN."""
         found = self._sums.get((name, row))
         if found is None:
             found = np.cumsum(shares().double().cpu().numpy())
@@ -107,7 +107,7 @@ class Sampler:
 def draw_short(
     sampler: Callable[[], Sampler], longest: int, generator: np.random.Generator, omitted: int = 0
 ) -> Sample:
-    """A sentence of at most `longest` words; longer ones are resampled, each from a new sampler.
+    """Return a sentence of at most `longest` words; longer ones are resampled, each from a new sampler.
 
     Raises InputError if none of 1,000 attempts is short enough.
     """
@@ -119,7 +119,7 @@ def draw_short(
 
 
 def draw_from(sums: Sums, generator: np.random.Generator, omitted: int = 0) -> int:
-    """Samples an index from a distribution's cumulative sums. omitted: number of the first indices not allowed."""
+    """Sample an index from a distribution's cumulative sums. omitted: number of the first indices not allowed."""
     below = float(sums[omitted - 1]) if omitted else 0.0
     point = below + generator.random() * (float(sums[-1]) - below)
     return min(int(np.searchsorted(sums, point, side="right")), len(sums) - 1)

@@ -25,7 +25,7 @@ from syntaxlm.ops.products import product_dtype
 
 
 def inside(leaves: Tensor, composition: Composition) -> Tensor:
-    """The inside vectors of whole sentences: (B, D).
+    """Return the inside vectors of whole sentences: (B, D).
 
     leaves: (B, n, D), the inside vectors of the words, of norm 1.
     """
@@ -34,7 +34,7 @@ def inside(leaves: Tensor, composition: Composition) -> Tensor:
 
 
 def outside(leaves: Tensor, root: Tensor, composition: Composition, outer: Composition | None = None) -> Tensor:
-    """The outside vectors of words, from the inside and the outside pass: (B, n, D).
+    """Return the outside vectors of words, from the inside and the outside pass: (B, n, D).
 
     leaves: (B, n, D), the inside vectors of the words, of norm 1.
     root: (D,), the outside vector of a sentence, of norm 1.
@@ -46,7 +46,9 @@ def outside(leaves: Tensor, root: Tensor, composition: Composition, outer: Compo
 
 @torch.no_grad()
 def split_scores(leaves: Tensor, composition: Composition) -> Tensor:
-    """The scores of all splits of all spans in the inside pass: (C(n + 1, 3), B), in the order of `ops.charts`."""
+    """Return the scores of all splits of all spans in the inside pass: (C(n + 1, 3), B), in the order of
+    `ops.charts`.
+    """
     steps = _inside(leaves, _Composer(composition, leaves), keep=False).steps
     return torch.cat([step.scores for step in steps], 1).T if steps else leaves.new_empty(0, len(leaves))
 
@@ -76,7 +78,7 @@ class _Chart(NamedTuple):
 
 
 def _rows(count: int, size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Room for `count` rows, and for padding, which is 0: (R, size).
+    """Return room for `count` rows, and for padding, which is 0: (R, size).
 
     oneDNN, which computes bfloat16 products on the CPU, compiles a kernel for every number of rows. This takes
     milliseconds, and every length, width and number of sentences has its own number. So there are few: 8 per doubling.
@@ -91,7 +93,7 @@ def _rows(count: int, size: int, dtype: torch.dtype, device: torch.device) -> Te
 
 
 def _flat(vectors: Tensor, dtype: torch.dtype) -> Tensor:
-    """The vectors as rows, with padding: (B, m, D) -> (R, D)."""
+    """Return the vectors as rows, with padding: (B, m, D) -> (R, D)."""
     columns, cells, size = vectors.shape
     rows = _rows(columns * cells, size, dtype, vectors.device)
     rows[: columns * cells].view(vectors.shape).copy_(vectors)
@@ -99,13 +101,13 @@ def _flat(vectors: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _per_row(product: Callable[[Tensor], Tensor], vectors: Tensor, dtype: torch.dtype) -> Tensor:
-    """A product with every vector: (B, m, D) -> (B, m, F)."""
+    """Return a product with every vector: (B, m, D) -> (B, m, F)."""
     columns, cells, _ = vectors.shape
     return product(_flat(vectors, dtype))[: columns * cells].view(columns, cells, -1)
 
 
 def _weight_grads(grads: Tensor, vectors: Tensor, dtype: torch.dtype) -> Tensor:
-    """The gradient of a product's weight: (B, S, F), (B, S, D) -> (F, D)."""
+    """Return the gradient of a product's weight: (B, S, F), (B, S, D) -> (F, D)."""
     return (_flat(grads, dtype).T @ _flat(vectors, dtype)).to(grads.dtype)
 
 
@@ -125,15 +127,15 @@ class _Composer:
         self.weight, self.bias = composition.second.to(self.dtype), composition.second_bias.to(self.dtype)
 
     def as_first(self, vectors: Tensor) -> Tensor:
-        """`Operands.first` of spans: (B, m, D) -> (B, m, 2D)."""
+        """Return `Operands.first` of spans: (B, m, D) -> (B, m, 2D)."""
         return _per_row(lambda rows: linear(rows, self.first, self.first_bias), vectors, self.dtype)
 
     def as_second(self, vectors: Tensor) -> Tensor:
-        """`Operands.second` of spans: (B, m, D) -> (B, m, D)."""
+        """Return `Operands.second` of spans: (B, m, D) -> (B, m, D)."""
         return _per_row(lambda rows: linear(rows, self.second), vectors, self.dtype)
 
     def compose(self, level: Level, operands: Operands, keep: bool) -> tuple[Tensor, Tensor, _Step]:
-        """The vectors, (B, m, D), and the scores, (B, m), of a level's spans.
+        """Return the vectors, (B, m, D), and the scores, (B, m), of a level's spans.
 
         keep: whether a backward pass follows.
         """
@@ -163,7 +165,7 @@ class _Gradients:
         self.second_bias = inner.vectors.new_zeros(size)
 
     def of_vectors(self, first: Tensor | None, second: Tensor) -> Tensor:
-        """Gradients of spans' vectors, (B, m, D), from those of `Operands.first` and `Operands.second`."""
+        """Return gradients of spans' vectors, (B, m, D), from those of `Operands.first` and `Operands.second`."""
         composer = self.composer
         found = _per_row(lambda rows: rows @ composer.second, second, composer.dtype)
         if first is None:
@@ -180,7 +182,7 @@ class _Gradients:
         totals: Tensor,
         into: Operands,
     ) -> None:
-        """Adds the gradients of the level's operands to `into`, and those of the second layer to their sums.
+        """Add the gradients of the level's operands to `into`, and those of the second layer to their sums.
 
         vectors: (B, m, D), of the level.  grads: of these.  totals: gradients of the spans' scores, (B, m).
         """
@@ -197,11 +199,11 @@ class _Gradients:
         kernels.combine_backward(level, operands, step.hidden, rows @ self.composer.weight, of_scores.flatten(1), into)
 
     def add_second_half(self, second: Tensor, vectors: Tensor) -> None:
-        """Adds the gradients of the first layer's half for second vectors. (B, S, D) each."""
+        """Add the gradients of the first layer's half for second vectors. (B, S, D) each."""
         self.second_half += _weight_grads(second, vectors, self.composer.dtype)
 
     def of_composition(self, inner: _Chart) -> Composition:
-        """The gradients of the weights, after all passes."""
+        """Return the gradients of the weights, after all passes."""
         size = inner.vectors.shape[2]
         first = _weight_grads(self.first, inner.vectors, self.composer.dtype)
         return Composition(
@@ -234,7 +236,7 @@ def _inside(leaves: Tensor, composer: _Composer, keep: bool) -> _Chart:
 
 
 def _outside(inner: _Chart, length: int, root: Tensor, composer: _Composer, shared: bool, keep: bool) -> _Chart:
-    """shared: whether the inside pass has the same composition."""
+    """Return shared: whether the inside pass has the same composition."""
     first = inner.operands.first if shared else composer.as_first(inner.vectors)
     vectors, scores = torch.empty_like(inner.vectors), torch.zeros_like(inner.scores)
     second = torch.empty_like(inner.operands.second)
@@ -299,7 +301,7 @@ class _Passes(torch.autograd.Function):
 def _outside_backward(
     length: int, inner: _Chart, outer: _Chart, grad: Tensor, gradients: _Gradients, inner_scores: Tensor
 ) -> Tensor:
-    """Goes back through the outside pass: adds to `gradients` and to those of the inside spans' scores, (B, S).
+    """Go back through the outside pass: adds to `gradients` and to those of the inside spans' scores, (B, S).
 
     grad: of the outside vectors of the words, (B, n, D).  Returns that of the root vector, (D,).
     """

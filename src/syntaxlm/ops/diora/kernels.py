@@ -38,16 +38,16 @@ class Kernels(Protocol):
     """The functions of one level. Rows of pairs are (R, D): B * K * m rows, and then rows of padding."""
 
     def combine(self, level: Level, operands: Operands, hidden: Tensor) -> Tensor:
-        """Writes relu(F + G) of all pairs into `hidden`, (R, D).
+        """Write relu(F + G) of all pairs into `hidden`, (R, D).
 
         Returns their scores Q . h + scores of both spans, (B, K * m).
         """
 
     def mix(self, level: Level, product: Tensor, weights: Tensor) -> Tensor:
-        """The weighted sum of relu(product) over the pairs of each span: (R, D), (B, K * m) -> (B, m, D)."""
+        """Return the weighted sum of relu(product) over the pairs of each span: (R, D), (B, K * m) -> (B, m, D)."""
 
     def mix_backward(self, level: Level, product: Tensor, weights: Tensor, grads: Tensor) -> Tensor:
-        """Replaces `product` by its gradients, without padding. Returns those of `weights`."""
+        """Replace `product` by its gradients, without padding. Returns those of `weights`."""
 
     def combine_backward(
         self,
@@ -58,7 +58,7 @@ class Kernels(Protocol):
         score_grads: Tensor,
         into: Operands,
     ) -> None:
-        """Adds the gradients of the operands to `into`."""
+        """Add the gradients of the operands to `into`."""
 
 
 class EagerKernels:
@@ -105,7 +105,7 @@ class EagerKernels:
 
 
 def _of_pairs(rows: Tensor, like: Tensor) -> Tensor:
-    """A view of the rows of pairs, without padding: (R, D) -> (..., D), for pairs in the shape of `like`."""
+    """Return a view of the rows of pairs, without padding: (R, D) -> (..., D), for pairs in the shape of `like`."""
     return rows[: like.numel()].view(*like.shape, -1)
 
 
@@ -161,7 +161,7 @@ class NativeKernels:
         )  # fmt: skip
 
     def _level(self, level: Level, like: Tensor, dtype: torch.dtype) -> _Level:
-        """like: a chart, (B, S, D); any (B, _, D) for functions that read no chart.  dtype: of the products."""
+        """Return like: a chart, (B, S, D); any (B, _, D) for functions that read no chart.  dtype: of the products."""
         columns, spans, size = like.shape
         sizes = columns, spans, size, level.pairs, level.ways, level.cells
         pointers = address(level.firsts), address(level.seconds)
@@ -172,6 +172,6 @@ class NativeKernels:
 
 
 def kernels_for(product: torch.dtype, leaves: Tensor) -> Kernels:
-    """The C functions if they can be used, otherwise torch.  product: dtype of the products."""
+    """Return the C functions if they can be used, otherwise torch.  product: dtype of the products."""
     library = usable(SOURCE, product, leaves)
     return EagerKernels() if library is None else NativeKernels(library)

@@ -43,12 +43,12 @@ class Level:
 
 
 def span_count(length: int) -> int:
-    """S, the number of spans of a sentence."""
+    """Return s, the number of spans of a sentence."""
     return length * (length + 1) // 2
 
 
 def _numbers(start: Tensor, end: Tensor, length: int) -> Tensor:
-    """The numbers of the spans [start, end)."""
+    """Return the numbers of the spans [start, end)."""
     narrower = end - start - 1
     return narrower * length - narrower * (narrower - 1) // 2 + start
 
@@ -60,7 +60,7 @@ def _level(width: int, length: int, ways: int, firsts: Tensor, seconds: Tensor, 
 
 @lru_cache(maxsize=128)
 def inside_levels(length: int, device: torch.device) -> tuple[Level, ...]:
-    """Widths 2 to n: pairs of left and right part, shortest left part first."""
+    """Return widths 2 to n: pairs of left and right part, shortest left part first."""
     levels = []
     for width in range(2, length + 1):
         start, split = torch.arange(length - width + 1), torch.arange(1, width)[:, None]
@@ -72,7 +72,7 @@ def inside_levels(length: int, device: torch.device) -> tuple[Level, ...]:
 
 @lru_cache(maxsize=128)
 def outside_levels(length: int, device: torch.device) -> tuple[Level, ...]:
-    """Widths n - 1 to 1: pairs of sibling and parent.
+    """Return widths n - 1 to 1: pairs of sibling and parent.
 
     Each span [s, e) has n - width pairs. Pair r has the left sibling [r, s) if r < s, otherwise the right sibling that
     starts at e and ends at r + width + 1.

@@ -36,7 +36,7 @@ class Charts(NamedTuple):
 def inside_outside(
     leaves: Tensor, root: Tensor, composition: Composition, outside: Composition | None = None
 ) -> Charts:
-    """Charts of one sentence.
+    """Return charts of one sentence.
 
     leaves: (n, D), the inside vectors of the words, of norm 1.  root: (D,), the outside vector of the sentence, of norm
     1.  composition: of the inside pass.  outside: of the outside pass; None: the same one.
@@ -62,7 +62,9 @@ def inside_outside(
 
 
 def _combined(parts: list[tuple[Cell, Cell]], composition: Composition) -> tuple[Cell, Tensor]:
-    """The mean of the compositions of pairs of cells, weighted by the softmax of their scores, and the scores."""
+    """Return the mean of the compositions of pairs of cells, weighted by the softmax of their scores, and the
+    scores.
+    """
     scores = torch.stack(
         [one.vector @ composition.score @ other.vector + one.score + other.score for one, other in parts]
     )

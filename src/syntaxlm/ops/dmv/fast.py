@@ -27,7 +27,7 @@ Reduction = Callable[[Tensor], Tensor]
 
 
 def log_partition(decisions: Decisions) -> Tensor:
-    """Natural log-probability of the words of each sentence, summed over its trees: (B,). Differentiable.
+    """Return natural log-probability of the words of each sentence, summed over its trees: (B,). Differentiable.
 
     decisions: natural log-probabilities, finite: `ZERO` for impossible decisions.
     """
@@ -35,13 +35,13 @@ def log_partition(decisions: Decisions) -> Tensor:
 
 
 def expected_counts(decisions: Decisions) -> tuple[Tensor, Decisions]:
-    """`log_partition`, (B,), and how often each decision is expected under the posterior of the trees."""
+    """Return `log_partition`, (B,), and how often each decision is expected under the posterior of the trees."""
     values, counts = with_gradients(lambda *parts: _reduced(Decisions(*parts), log_sum), *decisions)
     return values, Decisions(*counts)
 
 
 def best_heads(decisions: Decisions) -> tuple[Tensor, Tensor]:
-    """The most probable tree (Viterbi): its log-probability, (B,), and the head of each word, (B, n).
+    """Return the most probable tree (Viterbi): its log-probability, (B,), and the head of each word, (B, n).
 
     Heads are counted from 1; that of the root is 0. Of equally probable trees, any one.
     """
@@ -58,7 +58,7 @@ def largest(values: Tensor) -> Tensor:
 
 
 def with_gradients(function: Callable[..., Tensor], *inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The values of a function, and the gradients of their sum with respect to each input. Both are detached."""
+    """Return the values of a function, and the gradients of their sum with respect to each input. Both are detached."""
     with torch.enable_grad():
         leaves = [one.detach().requires_grad_() for one in inputs]
         values = function(*leaves)
@@ -67,7 +67,7 @@ def with_gradients(function: Callable[..., Tensor], *inputs: Tensor) -> tuple[Te
 
 
 def _reduced(decisions: Decisions, reduced: Reduction) -> Tensor:
-    """The sum or maximum over all trees. reduced: of the last dimension."""
+    """Return the sum or maximum over all trees. reduced: of the last dimension."""
     root, arcs, stop, go = decisions
     words = root.shape[1]
     arcs = torch.stack([arcs, arcs.flip(1, 2)])

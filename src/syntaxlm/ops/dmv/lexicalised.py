@@ -24,7 +24,7 @@ _NEVER = 1e4 * ZERO  # of what is no item; lower than any number of impossible d
 
 
 def expected_counts_with_spans(decisions: Decisions, weights: Tensor) -> tuple[Tensor, Decisions, Tensor]:
-    """The log of the sum over trees, (B,), and expected counts under the distribution of the weighted trees.
+    """Return the log of the sum over trees, (B,), and expected counts under the distribution of the weighted trees.
 
     weights: (B, n, n + 1) natural logarithms, by first word and by the word after the last; those of spans of one word
         are in every tree.
@@ -37,24 +37,24 @@ def expected_counts_with_spans(decisions: Decisions, weights: Tensor) -> tuple[T
 
 
 def log_partition_with_spans(decisions: Decisions, weights: Tensor) -> Tensor:
-    """The log of the sum over trees alone, (B,)."""
+    """Return the log of the sum over trees alone, (B,)."""
     return _reduced(decisions, weights, log_sum)
 
 
 def best_heads_with_spans(decisions: Decisions, weights: Tensor) -> Tensor:
-    """The heads of the tree with the largest weight (Viterbi): (B, n), from 1, 0 for the root."""
+    """Return the heads of the tree with the largest weight (Viterbi): (B, n), from 1, 0 for the root."""
     _, chosen = with_gradients(lambda *parts: _reduced(Decisions(*parts), weights, largest), *decisions)
     return Decisions(*chosen).attached.argmax(1)
 
 
 def _reduced(decisions: Decisions, weights: Tensor, reduced: Reduction) -> Tensor:
-    """The sum or maximum over all trees. reduced: of the last dimension."""
+    """Return the sum or maximum over all trees. reduced: of the last dimension."""
     root, arcs, stop, go = decisions
     words = root.shape[1]
     is_start = torch.eye(words, dtype=torch.bool, device=root.device)  # whether a head, the column, is the first word
 
     def left_decisions(log_probs: Tensor, rows: int) -> Tensor:
-        """Of each head of a span: adjacent if it is the first word. (B, rows, n)."""
+        """Return of each head of a span: adjacent if it is the first word. (B, rows, n)."""
         return torch.where(is_start[:rows], log_probs[:, None, :, LEFT, ADJACENT], log_probs[:, None, :, LEFT, 0])
 
     def given_to_heads(items: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ from syntaxlm.ops.products import RepeatedProduct, product_dtype, product_of_sum
 def slot_gates(
     queries: Tensor, distances: Tensor, tape: Tensor, slots: int, comparison: Comparison, count_self: bool
 ) -> Tensor:
-    """Gates of the memory slots, equation (5), for all steps at once.
+    """Return gates of the memory slots, equation (5), for all steps at once.
 
     queries, distances: (T, B); tape: (N, B) distances before the chunk, oldest first, +inf before the start.
     count_self: whether slot k's product over q starts at q = 0 (the step itself) or at q = 1.
@@ -71,7 +71,7 @@ def read(
     weights: ReaderWeights,
     counts: Sequence[int],
 ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
-    """One layer of the reading network over a sequence, equations (9) to (12) and the layer-normalised LSTM.
+    """Return one layer of the reading network over a sequence, equations (9) to (12) and the layer-normalised LSTM.
 
     Rows are real tokens, time-major: step t has the first counts[t] columns; counts never increase.
     input_gates: (n, 4H), the layer-normalised input side of the gates i, f, g, o; input_keys: (n, H), the input side
@@ -215,7 +215,7 @@ class _Read(torch.autograd.Function):
         recurrent_hidden_grad = history.new_zeros(batch, hidden)
 
         def memory_grad(position: int, count: int) -> Tensor:
-            """Gradient of [h ; c] at a history position, from the attention of all later steps: (count, 2H)."""
+            """Return gradient of [h ; c] at a history position, from the attention of all later steps: (count, 2H)."""
             row, later = slice(position, position + 1), slice(position + 1, position + 1 + slots)
             reading = torch.bmm(read_weights[:count, row], read_grads[:count, later])[:, 0]
             reading[:, :hidden] += torch.bmm(key_weights[:count, row], later_keys[:count, later])[:, 0]
@@ -288,7 +288,7 @@ class _Read(torch.autograd.Function):
 
 
 def _skewed(rows: Tensor) -> Tensor:
-    """A view (B, T, N) of rows (B, N + T, N): entry (t, k) is entry N - 1 - k of row t + k.
+    """Return a view (B, T, N) of rows (B, N + T, N): entry (t, k) is entry N - 1 - k of row t + k.
 
     Step t reads history position t + k in its window's place k; position p is then read by step p + 1 + (N - 1 - k).
     """
@@ -300,7 +300,7 @@ def _skewed(rows: Tensor) -> Tensor:
 
 
 def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor) -> tuple[Tensor, Tensor]:
-    """The predict network's attention over the hidden states before each step, for all steps at once.
+    """Return the predict network's attention over the hidden states before each step, for all steps at once.
 
     keys, states: (T, B, H); gates: (T, B, N); tape: (N, B, H), oldest first.
     Returns attended (T, B, H) and attention (T, B, N).
@@ -319,7 +319,9 @@ def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor) -> tuple[T
 
 
 def _attend_block(keys: Tensor, gates: Tensor, history: Tensor) -> tuple[Tensor, Tensor]:
-    """`attend` over a few steps; history (T + N - 1, B, H) starts with the oldest state that the first step reads."""
+    """Return `attend` over a few steps; history (T + N - 1, B, H) starts with the oldest state that the first step
+    reads.
+    """
     hidden, slots = keys.shape[-1], gates.shape[-1]
     memory = history.transpose(0, 1)
     scores = torch.bmm(keys.transpose(0, 1), memory.transpose(1, 2)).to(gates.dtype) / math.sqrt(hidden)
@@ -339,7 +341,7 @@ def _band(matrix: Tensor, width: int) -> Tensor:
 
 
 def _unband(band: Tensor) -> Tensor:
-    """The inverse of `_band`, 0 outside the band: (B, T, W) -> (B, T, T + W - 1)."""
+    """Return the inverse of `_band`, 0 outside the band: (B, T, W) -> (B, T, T + W - 1)."""
     batch, steps, width = band.shape
     columns = steps + width - 1
     padded = torch.nn.functional.pad(band, (0, columns + 1 - width)).flatten(1)

@@ -42,7 +42,7 @@ class _Layer(ctypes.Structure):
 
 
 def _layer(half: bool, tensors: dict[str, Any]) -> _Layer:
-    """The struct over contiguous tensors, which must outlive it."""
+    """Return the struct over contiguous tensors, which must outlive it."""
     columns, length, width = tensors["history"].shape
     return _Layer(
         hidden=width // 2,
@@ -56,7 +56,7 @@ def _layer(half: bool, tensors: dict[str, Any]) -> _Layer:
 
 
 def library_for(slots: int, hidden: int, inputs: Tensor, *others: Tensor | None) -> ctypes.CDLL | None:
-    """The compiled functions if they support these tensors; else None."""
+    """Return the compiled functions if they support these tensors; else None."""
     if slots > _MAXIMUM_SLOTS or hidden < 2:
         return None
     return usable(_SOURCE, product_dtype(inputs), inputs, *others)
@@ -219,14 +219,16 @@ class NativeRead(torch.autograd.Function):
 
 
 def _befores(history: Tensor, starts: Tensor, slots: int, hidden: int) -> Tensor:
-    """h of the step before each row: (n, H)."""
+    """Return h of the step before each row: (n, H)."""
     steps = torch.repeat_interleave(torch.arange(len(starts) - 1), starts.diff())
     columns = torch.arange(len(steps)) - starts[steps]
     return history[columns, steps + (slots - 1), :hidden]
 
 
 def _sums(library: ctypes.CDLL, grads: Tensor, normals: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Sums over rows of grads and of grads * normals, (n, F) -> (F,) each; the latter undefined without normals."""
+    """Return sums over rows of grads and of grads * normals, (n, F) -> (F,) each; the latter undefined without
+    normals.
+    """
     count, size = (ctypes.c_int64(length) for length in grads.shape)
     sums, products = torch.empty(2, grads.shape[1]).unbind()
     half = ctypes.c_int(grads.dtype == torch.bfloat16)

@@ -21,7 +21,7 @@ from syntaxlm.ops.layer_norm.reference import layer_norm
 def slot_gates(
     queries: Tensor, distances: Tensor, tape: Tensor, slots: int, comparison: Comparison, count_self: bool
 ) -> Tensor:
-    """Gates of the memory slots, equation (5): slot k's is the product of alpha(query_t, d_{t-q}) over q = 0..k.
+    """Return gates of the memory slots, equation (5): slot k's is the product of alpha(query_t, d_{t-q}) over q = 0..k.
 
     queries, distances: (T, B); tape: (N, B) distances before the chunk, +inf before the start.
     count_self: whether the product starts at q = 0 (the step itself) or at q = 1.
@@ -41,7 +41,9 @@ def slot_gates(
 
 
 def attention_weights(scores: Tensor, gates: Tensor) -> Tensor:
-    """Structured attention, equations (9) and (10): a softmax with a gate for each slot. scores, gates: (..., N)."""
+    """Return structured attention, equations (9) and (10): a softmax with a gate for each slot. scores, gates: (...,
+    N).
+    """
     weights = torch.exp(scores - scores.max(dim=-1, keepdim=True).values) * gates
     return weights / (weights.sum(dim=-1, keepdim=True) + ATTENTION_EPSILON)
 
@@ -54,7 +56,7 @@ def read(
     weights: ReaderWeights,
     counts: Sequence[int],
 ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
-    """One layer of the reading network over a sequence, equations (9) to (12) and the layer-normalised LSTM.
+    """Return one layer of the reading network over a sequence, equations (9) to (12) and the layer-normalised LSTM.
 
     Rows are real tokens, time-major: step t has the first counts[t] columns; counts never increase.
     input_gates: (n, 4H), the layer-normalised input side of the gates i, f, g, o; input_keys: (n, H), the input side
@@ -97,7 +99,7 @@ def read(
 
 
 def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor) -> tuple[Tensor, Tensor]:
-    """The predict network's attention over the hidden states before each step.
+    """Return the predict network's attention over the hidden states before each step.
 
     keys, states: (T, B, H); gates: (T, B, N); tape: (N, B, H). Returns attended (T, B, H) and attention (T, B, N).
     """

@@ -42,10 +42,10 @@ class EagerKernels:
                 work.scales[span] += work.weights[span]
 
     def gather(self, width: int, block: range) -> None:
-        """Does nothing; see `scatter`."""
+        """No copy is needed; see `scatter`."""
 
     def scatter(self, width: int, block: range) -> None:
-        """Adds to H of the children of all spans of a width, whose G is known. `children_grads` must start as zeros."""
+        """Add to H of the children of all spans of a width, whose G is known. `children_grads` must start as zeros."""
         work, size = self.work, self.work.size
         grads, rows = work.children_grads, work.layout.of_width(width)
         assert grads is not None

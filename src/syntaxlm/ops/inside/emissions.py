@@ -28,7 +28,7 @@ _CACHED, _ON_DEVICE = 1 << 20, 1 << 28  # logits at a time
 
 
 def emission_log_probs_reference(hidden: Tensor, words: Tensor, bias: Tensor | None, columns: Tensor) -> Tensor:
-    """`emission_log_probs` as its equation: slow, differentiated by autograd."""
+    """Return `emission_log_probs` as its equation: slow, differentiated by autograd."""
     logits = hidden @ words.T
     if bias is not None:
         logits = logits + bias
@@ -36,7 +36,7 @@ def emission_log_probs_reference(hidden: Tensor, words: Tensor, bias: Tensor | N
 
 
 def emission_log_probs(hidden: Tensor, words: Tensor, bias: Tensor | None, columns: Tensor) -> Tensor:
-    """Natural log p(w | T) = log softmax_w(h_T . v_w + bias_w) of some words w.
+    """Return natural log p(w | T) = log softmax_w(h_T . v_w + bias_w) of some words w.
 
     hidden: (t, d) h; words: (V, d) v; bias: (V,) or None; columns: (u,) int64, distinct words.  Returns (u, t).
     Products are computed in autocast's dtype, sums at least in float32.
@@ -114,7 +114,9 @@ class _EmissionLogProbs(torch.autograd.Function):
 
 
 def _exponentials(library: ctypes.CDLL | None, logits: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
-    """exp(logit + bias - maximum) in place, (words, t); returns the maximum and sum of each preterminal, (t,) each."""
+    """Return exp(logit + bias - maximum) in place, (words, t); returns the maximum and sum of each preterminal, (t,)
+    each.
+    """
     if library is None:
         sums = torch.float64 if logits.dtype == torch.float64 else torch.float32
         wide = logits.to(sums) if bias is None else logits.to(sums) + bias[:, None]
@@ -134,7 +136,7 @@ def _exponentials(library: ctypes.CDLL | None, logits: Tensor, bias: Tensor | No
 
 
 def _parts(shares: Tensor) -> Iterator[slice]:
-    """Slices of words whose logits fit in the cache."""
+    """Return slices of words whose logits fit in the cache."""
     words, width = shares.shape
     most = max(1, (_CACHED if shares.device.type == "cpu" else _ON_DEVICE) // width)
     return (slice(first, min(first + most, words)) for first in range(0, words, most))

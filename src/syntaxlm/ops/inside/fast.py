@@ -31,7 +31,7 @@ _TINY_RULE = 1e-16  # smaller rule probabilities become 0, so that no product is
 def log_partition(
     rules: FactoredRules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None
 ) -> Tensor:
-    """log P(sentence) of each sentence: (B,), in the order given to `layout`.
+    """Return log P(sentence) of each sentence: (B,), in the order given to `layout`.
 
     emissions: (u, t) natural log p(word | T) of the distinct words of the batch. Its gradient is the expected number of
     times that T emits the word.  words: (N,) int64, rows of `emissions`, for the words of all sentences, concatenated.
@@ -69,7 +69,7 @@ def posteriors(
     weights: Tensor | None = None,
     labels: bool = True,
 ) -> Posteriors:
-    """Span marginals, d log Z / d log weight of the span, and labels. Arguments: see `log_partition`."""
+    """Return span marginals, d log Z / d log weight of the span, and labels. Arguments: see `log_partition`."""
     dtype = _product_dtype(rules.left)
     with torch.autocast(rules.left.device.type, enabled=False):
         root, left, right = _composed(rules)
@@ -102,13 +102,15 @@ def _labels(charts: _Charts, rules: FactoredRules) -> Tensor:
 
 
 def _product_dtype(tensor: Tensor) -> torch.dtype:
-    """Autocast's dtype, but float32 instead of float16, whose range is too small for gradients of probabilities."""
+    """Return autocast's dtype, but float32 instead of float16, whose range is too small for gradients of
+    probabilities.
+    """
     dtype = product_dtype(tensor)
     return torch.float32 if dtype == torch.float16 else dtype
 
 
 def _composed(rules: FactoredRules) -> tuple[Tensor, Tensor, Tensor]:
-    """Rules over factors instead of nonterminals: (R,), (R, R + t), (R, R + t)."""
+    """Return rules over factors instead of nonterminals: (R,), (R, R + t), (R, R + t)."""
     if rules.parent is None:
         return rules.root, rules.left, rules.right
     count = len(rules.root)
@@ -170,7 +172,7 @@ class _Charts:
         return EagerKernels(self.work) if self.library is None else NativeKernels(self.library, self.work)
 
     def inside(self) -> Tensor:
-        """log Z, in the caller's order."""
+        """Return log Z, in the caller's order."""
         layout, work, kernels = self.layout, self.work, self.kernels()
         work.inside[: len(self.words)] = 0  # words have no nonterminal
         by_word = work.children.new_empty(len(self.emissions), 2 * self.size)
@@ -191,7 +193,7 @@ class _Charts:
         return result
 
     def outside(self, grads: Tensor, marginals: bool = False) -> None:
-        """Computes G and H of all spans. grads: (B,) gradients of log Z, in the caller's order."""
+        """Compute G and H of all spans. grads: (B,) gradients of log Z, in the caller's order."""
         layout, work = self.layout, self.work
         device = work.inside.device
         eager = self.library is None
@@ -228,7 +230,7 @@ class _Charts:
         return (torch.mm(grads, self.word_rules) * self.emissions[self.words])[:, : self.preterminals]
 
     def gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Gradients of the root (R,), left and right rules (R, R + t), and the log-emissions (u, t)."""
+        """Return gradients of the root (R,), left and right rules (R, R + t), and the log-emissions (u, t)."""
         layout, work = self.layout, self.work
         grads = work.children_grads
         assert grads is not None
@@ -253,7 +255,7 @@ class _Charts:
 class _LogPartition(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
-        """arguments: those of `_Charts`."""
+        """Return arguments: those of `_Charts`."""
         charts = _Charts(*arguments)
         result = charts.inside()
         ctx.charts = charts  # save_for_backward is not needed: none of its tensors is an input or output

@@ -63,7 +63,7 @@ class NativeKernels:
         function(ctypes.byref(self._chart), *map(ctypes.c_int64, (width, block.start, block.stop)))
 
     def scatter(self, width: int, block: range) -> None:
-        """Does nothing; see `gather`."""
+        """No copy is needed; see `gather`."""
 
     def span_marginals(self, rows: slice) -> Tensor:
         assert self.work.marginals is not None

@@ -46,7 +46,7 @@ def next_words(rules: Rules, emissions: Tensor, words: Tensor, lengths: tuple[in
 
 
 def _of_factors(rules: FactoredRules, emissions: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights and scales of prefixes of one length: words (B, n) -> (B, t), (B,)."""
+    """Return weights and scales of prefixes of one length: words (B, n) -> (B, t), (B,)."""
     root, left, right = composed(rules)
     count, (batch, length) = len(root), words.shape
     closure = closure_of(left[:, :count])

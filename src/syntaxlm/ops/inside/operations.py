@@ -13,7 +13,7 @@ from syntaxlm.ops.inside.types import FactoredRules, Layout, Rules
 def log_partition(
     rules: Rules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None
 ) -> Tensor:
-    """log P(sentence) of each sentence: (B,) natural logarithms, in the order given to `layout`.
+    """Return log P(sentence) of each sentence: (B,) natural logarithms, in the order given to `layout`.
 
     emissions: (u, t) natural log p(word | T) of the distinct words of the batch or, if each sentence has its own rules,
         one row for every word of the batch. The gradient is the expected number of times that T emits the word.
@@ -31,7 +31,8 @@ def log_partition(
 def posteriors(
     rules: Rules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None, labels: bool = True
 ) -> Posteriors:
-    """Span marginals, d log Z / d log weight of the span, and, with `labels`, the most probable symbol of every span.
+    """Return span marginals, d log Z / d log weight of the span, and, with `labels`, the most probable symbol of every
+    span.
 
     Other arguments: see `log_partition`.
     """

@@ -29,7 +29,7 @@ class PrefixLogProbs(NamedTuple):
 
 @torch.no_grad()
 def prefix_log_probs(rules: Rules, emissions: Tensor, words: Tensor, layout: Layout) -> PrefixLogProbs:
-    """Arguments: see `log_partition`. For independent children the cost is twice that of the inside algorithm.
+    """Return arguments: see `log_partition`. For independent children the cost is twice that of the inside algorithm.
 
         a_A(i, k) = sum_X left_AX beta_X(i, k),  c_A(i, j) = sum_X right_AX pi_X(i, j)
         pi(i, j) = Q sum_k a(i, k) * c(k + 1, j),  pi(i, i) = Q a(i, i) in nonterminals, e(w_i) in preterminals
@@ -72,7 +72,7 @@ class CompleteChart(NamedTuple):
 def complete_chart(
     root: Tensor, left: Tensor, right: Tensor, emissions: Tensor, words: Tensor, layout: Layout | None
 ) -> CompleteChart:
-    """The inside algorithm in float64. root, left, right: see `composed`.  layout: None if all have one word."""
+    """Return the inside algorithm in float64. root, left, right: see `composed`.  layout: None if all have one word."""
     count = len(root)
     given = words if layout is None else words[layout.words_order]
     rows, single = len(given) if layout is None else layout.rows, len(given)
@@ -99,7 +99,7 @@ def _split_sum(
     right_scales: Tensor,
     closure: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The sums over splits of all spans of one width: (spans, R) scaled to a maximum of 1, and the scales.
+    """Return the sums over splits of all spans of one width: (spans, R) scaled to a maximum of 1, and the scales.
 
     closure: multiplied with the sums, if given.
     """
@@ -119,7 +119,8 @@ def _split_sum(
 
 
 def split_factors(logs: Tensor) -> tuple[Tensor, Tensor]:
-    """The largest of the splits' logarithms, or 0 if no split is possible, and all relative to it, exponentiated.
+    """Return the largest of the splits' logarithms, or 0 if no split is possible, and all relative to it,
+    exponentiated.
 
     (..., k) -> (...), (..., k).
     """
@@ -135,7 +136,7 @@ def rescaled(value: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def composed(rules: FactoredRules) -> tuple[Tensor, Tensor, Tensor]:
-    """Rules over factors instead of nonterminals, float64: (R,), (R, R + t), (R, R + t)."""
+    """Return rules over factors instead of nonterminals, float64: (R,), (R, R + t), (R, R + t)."""
     root, left, right = rules.root.double(), rules.left.double(), rules.right.double()
     if rules.parent is not None:
         parent, count = rules.parent.double(), rules.nonterminals
@@ -157,7 +158,7 @@ def _scaled(emissions: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _of_first_words(layout: Layout, prefixes: Tensor, wholes: Tensor) -> PrefixLogProbs:
-    """Selects the spans that start at the first word."""
+    """Select the spans that start at the first word."""
     return PrefixLogProbs(*(layout.squares(part, -torch.inf)[:, 0] for part in (prefixes, wholes)))
 
 
@@ -178,7 +179,7 @@ def _of_tables(rules: TableRules, emissions: Tensor, words: Tensor, layout: Layo
 
 
 def _of_table(rules: TableRules, emissions: Tensor) -> tuple[Tensor, Tensor]:
-    """Prefixes and whole sentences of one sentence, (n,) each; emissions: (n, t) float64."""
+    """Return prefixes and whole sentences of one sentence, (n,) each; emissions: (n, t) float64."""
     length, count = len(emissions), rules.nonterminals
     table, root = rules.binary.double(), rules.root.double()
     corners = table.sum(-1)
@@ -208,7 +209,7 @@ TableChart = dict[tuple[int, int], tuple[Tensor, Tensor]]
 
 
 def inside_of_table(rules: TableRules, emissions: Tensor) -> TableChart:
-    """The inside algorithm for one sentence with a full rule table, in float64; emissions: (n, t)."""
+    """Return the inside algorithm for one sentence with a full rule table, in float64; emissions: (n, t)."""
     table, length = rules.binary.double(), len(emissions)
     top, probabilities = _scaled(emissions)
     no_span, no_word = table.new_zeros(rules.nonterminals), table.new_zeros(emissions.shape[1])
@@ -223,7 +224,7 @@ def inside_of_table(rules: TableRules, emissions: Tensor) -> TableChart:
 
 
 def _table_sum(table: Tensor, left: TableChart, right: TableChart, first: int, last: int) -> tuple[Tensor, Tensor]:
-    """The sum over splits of one span: (m,) scaled to a maximum of 1, and the scale."""
+    """Return the sum over splits of one span: (m,) scaled to a maximum of 1, and the scale."""
     pairs = [(left[first, k], right[k + 1, last]) for k in range(first, last)]
     top, factors = split_factors(torch.stack([one[1] + other[1] for one, other in pairs]))
     lefts = torch.stack([one[0] for one, _ in pairs]) * factors[:, None]

@@ -24,7 +24,7 @@ def _greatest(values: Tensor, axis: int) -> Tensor:
 
 
 def log_partition(rules: Rules, emissions: Tensor, weights: Tensor | None = None, add: Addition = _sum) -> Tensor:
-    """log P(sentence): log Z = log sum_A r_A beta_A(1, n).
+    """Return log P(sentence): log Z = log sum_A r_A beta_A(1, n).
 
     weights: log-weights added to log beta, (n, n) of spans by first and last word, or (n, n, m) of spans and symbols;
         their gradient at 0 is the span marginals.
@@ -51,7 +51,7 @@ def log_partition(rules: Rules, emissions: Tensor, weights: Tensor | None = None
 
 
 def _binary(rules: Rules, left: Tensor, right: Tensor, add: Addition) -> Tensor:
-    """log sum_BC p(A -> B C) beta_B beta_C: (m + t,), (m + t,) -> (m,)."""
+    """Return log sum_BC p(A -> B C) beta_B beta_C: (m + t,), (m + t,) -> (m,)."""
     nonterminals = rules.nonterminals
     left_symbols, right_symbols = (
         slice(nonterminals) if torch.isinf(part[-1]) else slice(nonterminals, None) for part in (left, right)
@@ -74,7 +74,7 @@ def marginals(rules: Rules, emissions: Tensor) -> Tensor:
 
 
 def viterbi(rules: Rules, emissions: Tensor) -> tuple[Tensor, Tensor]:
-    """log P of the best derivation, and its spans: (n, n), 1 for spans of two or more words that it contains."""
+    """Return log P of the best derivation, and its spans: (n, n), 1 for spans of two or more words that it contains."""
     weights = emissions.new_zeros(len(emissions), len(emissions)).requires_grad_()
     with torch.enable_grad():
         total = log_partition(rules.detach(), emissions.detach(), weights, _greatest)

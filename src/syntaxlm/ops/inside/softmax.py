@@ -11,7 +11,7 @@ from syntaxlm.ops.products import product_dtype
 
 
 def product_softmax(rows: Tensor, columns: Tensor) -> Tensor:
-    """softmax over k of rows . columns_k: (n, d), (k, d) -> (n, k), in the dtype of `rows`.
+    """Return softmax over k of rows . columns_k: (n, d), (k, d) -> (n, k), in the dtype of `rows`.
 
     The product is computed in autocast's dtype.
     """

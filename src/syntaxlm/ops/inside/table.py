@@ -20,7 +20,7 @@ from syntaxlm.ops.inside.types import Layout, TableRules
 def log_partition(
     rules: TableRules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None
 ) -> Tensor:
-    """log P(sentence) of each sentence: (B,). Arguments: see `inside.log_partition`; autocast is ignored.
+    """Return log P(sentence) of each sentence: (B,). Arguments: see `inside.log_partition`; autocast is ignored.
 
     emissions: for rules per sentence, one row for each word of the batch.
     Kim et al. 2019, section 2; Baker 1979.
@@ -42,7 +42,7 @@ def posteriors(
     weights: Tensor | None = None,
     labelled: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """log_probs, marginals and labels, as in `inside.posteriors`."""
+    """Return log_probs, marginals and labels, as in `inside.posteriors`."""
     longest, nonterminals = layout.longest, rules.nonterminals
     log_probs = emissions.new_empty(len(layout))
     marginals = emissions.new_zeros(len(layout), longest, longest)
@@ -126,7 +126,7 @@ class _Chart:
 
 
 def _by_child_widths(width: int, single: slice, longer: slice) -> Iterator[tuple[slice, slice, list[int]]]:
-    """Symbols of the left and the right child, and the widths of the left child for which they are possible."""
+    """Yield symbols of the left and the right child, and the widths of the left child for which they are possible."""
     if width == 2:
         yield single, single, [1]
         return

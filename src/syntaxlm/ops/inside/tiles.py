@@ -28,7 +28,7 @@ def _library() -> ctypes.CDLL | None:
 
 
 def tiles_usable(*sizes: int) -> bool:
-    """Whether the processor has tiles and all sizes are multiples of 32."""
+    """Return whether the processor has tiles and all sizes are multiples of 32."""
     return all(size % 32 == 0 for size in sizes) and _library() is not None
 
 
@@ -50,7 +50,7 @@ class TiledProduct:
         self._scratch = torch.empty(max(_PACKED, 32 * self.inner), dtype=torch.bfloat16)
 
     def __call__(self, rows: Tensor, out: Tensor) -> Tensor:
-        """out: (n, columns), bfloat16 or float32. rows and out may be slices of columns of larger matrices."""
+        """Return out: (n, columns), bfloat16 or float32. rows and out may be slices of columns of larger matrices."""
         assert rows.stride(1) == out.stride(1) == 1
         assert rows.shape == (len(out), self.inner)
         assert out.shape[1] == self.columns
@@ -65,7 +65,7 @@ class TiledProduct:
 
 
 def tiled_product_of_sums(left: Tensor, right: Tensor) -> Tensor:
-    """left^T right: (n, F), (n, G) bfloat16 -> (F, G) float32; F and G multiples of 32. Needs `tiles_usable`."""
+    """Return left^T right: (n, F), (n, G) bfloat16 -> (F, G) float32; F and G multiples of 32. Needs `tiles_usable`."""
     (inner, rows), columns = left.shape, right.shape[1]
     assert left.stride(1) == right.stride(1) == 1
     out = torch.empty(rows, columns)
@@ -93,7 +93,7 @@ def repeated_product(weight: Tensor, columns: bool, tiled: bool) -> Callable[[Te
 
 
 def product_of_sums(left: Tensor, right: Tensor, tiled: bool) -> Tensor:
-    """left^T right: (n, F), (n, G) -> (F, G), at least float32."""
+    """Return left^T right: (n, F), (n, G) -> (F, G), at least float32."""
     if tiled:
         return tiled_product_of_sums(left, right)
     sums = torch.float64 if left.dtype == torch.float64 else torch.float32
@@ -101,12 +101,12 @@ def product_of_sums(left: Tensor, right: Tensor, tiled: bool) -> Tensor:
 
 
 def _compiled_per_shape(rows: Tensor) -> bool:
-    """Whether torch computes products of this dtype with oneDNN, which compiles a kernel per shape."""
+    """Return whether torch computes products of this dtype with oneDNN, which compiles a kernel per shape."""
     return rows.device.type == "cpu" and rows.dtype == torch.bfloat16
 
 
 def _padded(rows: Tensor, step: int) -> Tensor:
-    """Pads rows with zeros to a multiple of `step` if kernels are compiled per shape, to limit the number of shapes."""
+    """Pad rows with zeros to a multiple of `step` if kernels are compiled per shape, to limit the number of shapes."""
     missing = -len(rows) % step if _compiled_per_shape(rows) else 0
     return torch.nn.functional.pad(rows, (0, 0, 0, missing)) if missing else rows
 

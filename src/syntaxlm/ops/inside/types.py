@@ -85,11 +85,11 @@ class TableRules:
         return TableRules(self.root.detach(), self.binary.detach())
 
     def of(self, sentence: int) -> TableRules:
-        """The rules of one sentence."""
+        """Return the rules of one sentence."""
         return self if self.root.ndim == 1 else TableRules(self.root[sentence], self.binary[sentence])
 
     def table(self) -> Tensor:
-        """The binary rules, like `FactoredRules.table`."""
+        """Return the binary rules, like `FactoredRules.table`."""
         return self.binary
 
 
@@ -143,11 +143,13 @@ class Layout:
         return self._starts[-1]
 
     def of_width(self, width: int) -> slice:
-        """The rows of all spans of a width."""
+        """Return the rows of all spans of a width."""
         return slice(self._starts[width], self._starts[width + 1])
 
     def blocks(self, rows: int) -> list[range]:
-        """Ranges of consecutive sorted sentences with at most `rows` spans together, or one sentence with more."""
+        """Return ranges of consecutive sorted sentences with at most `rows` spans together, or one sentence with
+        more.
+        """
         spans = (self.lengths * (self.lengths + 1) // 2).tolist()
         result, first, total = [], 0, 0
         for sentence, count in enumerate(spans):
@@ -158,7 +160,7 @@ class Layout:
         return [*result, range(first, len(spans))]
 
     def of_block(self, width: int, block: range) -> tuple[slice, slice, slice]:
-        """The rows of a width that belong to the sorted sentences of a block.
+        """Return the rows of a width that belong to the sorted sentences of a block.
 
         Returns the rows of parts of sentences, the rows of whole sentences, which follow them, and these sentences.
         """
@@ -199,7 +201,7 @@ class Layout:
         return sentence, first, width
 
     def row(self, sentence: Tensor, first: Tensor, width: Tensor) -> Tensor:
-        """The rows of spans given by sorted sentence, first word and width; int64, all of one shape."""
+        """Return the rows of spans given by sorted sentence, first word and width; int64, all of one shape."""
         return self.starts[width] + self.begins[sentence] - sentence * (width - 1) + first
 
     def squares(self, values: Tensor, fill: float = 0.0) -> Tensor:
@@ -211,7 +213,7 @@ class Layout:
         return result
 
     def flat(self, squares: Tensor) -> Tensor:
-        """The inverse of `squares`: (B, n, n) in the caller's order, by first and last word -> (rows,)."""
+        """Return the inverse of `squares`: (B, n, n) in the caller's order, by first and last word -> (rows,)."""
         sentence, first, width = (part.to(squares.device) for part in self.spans)
         return squares[self.order.to(squares.device)[sentence], first, first + width - 1].contiguous()
 

@@ -29,7 +29,7 @@ class Derivation:
 
 @torch.no_grad()
 def best_derivations(rules: Rules, emissions: Tensor, words: Tensor, layout: Layout) -> list[Derivation]:
-    """The best derivation of each sentence, in the caller's order. Arguments: see `log_partition`.
+    """Return the best derivation of each sentence, in the caller's order. Arguments: see `log_partition`.
 
     O(n^2 m^2 + n^3 m) for independent children. Rules with a parent factor, and one table per sentence, are expanded
     to full tables: O(n^3 m (m + t)^2), for small grammars.
@@ -60,11 +60,11 @@ class _Chart(ABC):
 
     @abstractmethod
     def fill(self) -> None:
-        """Computes `best` of all spans, short ones first."""
+        """Compute `best` of all spans, short ones first."""
 
     @abstractmethod
     def back(self, first: int, last: int, symbol: int) -> tuple[int, int, int]:
-        """The last word of the left child, and the symbols of both children; preterminals start at m."""
+        """Return the last word of the left child, and the symbols of both children; preterminals start at m."""
 
     @abstractmethod
     def whole(self) -> Tensor:

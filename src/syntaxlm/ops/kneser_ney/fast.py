@@ -34,7 +34,7 @@ class _Counted:
 def estimate(
     words: Integers, places: Integers, vocabulary_size: int, order: int, minimum_counts: Sequence[int] = (1,)
 ) -> Estimate:
-    """Interpolated modified Kneser-Ney as a back-off model. Chen & Goodman 1998, equations (24) to (26).
+    """Return interpolated modified Kneser-Ney as a back-off model. Chen & Goodman 1998, equations (24) to (26).
 
     words: (T,), all sequences, concatenated.  places: (T,), position of each word in its sequence, from 0. A word at
         position 0 is only a context and is not predicted. Words that only occur there have probability 0.
@@ -66,7 +66,7 @@ def estimate(
 
 
 def _counted(words: Integers, places: Integers, vocabulary_size: int, order: int) -> list[_Counted]:
-    """The n-grams of every order."""
+    """Return the n-grams of every order."""
     predicted = words[places > 0]
     occurrences = np.bincount(predicted, minlength=vocabulary_size)
     words_alone = np.arange(vocabulary_size)
@@ -87,7 +87,7 @@ def _counted(words: Integers, places: Integers, vocabulary_size: int, order: int
 
 
 def _counts(one: _Counted, longer: _Counted | None) -> Integers:
-    """Counts of Kneser-Ney, (N,): the number of distinct words before an n-gram; in the highest order, occurrences.
+    """Count of Kneser-Ney, (N,): the number of distinct words before an n-gram; in the highest order, occurrences.
 
     An n-gram at the start of a sequence has no word before it; each such occurrence counts as one.
     """
@@ -97,7 +97,7 @@ def _counts(one: _Counted, longer: _Counted | None) -> Integers:
 
 
 def _uniform(words: Integers, places: Integers, vocabulary_size: int) -> Numbers:
-    """Order 0, (V,): uniform over all words, except those that only start sequences."""
+    """Return order 0, (V,): uniform over all words, except those that only start sequences."""
     possible = np.ones(vocabulary_size, bool)
     possible[words[places == 0]] = False
     possible[words[places > 0]] = True
@@ -107,7 +107,7 @@ def _uniform(words: Integers, places: Integers, vocabulary_size: int) -> Numbers
 def _kept(
     grams: list[Grams], occurrences: list[Integers], vocabulary_size: int, minimum_counts: Sequence[int]
 ) -> list[Grams]:
-    """Removes n-grams that are too rare and renumbers the others. An n-gram is never more frequent than its parts."""
+    """Remove n-grams that are too rare and renumbers the others. An n-gram is never more frequent than its parts."""
     result = [grams[0]]
     numbers = np.arange(vocabulary_size)  # new indices of the next lower order, by old index
     for length, one in enumerate(grams[1:], 2):

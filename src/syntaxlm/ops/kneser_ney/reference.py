@@ -50,7 +50,7 @@ class KneserNey:
         return found
 
     def discount(self, length: int, count: int) -> float:
-        """D(c) of equation (25)."""
+        """Return d(c) of equation (25)."""
         of_counts = Counter(self.counts[length].values())
         discounts = discounts_of([of_counts[one] for one in (1, 2, 3, 4)]) or FALLBACK
         return 0.0 if count == 0 else discounts[min(count, 3) - 1]
@@ -59,7 +59,7 @@ class KneserNey:
         return self.occurrences[len(gram)][gram] >= least_count(self.minimum_counts, len(gram))
 
     def probability(self, word: int, context: Gram) -> float:
-        """p(word | context), equation (24). A context that is too long is shortened to its last words."""
+        """Return p(word | context), equation (24). A context that is too long is shortened to its last words."""
         context = context[len(context) - min(len(context), self.order - 1) :]
         length = len(context) + 1
         following = {gram: count for gram, count in self.counts[length].items() if gram[:-1] == context}
@@ -72,7 +72,7 @@ class KneserNey:
         return (kept.get((*context, word), 0.0) + left * lower) / total
 
     def _uniform(self, word: int) -> float:
-        """Order 0: uniform over all words, except those that only start sequences."""
+        """Return order 0: uniform over all words, except those that only start sequences."""
         predicted = {word for sequence in self.sequences for word in sequence[1:]}
         first = {sequence[0] for sequence in self.sequences} - predicted
         return 0.0 if word in first else 1 / (self.vocabulary_size - len(first))

@@ -45,12 +45,12 @@ class Estimate:
 
 
 def least_count(minimum_counts: Sequence[int], order: int) -> int:
-    """The least count of n-grams of this order that are kept; the last minimum is used for all higher orders."""
+    """Return the least count of n-grams of this order that are kept; the last minimum is used for all higher orders."""
     return minimum_counts[min(order, len(minimum_counts)) - 1]
 
 
 def discounts_of(counts_of_counts: Sequence[int]) -> tuple[float, float, float] | None:
-    """D1, D2, D3+ from the numbers of n-grams with counts 1, 2, 3, 4. Chen & Goodman 1998, equation (26).
+    """Return d1, D2, D3+ from the numbers of n-grams with counts 1, 2, 3, 4. Chen & Goodman 1998, equation (26).
 
     None if undefined: if no n-gram has one of the counts, or a discount is 0 or less, or larger than its count.
     """

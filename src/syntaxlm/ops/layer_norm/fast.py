@@ -22,7 +22,9 @@ _VARIANCE_FLOOR = 1e-24  # avoids NaN from 0 * inf for a constant row
 
 
 def layer_norm(rows: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
-    """gain * normalise(rows) + bias over the last axis. rows: (..., F), gain, bias: (F,). In the dtype of gain."""
+    """Return gain * normalise(rows) + bias over the last axis. rows: (..., F), gain, bias: (F,). In the dtype of
+    gain.
+    """
     result: Tensor = _LayerNorm.apply(rows, gain, bias)
     return result
 
@@ -41,7 +43,7 @@ def normalise(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def normalise_backward(grad: Tensor, normal: Tensor, scale: Tensor, factor: Tensor) -> Tensor:
-    """The gradient of `normalise` with respect to its rows."""
+    """Return the gradient of `normalise` with respect to its rows."""
     projection = (grad * normal).sum(-1, keepdim=True).mul_(factor)
     return torch.addcmul(grad - grad.mean(-1, keepdim=True), normal, projection, value=-1).mul_(scale)
 
@@ -83,7 +85,7 @@ class _LayerNorm(torch.autograd.Function):
 
 
 def _rows(rows: Tensor) -> tuple[Any, ...]:
-    """The first arguments of both C functions."""
+    """Return the first arguments of both C functions."""
     size = rows.shape[-1]
     half = ctypes.c_int(rows.dtype == torch.bfloat16)
     return address(rows), half, ctypes.c_int64(rows.numel() // size), ctypes.c_int64(size)

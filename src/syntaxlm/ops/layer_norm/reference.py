@@ -8,6 +8,6 @@ NORM_EPSILON = 1e-6
 
 
 def layer_norm(rows: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
-    """gain (x - mean) / (std + 1e-6) + bias, std with Bessel's correction, over the last axis."""
+    """Return gain (x - mean) / (std + 1e-6) + bias, std with Bessel's correction, over the last axis."""
     mean = rows.mean(dim=-1, keepdim=True)
     return gain * (rows - mean) / (rows.std(dim=-1, keepdim=True) + NORM_EPSILON) + bias

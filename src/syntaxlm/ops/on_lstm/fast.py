@@ -26,7 +26,7 @@ from syntaxlm.ops.products import RepeatedProduct, large_product, product_dtype
 
 
 def recurrence(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Tensor], counts: Sequence[int]) -> Recurrence:
-    """One layer over a sequence, equations (1) to (5) and (9) to (14) of Shen et al. 2019.
+    """Return one layer over a sequence, equations (1) to (5) and (9) to (14) of Shen et al. 2019.
 
     Rows are real tokens, time-major: step t has the first counts[t] columns; counts never increase.
     inputs: (n, E); state: hidden and cell before the first step, each (B, D).
@@ -42,7 +42,7 @@ def recurrence(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Tensor
 
 
 def lstm_of_torch(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Tensor], steps: int) -> Recurrence:
-    """A plain LSTM over sequences of one length, by the operator of nn.LSTM, which uses cuDNN on a GPU.
+    """Return a plain LSTM over sequences of one length, by the operator of nn.LSTM, which uses cuDNN on a GPU.
 
     On the CPU, `recurrence` is as fast and keeps states in float32.
     """

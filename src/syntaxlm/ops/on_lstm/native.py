@@ -112,7 +112,7 @@ class _Layer(ctypes.Structure):
 def _layer(
     size: int, columns: int, chunk: int | None, dtype: torch.dtype, tensors: Mapping[str, Tensor | None]
 ) -> _Layer:
-    """The struct over contiguous tensors, which must outlive it."""
+    """Return the struct over contiguous tensors, which must outlive it."""
     return _Layer(
         size=size,
         masters=0 if chunk is None else size // chunk,

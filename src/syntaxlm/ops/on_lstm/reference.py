@@ -16,12 +16,12 @@ from syntaxlm.ops.on_lstm.types import CellWeights, Recurrence
 
 
 def cumax(logits: Tensor) -> Tensor:
-    """Cumulative softmax, section 4.1: (..., K) -> (..., K), increasing from near 0 to 1 along the last axis."""
+    """Return cumulative softmax, section 4.1: (..., K) -> (..., K), increasing from near 0 to 1 along the last axis."""
     return torch.cumsum(torch.softmax(logits, dim=-1), dim=-1)
 
 
 def recurrence(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Tensor], counts: Sequence[int]) -> Recurrence:
-    """One layer over a sequence, equations (1) to (5) and (9) to (14).
+    """Return one layer over a sequence, equations (1) to (5) and (9) to (14).
 
     Rows are real tokens, time-major: step t has the first counts[t] columns; counts never increase.
     inputs: (n, E); state: hidden and cell before the first step, each (B, D).

@@ -118,7 +118,7 @@ class Step(NamedTuple):
 def forward_step(
     input_logits: Tensor, recurrent_logits: Tensor, before: Tensor, chunk: int | None, low: torch.dtype
 ) -> Step:
-    """Equations (1) to (5) and (9) to (14) of Shen et al. 2019, after the matrix products.
+    """Return equations (1) to (5) and (9) to (14) of Shen et al. 2019, after the matrix products.
 
     input_logits, recurrent_logits: (r, F); before: the previous cell, (r, D); low: the dtype of products.
     """
@@ -154,7 +154,7 @@ def backward_step(
     cell_grad: Tensor,
     low: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of the step's logits, (r, F) in the dtype of products, and of the previous cell, (r, D).
+    """Return the gradients of the step's logits, (r, F) in the dtype of products, and of the previous cell, (r, D).
 
     before: the previous cell; cell, gates, softmaxes, sums: as in `Step`.
     output_grad, later_grad: gradients of the hidden state as output and through the next step's product, (r, D);
@@ -188,19 +188,19 @@ def backward_step(
 
 
 def _masters(sums: Tensor) -> tuple[Tensor, Tensor]:
-    """The master gates i~ and f~, equations (9) and (10), (r, K) each, from cumulative softmaxes, (r, 2, K)."""
+    """Return the master gates i~ and f~, equations (9) and (10), (r, K) each, from cumulative softmaxes, (r, 2, K)."""
     return 1 - sums[:, 0], sums[:, 1]
 
 
 def _acting(f: Tensor, i: Tensor, input_master: Tensor, forget_master: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """f^, i^ and the overlap, equations (11) to (13), for gates (r, K, C) and master gates (r, K)."""
+    """Return f^, i^ and the overlap, equations (11) to (13), for gates (r, K, C) and master gates (r, K)."""
     input_master, forget_master = input_master[..., None], forget_master[..., None]
     overlap = input_master * forget_master
     return f * overlap + (forget_master - overlap), i * overlap + (input_master - overlap), overlap
 
 
 def _cumax_backward(softmax: Tensor, grad: Tensor) -> Tensor:
-    """The gradient of logits from that of their cumulative softmax. (r, K) each.
+    """Return the gradient of logits from that of their cumulative softmax. (r, K) each.
 
     Element j of the softmax is in all sums from j on. Adding a constant to the gradients of all j has no effect, so
     they may be computed from the sums without j.

@@ -84,7 +84,7 @@ class Forward(Protocol):
     """The steps of a sequence, without their matrix products, which the caller computes between them."""
 
     def before(self, t: int) -> Tensor:
-        """The hidden states before step t, (r, D), in the dtype of products."""
+        """Return the hidden states before step t, (r, D), in the dtype of products."""
         ...
 
     def step(self, t: int, product: Tensor) -> None:
@@ -92,7 +92,7 @@ class Forward(Protocol):
         ...
 
     def made(self) -> Made:
-        """The results, after the last step."""
+        """Return the results, after the last step."""
         ...
 
 
@@ -100,12 +100,12 @@ class Backward(Protocol):
     """The steps of a sequence backward, from the last to the first."""
 
     def step(self, t: int, product: Tensor | None) -> Tensor:
-        """The gradient of the logits of step t, (r, F), in the dtype of products.
+        """Return the gradient of the logits of step t, (r, F), in the dtype of products.
 
         product: that of the hidden states through step t + 1; None at the last step.
         """
         ...
 
     def ended(self) -> tuple[Tensor, Tensor]:
-        """After the first step: the gradients of all logits, (n, F), and of the first cells, (B, D)."""
+        """Return after the first step: the gradients of all logits, (n, F), and of the first cells, (B, D)."""
         ...

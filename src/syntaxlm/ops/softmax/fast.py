@@ -26,7 +26,7 @@ _SOURCE = Path(__file__).with_name("softmax.c")
 
 
 def target_log_probs(rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
-    """Natural log-probability of each row's target under softmax(rows weight^T + bias).
+    """Return natural log-probability of each row's target under softmax(rows weight^T + bias).
 
     rows: (n, E); weight: (V, E); bias: (V,); targets: (n,) int64. Returns (n,) in the weight's dtype.
     """
@@ -84,19 +84,19 @@ class _TargetLogProbs(torch.autograd.Function):
 
 
 def _parts(rows: int, width: int, elements: int, fewest: int) -> Iterator[slice]:
-    """Slices of rows, with `elements` entries each of a (rows, width) matrix, but at least `fewest` rows."""
+    """Return slices of rows, with `elements` entries each of a (rows, width) matrix, but at least `fewest` rows."""
     size = max(fewest, elements // width)
     return (slice(start, start + size) for start in range(0, rows, size))
 
 
 def _check(targets: Tensor, size: int) -> None:
-    """Raises IndexError for targets out of range, on the CPU: compiled code would read out of bounds. GPUs check it."""
+    """Raise IndexError for targets out of range, on the CPU: compiled code would read out of bounds. GPUs check it."""
     if targets.device.type == "cpu" and len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < size:
         raise IndexError(f"targets from {int(targets.min())} to {int(targets.max())}; expected 0 to {size - 1}")
 
 
 def _shared(logits: Tensor, bias: Tensor, targets: Tensor, sums: Tensor) -> tuple[Any, ...]:
-    """The first arguments of both C functions."""
+    """Return the first arguments of both C functions."""
     rows, size = (ctypes.c_int64(length) for length in logits.shape)
     half = ctypes.c_int(logits.dtype == torch.bfloat16)
     return address(logits), half, rows, size, address(bias), address(targets), address(sums)

@@ -8,7 +8,7 @@ from torch.nn.functional import linear
 
 
 def target_log_probs(rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
-    """Natural log-probability of each row's target under softmax(rows weight^T + bias).
+    """Return natural log-probability of each row's target under softmax(rows weight^T + bias).
 
     rows: (n, E); weight: (V, E); bias: (V,); targets: (n,) int64. Returns (n,).
     """

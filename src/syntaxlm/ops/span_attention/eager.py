@@ -95,7 +95,9 @@ class EagerKernels:
             through = through * f[:, half:]
 
     def _runs(self, first: int, last: int) -> tuple[Tensor, list[Tensor]]:
-        """The runs over spans of lengths 0 to m, (queries, m + 1, R); for each length, the product of forget gates."""
+        """Return the runs over spans of lengths 0 to m, (queries, m + 1, R); for each length, the product of forget
+        gates.
+        """
         work, half = self.work, self.work.size // 2
         places = work.places[first:last]
         runs = work.tape.new_zeros(last - first, work.maximum + 1, work.size)

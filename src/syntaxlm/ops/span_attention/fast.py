@@ -38,7 +38,7 @@ ON_DEVICE = 1 << 25
 def span_attention(
     inputs: Tensor, carried: Tensor | None, weights: SpanWeights, maximum: int, counts: Sequence[int]
 ) -> SpanReading:
-    """Every step attends to the spans that end at the step before, of lengths 1 to m = `maximum`.
+    """Return every step attends to the spans that end at the step before, of lengths 1 to m = `maximum`.
 
     Rows are real tokens, time-major: step t has the first counts[t] columns; counts never increase.
     inputs: (n, H); carried: (m, B, H), the inputs before the first step, oldest first; None for zeros.
@@ -184,7 +184,7 @@ def _work(
     scores: Tensor | None = None,
     contexts: Tensor | None = None,
 ) -> Work:
-    """A `Work` with an empty tape."""
+    """Return a `Work` with an empty tape."""
     scorer = 0 if score_weight is None else len(score_weight)
     size = (features.shape[1] - scorer) // (3 if released else 2)
     return Work(
@@ -206,7 +206,7 @@ def _work(
 def _fill_tape(
     kernels: EagerKernels | NativeKernels, layout: Layout, carried_features: Tensor | None, bias: Tensor
 ) -> None:
-    """Computes u and f of all tokens. If nothing is carried, the tokens before the first step are zeros."""
+    """Compute u and f of all tokens. If nothing is carried, the tokens before the first step are zeros."""
     work = kernels.work
     kernels.tape(work.features, layout.of_rows)
     if carried_features is not None:
@@ -217,7 +217,7 @@ def _fill_tape(
 
 
 def _queries_at_a_time(work: Work) -> int:
-    """Number of queries whose spans are in memory at a time."""
+    """Return number of queries whose spans are in memory at a time."""
     elements = CACHED * torch.get_num_threads() if work.tape.device.type == "cpu" else ON_DEVICE
     return max(1, elements // (work.maximum * work.size))
 

@@ -19,7 +19,7 @@ from syntaxlm.ops.span_attention.types import SpanReading, SpanWeights
 def span_attention(
     inputs: Tensor, carried: Tensor | None, weights: SpanWeights, maximum: int, counts: Sequence[int]
 ) -> SpanReading:
-    """Every step attends to the spans that end at the step before, of lengths 1 to m = `maximum`.
+    """Return every step attends to the spans that end at the step before, of lengths 1 to m = `maximum`.
 
     Rows are real tokens, time-major: step t has the first counts[t] columns; counts never increase.
     inputs: (n, H); carried: (m, B, H), the inputs before the first step, oldest first; None for zeros.
@@ -56,7 +56,7 @@ def span_attention(
 
 
 def _update_and_forget(features: Tensor, weights: SpanWeights) -> tuple[Tensor, Tensor]:
-    """u and f of a token, (B, R) each, from its features (B, 2R)."""
+    """Return u and f of a token, (B, R) each, from its features (B, 2R)."""
     update, forget = features.chunk(2, dim=-1)
     if weights.form == "paper":
         update = torch.tanh(update)
@@ -64,7 +64,9 @@ def _update_and_forget(features: Tensor, weights: SpanWeights) -> tuple[Tensor, 
 
 
 def _span(tokens: Sequence[tuple[Tensor, Tensor]], columns: int) -> Tensor:
-    """Spans of the tokens of the first columns: the last states of the forward and of the backward run. (B, R)"""
+    """Return spans of the tokens of the first columns: the last states of the forward and of the backward run. (B,
+    R)
+    """
     half = tokens[0][0].shape[1] // 2
     forward = _run((u[:columns, :half], f[:columns, :half]) for u, f in tokens)
     backward = _run((u[:columns, half:], f[:columns, half:]) for u, f in reversed(tokens))
@@ -72,7 +74,7 @@ def _span(tokens: Sequence[tuple[Tensor, Tensor]], columns: int) -> Tensor:
 
 
 def _run(tokens: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
-    """The last state of a rational RNN, c = f * c + u, over the tokens in order, from c = 0."""
+    """Return the last state of a rational RNN, c = f * c + u, over the tokens in order, from c = 0."""
     state: Tensor | float = 0.0
     for update, forget in tokens:
         state = forget * state + update

@@ -23,7 +23,7 @@ from syntaxlm.ops.tree_levels.types import EDGES, EdgeWeights, Levels, States
 
 
 def recurrence(inputs: Tensor, weights: EdgeWeights, levels: Levels, before: States) -> States:
-    """The states of all steps: equation (6) of Zhang, Lu, Lapata, or an LSTM with gates of that form.
+    """Return the states of all steps: equation (6) of Zhang, Lu, Lapata, or an LSTM with gates of that form.
 
     inputs: (n, E), x_t of every step.  before: the m states that steps of the first depth continue from.
     """
@@ -123,7 +123,7 @@ class _Product:
         return rows @ self.transposed if self.packed is None else self.packed(rows)
 
     def add_to(self, block: Tensor, rows: Tensor) -> None:
-        """Adds the product in place."""
+        """Add the product in place."""
         if block.dtype == rows.dtype:
             block.addmm_(rows, self.transposed)
         else:
@@ -131,26 +131,26 @@ class _Product:
 
 
 def _rows(levels: Levels) -> list[slice]:
-    """The rows of each level."""
+    """Return the rows of each level."""
     return [slice(start, end) for start, end in pairwise(accumulate(levels.sizes, initial=0))]
 
 
 def _pool(before: Tensor, steps: int) -> Tensor:
-    """Allocates the states of all steps after those before the first step. (m, D) -> (m + n, D)"""
+    """Allocate the states of all steps after those before the first step. (m, D) -> (m + n, D)"""
     pool = before.new_empty(len(before) + steps, before.shape[1])
     pool[: len(before)] = before
     return pool
 
 
 def _pool_of_grads(grads: Tensor | None, pool: Tensor, first: int) -> Tensor:
-    """The gradient of all states from outside the recurrence. (n, D) -> (m + n, D)"""
+    """Return the gradient of all states from outside the recurrence. (n, D) -> (m + n, D)"""
     if grads is None:
         return torch.zeros_like(pool)
     return torch.cat([torch.zeros_like(pool[:first]), grads])
 
 
 def _add_up(grads: Tensor, parents: Tensor, counts: Sequence[int], parts: Sequence[Tensor]) -> None:
-    """Adds to the rows of parents, one edge type at a time.
+    """Add to the rows of parents, one edge type at a time.
 
     A word has one child of each type, so no row occurs twice in a part: the order of sums is fixed, also on a GPU.
     """
@@ -160,7 +160,7 @@ def _add_up(grads: Tensor, parents: Tensor, counts: Sequence[int], parts: Sequen
 
 
 def _input_gates(inputs: Tensor, weights: Tensor, bias: Tensor | None, levels: Levels) -> Tensor:
-    """The input side of all steps; rows are sorted by edge type. (n, E) -> (n, F)"""
+    """Return the input side of all steps; rows are sorted by edge type. (n, E) -> (n, F)"""
     biases = [None] * EDGES if bias is None else bias.to(inputs.dtype)
     return torch.cat(
         [large_product(*part) for part in zip(inputs.split(levels.edge_sizes), weights, biases, strict=True)]
@@ -168,7 +168,9 @@ def _input_gates(inputs: Tensor, weights: Tensor, bias: Tensor | None, levels: L
 
 
 def _input_grads(by_edge: tuple[Tensor, ...], weights: Tensor, levels: Levels) -> Tensor:
-    """The gradient of the inputs, in the order of the steps, from the gate gradients of each edge type. (n, E)"""
+    """Return the gradient of the inputs, in the order of the steps, from the gate gradients of each edge type. (n,
+    E)
+    """
     grads = torch.cat([large_product(grad, weight.T) for grad, weight in zip(by_edge, weights, strict=True)])
     return torch.empty_like(grads).index_copy_(0, levels.by_edge, grads)
 
@@ -191,7 +193,7 @@ def _forward_step(gates: Tensor, before: Tensor, cell: Tensor, state: Tensor) ->
 def _backward_step(
     gates: Tensor, before: Tensor, cell: Tensor, state_grad: Tensor, cell_grad: Tensor, gate_grad: Tensor
 ) -> Tensor:
-    """LSTM step: writes the gradient of the logits to `gate_grad`; returns that of the previous cell."""
+    """Return LSTM step: writes the gradient of the logits to `gate_grad`; returns that of the previous cell."""
     i, f, g, o = gates.chunk(4, dim=-1)
     i_grad, f_grad, g_grad, o_grad = gate_grad.chunk(4, dim=-1)
     tanh = cell.tanh()

@@ -13,7 +13,7 @@ from syntaxlm.ops.tree_levels.types import EdgeWeights, Levels, States
 
 
 def recurrence(inputs: Tensor, weights: EdgeWeights, levels: Levels, before: States) -> States:
-    """h_t = tanh(W_ih[a_t] x_t + W_hh[a_t] H[:, t'] + b[a_t]), equation (6), or an LSTM with gates of that form.
+    """Return h_t = tanh(W_ih[a_t] x_t + W_hh[a_t] H[:, t'] + b[a_t]), equation (6), or an LSTM with gates of that form.
 
     inputs: (n, E), x_t of every step.  before: m states, from which steps of the first depth continue.
     """

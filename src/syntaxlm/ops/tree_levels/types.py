@@ -30,7 +30,7 @@ class Levels:
 
     @classmethod
     def of(cls, parents: Tensor, counts: Counts) -> Levels:
-        """Computes `by_edge` from the counts. Raises ValueError if they do not fit the parents."""
+        """Compute `by_edge` from the counts. Raises ValueError if they do not fit the parents."""
         if sum(map(sum, counts)) != len(parents):
             raise ValueError(f"found counts of {sum(map(sum, counts))} steps, but {len(parents)} parents")
         return cls(parents, counts, torch.argsort(_edges(counts), stable=True).to(parents.device))
@@ -50,7 +50,7 @@ class Levels:
         return _edges(self.counts).to(self.parents.device)
 
     def to(self, device: torch.device | str) -> Levels:
-        """The same on another device. The counts stay on the CPU, for use in Python loops."""
+        """Return the same on another device. The counts stay on the CPU, for use in Python loops."""
         parents, by_edge = (tensor.to(device, non_blocking=True) for tensor in (self.parents, self.by_edge))
         return Levels(parents, self.counts, by_edge)
 

@@ -9,17 +9,17 @@ _CONFIG = "config.json"
 
 
 def shipped_names() -> list[str]:
-    """The names of the shipped models."""
+    """Return the names of the shipped models."""
     return sorted(path.parent.name for path in _FOLDER.glob(f"*/{_CONFIG}"))
 
 
 def shipped_folder(name: str) -> Path:
-    """The folder of a shipped model."""
+    """Return the folder of a shipped model."""
     return _FOLDER / name
 
 
 def find_model(name_or_folder: str | Path) -> Path:
-    """The folder of a model. A model folder that exists comes before a shipped model of the same name.
+    """Return the folder of a model. A model folder that exists comes before a shipped model of the same name.
 
     name_or_folder: the name of a shipped model, such as "en", or a folder, which need not exist.
     """
