@@ -162,8 +162,8 @@ def test_texts_over_their_limits_are_refused(tmp_path, monkeypatch):
 
 BOMB = """
 import resource, sys
-from syntaxlm.errors import InputError
-from syntaxlm.text_files import read_lines, read_whole_text
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.text_files import read_lines, read_whole_text
 read = {"lines": lambda path: sum(1 for _ in read_lines(path)), "text": read_whole_text}[sys.argv[2]]
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:

@@ -25,7 +25,7 @@ def all_packages() -> list[str]:
     """Those that are there: packages, and the modules beside them that are no part of the command line."""
     found = [module.name for module in pkgutil.iter_modules([str(PACKAGE)]) if not module.name.startswith("_")]
     known = [package for package in PACKAGES if package in found]
-    return known + sorted(set(found) - set(known) - {"cli"})
+    return known + sorted(set(found) - set(known) - {"app"})
 
 
 def index_page() -> str:

@@ -24,7 +24,7 @@ USE = """
 import sys
 from pathlib import Path
 import syntaxlm
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.models.registry import MODELS
 
 folder = Path(sys.argv[1])

@@ -24,7 +24,7 @@ def test_drawing_loads_no_model_no_corpus_and_no_torch():
     loaded = loaded_by(f"import {', '.join(modules)}")
     assert set(modules) <= loaded
     own = {name for name in loaded if name.startswith("syntaxlm.")}
-    below = ("drawing", "trees", "display", "errors", "files", "settings", "old_settings", "text_files", "allocation")
+    below = ("drawing", "trees", "core")
     assert {name for name in own if name.split(".")[1] not in below} == set()
     assert "torch" not in loaded
 

@@ -15,6 +15,7 @@ import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.tables import format_rows
+from syntaxlm.evaluation import displayed_words as words_module
 from syntaxlm.evaluation.displayed_words import Frequencies, Table, displayed_words, join_times, score_words, word_table
 from syntaxlm.evaluation.reading_times import (
     RegressionSettings,
@@ -103,7 +104,7 @@ def test_carried_state_of_a_model_of_single_sentences_warns_once():
 
 
 def test_long_sentences_are_split_for_models_of_whole_sentences(monkeypatch):
-    monkeypatch.setattr(displayed_words, "LONGEST", 6)
+    monkeypatch.setattr(words_module, "LONGEST", 6)
     words = displayed_words(Table.read(frame(["the", "cat", "sees", "a,", "dog", "the", "cat", "sees", "the", "old"])))
     with pytest.warns(InputWarning, match="1 sentences have more than 6 words"):
         scores = score_words(fresh("simple-pcfg"), words)

@@ -14,6 +14,7 @@ import yaml
 import syntaxlm
 from syntaxlm.app import cli
 from syntaxlm.core.errors import InputError
+from syntaxlm.storage import hub as hub_module
 from syntaxlm.storage.folder import write_model
 from tests.api.models import language_model
 from tests.fresh_models import SENTENCES, fresh
@@ -56,11 +57,11 @@ def test_only_files_of_models_travel_and_none_that_could_be_unpickled(hub, prpn,
     write_model(folder, prpn)
     for name in ("pytorch_model.bin", "checkpoint.safetensors", "notes.txt", "recipe.yaml"):
         (folder / name).write_text("{}")
-    hub.upload(folder, NAME)
+    hub_module.upload(folder, NAME)
     assert set(files_of(hub)) == FILES - {"README.md"}
     files_of(hub).update({"pytorch_model.bin": b"\x80\x04", "sub/config.json": b"{}", "config.py": b"1"})
     hub.requests.clear()
-    hub.download(NAME, tmp_path / "copy")
+    hub_module.download(NAME, tmp_path / "copy")
     assert {path.name for path in (tmp_path / "copy").iterdir()} == FILES - {"README.md"}
     assert all(not path.is_symlink() for path in (tmp_path / "copy").iterdir())
     asked = {request.rpartition("/")[2] for request in hub.requests if "/resolve/" in request}
@@ -77,7 +78,7 @@ def test_dependency_tree_models_travel_with_labels_and_stop_classifiers(hub, tmp
     nlp = syntaxlm.load(tmp_path / "model")
     nlp.push_to_hub(NAME)
     assert {"labels.json", "stops.json", "stops.safetensors"} <= set(files_of(hub))
-    hub.download(NAME, tmp_path / "copy")
+    hub_module.download(NAME, tmp_path / "copy")
     copied = syntaxlm.load(tmp_path / "copy")
     expected = [str(one) for one in nlp.generate(2, trees=True, seed=1, max_words=9)]
     assert [str(one) for one in copied.generate(2, trees=True, seed=1, max_words=9)] == expected
@@ -116,7 +117,7 @@ def test_private_gated_and_missing_repositories(hub, prpn, monkeypatch):
     with pytest.raises(InputError, match="access to this repository must be requested on its page"):
         syntaxlm.load("somebody/gated")
     monkeypatch.delenv("HF_TOKEN")
-    shutil.rmtree(hub.fetch(NAME, token="hf_stub").parents[1])
+    shutil.rmtree(hub_module.fetch(NAME, token="hf_stub").parents[1])
     for name in (NAME, "somebody/none"):
         with pytest.raises(InputError, match=rf"{name}: no such folder here, and .* that you may read. Check the name"):
             syntaxlm.load(name)
@@ -147,7 +148,7 @@ def test_other_repositories_are_refused(hub, files, message):
 
 def test_large_repositories_are_refused_before_a_file_is_downloaded(hub, prpn, monkeypatch):
     prpn.push_to_hub(NAME)
-    monkeypatch.setattr(hub, "LARGEST", 1000)
+    monkeypatch.setattr(hub_module, "LARGEST", 1000)
     hub.requests.clear()
     with pytest.raises(InputError, match=r"bytes of model files; expected at most 1,000"):
         syntaxlm.load(NAME)
@@ -224,7 +225,7 @@ def test_runs_and_odd_names_are_refused(hub, prpn, tmp_path):
     with pytest.raises(InputError, match="some--body/x: not the name of a repository"):
         prpn.push_to_hub("some--body/x")
     with pytest.raises(InputError, match=r"config\.json is missing"):
-        hub.upload(tmp_path, NAME)
+        hub_module.upload(tmp_path, NAME)
     assert not hub.requests
 
 

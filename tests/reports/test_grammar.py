@@ -31,7 +31,7 @@ def few_samples(monkeypatch):
 
 @every_grammar
 def test_every_sentence_of_a_text_gets_a_binary_tree_with_labels_of_the_grammar(name, text, monkeypatch):
-    monkeypatch.setattr(grammar, "READ_TOGETHER", 3)
+    monkeypatch.setattr(listing, "READ_TOGETHER", 3)
     stored = grammar(name)
     sentences = list(parsed_sentences(stored, text))
     lines = [line.split() for line in TEXT.splitlines() if line]
@@ -157,7 +157,7 @@ def test_a_text_of_single_words_and_the_text_as_output_raise_an_error(tmp_path):
 
 
 def test_examples_are_limited_and_counts_are_not(monkeypatch):
-    monkeypatch.setattr(grammar, "KEPT", 1)
+    monkeypatch.setattr(listing, "KEPT", 1)
     model = grammar("neural-pcfg").model
     sentences = [LabelledSentence(words.split(), [(0, 1, 1)], [4, 4]) for words in ("a b", "c d", "a b")]
     use = use_of(sentences, model)

@@ -22,7 +22,7 @@ RACERS, ROUNDS = 4, 100
 RACER = """
 import sys, time
 from pathlib import Path
-from syntaxlm.errors import InputError
+from syntaxlm.core.errors import InputError
 from syntaxlm.training.run_folder import claim
 print("ready", flush=True)
 for line in sys.stdin:

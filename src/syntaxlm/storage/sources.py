@@ -8,7 +8,8 @@ import torch
 
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import named_path, system_error
-from syntaxlm.storage.folder import ModelBundle, find_device, read_model
+from syntaxlm.storage import folder as stored
+from syntaxlm.storage.folder import ModelBundle, find_device
 from syntaxlm.storage.hub import PREFIX, is_repository_name
 
 
@@ -35,4 +36,4 @@ def read_named(
         return read_repository(name_or_folder, revision, token).to(found), None
     if revision is not None:
         raise InputError(f"revision {revision}: found the folder {folder}; only repositories have revisions")
-    return read_model(folder).to(found), folder
+    return stored.read_model(folder).to(found), folder

@@ -27,7 +27,6 @@ from syntaxlm.core.files import (
     write_text,
 )
 from syntaxlm.core.text_files import STANDARD_INPUT
-from syntaxlm.data.treebanks import treebank_files
 
 RECIPE, METRICS, INPUTS = "recipe.yaml", "metrics.jsonl", "inputs.json"
 LARGEST_RECIPE = 1 << 20  # bytes
@@ -199,6 +198,8 @@ def fingerprint(paths: Mapping[str, str | None], treebanks: Iterable[str] = ()) 
     The hash of standard input and of pipes is None.
     Raises InputError for a file that cannot be read.
     """
+    from syntaxlm.data.treebanks import treebank_files  # loads NumPy, which help and shell completion do without
+
     of_trees = set(treebanks)
     return {
         setting: {str(file): _hash(file) for file in (treebank_files(path) if setting in of_trees else [path])}
