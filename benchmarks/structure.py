@@ -2,7 +2,7 @@
 
     python -m benchmarks.structure [--source FOLDER] [--json]
 
-FOLDER: the folder that holds the package `syntaxlm`, by default that of this checkout, so that two checkouts can be compared.
+FOLDER: the folder that holds the package `syntaxlm`; by default that of this checkout. Two checkouts can be compared.
 Prints lines and files of each package, and the files and functions of the package that are entered by
 `parse en "..."`, `score en "..."` and one training loss. A function counts once. Not counted: what reads the
 arguments, code of modules and class bodies and what it calls, comprehensions and generator expressions.
@@ -114,15 +114,22 @@ def crossed(source: Path, code: str, arguments: list[str]) -> list[tuple[str, st
     return [(file, name) for file, name in json.loads(done.stdout.splitlines()[-1])]
 
 
-def walks(source: Path) -> dict[str, tuple[int, int]]:
-    """Return files and functions crossed by each command and by a training loss."""
+def walks(source: Path) -> dict[str, tuple[int, int, int]]:
+    """Return files, functions and distinct names of functions crossed by each command and by a training loss."""
     counts = {name: crossed(source, COMMAND, arguments) for name, arguments in COMMANDS.items()}
     with tempfile.TemporaryDirectory() as folder:
         text, recipe = Path(folder, "text.txt"), Path(folder, "recipe.yaml")
         text.write_text("the old man the boats\nthe cat sleeps\n" * 20, encoding="utf-8")
         recipe.write_text(RECIPE % (text, text), encoding="utf-8")
         counts["training loss"] = crossed(source, LOSS, [str(recipe), str(Path(folder, "run"))])
-    return {name: (len({file for file, _ in found}), len(found)) for name, found in counts.items()}
+    return {
+        name: (
+            len({file for file, _ in functions}),
+            len(functions),
+            len({function.rpartition(".")[2] for _, function in functions}),
+        )
+        for name, functions in counts.items()
+    }
 
 
 def main() -> None:
@@ -139,14 +146,14 @@ def main() -> None:
         return
     size, walk = sizes(source), walks(source)
     if given.json:
-        print(json.dumps({"lines_and_files": size, "files_and_functions_crossed": walk}, indent=2))
+        print(json.dumps({"lines_and_files": size, "files_functions_and_names_crossed": walk}, indent=2))
         return
     print(f"{'package':16} {'lines':>7} {'files':>6}")
     for name, (lines, files) in size.items():
         print(f"{name:16} {lines:7,} {files:6}")
-    print(f"\n{'crossed by':16} {'files':>7} {'functions':>10}")
-    for name, (files, functions) in walk.items():
-        print(f"{name:16} {files:7} {functions:10}")
+    print(f"\n{'crossed by':16} {'files':>7} {'functions':>10} {'names':>6}")
+    for name, (files, functions, names) in walk.items():
+        print(f"{name:16} {files:7} {functions:10} {names:6}")
 
 
 if __name__ == "__main__":
