@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.core import display
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import Column, HasRows, Table
@@ -179,7 +178,9 @@ class Parse(HasRows):
 
     def _repr_svg_(self) -> str:
         """Draw the tree and its distances as SVG, for notebooks."""
-        return display.render("tree", self.tree, self.distances or None, words=self.words)
+        from syntaxlm.drawing.tree import tree_picture  # pictures are imported only to draw
+
+        return tree_picture(self.tree, self.distances or None, words=self.words).svg()
 
 
 @dataclass(frozen=True)
