@@ -218,7 +218,7 @@ def combine(parsers: Sequence[ModelBundle], scorer: ModelBundle) -> ModelBundle:
 def read_config(kind: type[T], path: Path, newest: int) -> T:
     """Return settings from a JSON file with an entry `format`, which is `newest` in the result.
 
-    Old setting names are accepted with a warning. Raises InputError, also for a format above `newest`.
+    Raises InputError, also for a format above `newest`.
     """
     return read_settings(kind, _config_data(path, newest), str(path))
 
@@ -315,8 +315,6 @@ def _read_model_settings(path: Path) -> ModelSettings:
     settings = read_settings(ModelSettings, data, str(path))
     name, model_reads = settings.model.name, reads(settings.model)
     faults = []
-    if data.get("mode") == "trees" and model_reads != "trees":
-        faults.append(f"mode: found trees; expected sentences, open-sentences or stream: {name} models read text")
     if settings.carry_state and model_reads != "tokens":
         what = "dependency trees" if model_reads == "trees" else "whole sentences"
         faults.append(f"carry_state: found true; expected false: {name} models read {what}")
