@@ -178,21 +178,17 @@ def _size(number: int) -> str:
 
 
 def _list(options: argparse.Namespace) -> None:
-    import warnings
-
     from syntaxlm.app.report.models import describe, model_folders
-    from syntaxlm.core.errors import InputError, OldSettingWarning
+    from syntaxlm.core.errors import InputError
     from syntaxlm.storage.bundled import shipped_folder, shipped_names
 
     folder = options.folder or Path()
     models = [] if options.folder else [describe(shipped_folder(name)) | {"folder": name} for name in shipped_names()]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OldSettingWarning)  # of many folders; models info prints those of one
-        for path in model_folders(folder):
-            try:
-                models.append(describe(path))
-            except InputError as error:
-                models.append({"folder": str(path), "error": str(error).splitlines()[0]})
+    for path in model_folders(folder):
+        try:
+            models.append(describe(path))
+        except InputError as error:
+            models.append({"folder": str(path), "error": str(error).splitlines()[0]})
     print_result(Listing(folder, models), options)
 
 

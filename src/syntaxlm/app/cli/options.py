@@ -17,7 +17,6 @@ from syntaxlm.app.cli.formats import ROW_FORMATS, add_format
 from syntaxlm.app.cli.parser import Parser
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
-from syntaxlm.core.old_settings import present_decoder
 
 if TYPE_CHECKING:
     from syntaxlm.core.tables import Columns, Row
@@ -228,7 +227,7 @@ def add_decoding(parser: Parser) -> None:
 
 def add_decoder(parser: Parser) -> None:
     parser.add_argument(
-        "--decoder", type=present_decoder,
+        "--decoder",
         choices=["biased", "unbiased", "greedy-right", "greedy-sum", "cky", "mbr", "viterbi", "heads", "heads-binary"],
         help="decoding algorithm. Distances: biased (default), as in published figures, which favours right"
         " branching; unbiased. Span scores: greedy-right (default), which splits where the right span scores highest,"
