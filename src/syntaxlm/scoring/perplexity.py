@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.old_settings import mode_settings
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.models.abilities import HasHiddenStates, ScoresSentences
@@ -28,7 +27,7 @@ def perplexity_text(perplexity: float) -> str:
     return f"{perplexity:.2f}" if perplexity < 1e6 else f"{perplexity:.3g}"
 
 
-PERPLEXITIES = Table(
+PERPLEXITIES = Columns(
     "perplexity",
     "text; with a neural cache, the text with and without it",
     {
@@ -72,22 +71,17 @@ class LanguageModelScore(HasRows):
     source: str = ""
     likelihood_estimate: str | None = None
 
-    table = PERPLEXITIES
+    columns = PERPLEXITIES
 
     @classmethod
     def from_dict(cls, figures: dict[str, Any]) -> LanguageModelScore:
-        """Return the inverse of `to_dict`; also reads older results, with the `mode` of format 1 or with `is_bound`.
-
-        Raises KeyError if a value is missing.
-        """
-        old = figures.get("mode")
-        modes = figures if old is None else mode_settings(old)
-        mode = TextMode(bool(modes["carry_state"]), bool(modes["predict_eos"]))
-        given_trees = old == "trees" if old is not None else bool(figures["given_trees"])
-        names = ("nats", "tokens", "sentences", "unknown", "characters", "source")
-        plain = {name: figures[name] for name in names}
-        estimate = figures.get("likelihood_estimate", "ELBO, approximate" if figures.get("is_bound") else None)
-        return LanguageModelScore(**plain, mode=mode, given_trees=given_trees, likelihood_estimate=estimate)
+        """Return the inverse of `to_dict`. Raises KeyError if a value is missing."""
+        names = (
+            *("nats", "tokens", "sentences", "unknown", "characters", "source"),
+            *("given_trees", "likelihood_estimate"),
+        )
+        mode = TextMode(bool(figures["carry_state"]), bool(figures["predict_eos"]))
+        return LanguageModelScore(**{name: figures[name] for name in names}, mode=mode)
 
     @property
     def loss(self) -> float:
@@ -125,7 +119,7 @@ class LanguageModelScore(HasRows):
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield one row, with the columns of `PERPLEXITIES`."""
         figures = {**self.to_dict(), "cache": False}
-        yield {name: figures[name] for name in PERPLEXITIES.columns}
+        yield {name: figures[name] for name in PERPLEXITIES}
 
     def __str__(self) -> str:
         unknown = f"{self.unknown:,} unknown ({100 * self.unknown / self.tokens:.1f}%)"

@@ -36,9 +36,8 @@ from syntaxlm.app.cli.serve import add_serve
 from syntaxlm.app.cli.shell import add_completion_script
 from syntaxlm.app.cli.train import add_compare, add_focus, add_train
 from syntaxlm.app.cli.tune import add_tune
-from syntaxlm.core.errors import InputError, InputWarning, OldSettingWarning
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import system_error
-from syntaxlm.core.old_settings import rename_old_options
 
 # In the order of the help.
 COMMANDS = (
@@ -63,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = build_parser()
     try:
         with _warnings_printed("-q" in words or "--quiet" in words), _exiting_on_signals():
-            code = _run(parser, rename_old_options(words))
+            code = _run(parser, words)
         sys.stdout.flush()
     except InputError as error:
         print(f"syntaxlm: error: {error}", file=sys.stderr)
@@ -144,11 +143,10 @@ def _warnings_printed(quiet: bool) -> Iterator[None]:
             yield
             return
         warnings.simplefilter("always", InputWarning)
-        warnings.simplefilter("default", OldSettingWarning)  # once per text: a file may be read several times
         others = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *place: Any, **further: Any) -> None:
-            if issubclass(category, (InputWarning, OldSettingWarning)):
+            if issubclass(category, InputWarning):
                 print(f"syntaxlm: warning: {message}", file=sys.stderr)
             else:
                 others(message, category, *place, **further)

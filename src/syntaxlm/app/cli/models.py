@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.app.cli.options import add_figures, print_result
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 
 
 def add_models(commands: Any) -> None:
@@ -100,7 +100,7 @@ class Entry:
         return "\n".join(_lines(self.figures))
 
 
-MODEL_FOLDERS = Table(
+MODEL_FOLDERS = Columns(
     "model folders",
     "model folder",
     {
@@ -122,14 +122,14 @@ class Listing(HasRows):
     folder: Path
     models: list[dict[str, Any]]
 
-    table = MODEL_FOLDERS
+    columns = MODEL_FOLDERS
 
     def to_dict(self) -> dict[str, Any]:
         return {"schema_version": 1, "folder": str(self.folder), "models": self.models}
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Return a row for each folder, with the columns of `MODEL_FOLDERS`."""
-        return ({name: model.get(name) for name in MODEL_FOLDERS.columns} for model in self.models)
+        return ({name: model.get(name) for name in MODEL_FOLDERS} for model in self.models)
 
     def __str__(self) -> str:
         if not self.models:
@@ -178,21 +178,17 @@ def _size(number: int) -> str:
 
 
 def _list(options: argparse.Namespace) -> None:
-    import warnings
-
     from syntaxlm.app.report.models import describe, model_folders
-    from syntaxlm.core.errors import InputError, OldSettingWarning
+    from syntaxlm.core.errors import InputError
     from syntaxlm.storage.bundled import shipped_folder, shipped_names
 
     folder = options.folder or Path()
     models = [] if options.folder else [describe(shipped_folder(name)) | {"folder": name} for name in shipped_names()]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OldSettingWarning)  # of many folders; models info prints those of one
-        for path in model_folders(folder):
-            try:
-                models.append(describe(path))
-            except InputError as error:
-                models.append({"folder": str(path), "error": str(error).splitlines()[0]})
+    for path in model_folders(folder):
+        try:
+            models.append(describe(path))
+        except InputError as error:
+            models.append({"folder": str(path), "error": str(error).splitlines()[0]})
     print_result(Listing(folder, models), options)
 
 
