@@ -11,7 +11,7 @@ import pytest
 from syntaxlm.app.cli import main
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing.files import format_latex
-from syntaxlm.drawing.tree import draw_tree
+from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.parsing.parse import parse_lines, parse_lines_together
 from syntaxlm.parsing.structure import MARGINAL_RULES, structure_of
 from syntaxlm.text.reader import AUTO_STYLE

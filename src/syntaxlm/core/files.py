@@ -205,7 +205,7 @@ def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: in
         ) from error
 
 
-def sha256(parts: Iterable[bytes]) -> str:
+def sha256(parts: Iterable[bytes | memoryview]) -> str:
     """Return the SHA-256 hash, in hexadecimal digits, of bytes that are given in parts."""
     digest = hashlib.sha256()
     for part in parts:
