@@ -17,7 +17,8 @@ from docs.generation.tables import TABLES, column_sections, format_table, table_
 
 from syntaxlm.models.registry import MODELS
 from syntaxlm.training.recipe import read_recipe
-from syntaxlm.trees import PREPROCESSINGS, PROTOCOLS
+from syntaxlm.trees.preprocessing import PREPROCESSINGS
+from syntaxlm.trees.scoring import PROTOCOLS
 from tests.docs.examples import ROOT, examples_of
 
 DOCS = ROOT / "docs"

@@ -25,7 +25,7 @@ from syntaxlm.training.study import COMPARISON, compare, read_recipes, with_tagg
 from syntaxlm.training.study_table import Comparison, Row
 from syntaxlm.training.trainer import RECIPE, Event, LanguageModelTask, resume, train
 from syntaxlm.training.treebank_scores import BASELINES, TREES, TreebankEvaluation, TreebankScore, _stored_or_computed
-from syntaxlm.trees import PROTOCOLS
+from syntaxlm.trees.scoring import PROTOCOLS
 
 
 def watching(recipe):

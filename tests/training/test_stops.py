@@ -18,7 +18,7 @@ from syntaxlm.storage.folder import WEIGHTS, read_model
 from syntaxlm.training import run_folder
 from syntaxlm.training.stops import StopTraining, train_stops
 from syntaxlm.training.trainer import train
-from syntaxlm.trees import dependency_faults, read_conllu
+from syntaxlm.trees.conllu import dependency_faults, read_conllu
 from tests.training.test_trees import recipe_of
 
 

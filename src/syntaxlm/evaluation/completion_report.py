@@ -17,7 +17,7 @@ from syntaxlm.evaluation.pairs import FEW_KNOWN, Credits, Flags, compare_credits
 from syntaxlm.scoring.engine import LogProbs
 from syntaxlm.text.reader import AS_TOKENISED
 from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.trees import BootstrapResult
+from syntaxlm.trees.significance import BootstrapResult
 
 INTERPOLATED = "interpolated"
 

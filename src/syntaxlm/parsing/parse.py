@@ -25,11 +25,12 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError, without_tags
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.trees import DECODING_RULES, SpanSets, TieBreaking, average, format_brackets, format_spans, trees_of
-from syntaxlm.trees.decoding import Scores, SpanScores
+from syntaxlm.trees.averaging import average
+from syntaxlm.trees.charts import TieBreaking
+from syntaxlm.trees.decoding import DECODING_RULES, Scores, SpanScores
 from syntaxlm.trees.matching import beginning
-from syntaxlm.trees.spans import Positions
-from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
+from syntaxlm.trees.spans import Positions, SpanSets, format_spans, trees_of
+from syntaxlm.trees.tree import Constituent, DependencyTree, Tree, format_brackets
 
 # Adds words and punctuation marks that a model does not read to its tree.
 

@@ -27,7 +27,7 @@ from syntaxlm.text.treebank_style import TreebankStyle
 if TYPE_CHECKING:
     from syntaxlm.parsing.structure import Rule
     from syntaxlm.storage.folder import ModelBundle
-    from syntaxlm.trees import TieBreaking
+    from syntaxlm.trees.charts import TieBreaking
 
 BadLines = Literal["stop", "skip"]
 RowsOf = Callable[[Sequence[str], int], list[Row]]
