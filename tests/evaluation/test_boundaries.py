@@ -195,9 +195,7 @@ def test_baselines_are_every_gap_and_every_so_many_characters_of_a_line(tmp_path
     assert every_three.name == "every 3 characters"
     measured = every_three.gaps - 4 * 8
     assert every_three.gold == round(measured * 3 / 11) + 4 * 2
-    assert (
-        every_three.predicted - every_three.correct == 4
-    )  # ab|cdef|ghi: after 3 not, after 6
+    assert every_three.predicted - every_three.correct == 4  # ab|cdef|ghi: after 3 not, after 6
     assert every_three.gold - every_three.correct == 4
 
 

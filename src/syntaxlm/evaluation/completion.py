@@ -33,7 +33,7 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.trees import BootstrapResult
+from syntaxlm.trees.significance import BootstrapResult
 from syntaxlm.trees.spans import Flags
 
 INTERPOLATED = "interpolated"

@@ -26,7 +26,7 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.trees import BootstrapResult
+from syntaxlm.trees.significance import BootstrapResult
 from syntaxlm.trees.spans import Flags
 
 FEW_KNOWN = 0.01  # share of pairs with only known words, below which the text has another style than the model's

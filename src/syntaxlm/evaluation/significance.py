@@ -20,19 +20,11 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import parse_json
 from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, Section, format_value
 from syntaxlm.core.text_files import read_lines
-from syntaxlm.trees import (
-    PROTOCOLS,
-    BootstrapResult,
-    RunScores,
-    SeedScores,
-    SpanSets,
-    compare_runs,
-    parse_brackets,
-    right,
-    score,
-)
-from syntaxlm.trees.scoring import Fractions
-from syntaxlm.trees.spans import Flags
+from syntaxlm.trees.bounds import right
+from syntaxlm.trees.scoring import PROTOCOLS, Fractions, score
+from syntaxlm.trees.significance import BootstrapResult, RunScores, SeedScores, compare_runs
+from syntaxlm.trees.spans import Flags, SpanSets
+from syntaxlm.trees.tree import parse_brackets
 
 BOOTSTRAP_SAMPLES = 10_000
 RIGHT_BRANCHING = "right-branching"

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.core import display
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import Column, Columns, HasRows
@@ -26,11 +25,12 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError, without_tags
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.trees import DECODING_RULES, SpanSets, TieBreaking, average, format_brackets, format_spans, trees_of
-from syntaxlm.trees.decoding import Scores, SpanScores
+from syntaxlm.trees.averaging import average
+from syntaxlm.trees.charts import TieBreaking
+from syntaxlm.trees.decoding import DECODING_RULES, Scores, SpanScores
 from syntaxlm.trees.matching import beginning
-from syntaxlm.trees.spans import Positions
-from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
+from syntaxlm.trees.spans import Positions, SpanSets, format_spans, trees_of
+from syntaxlm.trees.tree import Constituent, DependencyTree, Tree, format_brackets
 
 # Adds words and punctuation marks that a model does not read to its tree.
 
@@ -180,7 +180,9 @@ class Parse(HasRows):
 
     def _repr_svg_(self) -> str:
         """Draw the tree and its distances as SVG, for notebooks."""
-        return display.render("tree", self.tree, self.distances or None, words=self.words)
+        from syntaxlm.drawing.tree import tree_picture  # pictures are imported only to draw
+
+        return tree_picture(self.tree, self.distances or None, words=self.words).svg()
 
 
 @dataclass(frozen=True)
