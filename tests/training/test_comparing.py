@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import held
+from syntaxlm.core.files import locked
 from syntaxlm.core.settings import read_settings
 from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.storage.folder import read_model
@@ -244,7 +244,7 @@ def test_recipes_are_read_by_name_with_one_budget_and_all_errors_are_reported_to
 
 
 def test_a_folder_that_another_comparison_uses_is_refused(two, tmp_path):
-    with held(tmp_path), pytest.raises(InputError, match="another process is using this folder"):
+    with locked(tmp_path), pytest.raises(InputError, match="another process is using this folder"):
         compare({"lstm": two["lstm"]}, tmp_path, 1, watching)
     assert not list(tmp_path.iterdir())
 
