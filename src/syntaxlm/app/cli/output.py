@@ -1,0 +1,126 @@
+"""Outputs of commands: files or standard output, in the format that is asked for."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
+
+from syntaxlm.core.files import to_json
+from syntaxlm.core.options import Shown
+
+if TYPE_CHECKING:
+    from syntaxlm.core.tables import Row, Table
+
+ROW_FORMATS = ("tsv", "csv", "parquet")  # of results that are tables
+
+OutputFile = Annotated[
+    Path,
+    Shown(
+        "FILE",
+        ("-o", "--output"),
+        "output",
+        help="write {} to this file (written atomically); default, or -: standard output",
+    ),
+]
+SummaryFormat = Annotated[Literal["text", "json"], Shown(help="output format")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureOutput:
+    """Where figures are written, and how.
+
+    output: the figures
+    """
+
+    output: OutputFile | None = None
+    format: Annotated[Literal["text", "json"], Shown(use="format")] = "text"
+
+    def write(self, result: Any) -> None:
+        """Write figures in the format that is asked for."""
+        if self.format in ROW_FORMATS:
+            write_rows(result.rows(), result.table, self.output, self.format)
+            return
+        with text_output(self.output) as file:
+            file.write(formatted(result, self.format) + "\n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOutput(FigureOutput):
+    """Where figures are written, and how; they are also a table.
+
+    output: the figures
+    """
+
+    format: Annotated[Literal["text", "json", "tsv", "csv", "parquet"], Shown(use="format")] = "text"
+
+
+@contextmanager
+def text_output(path: Path | None) -> Iterator[TextIO]:
+    """Return a text file for writing, which replaces `path` when the block succeeds; None: standard output."""
+    from syntaxlm.core.files import replaced
+
+    if path is None:
+        yield sys.stdout
+        return
+    with replaced(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        yield file
+
+
+@contextmanager
+def output_path(path: Path | None, suffix: str = ".txt") -> Iterator[Path]:
+    """Return a path for functions that write files by name; None: a temporary file, then copied to standard output."""
+    if path is not None:
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        temporary = Path(folder) / f"output{suffix}"
+        yield temporary
+        with open(temporary, encoding="utf-8", newline="") as file:
+            shutil.copyfileobj(file, sys.stdout)
+
+
+def write_rows(rows: Iterable[Row], table: Table, path: Path | None, format: str) -> None:
+    """Write rows as they come, as TSV, CSV, JSON lines or Parquet."""
+    from syntaxlm.core.tables import format_rows, write_parquet
+
+    if format == "parquet":
+        assert path is not None
+        write_parquet(rows, table, path)
+        return
+    with text_output(path) as file:
+        if format == "json":
+            file.writelines(to_json(row) + "\n" for row in rows)
+        else:
+            file.writelines(format_rows(rows, table, "tabs" if format == "tsv" else "commas"))
+
+
+def print_summary(result: Any, format: str, output: Path | None, head: str = "") -> None:
+    """Print figures that accompany data: on standard output if the data went to a file, otherwise on stderr.
+
+    output: where the data went.  head: put before the figures if they are text.
+    """
+    from syntaxlm.core.progress import error_console
+
+    text = (head if format == "text" else "") + formatted(result, format)
+    if output is not None:
+        print(text)
+    elif not error_console().quiet:
+        print(text, file=sys.stderr)
+
+
+def formatted(result: Any, format: str) -> str:
+    """Return figures in a format, without the last line end."""
+    from syntaxlm.core.tables import format_rows
+
+    if format == "json":
+        return to_json(result.to_dict())
+    if format in ROW_FORMATS:
+        lines = format_rows(result.rows(), result.table, "tabs" if format == "tsv" else "commas")
+        return "".join(lines).removesuffix("\n")
+    return str(result)
