@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import warnings
 
 import pytest
 import torch
 
 from syntaxlm.app import cli
-from syntaxlm.core.errors import InputError, OldSettingWarning
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.logic import RELATIONS, FormulaPair, read_formula_pairs, write_logic, write_pairs
 from syntaxlm.evaluation.pair_classification import InferenceReport, answers, evaluate_inference
 from syntaxlm.storage.folder import CLASSIFIER, WEIGHTS, StoredClassifier, logic_vocabulary, read_classifier
@@ -124,9 +123,7 @@ def test_the_report_has_scores_by_operators_and_relation_and_the_baseline():
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_every_shipped_recipe_is_valid_and_described(path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", OldSettingWarning)
-        assert read_pair_recipe(f"logic/{path.stem}").model
+    assert read_pair_recipe(f"logic/{path.stem}").model
     assert path.read_text().startswith("# Logical inference")
 
 

@@ -16,7 +16,3 @@ def shortened(text: str, most: int) -> str:
 
 class InputWarning(UserWarning):
     """Warns that the result may not be what the user expects. The input was used. Commands print it on stderr."""
-
-
-class OldSettingWarning(FutureWarning):
-    """Warns that a setting has a name from an earlier version. The setting was used. Commands print it on stderr."""

@@ -30,7 +30,6 @@ from pydantic.fields import FieldInfo
 
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import read_text
-from syntaxlm.core.old_settings import rename_old_assignments, rename_old_settings
 
 T = TypeVar("T")
 Overrides: TypeAlias = Mapping[str, Any] | Sequence[tuple[str, str]]
@@ -156,13 +155,11 @@ def _refuse_unknown_keys(kind: Any) -> None:
 def read_settings(kind: type[T], data: Any, source: str) -> T:
     """Convert nested dicts from YAML or JSON to the dataclass `kind`.
 
-    Old names of settings are accepted with a warning, see `syntaxlm.core.old_settings`.
     Raises InputError naming the source, with one line per fault: the dotted key, the value found, the value expected;
     for an unknown key, the closest match.
     """
     if not _is_small(data):
         raise InputError(f"{source}: found over {_MOST_VALUES:,} values; expected settings")
-    data = rename_old_settings(data, source)
     try:
         settings: T = _reader(typing.cast(typing.Hashable, kind)).validate_json(
             json.dumps(data, default=str)  # a YAML date, such as 2024-01-31, becomes text
@@ -410,7 +407,7 @@ def read_sections(path: Path, overrides: Overrides, expected: str) -> dict[str, 
     expected: some sections of the file, for the message if the file has none.
     Raises InputError.
     """
-    data = rename_old_settings(read_yaml(path), str(path))
+    data = read_yaml(path)
     if not isinstance(data, dict):
         raise InputError(f"{path}: found {type(data).__name__}; expected the sections {expected}, ...")
     override(data, overrides)
@@ -418,7 +415,7 @@ def read_sections(path: Path, overrides: Overrides, expected: str) -> dict[str, 
 
 
 def override(data: dict[str, Any], overrides: Overrides) -> None:
-    """Apply overrides to nested dicts in place. Old names of settings are accepted with a warning.
+    """Apply overrides to nested dicts in place.
 
     overrides: dicts, nested or with dotted keys or both: {"schedule": {"epochs": 3}, "model.layers": 2}, whose values
     are used unchanged; or pairs of dotted names and values in YAML, ("model.layers", "3").
@@ -427,8 +424,8 @@ def override(data: dict[str, Any], overrides: Overrides) -> None:
     if isinstance(overrides, Mapping):
         _override_by_dict(data, overrides, "overrides")
         return
-    for key, value in rename_old_assignments([(key, _value_of(key, text)) for key, text in overrides]):
-        _put(data, key, value, f"--{key}")
+    for key, text in overrides:
+        _put(data, key, _value_of(key, text), f"--{key}")
 
 
 def _override_by_dict(data: dict[str, Any], overrides: Mapping[str, Any], source: str) -> None:
@@ -443,7 +440,7 @@ def _override_by_dict(data: dict[str, Any], overrides: Mapping[str, Any], source
     nested: dict[str, Any] = {}
     for key, value in given.items():
         _put(nested, key, value, f"{source}: {key}")
-    for key, value in _leaves(rename_old_settings(nested, source), source):
+    for key, value in _leaves(nested, source):
         _put(data, key, value, f"{source}: {key}")
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.old_settings import mode_settings
 from syntaxlm.core.tables import Column, HasRows, Table
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus
@@ -76,18 +75,13 @@ class LanguageModelScore(HasRows):
 
     @classmethod
     def from_dict(cls, figures: dict[str, Any]) -> LanguageModelScore:
-        """Return the inverse of `to_dict`; also reads older results, with the `mode` of format 1 or with `is_bound`.
-
-        Raises KeyError if a value is missing.
-        """
-        old = figures.get("mode")
-        modes = figures if old is None else mode_settings(old)
-        mode = TextMode(bool(modes["carry_state"]), bool(modes["predict_eos"]))
-        given_trees = old == "trees" if old is not None else bool(figures["given_trees"])
-        names = ("nats", "tokens", "sentences", "unknown", "characters", "source")
-        plain = {name: figures[name] for name in names}
-        estimate = figures.get("likelihood_estimate", "ELBO, approximate" if figures.get("is_bound") else None)
-        return LanguageModelScore(**plain, mode=mode, given_trees=given_trees, likelihood_estimate=estimate)
+        """Return the inverse of `to_dict`. Raises KeyError if a value is missing."""
+        names = (
+            *("nats", "tokens", "sentences", "unknown", "characters", "source"),
+            *("given_trees", "likelihood_estimate"),
+        )
+        mode = TextMode(bool(figures["carry_state"]), bool(figures["predict_eos"]))
+        return LanguageModelScore(**{name: figures[name] for name in names}, mode=mode)
 
     @property
     def loss(self) -> float:

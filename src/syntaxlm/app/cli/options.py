@@ -11,21 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from annotated_types import Interval
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import LARGEST_COUNT, Count, Form, Shown
+from syntaxlm.core.options import LARGEST_COUNT, Count, Form, Name, Shown
+from syntaxlm.parsing.options import Ties
 
 if TYPE_CHECKING:
     from syntaxlm.data.corpora import GivenText
-    from syntaxlm.models.batches import TextMode
     from syntaxlm.storage.folder import ModelBundle
-    from syntaxlm.text.treebank_style import TreebankStyle
-    from syntaxlm.trees import TieBreaking
 
 ModelFolder = Annotated[Path, Shown("MODEL", use="input", is_positional=True, help="model folder, written by train{}")]
 Classifier = Annotated[
     Path, Shown("MODEL", use="input", is_positional=True, help="folder of a classifier, written by train")
 ]
-Models = Annotated[list[Path], Shown("MODEL", use="input", is_positional=True)]
-AlsoModels = Annotated[list[Path], Shown("MODEL", use="input", help="another model; may be repeated: {}")]
+Models = Annotated[Sequence[Path], Shown("MODEL", use="input", is_positional=True)]
+AlsoModels = Annotated[Sequence[Path], Shown("MODEL", use="input", help="another model; may be repeated: {}")]
 DeviceName = Annotated[
     str, Shown("NAME"), Form(r"auto|cpu|mps|cuda(:\d+)?", "cpu, cuda, cuda:N, mps or auto")
 ]  # fmt: skip
@@ -47,7 +45,7 @@ SentencesFile = Annotated[
     str,
     Shown("TEXT", use="input", is_positional=True, help="UTF-8 file, one sentence per line; - for standard input"),
 ]
-Files = Annotated[list[str], Shown("FILES", use="input", is_positional=True)]
+Files = Annotated[Sequence[str], Shown("FILES", use="input", is_positional=True)]
 TREEBANK_HELP = "bracket file, folder of bracket files, or quoted pattern"
 Treebank = Annotated[str, Shown("TREEBANK", use="input", is_positional=True, help=TREEBANK_HELP)]
 
@@ -69,13 +67,7 @@ Theme = Annotated[
 Seed = Annotated[int, Interval(ge=0, le=2**32 - 1), Shown("S", help="random seed")]
 Size = Annotated[int, Interval(ge=0, le=LARGEST_COUNT), Shown("N")]
 Share = Annotated[float, Interval(ge=0, le=1), Shown("W")]
-Weights = Annotated[list[str], Shown("W,W,...")]
-CarryState = Annotated[
-    bool,
-    Shown(
-        help="read the text as one stream (--no-carry-state: read each sentence by itself); default: as in training"
-    ),
-]
+Weights = Annotated[Sequence[str], Shown("W,W,...")]
 Details = Annotated[Path, Shown("FILE", use="output", help="write {} to this file, as JSON lines")]
 
 
@@ -83,7 +75,7 @@ Details = Annotated[Path, Shown("FILE", use="output", help="write {} to this fil
 class ModelOptions:
     """A model, and where it runs.
 
-    model: model folder, written by train; a shipped model, such as en; a repository of the Hugging Face hub, user/name;
+    model: model folder, written by train; a bundled model, such as en; a repository of the Hugging Face hub, user/name;
         or, to score text, a causal language model of the library transformers, hf:NAME
     """
 
@@ -143,7 +135,7 @@ def training_device(device: str | None, setting: str = "run.accelerator") -> lis
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextOptions:
+class TextSource:
     """A text: files or a sentence.
 
     text: UTF-8 text file (.gz, .xz and .zst are decompressed), or a sentence: an argument that contains white space and
@@ -191,91 +183,29 @@ class TextOptions:
             )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadingOptions:
-    """How sentences follow each other.
-
-    predict_eos: count the ends of sentences (--no-predict-eos: omit them); default: as in training
-    """
-
-    carry_state: CarryState | None = None
-    predict_eos: bool | None = None
-
-    def mode(self, bundle: ModelBundle) -> TextMode | None:
-        """Return how a model reads a text; None: as in training."""
-        from syntaxlm.models.batches import TextMode
-
-        if self.carry_state is None and self.predict_eos is None:
-            return None
-        trained = bundle.mode
-        return TextMode(
-            trained.carry_state if self.carry_state is None else self.carry_state,
-            trained.predict_eos if self.predict_eos is None else self.predict_eos,
+def refuse_ties(ties: Ties, also: Sequence[Path]) -> None:
+    """Raise InputError for `--ties` without `--also`: no trees are averaged."""
+    if ties != "random" and not also:
+        raise InputError(
+            f"--ties {ties}: found one model, so no trees are averaged; add models with --also, or omit --ties"
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class AveragingOptions:
-    """Averages of trees.
+class WordColumns:
+    """Columns of a table of displayed words.
 
-    also: the trees are the average of all models' trees
-    ties: how to choose among equally good splits in an average: random (default), each with the same probability and
-        reproducibly; first, which favours right branching
+    word_column: column of the displayed words; default: word
+    group: column that names the text of each row, such as the story; the model's state is carried at most within a
+        text; default: all rows are one text
+    sentence_column: column whose value changes where a sentence starts; default: sentences are found from punctuation
+    spillover: number of previous words whose surprisal, length and frequency are included
     """
 
-    also: AlsoModels = ()  # type: ignore[assignment]
-    ties: Literal["random", "first"] | None = None
-
-    @property
-    def tie_breaking(self) -> TieBreaking:
-        """The value of `--ties`. Raises InputError if it is given without `--also`, where no trees are averaged."""
-        if self.ties is not None and not self.also:
-            raise InputError(
-                f"--ties {self.ties}: found one model, so no trees are averaged; add models with --also, or omit --ties"
-            )
-        return self.ties or "random"
-
-
-@dataclass(frozen=True, kw_only=True)
-class StyleOptions:
-    """How ordinary English text is split into words before a model reads it.
-
-    punctuation: treatment of English punctuation marks at the ends of words, before the model's normaliser: auto
-        (default), as the model's vocabulary requires; keep; split, each mark becomes a word; drop
-    contractions: treatment of n't, 's, 'll and similar: auto (default), as the model's vocabulary requires; keep;
-        split, they become separate words, as in treebanks
-    """
-
-    punctuation: Literal["auto", "keep", "split", "drop"] = "auto"
-    contractions: Literal["auto", "keep", "split"] = "auto"
-
-    @property
-    def style(self) -> TreebankStyle:
-        from syntaxlm.text.treebank_style import TreebankStyle
-
-        return TreebankStyle(self.punctuation, self.contractions)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DecodingOptions:
-    """How trees are decoded.
-
-    decoder: decoding algorithm. Distances: biased (default), as in published figures, which favours right branching;
-        unbiased. Span scores: greedy-right (default), which splits where the right span scores highest, as published;
-        greedy-sum, which splits where both spans together score highest; cky, the tree with the highest total score.
-        Span probabilities: mbr (default), the tree with the highest sum of span probabilities; viterbi, the single most
-        probable tree (slow). Dependency trees: heads (default), each head with all its descendants; heads-binary, a
-        binary tree in which heads join their right dependents first. With several models, the decoder applies to those
-        that support it; the others use their default
-    layer: layer whose distances are used, from 1; default: as for published trees, 2 for an on-lstm with several
-        layers, otherwise 1; models without distances have no layers
-    """
-
-    decoder: (
-        Literal["biased", "unbiased", "greedy-right", "greedy-sum", "cky", "mbr", "viterbi", "heads", "heads-binary"]
-        | None
-    ) = None
-    layer: Annotated[int, Interval(ge=1, le=100), Shown("L")] | None = None
+    word_column: Name = "word"
+    group: Name | None = None
+    sentence_column: Name | None = None
+    spillover: Size = 1
 
 
 def weights_of(texts: Sequence[str] | None) -> list[float] | None:

@@ -82,7 +82,7 @@ class Parser(argparse.ArgumentParser):
         for name, command in commands.items():
             if isinstance(command, Group):
                 description = command.description or f"{command.help[0].upper()}{command.help[1:]}."
-                example = f"example: syntaxlm {command.example}"
+                example = f"example: {command.example}"
                 parser = below.add_parser(name, help=command.help, description=description, epilog=example)
                 parser.add_commands(command.commands)
             else:
