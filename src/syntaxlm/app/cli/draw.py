@@ -5,7 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from syntaxlm.app.cli.options import Device, MaxWords, ModelOptions, Preprocessing, Protocol, Theme, Treebank, load_model
+from syntaxlm.app.cli.options import (
+    Device,
+    MaxWords,
+    ModelOptions,
+    Preprocessing,
+    Protocol,
+    Theme,
+    Treebank,
+    load_model,
+)
 from syntaxlm.app.cli.output import OutputFile, ReportOutput, SummaryFormat, formatted, output_path
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError

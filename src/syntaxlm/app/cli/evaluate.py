@@ -30,9 +30,10 @@ from syntaxlm.app.cli.options import (
     refuse_ties,
     weights_of,
 )
-from syntaxlm.app.cli.output import FigureOutput, ReportOutput
+from syntaxlm.app.cli.output import ReportOutput
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.options import Count, InputFile, Name, Only, Shown
+from syntaxlm.core.tables import write_rows
 from syntaxlm.parsing.options import DecodingOptions
 from syntaxlm.scoring.options import PerplexityOptions
 from syntaxlm.text.options import TextOptions
@@ -40,11 +41,8 @@ from syntaxlm.text.options import TextOptions
 if TYPE_CHECKING:
     import torch
 
-    from syntaxlm.data.treebanks import Treebank as GoldTreebank
     from syntaxlm.evaluation.pair_classification import AnsweredPairs
-    from syntaxlm.storage.folder import ModelBundle, StoredClassifier
-    from syntaxlm.trees import GoldPreprocessing
-    from syntaxlm.trees import Protocol as ScoringProtocol
+    from syntaxlm.storage.folder import StoredClassifier
 
 Pairs = Annotated[str, Shown("PAIRS", use="input", is_positional=True)]
 
@@ -310,7 +308,7 @@ def reading_times(
     frequencies: InputFile,
     columns: WordColumns,
     style: TextOptions,
-    output: FigureOutput,
+    output: ReportOutput,
     device: Device | None = None,
     times: InputFile | None = None,
     time_column: Name = "time",
@@ -384,7 +382,7 @@ def reading_times(
     if details is not None:
         formats = {".csv": "csv", ".json": "json", ".jsonl": "json"}
         table = report.word_table()
-        write_rows(table.rows(), table.table, details, formats.get(details.suffix.lower(), "tsv"))
+        write_rows(table.rows(), table.columns, details, formats.get(details.suffix.lower(), "tsv"))
     if picture is not None:
         report.write_picture(picture, theme)
     output.write(report)
@@ -393,7 +391,7 @@ def reading_times(
 def significance(
     first: Annotated[Sequence[str], Shown("FILE", use="input", is_positional=True)],
     against: Annotated[Sequence[str], Shown("FILE", use="input")],
-    output: FigureOutput,
+    output: ReportOutput,
 ) -> None:
     """Test whether one model is better than another, over seeds and items.
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from annotated_types import Interval
 
 from syntaxlm.app.cli.options import ModelOptions, Seed
-from syntaxlm.app.cli.output import ROW_FORMATS, OutputFile, text_output, write_rows
+from syntaxlm.app.cli.output import ROW_FORMATS, OutputFile, text_output
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
 from syntaxlm.core.options import Count, Shown
+from syntaxlm.core.tables import write_rows
 from syntaxlm.text.options import TextOptions
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def generate(
     if format in ROW_FORMATS:
         first = next(sampled)
         rows = (row for sentence in chain([first], sampled) for row in sentence.rows())
-        write_rows(rows, first.table, output, format)
+        write_rows(rows, first.columns, output, format)
         return
     with text_output(output) as file:
         file.writelines(_formatted(sentence, format, trees) for sentence in sampled)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 from syntaxlm.app.cli.options import MaxWords, ModelFolder, ModelOptions, Models, Protocol, Share, Weights, weights_of
 from syntaxlm.app.cli.output import (
     ROW_FORMATS,
-    FigureOutput,
     OutputFile,
     ReportOutput,
     SummaryFormat,
@@ -23,7 +22,7 @@ from syntaxlm.app.cli.output import (
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.options import Name, Only, Shown
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasReport, Report, Section
 from syntaxlm.parsing.options import DecodingOptions
 
 InputPath = Annotated[Path, Shown("FILE", use="input")]
@@ -31,7 +30,7 @@ NewModel = Annotated[Path, Shown("DIR", ("-o", "--output"), "output"), Folder("e
 Repository = Annotated[str, Shown("NAME", is_positional=True)]
 Revision = Annotated[str, Shown("R")]
 
-MODEL_FOLDERS = Table(
+MODEL_FOLDERS = Columns(
     "model folders",
     "model folder",
     {
@@ -44,7 +43,7 @@ MODEL_FOLDERS = Table(
         "error": Column("text", "why the folder cannot be described"),
     },
 )
-BUNDLED_RECIPES = Table(
+BUNDLED_RECIPES = Columns(
     "bundled recipes",
     "recipe",
     {
@@ -81,18 +80,21 @@ def list_models(
 
 def describe_model(
     model: ModelFolder,
-    output: FigureOutput,
+    output: OutputFile | None = None,
+    format: Annotated[Literal["text", "json"], Shown(use="format")] = "text",
 ) -> None:
     """Describe a model.
 
     Print a model's type, abilities, size, training text, settings and normaliser, and the perplexities stored by
     training.
 
+    output: the description
     example: syntaxlm models info runs/toy
     """
     from syntaxlm.app.report.models import describe
 
-    output.write(ModelDescription(describe(model, full=True)))
+    with text_output(output) as file:
+        file.write(formatted(ModelDescription(describe(model, full=True)), format) + "\n")
 
 
 def download(name: Repository, revision: Revision | None = None, output: NewModel | None = None) -> None:
@@ -154,6 +156,37 @@ def push(
 
 
 @dataclass(frozen=True)
+class ModelList(HasReport):
+    """The model folders below a folder: descriptions, or the reason why a folder cannot be described."""
+
+    folder: Path
+    models: list[dict[str, Any]]
+
+    def report(self) -> Report:
+        return Report(
+            MODEL_FOLDERS,
+            [{name: model.get(name) for name in MODEL_FOLDERS} for model in self.models],
+            {"schema_version": 1, "folder": str(self.folder), "models": self.models},
+            sections=[
+                Section(
+                    dict.fromkeys(("model", "type", "parameters", "size", "trained on", "abilities"), ""),
+                    [_cells(model) for model in self.models],
+                )
+            ],
+            notes=[] if self.models else [f"{self.folder}: no model folders found"],
+        )
+
+
+def _cells(model: dict[str, Any]) -> list[Any]:
+    if "error" in model:
+        return [model["folder"], None, None, None, None, model["error"]]
+    return [
+        model["folder"], model["model_type"], model["parameters"], _size(model["bytes"]), model["trained_on"] or None,
+        ", ".join(model["abilities"]),
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True)
 class ModelDescription:
     """What `models info` prints."""
 
@@ -164,45 +197,6 @@ class ModelDescription:
 
     def __str__(self) -> str:
         return "\n".join(_lines(self.values))
-
-
-@dataclass(frozen=True)
-class ModelList(HasRows):
-    """The model folders below a folder: descriptions, or the reason why a folder cannot be described."""
-
-    folder: Path
-    models: list[dict[str, Any]]
-
-    table = MODEL_FOLDERS
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"schema_version": 1, "folder": str(self.folder), "models": self.models}
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Return a row for each folder, with the columns of `MODEL_FOLDERS`."""
-        return ({name: model.get(name) for name in MODEL_FOLDERS.columns} for model in self.models)
-
-    def __str__(self) -> str:
-        if not self.models:
-            return f"{self.folder}: no model folders found"
-        return _aligned([("model", "type", "parameters", "size", "trained on", "abilities"), *map(_row, self.models)])
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
-
-
-def _row(model: dict[str, Any]) -> tuple[str, ...]:
-    if "error" in model:
-        return model["folder"], "-", "-", "-", "-", model["error"]
-    parameters = "-" if model["parameters"] is None else f"{model['parameters']:,}"
-    return (
-        model["folder"], model["model_type"], parameters, _size(model["bytes"]), model["trained_on"] or "-",
-        ", ".join(model["abilities"]),
-    )  # fmt: skip
 
 
 def _lines(values: dict[str, Any], indent: str = "") -> list[str]:
@@ -263,22 +257,15 @@ def show_recipe(
 
 
 @dataclass(frozen=True)
-class RecipeList(HasRows):
+class RecipeList(HasReport):
     """The bundled recipes: name, model type, purpose."""
 
     recipes: list[dict[str, str]]
 
-    table = BUNDLED_RECIPES
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"schema_version": 1, "recipes": self.recipes}
-
-    def rows(self) -> Iterator[dict[str, str]]:
-        """Return a row for each recipe, with the columns of `BUNDLED_RECIPES`."""
-        return iter(self.recipes)
-
-    def __str__(self) -> str:
-        return _aligned([tuple(recipe.values()) for recipe in self.recipes])
+    def report(self) -> Report:
+        headings = {"name": "recipe", "model_type": "model type", "purpose": "purpose"}
+        sections = [Section.of(BUNDLED_RECIPES, self.recipes, headings)]
+        return Report(BUNDLED_RECIPES, self.recipes, {"schema_version": 1, "recipes": self.recipes}, sections=sections)
 
 
 def _summary(text: str) -> dict[str, str]:

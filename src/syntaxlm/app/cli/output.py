@@ -5,20 +5,17 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
+from typing import Annotated, Any, Literal, TextIO
 
 from syntaxlm.core.files import to_json
 from syntaxlm.core.options import Shown
+from syntaxlm.core.tables import HasReport, ReportFormat
 
-if TYPE_CHECKING:
-    from syntaxlm.core.tables import Row, Table
-
-ROW_FORMATS = ("tsv", "csv", "parquet")  # of results that are tables
-
+ROW_FORMATS = ("tsv", "csv", "parquet")  # without JSON, of which some results have more than their rows
 OutputFile = Annotated[
     Path,
     Shown(
@@ -32,32 +29,27 @@ SummaryFormat = Annotated[Literal["text", "json"], Shown(help="output format")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FigureOutput:
-    """Where figures are written, and how.
+class ReportOutput:
+    """Where a report is written, and how.
 
     output: the figures
     """
 
     output: OutputFile | None = None
-    format: Annotated[Literal["text", "json"], Shown(use="format")] = "text"
+    format: Annotated[ReportFormat, Shown(use="format")] = "text"
 
-    def write(self, result: Any) -> None:
-        """Write figures in the format that is asked for."""
-        if self.format in ROW_FORMATS:
-            write_rows(result.rows(), result.table, self.output, self.format)
+    def write(self, result: HasReport) -> None:
+        """Write a result in the format that is asked for."""
+        if not hasattr(result, "report"):  # TODO: remove when all evaluations return a report
+            if self.format in ROW_FORMATS:
+                from syntaxlm.core import tables
+
+                tables.write_rows(result.rows(), result.columns, self.output, self.format)
+                return
+            with text_output(self.output) as file:
+                file.write(formatted(result, self.format) + "\n")
             return
-        with text_output(self.output) as file:
-            file.write(formatted(result, self.format) + "\n")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportOutput(FigureOutput):
-    """Where figures are written, and how; they are also a table.
-
-    output: the figures
-    """
-
-    format: Annotated[Literal["text", "json", "tsv", "csv", "parquet"], Shown(use="format")] = "text"
+        result.report().write(self.output, self.format)
 
 
 @contextmanager
@@ -85,21 +77,6 @@ def output_path(path: Path | None, suffix: str = ".txt") -> Iterator[Path]:
             shutil.copyfileobj(file, sys.stdout)
 
 
-def write_rows(rows: Iterable[Row], table: Table, path: Path | None, format: str) -> None:
-    """Write rows as they come, as TSV, CSV, JSON lines or Parquet."""
-    from syntaxlm.core.tables import format_rows, write_parquet
-
-    if format == "parquet":
-        assert path is not None
-        write_parquet(rows, table, path)
-        return
-    with text_output(path) as file:
-        if format == "json":
-            file.writelines(to_json(row) + "\n" for row in rows)
-        else:
-            file.writelines(format_rows(rows, table, "tabs" if format == "tsv" else "commas"))
-
-
 def print_summary(result: Any, format: str, output: Path | None, head: str = "") -> None:
     """Print figures that accompany data: on standard output if the data went to a file, otherwise on stderr.
 
@@ -116,11 +93,6 @@ def print_summary(result: Any, format: str, output: Path | None, head: str = "")
 
 def formatted(result: Any, format: str) -> str:
     """Return figures in a format, without the last line end."""
-    from syntaxlm.core.tables import format_rows
-
     if format == "json":
         return to_json(result.to_dict())
-    if format in ROW_FORMATS:
-        lines = format_rows(result.rows(), result.table, "tabs" if format == "tsv" else "commas")
-        return "".join(lines).removesuffix("\n")
     return str(result)

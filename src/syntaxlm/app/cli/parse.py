@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from syntaxlm.app.cli.options import AlsoModels, ModelOptions, TextSource, load_model, refuse_repeated, refuse_ties
-from syntaxlm.app.cli.output import ROW_FORMATS, text_output, write_rows
+from syntaxlm.app.cli.output import ROW_FORMATS, text_output
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
 from syntaxlm.core.options import Count, Name, OutputFile, Shown
+from syntaxlm.core.tables import write_rows
 from syntaxlm.parsing.options import ParseOptions
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def _formatted(parses: Parses, format: str, with_unread: bool) -> str:
     elif format == "json":
         trees = [to_json(parse and parse.to_dict()) for parse in parses]
     elif format == "tree":
-        from syntaxlm.drawing.tree import draw_tree
+        from syntaxlm.drawing.terminal import draw_tree
 
         trees = [draw_tree(parse.tree, parse.known) if parse else "" for parse in parses]
     else:

@@ -7,7 +7,6 @@ its help: one line for the list of commands, the description, then the lines "na
 from __future__ import annotations
 
 import argparse
-import difflib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, closest_match
 from syntaxlm.core.files import holds_model, named_path, refuse_overwriting, same_file
 from syntaxlm.core.options import Option, help_texts, options_from, options_of
 
@@ -117,7 +116,9 @@ class Parser(argparse.ArgumentParser):
         self.formats = {suffix: name for suffix, name in SUFFIXES.items() if name in option.choices}
         default = "see below" if option.default is None else option.default
         note = f". {option.help}" if option.help else ""
-        settings["help"] = f"output format; default: {default}; {', '.join(self.formats)} of -o FILE also choose it{note}"
+        settings["help"] = (
+            f"output format; default: {default}; {', '.join(self.formats)} of -o FILE also choose it{note}"
+        )
         settings["default"] = None
         self.set_defaults(usual_format=option.default)
 
@@ -168,7 +169,7 @@ class Parser(argparse.ArgumentParser):
             if not re.match(r"--?[A-Za-z]", name) or " " in name:
                 continue
             if name not in options:
-                self.error(f"unrecognized option {name}{did_you_mean(name, options)}")
+                self.error(_with_closest_match(f"unrecognized option {name}", name, options))
             action = options[name]
             if isinstance(action, argparse._StoreTrueAction | argparse._AppendAction | argparse._ExtendAction):
                 continue
@@ -179,12 +180,10 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
-        found = f"{value!r}{did_you_mean(str(value), map(str, action.choices))}"
+        found = _with_closest_match(repr(value), value, action.choices)
         if isinstance(action, argparse._SubParsersAction):
             self.error(f"unknown command {found}")
-        raise argparse.ArgumentError(
-            action, f"invalid choice: {found} (choose from {', '.join(map(str, action.choices))})"
-        )
+        raise argparse.ArgumentError(action, f"invalid choice: {found} (choose from {', '.join(action.choices)})")
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
@@ -246,10 +245,10 @@ def _reader(option: Option) -> Callable[[str], Any]:
     return read
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the closest of the known words as part of a message, or ""."""
-    nearest = difflib.get_close_matches(word, list(known), 1)
-    return f"; did you mean {nearest[0]}?" if nearest else ""
+def _with_closest_match(text: str, word: str, known: Iterable[str]) -> str:
+    """Return a text with the known word that is most similar to a misspelt one."""
+    advice = closest_match(word, known)
+    return f"{text}; {advice[0].lower()}{advice[1:]}" if advice else text
 
 
 def call(values: argparse.Namespace) -> int:

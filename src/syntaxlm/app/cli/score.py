@@ -8,14 +8,14 @@ from itertools import tee
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from syntaxlm.app.cli.options import ModelOptions, TextSource, WordColumns
-from syntaxlm.app.cli.output import write_rows
 from syntaxlm.app.cli.parse import JobOptions
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.options import InputFile, Name, OutputFile, Shown
+from syntaxlm.core.tables import write_rows
 from syntaxlm.scoring.options import ScoreOptions
 
 if TYPE_CHECKING:
-    from syntaxlm.core.tables import Row, Table
+    from syntaxlm.core.tables import Columns, Row
     from syntaxlm.data.corpora import GivenText
     from syntaxlm.scoring.surprisal import WordSurprisal
     from syntaxlm.storage.folder import ModelBundle
@@ -76,7 +76,7 @@ def score(
             sentence=displayed.sentence_column, is_text=words is None, frequencies=frequencies,
             context=options.context, spillover=displayed.spillover, style=options,
         )  # fmt: skip
-        write_rows(table.rows(), table.table, output, format or "tsv")
+        write_rows(table.rows(), table.columns, output, format or "tsv")
         error_console().print(table.summary, markup=False, soft_wrap=True)
         return 0
     rows, columns = _scored(model.load(), text, column, options, is_parquet=format == "parquet")
@@ -105,7 +105,7 @@ def _options_of_displayed_words(
 
 def _scored(
     bundle: ModelBundle, text: TextSource, column: str | None, options: ScoreOptions, is_parquet: bool
-) -> tuple[Iterator[Row], Table]:
+) -> tuple[Iterator[Row], Columns]:
     """Return the rows, one sentence at a time, and their table."""
     from syntaxlm.data import tables
     from syntaxlm.data.corpora import read_sentences
@@ -131,7 +131,7 @@ def _scored(
             raise InputError("--column: found a sentence as TEXT; expected a table file")
         else:
             names, rows = tables.read_table(source, column)
-            names = tables.names_beside(list(SURPRISALS.columns), names)
+            names = tables.names_beside(list(SURPRISALS), names)
         texts, others = tee(rows)
         scored = zip(others, surprisals(bundle, (row.text for row in texts), options), strict=True)
     table = SURPRISALS.with_text(names, "column of the input table")

@@ -89,9 +89,7 @@ def train(
 
     settings = read_recipe(path, [*overrides, *training_device(device)])
     if seeds > 1:
-        results = train_seeds(
-            settings, output, seeds, lambda recipe: ProgressDisplay(recipe.schedule, error_console())
-        )
+        results = train_seeds(settings, output, seeds, lambda recipe: ProgressDisplay(recipe.schedule, error_console()))
         return _ended(results, any(run.stopped for run in results.runs), format)
     with ProgressDisplay(settings.schedule, error_console()) as display:
         result = train(settings, output, display)
