@@ -29,7 +29,7 @@ TABLES = {
     "syntaxlm.scoring.cache_tuning:CACHE_TRIALS": ["tune cache"],
     "syntaxlm.app.report.grammar:GRAMMAR_ENTRIES": ["grammar"],
     "syntaxlm.app.cli.models:MODEL_FOLDERS": ["models list"],
-    "syntaxlm.app.cli.recipes:SHIPPED_RECIPES": ["recipes list"],
+    "syntaxlm.app.cli.models:BUNDLED_RECIPES": ["recipes list"],
 }
 
 

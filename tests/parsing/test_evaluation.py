@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import random
 import shutil
 import time
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 
 from syntaxlm.app.cli import main
-from syntaxlm.app.cli.options import add_decoding
 from syntaxlm.core.errors import InputError
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.parsing import evaluation as parsing
 from syntaxlm.parsing import structure
 from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees, protocol_named, with_fresh_weights
+from syntaxlm.parsing.options import Decoder
 from syntaxlm.parsing.parse import parse_lines, parse_lines_together
 from syntaxlm.parsing.report import RandomWeights, scored_sentences, write_sentences
 from syntaxlm.parsing.structure import RULES, structure_of
@@ -651,10 +651,7 @@ def test_splits_to_the_left_and_right_are_counted_over_spans_of_three_words_or_m
 def test_the_command_line_has_all_decoders_and_reports_those_of_the_model(toy, monkeypatch, capsys):
     spans = scoring()
     monkeypatch.setattr("syntaxlm.storage.folder.read_model", lambda folder: spans)
-    parser = argparse.ArgumentParser()
-    add_decoding(parser)
-    (decoder,) = (action for action in parser._actions if "--decoder" in action.option_strings)
-    assert tuple(decoder.choices) == RULES
+    assert get_args(Decoder) == RULES
     lines = (toy / "test.txt").read_text().splitlines()
     for rule in SPAN_RULES:
         assert main(["parse", "MODEL", str(toy / "test.txt"), "--decoder", rule]) == 0

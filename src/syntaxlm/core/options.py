@@ -94,9 +94,10 @@ class Option:
     @property
     def limits(self) -> Interval | None:
         """The smallest and the largest number."""
-        return self.mark(Interval)
+        limits: Interval | None = self.mark(Interval)
+        return limits
 
-    def mark(self, kind: type[T]) -> T | None:
+    def mark(self, kind: Any) -> Any:
         """Return the annotation of a type, such as `Interval`."""
         return next((mark for mark in self.marks if isinstance(mark, kind)), None)
 

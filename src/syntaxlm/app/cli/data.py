@@ -25,8 +25,10 @@ PairFolder = Annotated[
 ToyFolder = Annotated[
     Path,
     Shown("DIR", ("-o", "--output"), "output"),
-    Folder("folder", tuple(f"{split}.{suffix}" for split in SPLITS for suffix in ("txt", "mrg", "conllu")), "floor.json"),
-]  # fmt: skip
+    Folder(
+        "folder", tuple(f"{split}.{suffix}" for split in SPLITS for suffix in ("txt", "mrg", "conllu")), "floor.json"
+    ),
+]
 TextFolder = Annotated[
     Path,
     Shown("DIR", ("-o", "--output"), "output", help="output folder"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from syntaxlm.app.cli.options import (
     Device,
@@ -13,6 +13,7 @@ from syntaxlm.app.cli.options import (
     Protocol,
     Theme,
     Treebank,
+    as_style,
     load_model,
 )
 from syntaxlm.app.cli.output import OutputFile, ReportOutput, SummaryFormat, formatted, output_path
@@ -77,13 +78,15 @@ def draw(
         check_format(output)  # before the slow part
     gold_tree = None if gold is None else read_gold(gold, number, preprocessing)
     bundle = load_model(model, device)
-    analysis = analyse(bundle, sentence if gold_tree is None else gold_tree, options.decoder, options.layer, options)
+    text = sentence if gold_tree is None else gold_tree
+    assert text is not None
+    analysis = analyse(bundle, text, options.decoder, options.layer, as_style(options))
     pictures = maps_of(bundle, analysis.tokens) if maps else None
     with output_path(output, ".svg") as path:
         Drawing(analysis, gold_tree, pictures).write(path, theme)
 
 
-def _draw_dependencies(file: Path, number: int | None, preprocessing: str, output: Path | None, theme: str) -> None:
+def _draw_dependencies(file: Path, number: int | None, preprocessing: str, output: Path | None, theme: Any) -> None:
     from syntaxlm.app.report.sentence import read_trees
     from syntaxlm.drawing.dependencies import write_dependencies
     from syntaxlm.drawing.files import check_format

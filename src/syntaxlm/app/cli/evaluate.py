@@ -24,16 +24,18 @@ from syntaxlm.app.cli.options import (
     Treebank,
     Weights,
     WordColumns,
+    as_style,
     load_model,
     load_models,
     refuse_repeated,
     refuse_ties,
+    text_mode,
     weights_of,
 )
 from syntaxlm.app.cli.output import ReportOutput
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.options import Count, InputFile, Name, Only, Shown
-from syntaxlm.core.tables import write_rows
+from syntaxlm.core.tables import RowFormat, write_rows
 from syntaxlm.parsing.options import DecodingOptions
 from syntaxlm.scoring.options import PerplexityOptions
 from syntaxlm.text.options import TextOptions
@@ -82,7 +84,8 @@ def perplexity(
             " them on validation text"
         )
     with status("reading"):
-        score = evaluate_text(model.load(), text, options, cache)
+        bundle = model.load()
+        score = evaluate_text(bundle, text, text_mode(options, bundle), cache)
     output.write(score)
 
 
@@ -116,7 +119,7 @@ def parse(
     from syntaxlm.parsing.dependency_evaluation import evaluate_attachment, has_dependencies, write_scored_heads
     from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
     from syntaxlm.parsing.report import write_sentences
-    from syntaxlm.trees import find_preprocessing
+    from syntaxlm.trees.preprocessing import find_preprocessing
 
     refuse_repeated([model.model, *also])
     refuse_ties(decoding.ties, also)
@@ -256,7 +259,7 @@ def pairs(
     """
     from syntaxlm.evaluation.pairs import evaluate_pairs, write_pairs
 
-    report = evaluate_pairs(model.load_with(also), files, style)
+    report = evaluate_pairs(model.load_with(also), files, as_style(style))
     if details:
         write_pairs(report, details)
     output.write(report)
@@ -296,7 +299,7 @@ def completion(
     from syntaxlm.evaluation.completion import evaluate_completion, write_questions
 
     shares = weights_of(weights)
-    report = evaluate_completion(model.load_with(also), questions, answers, style, shares, per_token, parses)
+    report = evaluate_completion(model.load_with(also), questions, answers, as_style(style), shares, per_token, parses)
     if details:
         write_questions(report, details)
     output.write(report)
@@ -377,10 +380,10 @@ def reading_times(
     report = evaluate_reading_times(
         load_models(models, device), words, times, frequencies=frequencies, time_column=time_column,
         word_column=columns.word_column, sentence=columns.sentence_column, group=columns.group, key=key or None,
-        context=context, minimum=min_time, maximum=max_time, style=style, settings=settings,
+        context=context, minimum=min_time, maximum=max_time, style=as_style(style), settings=settings,
     )  # fmt: skip
     if details is not None:
-        formats = {".csv": "csv", ".json": "json", ".jsonl": "json"}
+        formats: dict[str, RowFormat] = {".csv": "csv", ".json": "json", ".jsonl": "json"}
         table = report.word_table()
         write_rows(table.rows(), table.columns, details, formats.get(details.suffix.lower(), "tsv"))
     if picture is not None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Interval
 
-from syntaxlm.app.cli.options import ModelOptions, Seed
-from syntaxlm.app.cli.output import ROW_FORMATS, OutputFile, text_output
+from syntaxlm.app.cli.options import ModelOptions, Seed, as_style
+from syntaxlm.app.cli.output import OutputFile, text_output
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
 from syntaxlm.core.options import Count, Shown
@@ -96,7 +96,7 @@ def generate(
             )
         sampled = _sentences(bundle, sentences, prompt, style, drawing)
     sampled = iter(progress_bar(sampled, "sampling", sentences))
-    if format in ROW_FORMATS:
+    if format in ("tsv", "csv", "parquet"):
         first = next(sampled)
         rows = (row for sentence in chain([first], sampled) for row in sentence.rows())
         write_rows(rows, first.columns, output, format)
@@ -109,7 +109,7 @@ def _formatted(sampled: Any, format: str, with_tree: bool) -> str:
     if format == "json":
         return to_json(sampled.to_dict()) + "\n"
     if format == "conllu":
-        from syntaxlm.trees import format_conllu
+        from syntaxlm.trees.conllu import format_conllu
 
         return format_conllu(sampled.tree, sampled.comments())
     return f"{sampled.tree if with_tree else sampled.text}\n"
@@ -120,7 +120,7 @@ def _sentences(
 ) -> Iterator[GeneratedSentence]:
     from syntaxlm.generation.sentences import generate
 
-    return generate(bundle, count, prompt, **drawing, style=style)
+    return generate(bundle, count, prompt, **drawing, style=as_style(style))
 
 
 def _constituent_trees(

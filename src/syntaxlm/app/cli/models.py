@@ -350,7 +350,7 @@ def average(
     """
     from syntaxlm.core.progress import status
     from syntaxlm.parsing.evaluation import protocol_named
-    from syntaxlm.trees import average_files
+    from syntaxlm.trees.averaging import average_files
 
     scoring = protocol_named(protocol, max_words)
     with status("averaging"):

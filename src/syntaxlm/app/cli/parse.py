@@ -9,8 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from syntaxlm.app.cli.options import AlsoModels, ModelOptions, TextSource, load_model, refuse_repeated, refuse_ties
-from syntaxlm.app.cli.output import ROW_FORMATS, text_output
+from syntaxlm.app.cli.options import (
+    AlsoModels,
+    ModelOptions,
+    TextSource,
+    as_style,
+    load_model,
+    refuse_repeated,
+    refuse_ties,
+)
+from syntaxlm.app.cli.output import text_output
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
 from syntaxlm.core.options import Count, Name, OutputFile, Shown
@@ -79,6 +87,8 @@ class JobOptions:
         work: returns what the workers do with models, by their names.
         """
         from syntaxlm.app.jobs.job import Job, run_job
+        from syntaxlm.app.jobs.processes import ProcessEngine
+        from syntaxlm.app.jobs.ray_actors import RayEngine
         from syntaxlm.core.progress import error_console
 
         if output is None:
@@ -100,7 +110,13 @@ class JobOptions:
         }
         given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
         job = Job(work(names), tuple(text.text), output, column, **given)
-        report = run_job(job, self.workers, self.engine or "processes", self.ray_address)
+        if self.engine == "ray":
+            start = partial(
+                RayEngine, address=self.ray_address, workers=self.workers, with_gpu=job.device.startswith("cuda")
+            )
+            report = run_job(job, self.workers, start, "ray")
+        else:
+            report = run_job(job, self.workers, ProcessEngine)
         if not error_console().quiet:
             print(report)
         return FAILED if report.failed else 0
@@ -157,8 +173,11 @@ def parse(
         if also:
             raise InputError("--format conllu: averaged trees are constituency trees; omit either --format or --also")
         models[0].require(ParsesDependencies, "--format conllu")
-    chunks = parse_text(models, source, options, names=list(map(str, folders)))
-    if format in ROW_FORMATS:
+    names = list(map(str, folders))
+    chunks = parse_text(
+        models, source, options.decoder, options.layer, options.labels, names, options.ties, as_style(options)
+    )
+    if format in ("tsv", "csv", "parquet"):
         rows = (row for parses in chunks for parse in parses if parse is not None for row in parse.rows())
         write_rows(rows, CONSTITUENTS, output, format)
         return 0
@@ -173,7 +192,7 @@ def _formatted(parses: Parses, format: str, with_unread: bool) -> str:
     if format == "svg":
         return _picture(parses)
     if format == "conllu":
-        from syntaxlm.trees import format_conllu
+        from syntaxlm.trees.conllu import format_conllu
 
         dependencies = (parse.dependencies for parse in parses if parse is not None)
         return "".join(format_conllu(tree) for tree in dependencies if tree is not None)

@@ -1,7 +1,7 @@
 """The parser of the command line: argparse with one-line errors, closest matches, and commands that are functions.
 
-A command is a function. Its parameters are options (`syntaxlm.core.options`) or dataclasses of options; its docstring is
-its help: one line for the list of commands, the description, then the lines "name: help" with an example at the end.
+A command is a function. Its parameters are options (`syntaxlm.core.options`) or dataclasses of options. Its docstring
+is its help: one line for the list of commands, the description, then the lines "name: help" with an example at the end.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import tee
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from syntaxlm.app.cli.options import ModelOptions, TextSource, WordColumns
+from syntaxlm.app.cli.options import ModelOptions, TextSource, WordColumns, as_style
 from syntaxlm.app.cli.parse import JobOptions
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.options import InputFile, Name, OutputFile, Shown
@@ -72,14 +72,14 @@ def score(
 
         source = words or (text.text[0] if text.text else "-")
         table = word_table(
-            model.load(), source, displayed.word_column if words else column, group=displayed.group,
+            model.load(), source, displayed.word_column if words else str(column), group=displayed.group,
             sentence=displayed.sentence_column, is_text=words is None, frequencies=frequencies,
-            context=options.context, spillover=displayed.spillover, style=options,
+            context=options.context, spillover=displayed.spillover, style=as_style(options),
         )  # fmt: skip
         write_rows(table.rows(), table.columns, output, format or "tsv")
         error_console().print(table.summary, markup=False, soft_wrap=True)
         return 0
-    rows, columns = _scored(model.load(), text, column, options, is_parquet=format == "parquet")
+    rows, columns = _scored(model, text, column, options, is_parquet=format == "parquet")
     write_rows(rows, columns, output, format or "tsv")
     return 0
 
@@ -104,7 +104,7 @@ def _options_of_displayed_words(
 
 
 def _scored(
-    bundle: ModelBundle, text: TextSource, column: str | None, options: ScoreOptions, is_parquet: bool
+    model: ModelOptions, text: TextSource, column: str | None, options: ScoreOptions, is_parquet: bool
 ) -> tuple[Iterator[Row], Columns]:
     """Return the rows, one sentence at a time, and their table."""
     from syntaxlm.data import tables
@@ -113,12 +113,12 @@ def _scored(
     from syntaxlm.scoring.surprisal import SURPRISALS, surprisals, tree_surprisals
 
     names: tuple[str, ...] = ()
-    source = text.read()
+    bundle, source = model.load(), text.read()
     scored: Iterator[tuple[tables.Row, list[WordSurprisal]]]
     if bundle.model.reads == "trees":
         if column is not None or options.context is not None or not isinstance(source, str):
             raise InputError(
-                f"{bundle.source}: a dependency-tree model scores each tree by itself, so --column, --context and"
+                f"{model.model}: a dependency-tree model scores each tree by itself, so --column, --context and"
                 " sentences do not apply; expected only TEXT, a file of dependency trees"
             )
         scored = ((tables.Row("", ()), words) for words in tree_surprisals(bundle, source))
@@ -133,7 +133,9 @@ def _scored(
             names, rows = tables.read_table(source, column)
             names = tables.names_beside(list(SURPRISALS), names)
         texts, others = tee(rows)
-        scored = zip(others, surprisals(bundle, (row.text for row in texts), options), strict=True)
+        scored = zip(
+            others, surprisals(bundle, (row.text for row in texts), options.context, as_style(options)), strict=True
+        )
     table = SURPRISALS.with_text(names, "column of the input table")
     expected = "at least one row" if column else "one sentence per line"
     return _rows(bundle, scored, names, source, expected, options, is_parquet), table
@@ -156,7 +158,7 @@ def _rows(
     from syntaxlm.core.text_files import no_sentence
     from syntaxlm.scoring.surprisal import UnknownWords
 
-    unknown = UnknownWords(bundle, options)
+    unknown = UnknownWords(bundle, as_style(options))
     any_sentence = False
     for row, words in progress_bar(scored, "scoring, sentences"):
         any_sentence = True

@@ -25,6 +25,7 @@ from syntaxlm.app.cli.options import (
     SentencesFile,
     Size,
     TrainingDevice,
+    text_mode,
     training_device,
 )
 from syntaxlm.app.cli.output import ROW_FORMATS, ReportOutput, SummaryFormat, formatted, text_output
@@ -271,7 +272,8 @@ def tune_cache(
     from syntaxlm.scoring.cache_tuning import tune_cache
 
     with status("reading, then trying weights"):
-        tuning = tune_cache(model.load(), text, options, cache_size)
+        bundle = model.load()
+        tuning = tune_cache(bundle, text, text_mode(options, bundle), cache_size)
     best = tuning.best
     words = ["syntaxlm", "evaluate", "perplexity", str(model.model), "TEXT"]
     words += [] if options.context is None else ["--context", options.context]
@@ -328,7 +330,15 @@ def tune_stops(
     from syntaxlm.training.display import ProgressDisplay
     from syntaxlm.training.stops import StopTraining, train_stops
 
-    settings = StopTraining(reads, hidden_size, learning_rate, epochs, patience, minutes, seed)
+    settings = StopTraining(
+        reads=reads,
+        hidden_size=hidden_size,
+        learning_rate=learning_rate,
+        epochs=epochs,
+        patience=patience,
+        minutes=minutes,
+        seed=seed,
+    )
     with ProgressDisplay(settings.schedule, error_console(), "words") as display:
         result = train_stops(model, trees, valid, test, settings, display)
     print(formatted(result, format))

@@ -38,7 +38,7 @@ from syntaxlm.trees.preprocessing import PREPROCESSINGS, clean_all, find_preproc
 from syntaxlm.trees.scoring import PROTOCOLS, score
 from syntaxlm.trees.spans import SpanSets
 from syntaxlm.trees.tree import format_brackets, from_nltk, parse_brackets, read_brackets, to_nltk
-from tests.fuzz.mutation import mutated, near_valid
+from tests.app.fuzz.mutation import mutated, near_valid
 
 FEW, MANY = 60, 16_500
 

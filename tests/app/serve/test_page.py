@@ -11,8 +11,8 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 from docs.generation import browser as browsers
 
+from tests.app.serve.conftest import SENTENCE
 from tests.drawing.reading import of_role, read_svg
-from tests.serve.conftest import SENTENCE
 
 NO_BROWSER = browsers.missing()
 pytestmark = pytest.mark.skipif(NO_BROWSER is not None, reason=f"page not tested: {NO_BROWSER}")

@@ -10,8 +10,8 @@ import pytest
 from syntaxlm.app.jobs.job import JobReport, run_job
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import locked
-from tests.jobs.counting import InlineEngine, counting
-from tests.jobs.test_shards import parquet
+from tests.app.jobs.counting import InlineEngine, counting
+from tests.app.jobs.test_shards import parquet
 
 pytest.importorskip("pyarrow")
 

@@ -34,15 +34,15 @@ def table(text: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("model", ["prpn", "lstm"])
-@pytest.mark.parametrize("reading", ["--no-carry-state", "--carry-state"])
+@pytest.mark.parametrize("reading", ["reset", "carry"])
 def test_the_rows_sum_to_the_result_of_evaluate_perplexity(score, trained, toy, capsys, model, reading):
     text = (toy / "test.txt").read_text()
-    code, out, _ = score(text, reading, model=model)
+    code, out, _ = score(text, "--context", reading, model=model)
     rows = table(out)
     assert code == 0
     assert list(rows[0]) == COLUMNS
     assert [row["word"] for row in rows if row["word"]] == text.split()
-    arguments = ["evaluate", "perplexity", getattr(trained, model), toy / "test.txt", reading, "--json"]
+    arguments = ["evaluate", "perplexity", getattr(trained, model), toy / "test.txt", "--context", reading, "--json"]
     cli.main([*map(str, arguments)])
     figures = json.loads(capsys.readouterr().out)
     assert len(rows) == figures["tokens"]

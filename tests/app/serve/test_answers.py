@@ -7,7 +7,7 @@ import math
 import pytest
 
 from syntaxlm.models.abilities import Parses, ScoresTokens
-from tests.serve.conftest import SENTENCE
+from tests.app.serve.conftest import SENTENCE
 
 SENTENCES = [SENTENCE, "a dog sees the cat .", "zebra", "  "]
 EVERY = ["simple-pcfg", "prpn", "palm", "lstm", "compound-pcfg"]

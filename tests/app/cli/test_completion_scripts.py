@@ -8,8 +8,9 @@ import subprocess
 import pytest
 
 from syntaxlm.app import cli
-from syntaxlm.app.cli.shell import SHELLS, completion_script
+from syntaxlm.app.cli.completion_scripts import completion_script
 
+SHELLS = ("bash", "zsh", "fish")
 bash = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 
 
@@ -51,7 +52,7 @@ def test_the_script_names_every_command_and_every_option(scripts, shell):
         (["train", "prpn-to"], {"prpn-toy"}),
         (["completion", "z"], {"zsh"}),
         (["--ver"], {"--version"}),
-        (["score", "parse", "--carry"], {"--carry-state"}),
+        (["score", "parse", "--cont"], {"--context", "--contractions"}),
         (["recipes", "show", "logic/on-lstm-"], {"logic/on-lstm-small", "logic/on-lstm-tiny"}),
     ],
     ids=lambda words: " ".join(words if isinstance(words, list) else sorted(words)),

@@ -12,10 +12,9 @@ from typing import Any
 
 from syntaxlm.app.jobs.engines import Done, Ended, Engine, Event, Ready, answer
 from syntaxlm.app.jobs.job import Job
-from syntaxlm.app.jobs.work import Loaded, Options
+from syntaxlm.app.jobs.work import Loaded, Work
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.tables import Column, Columns, Row
-from syntaxlm.text.treebank_style import TreebankStyle
 
 COUNTS = Columns(
     "counts", "line", {"sentence": Column("integer", "number of the line"), "words": Column("integer", "")}
@@ -27,7 +26,7 @@ class Killed(BaseException):
 
 
 @dataclass(frozen=True)
-class Counting(Options):
+class Counting(Work):
     """Counts words. A line "refuse" is wrong input, and warned of before if it is "warn, refuse".
 
     A line "warn" is warned of. "kill" kills the worker; "kill once" does if it is the first time.
@@ -61,8 +60,8 @@ class Counting(Options):
 
 def counting(folder: Path, *inputs: Path, **settings: Any) -> Job:
     """A job whose folder is `folder/job`; four lines are a shard."""
-    options = Counting((), TreebankStyle(), str(folder / "noted"), settings.pop("inline", True))
-    return Job(options, tuple(map(str, inputs)), folder / "job", **({"lines_per_shard": 4} | settings))
+    work = Counting((), str(folder / "noted"), settings.pop("inline", True))
+    return Job(work, tuple(map(str, inputs)), folder / "job", **({"lines_per_shard": 4} | settings))
 
 
 class InlineEngine(Engine):

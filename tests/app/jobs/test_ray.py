@@ -6,7 +6,7 @@ import pytest
 
 from syntaxlm.app.jobs.job import run_job
 from syntaxlm.app.jobs.ray_actors import RayEngine
-from tests.jobs.counting import counting
+from tests.app.jobs.counting import counting
 
 pytestmark = pytest.mark.long
 pytest.importorskip("pyarrow")

@@ -14,9 +14,9 @@ from starlette.testclient import TestClient
 from syntaxlm.app.serve.app import create_app
 from syntaxlm.app.serve.limits import Limits
 from tests.api.models import language_model
+from tests.app.fuzz.mutation import ODD_TEXT, mutated
+from tests.app.fuzz.test_readers import JSON_PIECES
 from tests.fresh_models import fresh
-from tests.fuzz.mutation import ODD_TEXT, mutated
-from tests.fuzz.test_readers import JSON_PIECES
 
 SENTENCE = "the old cat, it sees (a) dog."
 REQUESTS: dict[str, dict[str, Any]] = {

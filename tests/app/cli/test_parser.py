@@ -6,11 +6,13 @@ import argparse
 import re
 from collections import defaultdict
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 
 from syntaxlm.app import cli
-from syntaxlm.app.cli.parser import Parser, output_file
+from syntaxlm.app.cli.parser import Parser
+from syntaxlm.core.options import OutputFile, Shown, options_of
 
 LEAVES = {leaf.prog.removeprefix("syntaxlm "): leaf for leaf in cli.build_parser().leaves()}
 PATHS = {"MODEL", "TEXT", "TREEBANK", "FILE", "FILES", "DIR", "FOLDER", "TREES", "TREE", "TRAIN", "RECIPE", "RULE",
@@ -38,6 +40,7 @@ NOT_PATHS = {
 # Options with different help texts, because their one meaning applies to different content.
 SEVERAL_HELPS = {
     "--frequencies": "",
+    "--context": "read each sentence by itself (reset), or the text as one stream",
     "--punctuation": "treatment of ",
     "--contractions": "treatment of n't, 's, 'll and similar: ",
     "--revision": "",
@@ -94,7 +97,7 @@ def test_options_with_one_meaning_have_one_default():
                 "--protocol",
                 "--ties",
                 "--theme",
-                "--carry-state",
+                "--context",
             ):
                 defaults[option.option_strings[-1]].add(option.default)
     assert all(len(found) == 1 for found in defaults.values()), defaults
@@ -137,7 +140,7 @@ def test_every_path_is_declared_as_input_or_output(name):
         if id(action) in declared:
             assert action.metavar in PATHS, action
         else:
-            assert action.type not in (Path, output_file), action
+            assert action.metavar not in PATHS, action
             assert action.metavar is None or action.metavar in NOT_PATHS, action
 
 
@@ -153,6 +156,13 @@ def test_every_path_is_declared_as_input_or_output(name):
         ("generate M U", "syntaxlm generate: error: unexpected argument 'U'"),
         ("parse M T --schedule.epochs 3", "unrecognized option --schedule.epochs; this command does not take"),
         ("score M T --device gpu", "argument --device: found 'gpu'; expected cpu, cuda, cuda:N, mps or auto"),
+        ("parse M T --layer one", "argument --layer: found 'one'; expected an integer from 1 to 100"),
+        ("parse M T --layer 0", "argument --layer: found '0'; expected an integer from 1 to 100"),
+        ("data toy -o x --sentences 1_0", "argument --sentences: found '1_0'; expected an integer, 1 or more"),
+        ("generate M --temperature hot", "argument --temperature: found 'hot'; expected a number"),
+        ("parse M T --decoder mbr --decoder cky", "--decoder and --decoder: expected one of them, once"),
+        ("score M T --json --format=csv", "--json and --format: expected one of them, once"),
+        ("parse", "the following arguments are required: MODEL (see"),
     ],
 )
 def test_a_slip_is_answered_in_one_line_with_the_closest_match_and_the_help_to_read(capsys, words, message):
@@ -179,9 +189,11 @@ def test_the_bare_command_prints_help_and_a_bare_group_its_help_on_stderr(capsys
 
 
 def test_an_option_may_include_its_value_and_two_dashes_end_the_options(tmp_path):
+    def command(output: OutputFile | None = None, text: Annotated[str, Shown(is_positional=True)] | None = None): ...
+
     parser = Parser(prog="p")
-    parser.add_output("-o", "--output")
-    parser.add_input("text", nargs="?")
+    for option in options_of(command).values():
+        parser.add_option(option)
     options = parser.parse_args(["-oout.txt", "--", "--text"])
     assert (options.output, options.text) == (Path("out.txt"), "--text")
     assert parser.parse_args(["--output=-"]).output is None
@@ -189,10 +201,10 @@ def test_an_option_may_include_its_value_and_two_dashes_end_the_options(tmp_path
 
 
 def test_quiet_prints_errors_but_no_warnings(capsys, trained, toy, tmp_path):
-    arguments = ["evaluate", "lm", str(trained.lstm), str(toy / "test.txt"), "--json"]
+    arguments = ["score", str(trained.lstm), str(toy / "test.txt"), "--context", "carry"]
     assert cli.main(arguments) == 0
     out, error = capsys.readouterr()
-    assert "evaluate lm is now evaluate perplexity" in error
+    assert "syntaxlm: warning: " in error
     assert cli.main([*arguments, "--quiet"]) == 0
     assert capsys.readouterr() == (out, "")
     assert cli.main(["evaluate", "perplexity", "-q", str(tmp_path / "none"), "x"]) == 2

@@ -10,12 +10,13 @@ import pytest
 from syntaxlm.app import cli
 from syntaxlm.app.jobs import job as job_module
 from syntaxlm.app.jobs.job import Job, run_job
-from syntaxlm.app.jobs.work import ParseOptions, ScoreOptions
+from syntaxlm.app.jobs.work import ParseWork, ScoreWork
 from syntaxlm.core.errors import InputError
+from syntaxlm.parsing.options import ParseOptions
+from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.storage.folder import write_model
-from syntaxlm.text.reader import AUTO_STYLE
+from tests.app.jobs.counting import InlineEngine
 from tests.fresh_models import STREAM, fresh
-from tests.jobs.counting import InlineEngine
 
 pytest.importorskip("pyarrow")
 
@@ -39,8 +40,8 @@ def same(job_rows, rows, text) -> bool:
     return job_rows.drop_columns(["file"]).to_pylist() == rows.to_pylist()
 
 
-def run(options, text, folder, **settings):
-    return run_job(Job(options, (str(text),), folder, lines_per_shard=6, **settings), 2, InlineEngine)
+def run(work, text, folder, **settings):
+    return run_job(Job(work, (str(text),), folder, lines_per_shard=6, **settings), 2, InlineEngine)
 
 
 def test_a_job_of_processes_writes_the_rows_of_parse_and_continues(trained, text, tmp_path, capsys):
@@ -62,7 +63,7 @@ def test_a_job_of_processes_writes_the_rows_of_parse_and_continues(trained, text
 
 def test_a_job_writes_the_rows_of_score(trained, text, tmp_path):
     assert cli.main(["score", str(trained.prpn), str(text), "-o", str(tmp_path / "rows.parquet")]) == 0
-    run(ScoreOptions((str(trained.prpn),), AUTO_STYLE), text, tmp_path / "job")
+    run(ScoreWork((str(trained.prpn),), ScoreOptions()), text, tmp_path / "job")
     assert same(table(tmp_path / "job" / "rows"), table(tmp_path / "rows.parquet"), text)
 
 
@@ -70,8 +71,8 @@ def test_a_job_averages_trees_and_reads_the_words_of_tagged_text(trained, text, 
     tagged = tmp_path / "text.tagged.txt"
     tagged.write_text("".join(" ".join(f"{word}_X" for word in line.split()) + "\n" for line in text.open()))
     models = (str(trained.prpn), str(trained.prpn) + "/.")
-    run(ParseOptions(models, AUTO_STYLE), text, tmp_path / "plain")
-    run(ParseOptions(models, AUTO_STYLE), tagged, tmp_path / "tagged")
+    run(ParseWork(models, ParseOptions()), text, tmp_path / "plain")
+    run(ParseWork(models, ParseOptions()), tagged, tmp_path / "tagged")
     plain, words = (table(tmp_path / name / "rows").drop_columns(["file"]) for name in ("plain", "tagged"))
     assert plain.num_rows > 20
     assert plain.to_pylist() == words.to_pylist()
@@ -80,11 +81,11 @@ def test_a_job_averages_trees_and_reads_the_words_of_tagged_text(trained, text, 
 def test_a_model_of_streams_is_only_scored_sentence_by_sentence_on_request(text, tmp_path):
     model = tmp_path / "model"
     write_model(model, fresh("lstm", STREAM))
-    options = partial(ScoreOptions, (str(model),), AUTO_STYLE)
-    with pytest.raises(InputError, match="Add --no-carry-state"):
-        run(options(), text, tmp_path / "job")
-    run(options(carry_state=False), text, tmp_path / "job")
-    words = ["score", str(model), str(text), "--no-carry-state", "-o", str(tmp_path / "rows.parquet")]
+    work = partial(ScoreWork, (str(model),))
+    with pytest.raises(InputError, match="Add --context reset"):
+        run(work(ScoreOptions()), text, tmp_path / "job")
+    run(work(ScoreOptions(context="reset")), text, tmp_path / "job")
+    words = ["score", str(model), str(text), "--context", "reset", "-o", str(tmp_path / "rows.parquet")]
     assert cli.main(words) == 0
     assert same(table(tmp_path / "job" / "rows"), table(tmp_path / "rows.parquet"), text)
 
@@ -97,7 +98,7 @@ def test_a_model_that_changes_during_a_job_stops_it(trained, text, tmp_path):
 
     with pytest.raises(InputError, match="a model changed during the job"):
         run_job(
-            Job(ParseOptions((str(trained.prpn),), AUTO_STYLE), (str(text),), tmp_path / "job", lines_per_shard=6),
+            Job(ParseWork((str(trained.prpn),), ParseOptions()), (str(text),), tmp_path / "job", lines_per_shard=6),
             2, Another,
         )  # fmt: skip
 
@@ -112,7 +113,6 @@ def test_a_model_that_changes_during_a_job_stops_it(trained, text, tmp_path):
         (["a.txt", "--engine", "ray", "-o", "job", "--json"], "--format json: a job writes Parquet files"),
         (["--workers", "2", "-o", "job"], "a job reads files; expected at least one"),
         (["a.txt", "--workers", "2", "-o", "job", "--ray-address", "auto"], "--ray-address: applies to --engine ray"),
-        (["a.txt", "--workers", "0", "-o", "job"], "workers: found 0; expected 1 or more"),
         (["job/a.txt", "--workers", "1", "-o", "job"], "job/a.txt: cannot be read"),
     ],
 )
@@ -131,7 +131,10 @@ def test_wrong_options_are_refused_before_a_worker_is_started(command, words, me
     [
         (["parse", "en-fast", "a.txt", "--column", "text"], "--column: applies only to jobs"),
         (["parse", "en-fast", "a.txt", "--workers", "2", "-o", "job", "--show-unread"], "--show-unread: applies to"),
-        (["score", "en", "a.txt", "--workers", "2", "-o", "job", "--carry-state"], "scored independently; omit it"),
+        (
+            ["score", "en", "a.txt", "--workers", "2", "-o", "job", "--context", "carry"],
+            "scored independently; omit it",
+        ),
     ],
 )
 def test_options_without_a_meaning_in_a_job_are_refused(words, message, capsys):

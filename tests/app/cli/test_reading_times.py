@@ -68,7 +68,7 @@ def test_several_models_are_measured_and_details_and_picture_written(run, traine
     details, picture = tmp_path / "rows.csv", tmp_path / "times.svg"
     code, out, _ = run(
         "evaluate", "reading-times", trained.prpn, trained.lstm, *experiment, "--folds", 5, "--details", details,
-        "--picture", picture, "--both-contexts",
+        "--picture", picture, "--context", "both",
     )  # fmt: skip
     assert code == 0
     assert "5 folds of whole sentences" in out
@@ -86,7 +86,7 @@ def test_json_has_the_figures_and_options_reach_the_evaluation(run, trained, exp
     path = tmp_path / "figures.json"
     code, out, _ = run(
         "evaluate", "reading-times", trained.lstm, *experiment, "--json", "-o", path, "--log-times", "--spillover", 2,
-        "--unknown", "keep", "--keep-last", "--predictor", "code", "--seed", 3, "--no-carry-state", "--min-time", 301,
+        "--unknown", "keep", "--keep-last", "--predictor", "code", "--seed", 3, "--context", "reset", "--min-time", 301,
     )  # fmt: skip
     assert (code, out) == (0, "")
     figures = json.loads(path.read_text())
@@ -102,7 +102,6 @@ def test_json_has_the_figures_and_options_reach_the_evaluation(run, trained, exp
 
 def test_wrong_options_of_reading_times_are_reported(refused, trained, experiment, tmp_path):
     command = ["evaluate", "reading-times", trained.lstm]
-    assert "one of them" in refused(*command, *experiment, "--both-contexts", "--carry-state")
     assert "the same model is given twice" in refused(*command, trained.lstm, *experiment)
     assert "expected one of .svg, .png, .html" in refused(*command, *experiment, "--picture", tmp_path / "a.tex")
     assert "no column 'story'" in refused(*command, *experiment, "--group", "story")

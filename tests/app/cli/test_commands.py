@@ -241,13 +241,13 @@ def test_a_sentence_of_one_word_of_five_thousand_and_of_unknown_ones_is_parsed(r
         assert len([part for part in tree.constituents if part.end - part.start > 1]) == words - 1
 
 
-@pytest.mark.parametrize("mode", ["--no-carry-state", "--carry-state"])
+@pytest.mark.parametrize("mode", ["reset", "carry"])
 def test_evaluate_perplexity_reads_files_and_standard_input_in_both_modes(run, toy, trained, monkeypatch, mode):
-    code, from_file, _ = run("evaluate", "perplexity", trained.prpn, toy / "test.txt", mode)
+    code, from_file, _ = run("evaluate", "perplexity", trained.prpn, toy / "test.txt", "--context", mode)
     assert code == 0
     assert "perplexity" in from_file
     standard_input(monkeypatch, (toy / "test.txt").read_bytes())
-    assert run("evaluate", "perplexity", trained.prpn, "-", mode)[1] == from_file
+    assert run("evaluate", "perplexity", trained.prpn, "-", "--context", mode)[1] == from_file
 
 
 def test_evaluate_parse_prints_figures_and_baselines_and_json(run, toy, trained):

@@ -10,7 +10,7 @@ from syntaxlm.app.jobs import job
 from syntaxlm.app.jobs.job import run_job
 from syntaxlm.app.jobs.processes import ProcessEngine
 from syntaxlm.core.errors import InputError
-from tests.jobs.counting import counting
+from tests.app.jobs.counting import counting
 
 pytest.importorskip("pyarrow")
 

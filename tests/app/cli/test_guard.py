@@ -16,12 +16,12 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import refuse_overwriting
 
 LEAVES = {leaf.prog.removeprefix("syntaxlm "): leaf for leaf in cli.build_parser().leaves()}
-FILE_OUTPUTS = [(name, output) for name, leaf in LEAVES.items() for output in leaf.outputs if output.use == "file"]
+FILE_OUTPUTS = [(name, output) for name, leaf in LEAVES.items() for output in leaf.outputs if output.folder is None]
 FOLDER_OUTPUTS = [
     (name, output)
     for name, leaf in LEAVES.items()
     for output in leaf.outputs
-    if output.use != "file" and output.action.option_strings[-1] == "--output"
+    if output.folder is not None and output.action.option_strings[-1] == "--output"
 ]
 
 
@@ -94,7 +94,7 @@ def test_two_outputs_of_one_name_are_refused(name, tmp_path, capsys):
 def test_a_users_files_in_an_output_folder_stay(name, output, tmp_path, capsys):
     mine = tmp_path / "mine"
     mine.mkdir()
-    for file in (*output.files, "vocabulary.json"):
+    for file in (*output.folder.files, "vocabulary.json"):
         (mine / file).write_text("my own\n")
     if name == "report":  # it overwrites its page, like other commands their --output
         return

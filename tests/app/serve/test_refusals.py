@@ -20,9 +20,9 @@ from syntaxlm.app.serve.models import ServedModel
 from syntaxlm.app.serve.server import running
 from syntaxlm.core.errors import InputError
 from tests.api.models import language_model
+from tests.app.serve.conftest import SENTENCE
 from tests.fresh_models import fresh
 from tests.models.tree_variants import VARIANTS as TREE_VARIANTS
-from tests.serve.conftest import SENTENCE
 
 MANY = 50
 
