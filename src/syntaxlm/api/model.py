@@ -18,8 +18,7 @@ from syntaxlm.api.results import Results, SentenceSurprisal
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import named_path
 from syntaxlm.core.text_files import check_encodable
-from syntaxlm.evaluation.completion import evaluate_completion
-from syntaxlm.evaluation.completion_report import CompletionReport
+from syntaxlm.evaluation.completion import CompletionReport, evaluate_completion
 from syntaxlm.evaluation.displayed_words import WordTable, word_table
 from syntaxlm.evaluation.pairs import PairsReport, evaluate_pairs
 from syntaxlm.evaluation.reading_times import Contexts, ReadingTimesReport, RegressionSettings, evaluate_reading_times
