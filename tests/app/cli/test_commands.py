@@ -34,35 +34,6 @@ COMMANDS = commands(cli.build_parser())
 
 
 @pytest.fixture
-def run(capsys):
-    """Runs a command in this process; returns exit code, stdout, stderr."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        try:
-            code = cli.main([str(argument) for argument in arguments])
-        except SystemExit as end:
-            code = end.code
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
-@pytest.fixture
-def refused(run):
-    """Runs a command that must exit with code 2, no output and one message on stderr; returns the message."""
-
-    def refused(*arguments: object) -> str:
-        code, out, err = run(*arguments)
-        assert (code, out) == (2, ""), err
-        assert err.count("error:") == 1
-        assert err.endswith("\n")
-        return err
-
-    return refused
-
-
-@pytest.fixture
 def text(tmp_path):
     """Writes a file; returns its path."""
 
@@ -395,7 +366,7 @@ def test_invalid_combinations_are_reported(refused, recipe, tmp_path, trained):
     assert "expected either RECIPE and --output DIR" in refused("train")
     assert "--resume uses the recipe and settings" in refused("train", recipe, "--resume", trained.lstm)
     assert "--resume uses the recipe" in refused("train", "--resume", trained.lstm, "--run.seed", "3")
-    assert "--seeds: found 0" in refused("train", recipe, "--output", tmp_path / "run", "--seeds", "0")
+    assert "--seeds: found '0'" in refused("train", recipe, "--output", tmp_path / "run", "--seeds", "0")
     assert "no such recipe file. Shipped recipes" in refused("train", "xyz", "--output", tmp_path / "run")
     assert "already holds a run" in refused("train", recipe, "--output", trained.lstm)
     assert "no run to resume" in refused("train", "--resume", tmp_path)
@@ -411,7 +382,7 @@ def test_data_toy_writes_the_corpus_and_reports_the_files(run, refused, tmp_path
     assert figures == json.loads((tmp_path / "toy" / "floor.json").read_text())
     assert len((tmp_path / "toy" / "train.txt").read_text().splitlines()) == 40
     assert "perplexity floor" in run("data", "toy", "-o", tmp_path / "toy", "--sentences", "40")[1]
-    assert "--sentences 0" in refused("data", "toy", "-o", tmp_path / "toy", "--sentences", "0")
+    assert "--sentences: found '0'; expected" in refused("data", "toy", "-o", tmp_path / "toy", "--sentences", "0")
     (tmp_path / "file").write_text("")
     assert "cannot be made" in refused("data", "toy", "-o", tmp_path / "file" / "toy", "--sentences", "40")
 
@@ -456,8 +427,8 @@ def test_compare_trains_prints_the_table_and_resumes(run, refused, toy, tmp_path
     assert all(float(row["sentences_per_second"]) > 0 for row in rows if row["recipe"] == "tiny-prpn")
     assert "valid perplexity" not in err, "trained again"
     assert "schedule.minutes: found 5.0, expected 9.0" in refused(*command, "--schedule.epochs", "1", "--minutes", "9")
-    assert "--seeds: found 0" in refused(*command, "--seeds", "0")
-    assert "schedule.minutes: found -1" in refused(*command, "--minutes", "-1")
+    assert "--seeds: found '0'" in refused(*command, "--seeds", "0")
+    assert "--minutes: found '-1'" in refused(*command, "--minutes", "-1")
     assert "no such recipe file" in refused("compare", "prpn-tyo", "-o", tmp_path / "other")
 
 

@@ -13,13 +13,11 @@ from tests.grammar_models import grammar
 
 
 @pytest.fixture
-def generate(trained, capsys):
+def generate(trained, run):
     """Samples from a small model; returns exit code, stdout, stderr."""
 
     def generate(*options: object, model: str = "prpn") -> tuple[int, str, str]:
-        code = cli.main(["generate", str(getattr(trained, model)), *map(str, options)])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
+        return run("generate", getattr(trained, model), *options)
 
     return generate
 
@@ -62,11 +60,11 @@ def test_json_lines_have_the_surprisals_of_score(generate, trained, tmp_path, ca
     ("options", "said"),
     [
         (["--prompt", ""], "prompt: '' has no word"),
-        (["--temperature", "-1"], "temperature: found -1.0"),
-        (["--temperature", "nan", "--top-k", "0"], "top_k: found 0"),
-        (["--sentences", "0"], "count: found 0; expected 1 or more"),
-        (["--max-words", "0"], "maximum_words: found 0"),
-        (["--seed", "-1"], "seed: found -1"),
+        (["--temperature", "-1"], "--temperature: found '-1'; expected a number, 0 or more"),
+        (["--temperature", "nan"], "--temperature: found 'nan'"),
+        (["--sentences", "0"], "--sentences: found '0'; expected an integer, 1 or more"),
+        (["--max-words", "0"], "--max-words: found '0'"),
+        (["--seed", "-1"], "--seed: found '-1'"),
     ],
 )
 def test_impossible_requests_are_reported(generate, options, said):
@@ -77,16 +75,14 @@ def test_impossible_requests_are_reported(generate, options, said):
 
 
 @pytest.fixture
-def pcfg(tmp_path, capsys):
+def pcfg(tmp_path, run):
     """Samples from a small PCFG of a type; returns exit code, stdout, stderr."""
 
     def pcfg(name: str, *options: object) -> tuple[int, str, str]:
         folder = tmp_path / name
         if not folder.exists():
             write_model(folder, grammar(name))
-        code = cli.main(["generate", str(folder), *map(str, options)])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
+        return run("generate", folder, *options)
 
     return pcfg
 
@@ -120,7 +116,6 @@ def test_a_compound_pcfg_is_sampled_top_down_by_default(pcfg):
         (["--prompt", "the"], "prompt: --trees samples top-down, not word by word. Leave it out"),
         (["--temperature", "0.5", "--top-k", "3"], "temperature, top-k: --trees samples top-down"),
         (["--format", "conllu"], "--format conllu: found --trees"),
-        (["--max-words", "0"], "maximum_words: found 0"),
     ],
 )
 def test_options_that_do_not_go_with_trees_are_refused(pcfg, options, fault):

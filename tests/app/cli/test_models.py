@@ -10,7 +10,7 @@ import yaml
 from syntaxlm.app import cli
 from syntaxlm.training.recipe_files import recipe_names, shipped_recipes
 
-STORED = Path(__file__).parents[1] / "stored_models" / "models"
+STORED = Path(__file__).parents[2] / "stored_models" / "models"
 
 
 def figures(capsys, *words: object) -> dict:
@@ -64,7 +64,7 @@ def test_recipes_are_listed_and_shown(capsys, tmp_path):
     assert {one["name"]: one["model_type"] for one in listed}["simple-pcfg-toy"] == "simple-pcfg"
     assert all(one["purpose"] for one in listed)
     assert cli.main(["recipes", "list"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(listed)
+    assert len(capsys.readouterr().out.splitlines()) == len(listed) + 1
     assert cli.main(["recipes", "show", "logic/lstm"]) == 0
     assert capsys.readouterr().out == (shipped_recipes() / "logic" / "lstm.yaml").read_text()
     assert cli.main(["recipes", "show", "prpn-toy", "-o", str(tmp_path / "mine.yaml")]) == 0

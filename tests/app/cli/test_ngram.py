@@ -9,7 +9,7 @@ import pytest
 
 from syntaxlm.app.cli import main
 
-KENLM = Path(__file__).parents[1] / "golden_data" / "kenlm"
+KENLM = Path(__file__).parents[2] / "golden_data" / "kenlm"
 FILES = ("weights.safetensors", "vocabulary.json", "config.json")
 
 

@@ -35,7 +35,7 @@ class SamplingOptions:
     keep_unknown: allow the unknown word to be drawn
     """
 
-    temperature: Annotated[float, Interval(ge=0, le=1e9), Shown("T")] = 1.0
+    temperature: Annotated[float, Interval(ge=0), Shown("T")] = 1.0
     top_k: Annotated[Count, Shown("K")] | None = None
     seed: Seed = 0
     keep_unknown: bool = False

@@ -38,7 +38,7 @@ from syntaxlm.scoring.options import PerplexityOptions
 Overrides = Annotated[Sequence[tuple[str, str]], Shown(use="overrides")]
 Recipe = Annotated[str, Shown("RECIPE", use="input", is_positional=True)]
 RunFolder = Annotated[Path, Shown("DIR", ("-o", "--output"), "output"), Folder("run")]
-Minutes = Annotated[float, Interval(ge=1e-30, le=1e9), Shown("M")]
+Minutes = Annotated[float, Interval(ge=0), Shown("M")]
 Trees = Annotated[str, Shown("TREES", use="input")]
 
 
@@ -300,7 +300,7 @@ def tune_stops(
     test: Trees | None = None,
     reads: Literal["states", "states-and-words"] = "states-and-words",
     hidden_size: Count | None = None,
-    learning_rate: Annotated[float, Interval(ge=1e-30, le=1e9), Shown("R")] = 1e-3,
+    learning_rate: Annotated[float, Interval(ge=0), Shown("R")] = 1e-3,
     epochs: Count = 30,
     patience: Count = 3,
     minutes: Minutes | None = None,
