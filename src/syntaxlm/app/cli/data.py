@@ -84,7 +84,7 @@ def text8(
     example: syntaxlm data text8 text8 -o data/text8
     """
     from syntaxlm.core.progress import status
-    from syntaxlm.data.text8 import split_text8
+    from syntaxlm.data.running_text import split_text8
 
     with status("reading and writing 100 million bytes"):
         summary = split_text8(file, output)
@@ -202,7 +202,7 @@ def logic(output: PairFolder, pairs: Count = 100_000, seed: Seed = 0, format: Su
     example: syntaxlm data logic -o logic
     """
     from syntaxlm.core.progress import status
-    from syntaxlm.data.logic import write_logic
+    from syntaxlm.data.labelled_pairs import write_logic
 
     with status("sampling"):
         summary = write_logic(output, pairs, seed)
