@@ -120,9 +120,9 @@ def _read(path: str | Path) -> list[_Sentence]:
             blank += bool(sentences)
             continue
         place = f"{source_name(path)}, line {number}"
-        if found := _LABEL.match(line):
-            text = _FILLED_GAP.sub(r"\1", line[found.end() :])
-            sentences.append(_Sentence(_bare(text), place, int(found[1]), found[2], blank))
+        if label := _LABEL.match(line):
+            text = _FILLED_GAP.sub(r"\1", line[label.end() :])
+            sentences.append(_Sentence(_bare(text), place, int(label[1]), label[2], blank))
         else:
             sentences.append(_Sentence(_bare(line), place, block=blank))
     if not sentences:
@@ -139,9 +139,11 @@ def _with_trees(asked: Sequence[_Sentence], source: str, parses: str | Path) -> 
     for sentence, tree in zip(asked, parsed, strict=False):
         if "".join(split_words(sentence.text)) != "".join(split_words(tree.text)):
             shared = len(os.path.commonprefix([sentence.text, tree.text]))  # noqa: RUF071 - characters
-            expected, found = (_from_word_at(text, shared) for text in (sentence.text, tree.text))
+            expected, parsed_text = (_from_word_at(text, shared) for text in (sentence.text, tree.text))
             more = "" if len(asked) == len(parsed) else f". There are {counts}"
-            raise InputError(f"{tree.place}: found {found}; expected the words of {sentence.place}, {expected}{more}")
+            raise InputError(
+                f"{tree.place}: found {parsed_text}; expected the words of {sentence.place}, {expected}{more}"
+            )
     if len(asked) != len(parsed):
         longer = max(asked, parsed, key=len)
         alone = longer[min(len(asked), len(parsed))]
