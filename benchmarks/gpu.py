@@ -31,6 +31,7 @@ from typing import Any
 
 import torch
 from rich.console import Console
+from syntaxlm.ops.native import SWITCH
 
 from benchmarks import inside
 from benchmarks.on_lstm import model_of
@@ -42,7 +43,6 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.on_lstm import ONLSTMConfig
 from syntaxlm.models.registry import MODELS, ModelConfig, build_model
-from syntaxlm.ops.native import SWITCH
 from syntaxlm.training.display import ProgressDisplay
 from syntaxlm.training.recipe import OptimiserSettings, read_recipe
 from syntaxlm.training.recipe_files import shipped_recipes

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
+from syntaxlm.ops.softmax.reference import target_log_probs as plain_log_probs
 
 from benchmarks.timing import PROCESSOR, Contestant
 from syntaxlm.models.abilities import Loss, Model
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.ops.softmax.reference import target_log_probs as plain_log_probs
 from syntaxlm.training.optimisers import build_optimiser
 from syntaxlm.training.recipe import OptimiserSettings
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from benchmarks import gpu, training
 
-from syntaxlm.ops.native import SWITCH
+from syntaxlm.ops.backend import SWITCH
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.models.batches import Reads, State, TokenBatch, TreeBatch
-from syntaxlm.ops.tree_levels.types import Levels, States
+from syntaxlm.ops.tree_levels import Levels, States
 
 
 class Model(nn.Module):
