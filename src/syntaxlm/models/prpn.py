@@ -184,6 +184,7 @@ class ReadingLayer(nn.Module):
             key_weight, input_keys = None, like.new_zeros(len(inputs), hidden)
             gates = like.new_ones(len(inputs), 1)
         else:
+            assert gates is not None
             key_weight = self.key.weight[:, size:]
             key_inputs = dropout(inputs, self.key_rate, self.training)
             input_keys = linear(key_inputs, self.key.weight[:, :size], self.key.bias).to(like.dtype)

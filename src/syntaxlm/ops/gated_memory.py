@@ -272,7 +272,7 @@ class _Read(torch.autograd.Function):
             "key_output_mask": key_output_mask,
         }
         states = new(total, hidden)
-        once = {
+        once: dict[str, Tensor | None] = {
             "states": states,
             "bias": bias.contiguous(),
             "cell_bias": cell_bias.contiguous(),
@@ -370,13 +370,13 @@ def _product_or_zeros(weight: Tensor | None, rows: int, like: Tensor) -> Callabl
 class _TorchStep:
     """The parts of a step between its products, forward and backward, in torch. tensors: those of `_Read`, by name."""
 
-    def __init__(self, tensors: dict[str, Tensor | None], counts: Sequence[int], dtype: torch.dtype) -> None:
-        self.tensors: dict[str, Any] = tensors
+    def __init__(self, tensors: dict[str, Any], counts: Sequence[int], dtype: torch.dtype) -> None:
+        self.tensors: Any = tensors
         self.counts, self.dtype = counts, dtype
         self.starts = torch.tensor([0, *counts]).cumsum(0)
         starts = self.starts.tolist()
         self.rows = [slice(start, end) for start, end in pairwise(starts)]
-        self.slots, self.hidden = tensors["attentions"].shape[1], tensors["keys"].shape[1]
+        self.slots, self.hidden = (self.tensors[name].shape[1] for name in ("attentions", "keys"))
         self.root = math.sqrt(self.hidden)
 
     def before(self, t: int) -> Tensor:
@@ -554,7 +554,7 @@ class _CompiledStep(_TorchStep):
     """The same in C (kernels/gated_memory.c)."""
 
     def __init__(
-        self, library: ctypes.CDLL, tensors: dict[str, Tensor | None], counts: Sequence[int], dtype: torch.dtype
+        self, library: ctypes.CDLL, tensors: dict[str, Any], counts: Sequence[int], dtype: torch.dtype
     ) -> None:
         super().__init__(tensors, counts, dtype)
         self._library = library
@@ -613,7 +613,7 @@ class _CompiledStep(_TorchStep):
 
 
 def _step(
-    library: ctypes.CDLL | None, tensors: dict[str, Tensor | None], counts: Sequence[int], dtype: torch.dtype
+    library: ctypes.CDLL | None, tensors: dict[str, Any], counts: Sequence[int], dtype: torch.dtype
 ) -> _TorchStep:
     return _TorchStep(tensors, counts, dtype) if library is None else _CompiledStep(library, tensors, counts, dtype)
 

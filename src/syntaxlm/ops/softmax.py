@@ -146,7 +146,7 @@ class _EmissionLogProbs(torch.autograd.Function):
         low_words = words.to(dtype)
         shares = torch.empty(len(words), padded, dtype=dtype, device=words.device)
         product = product_into(low_hidden, False, tiled)
-        parts = list(_parts(*shares.shape, _CACHED if shares.device.type == "cpu" else _ON_DEVICE))
+        parts = list(_parts(len(words), padded, _CACHED if shares.device.type == "cpu" else _ON_DEVICE))
         greatest, sums, expected = [], [], []
         for part in parts:
             logits = product(low_words[part], shares[part])

@@ -191,8 +191,9 @@ class _TapeLayout:
         of_rows = begins[column] + maximum + steps
         of_carried = (begins + torch.arange(maximum)[:, None]).flatten()
         rows = of_rows.argsort()
-        tensors = of_rows[rows], rows, of_rows, of_carried
-        return cls(*(tensor.to(device) for tensor in tensors), int(lengths.sum()))
+        places = of_rows[rows]
+        places, rows, of_rows, of_carried = (part.to(device) for part in (places, rows, of_rows, of_carried))
+        return cls(places, rows, of_rows, of_carried, int(lengths.sum()))
 
 
 class _SpanAttention(torch.autograd.Function):

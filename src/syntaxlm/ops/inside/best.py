@@ -17,8 +17,8 @@ from syntaxlm.ops.inside.rules import FactoredRules, Layout, Rules
 _CACHED = 1 << 22  # candidates compared at once
 
 Back = Callable[[int, int, int], tuple[int, int, int]]
-"""(first word, last word, symbol) of a span -> last word of its left child, symbols of both children. Preterminals start
-at m."""
+"""(first word, last word, symbol) of a span -> last word of its left child, symbols of both children; preterminals
+start at m."""
 
 
 @dataclass(frozen=True)
