@@ -8,14 +8,13 @@ import os
 import pickle
 import re
 import shutil
-import warnings
 
 import pytest
 import safetensors.torch
 import torch
 
 from syntaxlm.app import cli
-from syntaxlm.core.errors import InputError, OldSettingWarning
+from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import UNFINISHED, remove_unfinished, replaced, write_text
 from syntaxlm.core.tensor_files import read_tensors, write_tensors
 from syntaxlm.models.pair_classifier import ClassifierSettings
@@ -344,11 +343,6 @@ def with_config(folder, **changes):
 @pytest.mark.parametrize(
     ("name", "changes", "fault"),
     [
-        (
-            "prpn",
-            {"mode": "trees"},
-            "mode: found trees; expected sentences, open-sentences or stream: prpn",
-        ),
         ("tree-rnn", {"carry_state": True}, "carry_state: found true; expected false: tree-rnn models read dependency"),
         ("ccm", {"carry_state": True}, "carry_state: found true; expected false: ccm models read whole sentences"),
         ("dmv", {"predict_eos": False}, "predict_eos: found false; expected true: dmv models read ends of sentences"),
@@ -360,13 +354,8 @@ def test_settings_that_a_model_type_cannot_have_raise_an_error(tmp_path, name, c
     is_tree = name == "tree-rnn"
     settings = ModelSettings(MODELS[name].config(), Normaliser(), predict_eos=not is_tree)
     write_settings(tmp_path, settings, Vocabulary.build({"a": 2}), Vocabulary.build({}) if is_tree else None)
-    if "mode" in changes:
-        data = json.loads((tmp_path / CONFIG).read_text())
-        (tmp_path / CONFIG).write_text(json.dumps({"model": data["model"], "normaliser": data["normaliser"]}))
     with_config(tmp_path, **changes)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OldSettingWarning)
-        assert_error(tmp_path, f"{tmp_path / CONFIG}: the settings contradict each other: {fault}")
+    assert_error(tmp_path, f"{tmp_path / CONFIG}: the settings contradict each other: {fault}")
 
 
 @pytest.mark.parametrize("format", [0, -1, True, "2", 1.5, None, [2]])

@@ -25,7 +25,7 @@ from syntaxlm.core.text_files import (
     read_whole_text,
     uncompressed_name,
 )
-from tests.fuzz.test_readers import refusal
+from tests.app.fuzz.test_readers import refusal
 
 
 def zst(content: bytes) -> bytes:
@@ -120,13 +120,6 @@ def test_bytes_that_are_not_text_are_named_by_line_and_offset_after_decompressio
         for read in (read_whole_text, lambda path: list(read_lines(path))):
             with pytest.raises(InputError, match=f"text{suffix}, {fault}"):
                 read(path)
-
-
-def test_a_missing_zstandard_package_is_an_error_with_install_advice(tmp_path, monkeypatch):
-    (tmp_path / "text.zst").write_bytes(zst(b"a"))
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(InputError, match=r"text\.zst: .*zstandard is not installed: pip install zstandard"):
-        list(read_lines(tmp_path / "text.zst"))
 
 
 def test_standard_input_can_be_read_once(monkeypatch):

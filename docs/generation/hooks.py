@@ -21,7 +21,6 @@ DOCS = Path(__file__).parents[1]
 PARTS: dict[str, Callable[..., str]] = {
     "settings": settings.section_tables,
     "logic-settings": settings.inference_table,
-    "old-names": settings.old_names_table,
     "model": lambda name: settings.settings_table(settings.model_settings(name)),
     "recipes": recipes.recipe_sections,
     "formats": tables.format_table,

@@ -16,7 +16,6 @@ from functools import cache
 from typing import Any
 
 from docs.generation.markdown import plain, table
-from syntaxlm.core.old_settings import OLD_DECODERS, OLD_OPTIONS, OLD_SETTINGS
 from syntaxlm.core.settings import limits_of, range_of
 from syntaxlm.models.registry import MODELS, ModelConfig, is_trained
 from syntaxlm.training.pair_classifier import PairRecipe
@@ -89,14 +88,6 @@ def section_tables() -> str:
 def inference_table() -> str:
     """The settings of recipes of logical inference, the model's aside."""
     return settings_table(settings_of(PairRecipe))
-
-
-def old_names_table() -> str:
-    """The settings, options and decoders that have new names."""
-    rows = [[f"`{old}`", f"`{new}`"] for old, new in OLD_SETTINGS.items() if isinstance(new, str)]
-    rows += [[f"`{old}`", f"`{new}`"] for old, new in OLD_OPTIONS.items()]
-    rows += [[f"`--decoder {old}`", f"`--decoder {new}`"] for old, new in OLD_DECODERS.items()]
-    return table(["old name", "new name"], rows)
 
 
 def summary(kind: type) -> str:

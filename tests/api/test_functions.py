@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import syntaxlm
-from syntaxlm.core.errors import InputError, OldSettingWarning
+from syntaxlm.core.errors import InputError
 from syntaxlm.evaluation.reranking import evaluate_reranking
 from syntaxlm.training import study, trainer
 from syntaxlm.training.recipe import Recipe
@@ -65,12 +65,6 @@ def test_values_are_taken_as_they_are(tmp_path):
 def test_wrong_overrides_are_reported(overrides, message):
     with pytest.raises(InputError, match=message):
         syntaxlm.read_recipe("prpn-toy", overrides)
-
-
-def test_old_names_in_overrides_are_accepted_with_a_warning():
-    with pytest.warns(OldSettingWarning, match=r"overrides: old names.*optimiser\.clip is now "):
-        recipe = syntaxlm.read_recipe("prpn-toy", {"optimiser": {"clip": 0.5}})
-    assert recipe.optimiser.gradient_clip == 0.5
 
 
 @pytest.fixture

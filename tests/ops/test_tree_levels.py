@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from syntaxlm.ops.tree_levels import EdgeWeights, Levels, States, recurrence, recurrence_reference
-from syntaxlm.trees import paths_of
+from syntaxlm.trees.dependencies import paths_of
 from tests.ops.harness import FORMS, TORCH, check, flat, gradients, leaves
 
 ONE = (0,)

@@ -9,13 +9,14 @@ import pytest
 import torch
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.models.abilities import LabelsSpans, Model, Parses, SpanMarginals
+from syntaxlm.models.abilities import LabelsSpans, Model, Parses
 from syntaxlm.models.registry import MODELS, ModelType, model_types_with
+from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.parsing import structure
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import MARGINAL_RULES, layers_for, rules_for, rules_of, structure_of
 from syntaxlm.storage.folder import structure_name
-from syntaxlm.trees import average
+from syntaxlm.trees.averaging import average
 from syntaxlm.trees.charts import spans_in
 from tests.fresh_models import fresh
 from tests.parsing.span_models import Brackets, bracketing, scoring

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from syntaxlm.app.report.report import write_report
-from syntaxlm.core.errors import InputError, InputWarning, OldSettingWarning
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.data.parse_candidates import read_candidates
 from syntaxlm.evaluation.boundaries import evaluate_boundaries
 from syntaxlm.evaluation.completion import evaluate_completion, scored_questions
@@ -26,8 +26,9 @@ from syntaxlm.evaluation.reranking import evaluate_reranking, rerank
 from syntaxlm.generation.sentences import generate
 from syntaxlm.generation.stops import evaluate_stops, read_stops, tree_corpus
 from syntaxlm.generation.trees import generate_trees
-from syntaxlm.models.abilities import GeneratesTrees, Parses, SpanScores
+from syntaxlm.models.abilities import GeneratesTrees, Parses
 from syntaxlm.models.batches import TextMode
+from syntaxlm.models.structures import SpanScores
 from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees, protocol_named
 from syntaxlm.parsing.parse import parse_lines, parse_lines_together
 from syntaxlm.parsing.report import scored_sentences
@@ -55,7 +56,6 @@ from syntaxlm.trees.averaging import average_files
 
 __all__ = [
     "InputWarning",
-    "OldSettingWarning",
     "read_classifier",
     "read_pair_recipe",
     "read_recipe",
@@ -69,8 +69,7 @@ MODES = {
     "open-sentences": TextMode(carry_state=False, predict_eos=False),
     "stream": TextMode(carry_state=True, predict_eos=True),
 }
-DECODERS = {"right": "greedy-right", "sum": "greedy-sum", "total": "cky"}
-"""The first format's names of text modes and decoders, and what they are now."""
+"""The names of text modes in the recorded figures."""
 
 
 # ---- a model and its type
@@ -85,7 +84,7 @@ def write(bundle: ModelBundle, folder: Path) -> None:
 
 
 def mode(bundle: ModelBundle) -> str:
-    """How a model of text was trained to read, under the name of the first format."""
+    """How a model of text was trained to read, under its name in the recorded figures."""
     return next(name for name, one in MODES.items() if one == bundle.mode)
 
 
@@ -136,7 +135,7 @@ def _row(row: WordSurprisal) -> list[Any]:
 def text_score(
     bundle: ModelBundle, path: str, mode: str | None = None, cache: tuple[float, float, int] | None = None
 ) -> dict[str, Any]:
-    """Perplexity and related figures.  mode: of the first format.  cache: weight, theta, size."""
+    """Perplexity and related figures.  mode: of `MODES`.  cache: weight, theta, size."""
     settings = None if cache is None else CacheSettings(*cache)
     return evaluate_text(bundle, path, None if mode is None else MODES[mode], settings).to_dict()
 

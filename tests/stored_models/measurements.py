@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.stored_models import calls
-from tests.stored_models.calls import DECODERS, MODES
+from tests.stored_models.calls import MODES
 
 FOLDER = Path(__file__).parent
 
@@ -106,13 +106,12 @@ def generated(name: str) -> dict[str, Any]:
 
 
 def parses(name: str) -> Any:
-    """By decoder, under the name of the first format, and layer."""
+    """By decoder and layer."""
     rules, layers = facts(name)["rules"], facts(name)["distance_layers"]
     if not rules:
         return tried(calls.parses, model(name), lines(), None, None)
-    old_names = {new: old for old, new in DECODERS.items()}
     return {
-        f"{old_names.get(rule, rule)}, layer {layer}": calls.parses(model(name), lines(), rule, layer)
+        f"{rule}, layer {layer}": calls.parses(model(name), lines(), rule, layer)
         for rule in rules
         for layer in (None, *range(1, layers + 1))
     }
@@ -239,11 +238,9 @@ def models(*names: str) -> dict[str, Any]:
 
 def parses_together() -> dict[str, Any]:
     return {
-        f"{names}; {rule}": tried(
-            calls.parses_together, [*models(*group).values()], lines(), DECODERS.get(str(rule), rule)
-        )
+        f"{names}; {rule}": tried(calls.parses_together, [*models(*group).values()], lines(), rule)
         for names, group in GROUPS.items()
-        for rule in (None, "unbiased", "sum")
+        for rule in (None, "unbiased", "greedy-sum")
     }
 
 

@@ -1,4 +1,4 @@
-"""Every model of the first format gives the figures that the first version recorded. See README.md."""
+"""Every stored model gives the figures that the first version recorded. See README.md."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from tests.stored_models import calls, kernels, measurements
-from tests.stored_models.comparison import differences, present
+from tests.stored_models.comparison import differences
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::syntaxlm.core.errors.OldSettingWarning"),
     pytest.mark.filterwarnings("ignore:the model was trained on single sentences"),
 ]
 
@@ -92,7 +91,7 @@ def with_intended_differences(name: str, section: str, values: Any) -> Any:
 
 @pytest.mark.parametrize(("name", "section"), sections())
 def test_stored_model_gives_the_recorded_figures(name: str, section: str, tmp_path: Path) -> None:
-    expected = with_intended_differences(name, section, present(recorded(name)[section]))
+    expected = with_intended_differences(name, section, recorded(name)[section])
     found = list(differences(measured(name, section, tmp_path), expected, *TOLERANCE.get(section, OTHER)))
     assert not found, f"{len(found)} differences:\n" + "\n".join(found[:20])
 
@@ -130,7 +129,7 @@ def assert_same_run(figures: dict[str, Any], made: Path, whole: Path, weights: f
     trained the stored models, all weights and results must be identical; training losses in the log are sums that may
     be rounded in another order.
     """
-    expected = present(json.loads((whole / "result.json").read_text(encoding="utf-8")))
+    expected = json.loads((whole / "result.json").read_text(encoding="utf-8"))
     expected = {key: value for key, value in expected.items() if key not in TIMES}
     largest = measurements.largest_weight_difference(made, whole)
     if kernels.are_those_of_the_stored_models():
@@ -165,19 +164,8 @@ def test_stored_recipe_trains_the_same_weights(name: str, tmp_path: Path) -> Non
 # ---- files
 
 
-@pytest.mark.parametrize("name", FOLDERS)
-def test_each_stored_file_is_read_with_one_warning_that_names_its_old_settings(name: str) -> None:
-    readers = [calls.read_pair_recipe, calls.read_classifier] if name not in MODELS else [calls.read_recipe, calls.read]
-    for reader, old in zip(readers, ("recipe.yaml", "config.json"), strict=True):
-        path = f"models/{name}/recipe.yaml" if old == "recipe.yaml" else f"models/{name}"
-        with pytest.warns(calls.OldSettingWarning) as warned:
-            reader(path)
-        assert len(warned) == 1
-        assert f"models/{name}/" in str(warned[0].message)
-
-
 @pytest.mark.parametrize("name", MODELS)
-def test_rewritten_folder_is_of_the_present_format_with_the_same_weights(name: str, tmp_path: Path) -> None:
+def test_rewritten_folder_has_the_same_settings_and_weights(name: str, tmp_path: Path) -> None:
     old = calls.read(f"models/{name}")
     calls.write(old, tmp_path)
     with warnings.catch_warnings():
@@ -190,7 +178,7 @@ def test_rewritten_folder_is_of_the_present_format_with_the_same_weights(name: s
 @pytest.mark.parametrize("name", [name for name in MODELS if not name.endswith("-stopped")])
 def test_stored_result_is_read(name: str) -> None:
     path = f"models/{name}"
-    expected = present(json.loads(Path(path, "result.json").read_text(encoding="utf-8")))
+    expected = json.loads(Path(path, "result.json").read_text(encoding="utf-8"))
     del expected["folder"]
     assert not list(differences(calls.stored_result(path), expected, 0.0, 0.0))
 

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from syntaxlm.models.abilities import (
-    Distances,
     EncodesSentences,
     Encoding,
     HasHiddenStates,
@@ -23,13 +22,12 @@ from syntaxlm.models.abilities import (
     Maps,
     Parses,
     PredictsNextToken,
-    SpanScores,
-    Structure,
     TokenScores,
     TrainsByGradient,
 )
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import Decoder
+from syntaxlm.models.structures import Distances, SpanScores, Structure
 
 
 @dataclass(frozen=True)

@@ -21,18 +21,10 @@ from torch import Tensor
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import Positive, Settings
-from syntaxlm.models.abilities import (
-    Criterion,
-    FindsBestTrees,
-    HasLoss,
-    LabelledSpans,
-    Loss,
-    Model,
-    SpanMarginals,
-    TrainsByCounting,
-)
+from syntaxlm.models.abilities import Criterion, FindsBestTrees, HasLoss, LabelledSpans, Loss, Model, TrainsByCounting
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LOG_PROBS
+from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.ops import charts
 from syntaxlm.trees.charts import checked_length, spans_in
 

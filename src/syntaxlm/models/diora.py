@@ -27,12 +27,12 @@ from syntaxlm.models.abilities import (
     LabelledSpans,
     Loss,
     NeedsTextCounts,
-    SpanMarginals,
     TextCounts,
     TrainsByGradient,
 )
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LOG_PROBS, dropout
+from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.ops import charts, diora
 from syntaxlm.ops.softmax import target_log_probs
 from syntaxlm.trees.charts import spans_in

@@ -19,9 +19,10 @@ from torch import Tensor, nn
 from torch.nn.functional import gumbel_softmax
 
 from syntaxlm.core.settings import Fraction, Positive, Settings, Size
-from syntaxlm.models.abilities import EncodesSentences, Encoding, Parses, SpanMarginals
+from syntaxlm.models.abilities import EncodesSentences, Encoding, Parses
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import dropout
+from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.models.tree_lstm import TreeLSTMCell
 
 

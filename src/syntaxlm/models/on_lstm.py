@@ -13,11 +13,12 @@ from typing import Literal
 from torch import Tensor
 
 from syntaxlm.core.settings import Fraction, NonNegative, Positive, Settings, Size
-from syntaxlm.models.abilities import Distances, Maps
+from syntaxlm.models.abilities import Maps
 from syntaxlm.models.backbone import NeuralModel, neural_model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import Cell, RecurrentStack, Rows, chunk_fault
 from syntaxlm.models.lstm import AWDBackbone, LayerSizes, LayersOutput, Regularisation, tied_faults
+from syntaxlm.models.structures import Distances
 
 
 @dataclass(frozen=True)

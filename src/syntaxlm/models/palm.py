@@ -17,11 +17,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from syntaxlm.core.settings import Fraction, Layers, NonNegative, Positive, Settings, Size
-from syntaxlm.models.abilities import Maps, SpanScores
+from syntaxlm.models.abilities import Maps
 from syntaxlm.models.backbone import NeuralModel, neural_model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import RecurrentStack, Rows, locked_dropout
 from syntaxlm.models.lstm import AWDBackbone, LayerSizes, LayersOutput, Regularisation, tied_faults
+from syntaxlm.models.structures import SpanScores
 from syntaxlm.ops.span_attention import Form, SpanReading, SpanWeights, span_attention
 
 # Span attention as a layer: each step attends to the spans that end before it and mixes the result into its state.

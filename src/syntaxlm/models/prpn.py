@@ -18,10 +18,11 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding_bag, linear
 
 from syntaxlm.core.settings import Fraction, Layers, Positive, Settings, Size
-from syntaxlm.models.abilities import Distances, Maps, Structure
+from syntaxlm.models.abilities import Maps
 from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel, neural_model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LayerNorm, RowBatchNorm, Rows, dropout, dropout_mask
+from syntaxlm.models.structures import Distances, Structure
 from syntaxlm.ops.gated_memory import Comparison, ReaderWeights, attend, read, slot_gates
 
 _CACHED_ROWS = 4096  # rows that fit in the processor's cache

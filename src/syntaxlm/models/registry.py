@@ -26,9 +26,10 @@ from syntaxlm.models import (
     rl_spinn,
     tree_rnn,
 )
-from syntaxlm.models.abilities import LACKS, Distances, EncodesSentences, Model, TrainsByCounting, TrainsByGradient
+from syntaxlm.models.abilities import LACKS, EncodesSentences, Model, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.batches import Reads
 from syntaxlm.models.sizes import shapes_of
+from syntaxlm.models.structures import Distances
 
 ModelConfig = Annotated[
     prpn.PRPNConfig

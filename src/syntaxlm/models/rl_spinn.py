@@ -18,9 +18,10 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, softplus
 
 from syntaxlm.core.settings import Fraction, NonNegative, Positive, Settings, Size
-from syntaxlm.models.abilities import Decisions, Encoding, LearnsFromRewards, Parses, SpanMarginals
+from syntaxlm.models.abilities import Decisions, Encoding, LearnsFromRewards, Parses
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import NON_NEGATIVE, dropout
+from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.models.tree_lstm import TreeLSTMCell
 
 _BOTTOM = 2  # empty entries at the bottom of each stack, which are read where there is no second or no top entry

@@ -14,12 +14,11 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from syntaxlm.core import display
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import make_folder, parse_json, read_stored, to_json, write_text
 from syntaxlm.core.settings import Settings, T, read_settings
 from syntaxlm.core.tensor_files import TensorFile, read_tensors, refuse, renamed, tensor_faults, write_tensors
-from syntaxlm.models.abilities import GeneratesTrees, Heads, Model, Parses, SpanMarginals, SpanScores
+from syntaxlm.models.abilities import GeneratesTrees, Model, Parses
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.combination import PARSER_TYPES, SCORER_TYPES, Combination, CombinationConfig
 from syntaxlm.models.layers import value_faults
@@ -27,6 +26,7 @@ from syntaxlm.models.ngram import NGramModel
 from syntaxlm.models.pair_classifier import ClassifierSettings, PairClassifier
 from syntaxlm.models.registry import ModelConfig, build_model, model_shapes, reads, require
 from syntaxlm.models.sizes import shapes_of, without_memory
+from syntaxlm.models.structures import Heads, SpanMarginals, SpanScores
 from syntaxlm.storage.arpa import NGramSummary, read_arpa, write_arpa
 from syntaxlm.storage.bundled import find_model, shipped_names
 from syntaxlm.text.normaliser import Normaliser
@@ -127,6 +127,8 @@ class ModelBundle:
         def listed(settings: object) -> str:
             return ", ".join(f"{name} {value}" for name, value in vars(settings).items() if name[0] != "_")
 
+        from syntaxlm.drawing.page import facts_html  # imported only for notebooks
+
         facts = {
             "parameters": f"{self.model.parameter_count:,}",
             "vocabulary": f"{len(self.vocabulary):,} tokens, unknown words written {self.vocabulary.unknown}",
@@ -135,7 +137,7 @@ class ModelBundle:
             "settings": listed(self.settings.model),
             "normaliser": listed(self.settings.normaliser),
         }
-        return display.render("facts", f"Model {self.name}", facts)
+        return facts_html(f"Model {self.name}", facts)
 
 
 def structure_name(model: Model) -> str:
@@ -217,7 +219,7 @@ def combine(parsers: Sequence[ModelBundle], scorer: ModelBundle) -> ModelBundle:
 def read_config(kind: type[T], path: Path, newest: int) -> T:
     """Return settings from a JSON file with an entry `format`, which is `newest` in the result.
 
-    Old setting names are accepted with a warning. Raises InputError, also for a format above `newest`.
+    Raises InputError, also for a format above `newest`.
     """
     return read_settings(kind, _config_data(path, newest), str(path))
 
@@ -314,8 +316,6 @@ def _read_model_settings(path: Path) -> ModelSettings:
     settings = read_settings(ModelSettings, data, str(path))
     name, model_reads = settings.model.name, reads(settings.model)
     faults = []
-    if data.get("mode") == "trees" and model_reads != "trees":
-        faults.append(f"mode: found trees; expected sentences, open-sentences or stream: {name} models read text")
     if settings.carry_state and model_reads != "tokens":
         what = "dependency trees" if model_reads == "trees" else "whole sentences"
         faults.append(f"carry_state: found true; expected false: {name} models read {what}")

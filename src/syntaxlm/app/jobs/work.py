@@ -6,7 +6,6 @@ what imports slowly.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 import time
@@ -16,18 +15,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, cast
 
 from syntaxlm.app.jobs.lines import Line
 from syntaxlm.app.jobs.sources import IdType, Task
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tables import Column, Row, Table, write_parquet
-from syntaxlm.text.treebank_style import TreebankStyle
+from syntaxlm.core.files import sha256
+from syntaxlm.core.tables import Column, Columns, Row, write_parquet
+from syntaxlm.parsing.options import ParseOptions
+from syntaxlm.scoring.options import ScoreOptions
 
 if TYPE_CHECKING:
-    from syntaxlm.parsing.structure import Rule
     from syntaxlm.storage.folder import ModelBundle
-    from syntaxlm.trees import TieBreaking
 
 BadLines = Literal["stop", "skip"]
 RowsOf = Callable[[Sequence[str], int], list[Row]]
@@ -38,95 +37,93 @@ class Loaded(NamedTuple):
 
     rows: returns the rows of lines of text; its second argument is the number of the first line.
     together: number of lines that it takes at a time.
-    table: of the rows.
+    columns: of the rows.
     reads_tags: whether the models read tagged text.
     sha256: of each model.
     """
 
     rows: RowsOf
     together: int
-    table: Table
+    columns: Columns
     reads_tags: bool
     sha256: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Options(ABC):
-    """The options of a command. models: names or absolute paths of the models.  style: see `TextReader.of`."""
+class Work(ABC):
+    """What workers do with text. models: names or absolute paths of the models."""
 
     command: ClassVar[str]
     models: tuple[str, ...]
-    style: TreebankStyle
 
     @abstractmethod
     def load(self, device: str) -> Loaded:
         """Load the models. Raises InputError for a model that cannot be loaded, or does not support the options."""
 
+    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return the options that determine the rows, without the models."""
-        options = asdict(self)
-        del options["models"]
-        return options | options.pop("style")
 
 
 @dataclass(frozen=True)
-class ParseOptions(Options):
-    """The options of `parse`. decoder, layer, labels, ties: see `LanguageModel.parse`."""
+class ParseWork(Work):
+    """Parsing."""
 
     command = "parse"
-    decoder: Rule | None = None
-    layer: int | None = None
-    labels: bool = False
-    ties: TieBreaking = "random"
+    options: ParseOptions
 
     def load(self, device: str) -> Loaded:
         from syntaxlm.parsing.parse import CONSTITUENTS, lines_together, parse_lines, parse_lines_together
 
-        stored = [_load(name, device) for name in self.models]
+        bundles = [_load(name, device) for name in self.models]
+        options: Any = self.options
 
         def rows(lines: Sequence[str], first: int) -> list[Row]:
-            if len(stored) > 1:
+            if len(bundles) > 1:
                 parses = parse_lines_together(
-                    stored, lines, self.decoder, first, self.layer, self.models, self.ties, self.style
+                    bundles, lines, options.decoder, first, options.layer, self.models, options.ties, cast(Any, options)
                 )
             else:
-                parses = parse_lines(stored[0], lines, self.decoder, first, self.layer, self.labels, self.style)
+                parses = parse_lines(bundles[0], lines, options.decoder, first, options.layer, options.labels, options)
             return [row for parse in parses if parse is not None for row in parse.rows()]
 
         rows([], 1)  # raises InputError
-        tagged = any(one.normaliser.units == "tags" for one in stored)
-        return Loaded(rows, lines_together(stored), CONSTITUENTS, tagged, tuple(map(model_hash, stored)))
+        tagged = any(bundle.normaliser.units == "tags" for bundle in bundles)
+        return Loaded(rows, lines_together(bundles), CONSTITUENTS, tagged, tuple(map(model_hash, bundles)))
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self.options)
 
 
 @dataclass(frozen=True)
-class ScoreOptions(Options):
-    """The options of `score`. Every sentence is read by itself.
-
-    carry_state: None: as the model was trained, which must be sentence by sentence; False: in any case.
-    """
+class ScoreWork(Work):
+    """Scoring. Every sentence is read by itself."""
 
     command = "score"
-    carry_state: bool | None = None
+    options: ScoreOptions
 
     def load(self, device: str) -> Loaded:
         from syntaxlm.scoring.surprisal import LINES_TOGETHER, SURPRISALS, surprisals
 
         (name,) = self.models
-        stored = _load(name, device)
-        if stored.model.reads == "trees":
+        bundle = _load(name, device)
+        if bundle.model.reads == "trees":
             raise InputError(f"{name}: a dependency-tree model reads trees; expected a model that reads text")
-        if stored.mode.carry_state and self.carry_state is not False:
+        if bundle.mode.carry_state and self.options.context is None:
             raise InputError(
                 f"{name}: was trained on text as one stream, and by default scores each sentence after those before it."
-                " The shards of a job are scored independently. Add --no-carry-state to read each sentence by itself"
+                " The shards of a job are scored independently. Add --context reset to read each sentence by itself"
             )
 
         def rows(lines: Sequence[str], first: int) -> list[Row]:
-            scored = surprisals(stored, lines, "reset", self.style)
+            scored = surprisals(bundle, lines, "reset", cast(Any, self.options))
             return [word._asdict() | {"sentence": word.sentence + first - 1} for words in scored for word in words]
 
         rows([], 1)  # raises InputError
-        return Loaded(rows, LINES_TOGETHER, SURPRISALS, stored.normaliser.units == "tags", (model_hash(stored),))
+        return Loaded(rows, LINES_TOGETHER, SURPRISALS, bundle.normaliser.units == "tags", (model_hash(bundle),))
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self.options)
 
 
 def _load(name: str, device: str) -> ModelBundle:
@@ -141,21 +138,23 @@ def model_hash(stored: ModelBundle) -> str:
 
     from syntaxlm.storage.folder import distinct_tensors
 
-    found = hashlib.sha256(json.dumps(asdict(stored.settings), sort_keys=True, default=str).encode())
-    if not stored.vocabulary.is_open:
-        found.update(stored.vocabulary.fingerprint().encode())
-    for name, tensor in sorted(distinct_tensors(stored.model).items()):
-        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        found.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-    return found.hexdigest()
+    def parts() -> Iterator[bytes | memoryview]:
+        yield json.dumps(asdict(stored.settings), sort_keys=True, default=str).encode()
+        if not stored.vocabulary.is_open:
+            yield stored.vocabulary.fingerprint().encode()
+        for name, tensor in sorted(distinct_tensors(stored.model).items()):
+            yield f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
+            yield tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data
+
+    return sha256(parts())
 
 
-def job_table(table: Table, id_type: IdType | None) -> Table:
-    """Return the table of the rows of a job: also with the file and, if there are ids, the id of each sentence."""
-    columns = {"file": Column("text", "name of the input, as given to the job")}
+def job_columns(columns: Columns, id_type: IdType | None) -> Columns:
+    """Return the columns of the rows of a job: also the file and, if there are ids, the id of each sentence."""
+    first = {"file": Column("text", "name of the input, as given to the job")}
     if id_type is not None:
-        columns["id"] = Column(id_type, "value of the column of ids")
-    return Table(table.name, table.row, {**columns, **table.columns})
+        first["id"] = Column(id_type, "value of the column of ids")
+    return Columns(columns.name, columns.row, {**first, **columns})
 
 
 class ShardResult(NamedTuple):
@@ -187,7 +186,7 @@ class Setup:
     longest: maximum number of bytes of a line.
     """
 
-    options: Options
+    work: Work
     folder: str
     longest: int
     bad_lines: BadLines = "stop"
@@ -195,13 +194,13 @@ class Setup:
     device: str = "cpu"
 
     def __call__(self, number: int) -> Worker:
-        """Return number: of the worker, from 0. Raises InputError as `Options.load` does."""
+        """Return number: of the worker, from 0. Raises InputError as `Work.load` does."""
         device = self.device
         if device == "cuda":
             import torch
 
             device = f"cuda:{number % max(1, torch.cuda.device_count())}"
-        return Worker(self, self.options.load(device))
+        return Worker(self, self.work.load(device))
 
 
 class Worker:
@@ -229,10 +228,10 @@ class Worker:
                 count += 1
                 yield row
 
-        table = job_table(self._loaded.table, self._setup.id_type)
+        columns = job_columns(self._loaded.columns, self._setup.id_type)
         path = Path(self._setup.folder) / task.shard.file_name
         try:
-            write_parquet(rows(), table, path)
+            write_parquet(rows(), columns, path)
         except _StoppedError:
             return ShardResult(None, tuple(bad), time.process_time() - start, peak_memory())
         return ShardResult(count, tuple(bad), time.process_time() - start, peak_memory(), path.stat().st_size)

@@ -18,7 +18,7 @@ from syntaxlm.app.report.page import Block, Figure, KeyFigure, Page, Paragraph, 
 from syntaxlm.app.report.sentence import analyse
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import make_folder, parse_json, read_stored_text
-from syntaxlm.drawing.charts import Point, bar_chart, line_chart
+from syntaxlm.drawing.charts import LineChart, Point, bar_chart
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.drawing.svg import Theme
 from syntaxlm.models.abilities import Parses
@@ -31,17 +31,11 @@ from syntaxlm.training.recipe import Recipe
 from syntaxlm.training.recipe_files import is_pair_run
 from syntaxlm.training.result import RESULT, TrainingResult, read_result
 from syntaxlm.training.trainer import METRICS, RECIPE, read_run_recipe
-from syntaxlm.trees import (
-    PROTOCOLS,
-    BootstrapResult,
-    GoldPreprocessing,
-    ParsingScores,
-    Protocol,
-    SeedScores,
-    right,
-    score,
-    trees_of,
-)
+from syntaxlm.trees.bounds import right
+from syntaxlm.trees.preprocessing import GoldPreprocessing
+from syntaxlm.trees.scoring import PROTOCOLS, ParsingScores, Protocol, score
+from syntaxlm.trees.significance import BootstrapResult, SeedScores
+from syntaxlm.trees.spans import trees_of
 
 # Files of a training run in a model folder: recipe, metrics and result.
 
@@ -200,9 +194,9 @@ def training_section(run: Run, reading: str) -> Section:
         return Section(heading, (Paragraph(f"The folder {why}, so there are no loss curves.", missing=True),))
     valid = [(one.epoch, one.valid_loss) for one in metrics.validations]
     curves = {"training": thinned(metrics.training), "validation": thinned(valid)}
-    picture = line_chart(
+    picture = LineChart(
         {name: line for name, line in curves.items() if line}, "Loss", "epochs of the training text", "nats per token"
-    )
+    ).picture()
     texts = "" if run.recipe is None else f"; training text {run.recipe.text.train}, validation {run.recipe.text.valid}"
     source = (
         f"{METRICS}{texts}; read as {reading}. Training: mean over the steps since the previous validation, with"

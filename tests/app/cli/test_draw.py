@@ -1,0 +1,144 @@
+"""The command `draw`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from syntaxlm.app import cli
+from syntaxlm.drawing.files import _has_fonts
+from syntaxlm.trees.tree import parse_brackets
+from tests.drawing.reading import drawn, of_role, read_svg
+
+SENTENCE = "the cat sees a dog"
+GOLD = "(S (NP (DT the) (NN cat)) (VP (VBZ sees) (NP (DT a) (NN dog))))"
+
+
+@pytest.fixture
+def draw(trained, tmp_path, capsys):
+    """Draws with the small PRPN; returns exit code, the file, stderr."""
+
+    def draw(*arguments: object, name: str = "out.svg", model: Path = trained.prpn) -> tuple[int, Path, str]:
+        path = tmp_path / name
+        try:
+            code = cli.main(["draw", str(model), *map(str, arguments), "-o", str(path)])
+        except SystemExit as end:
+            code = end.code
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        return code, path, captured.err
+
+    return draw
+
+
+def test_draw_has_help(capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(["draw", "--help"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out.startswith("usage: syntaxlm draw")
+
+
+def test_a_sentence_is_drawn_as_svg(draw):
+    code, path, said = draw(SENTENCE)
+    assert (code, said) == (0, "")
+    root = read_svg(path.read_text(encoding="utf-8"))
+    words = of_role(root, "word") + of_role(root, "unknown")
+    assert sorted(map(drawn, words)) == sorted(SENTENCE.split())
+    assert len(of_role(root, "bar")) == 4
+
+
+def test_a_gold_tree_is_drawn_and_determines_the_words(draw):
+    code, path, said = draw("--gold", GOLD, "--decoder", "unbiased")
+    assert (code, said) == (0, "")
+    root = read_svg(path.read_text(encoding="utf-8"))
+    assert [drawn(heading) for heading in of_role(root, "heading")] == ["induced", "gold"]
+    assert len(of_role(root, "word") + of_role(root, "unknown")) == 10
+
+
+def test_a_tree_of_a_gold_file_is_chosen_by_its_number_and_cleaned_up(draw, toy):
+    code, path, _ = draw("--gold", toy / "test.mrg", "--number", 2, "--preprocessing", "letters")
+    assert code == 0
+    gold = parse_brackets((toy / "test.mrg").read_text(encoding="utf-8"))[1]
+    root = read_svg(path.read_text(encoding="utf-8"))
+    kept = [word for word in gold.words if any(map(str.isalnum, word))]
+    assert len(of_role(root, "word") + of_role(root, "unknown")) == 2 * len(kept)
+
+
+def test_maps_are_drawn_with_the_tree(draw):
+    code, path, _ = draw(SENTENCE, "--maps")
+    assert code == 0
+    titles = [drawn(title) for title in of_role(read_svg(path.read_text(encoding="utf-8")), "title")]
+    assert titles == ["memory gate", "attention of layer 1", "attention of layer 2", "next gate", "predict attention"]
+
+
+def test_a_page_is_written_as_html(draw):
+    code, path, _ = draw(SENTENCE, "--maps", name="out.html")
+    page = path.read_text(encoding="utf-8")
+    assert code == 0
+    assert page.startswith("<!doctype html>")
+    assert page.count("<svg") == 6
+
+
+def test_trees_are_written_as_latex(draw):
+    code, path, _ = draw("--gold", GOLD, name="out.tex")
+    assert code == 0
+    assert path.read_text(encoding="utf-8").count(r"\begin{forest}") == 2
+
+
+def test_a_picture_is_written_as_png(draw):
+    pytest.importorskip("resvg_py", reason="the extra draw is not installed")
+    if not _has_fonts():
+        pytest.skip("this machine has none of the usual fonts")
+    code, path, _ = draw(SENTENCE, name="out.PNG")
+    assert code == 0
+    assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_a_png_reports_letters_without_a_font(draw):
+    pytest.importorskip("resvg_py", reason="the extra draw is not installed")
+    if not _has_fonts():
+        pytest.skip("this machine has none of the usual fonts")
+    code, path, said = draw("the \U0010fffd sleeps", name="out.png")
+    assert (code, path.exists()) == (0, True)
+    assert said.startswith("syntaxlm: warning: no font on this machine has 1 of the characters")
+    assert "U+10FFFD" in said
+    assert said.count("\n") == 1
+    assert draw("the \U0010fffd sleeps", name="out.svg")[2] == ""
+
+
+def test_the_theme_fixes_the_colours(draw):
+    assert "prefers-color-scheme" in draw(SENTENCE)[1].read_text(encoding="utf-8")
+    assert "prefers-color-scheme" not in draw(SENTENCE, "--theme", "dark")[1].read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "said"),
+    [
+        ([], "out.svg", "found neither"),
+        ([SENTENCE, "--gold", GOLD], "out.svg", "found both"),
+        ([SENTENCE, "--number", "1"], "out.svg", "--gold is missing"),
+        ([SENTENCE], "out.gif", "out.gif: found the extension '.gif'; expected one of .svg, .png, .html"),
+        ([SENTENCE], "out", "found no extension"),
+        ([SENTENCE, "--maps"], "out.tex", "LaTeX output contains only trees"),
+        ([SENTENCE, "--layer", "2"], "out.svg", "layer 2: the model has distances of layers 1 to 1"),
+        ([" "], "out.svg", "has no words that the model reads"),
+        (["--gold", "(S (A a)"], "out.svg", "the gold tree, line 1"),
+        (["--gold", "nowhere.mrg"], "out.svg", "nowhere.mrg: cannot be read"),
+        (["--gold", GOLD, "--preprocessing", "nonsense"], "out.svg", "preprocessing 'nonsense'"),
+        ([SENTENCE], "no/folder/out.svg", "cannot be written"),
+    ],
+)
+def test_what_cannot_be_drawn_is_reported_and_nothing_is_written(draw, tmp_path, arguments, name, said):
+    code, path, error = draw(*arguments, name=name)
+    assert code == 2
+    assert said in error
+    assert error.count("error:") == 1
+    assert not path.exists()
+
+
+def test_a_model_that_does_not_parse_is_reported(draw, trained):
+    code, path, error = draw(SENTENCE, model=trained.lstm)
+    assert code == 2
+    assert "does not parse" in error
+    assert not path.exists()
