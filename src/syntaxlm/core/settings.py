@@ -18,7 +18,7 @@ import json
 import re
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -27,6 +27,7 @@ import pydantic
 import yaml
 from pydantic import Field
 from pydantic.fields import FieldInfo
+from pydantic_core import InitErrorDetails, ValidationError, core_schema
 
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import read_text
@@ -104,6 +105,52 @@ class Settings:
         Called only if every setting is within its own limits.
         """
         return []
+
+
+@dataclasses.dataclass(frozen=True)
+class ByName:
+    """Marks a section whose class follows from its entry `name`: Annotated[Any, ByName(names, find)].
+
+    Like a union discriminated by `name`, but only the class of the given name is imported.
+    names: returns all names, for messages.  find: returns the dataclass of a name; None for an unknown name.
+    """
+
+    names: Callable[[], Sequence[str]]
+    find: Callable[[str], type | None]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return core_schema.no_info_plain_validator_function(self._validated)
+
+    def _validated(self, value: Any) -> Any:
+        """Return the settings of a section, or the value itself if it is such settings already."""
+
+        def fault(kind: str, **context: str) -> ValidationError:
+            return ValidationError.from_exception_data("", [InitErrorDetails(type=kind, input=value, ctx=context)])
+
+        is_section = isinstance(value, Mapping)
+        if is_section and "name" not in value:
+            raise fault("union_tag_not_found", discriminator="name")
+        name = value["name"] if is_section else getattr(value, "name", None)
+        kind: Any = self.find(name) if isinstance(name, str) else None
+        if not is_section:
+            if kind is None or not isinstance(value, kind):
+                raise fault("dataclass_type", class_name="section")
+            return value
+        if kind is None:
+            raise fault("union_tag_invalid", discriminator="name", tag=str(name), expected_tags="")
+        try:
+            return _reader(kind).validate_json(json.dumps(value))
+        except pydantic.ValidationError as error:
+            details = [
+                InitErrorDetails(type=one["type"], loc=(name, *one["loc"]), input=one["input"], ctx=one.get("ctx", {}))
+                for one in error.errors(include_url=False)
+            ]
+            raise ValidationError.from_exception_data("", details) from None
+
+
+def _by_name(hint: Any) -> ByName | None:
+    """Return the mark of a section whose class follows from its name."""
+    return next((part for part in typing.get_args(hint) if isinstance(part, ByName)), None)
 
 
 @cache
@@ -204,7 +251,9 @@ def _lines(kind: type, fault: Any) -> list[str]:
         return [f"{_dotted(path, str(place[-1]))}: no such setting. {hint}"]
     key, hint = _followed(kind, place)
     if fault["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        tags = ", ".join(str(tag) for option in _flat(hint) for tag in _tags(option))
+        by_name = _by_name(hint)
+        names = by_name.names() if by_name else [str(tag) for option in _flat(hint) for tag in _tags(option)]
+        tags = ", ".join(names)
         if "name" not in fault["input"]:
             return [f"{key}.name: missing; expected one of {tags}"]
         return [f"{key}.name: found {_shown(fault['input']['name'])}; expected one of {tags}"]
@@ -218,6 +267,8 @@ def _lines(kind: type, fault: Any) -> list[str]:
 
 def _expected(fault: Any, hint: Any) -> str:
     """Describe the expected value, including the limits of the setting if the value is outside them."""
+    if _by_name(hint):
+        return "a section with the entry name"
     options = [option for option in _flat(hint) if dataclasses.is_dataclass(option)]
     if options:
         names = list(dict.fromkeys(name for option in options for name in _hints(option)))
@@ -291,7 +342,10 @@ def _followed(kind: Any, place: Sequence[str | int]) -> tuple[str, Any]:
     """Return the dotted key of the location of an error, without the tags of unions, and the type expected there."""
     path = []
     for part in place:
-        name = str(part)
+        name, by_name = str(part), _by_name(kind)
+        if by_name is not None and (chosen := by_name.find(name)) is not None:  # the tag of a section
+            kind = chosen
+            continue
         inner = next((_hints(option)[name] for option in _flat(kind) if name in _hints(option)), None)
         tagged = next((option for option in _flat(kind) if part in _tags(option)), None)
         if inner is None and tagged is not None:

@@ -6,8 +6,9 @@ Shapes: T time, B batch, E embedding size, F features of the decoder's input, n 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +31,9 @@ from syntaxlm.models.abilities import (
 )
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import Decoder
+from syntaxlm.models.registry import MODELS, ModelType
+
+_Backbone = TypeVar("_Backbone", bound="Backbone")
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,8 @@ class Backbone(nn.Module, ABC):
     """Maps embedded tokens to the decoder's input.
 
     output_size: F.  structure_type: type of the structure; None if the model does not parse.
-    has_maps: whether there are gates or attention to draw.
+    has_maps: whether there are gates or attention to draw. If both depend on the settings, the class has what some
+        settings give, and its instances what theirs give.
     distance_layers, default_layer: see `Parses`.  mixes_lengths: see `Model`.
     """
 
@@ -81,16 +86,36 @@ class Backbone(nn.Module, ABC):
         return Distances(distances)
 
 
-class NeuralEncoder(EncodesSentences):
-    """Embedding and backbone. A sentence's vector is the decoder's input after the last token."""
+class NeuralConfig(Protocol):
+    """Settings that every model with a backbone has."""
 
-    def __init__(self, backbone: Backbone, vocabulary_size: int, embedding_size: int, init_range: float) -> None:
+    @property
+    def embedding_size(self) -> int: ...
+
+    @property
+    def tied(self) -> bool: ...
+
+    @property
+    def init_range(self) -> float: ...
+
+
+class NeuralEncoder(EncodesSentences, Parses):
+    """Embedding and backbone. A sentence's vector is the decoder's input after the last token.
+
+    It reads the words without BOS and EOS, as in a pair classifier, and parses if the backbone gives distances.
+    """
+
+    def __init__(self, backbone: Backbone, config: NeuralConfig, vocabulary_size: int) -> None:
         super().__init__()
         self.vocabulary_size = vocabulary_size
-        self.embedding = nn.Embedding(vocabulary_size, embedding_size)
+        self.embedding = nn.Embedding(vocabulary_size, config.embedding_size)
         self.backbone = backbone
         self.mixes_lengths, self.feature_size = backbone.mixes_lengths, backbone.output_size
-        nn.init.uniform_(self.embedding.weight, -init_range, init_range)
+        if backbone.structure_type is not None:
+            self.structure_type = backbone.structure_type
+        self.distance_layers, self.default_layer = backbone.distance_layers, backbone.default_layer
+        self.lacks = () if backbone.structure_type is Distances else (Parses,)
+        nn.init.uniform_(self.embedding.weight, -config.init_range, config.init_range)
 
     def read(self, batch: TokenBatch, state: State = None) -> BackboneOutput:
         """Return the backbone's output for a batch, starting from `state`."""
@@ -101,32 +126,22 @@ class NeuralEncoder(EncodesSentences):
         output = self.read(batch)
         return Encoding(output.hidden[batch.last_rows()], output.penalties)
 
-
-class ParsingEncoder(NeuralEncoder, Parses):
-    """An encoder that also gives distances. It reads the words without BOS and EOS, as in a pair classifier."""
-
-    def __init__(self, backbone: Backbone, vocabulary_size: int, embedding_size: int, init_range: float) -> None:
-        super().__init__(backbone, vocabulary_size, embedding_size, init_range)
-        self.structure_type = Distances
-        self.distance_layers, self.default_layer = backbone.distance_layers, backbone.default_layer
-
-    def structure(self, batch: TokenBatch) -> Distances:
+    def structure(self, batch: TokenBatch) -> Structure:
         """Return distances of the words; those of BOS and EOS are 0."""
-        found = self.backbone.structure(batch.inner(), self.embedding)
-        assert isinstance(found, Distances)
-        return Distances(pad(found.values, (0, 0, 1, 1)))
+        distances = self.backbone.structure(batch.inner(), self.embedding)
+        assert isinstance(distances, Distances)
+        return Distances(pad(distances.values, (0, 0, 1, 1)))
 
 
-class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNextToken):
-    """A language model: an encoder and a decoder."""
+class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNextToken, HasMaps):
+    """A language model: an encoder and a decoder. Whether it parses and has maps depends on the backbone."""
 
-    def __init__(
-        self, backbone: Backbone, vocabulary_size: int, embedding_size: int, tied: bool, init_range: float
-    ) -> None:
-        super().__init__(backbone, vocabulary_size, embedding_size, init_range)
-        self.decoder = Decoder(backbone.output_size, vocabulary_size, self.embedding if tied else None)
-        if not tied:
-            self.decoder.initialise(init_range)
+    def __init__(self, backbone: Backbone, config: NeuralConfig, vocabulary_size: int) -> None:
+        super().__init__(backbone, config, vocabulary_size)
+        self.lacks = _lacking(backbone)
+        self.decoder = Decoder(backbone.output_size, vocabulary_size, self.embedding if config.tied else None)
+        if not config.tied:
+            self.decoder.initialise(config.init_range)
 
     def loss(self, batch: TokenBatch, state: State = None) -> Loss:
         output = self.read(batch, state)
@@ -149,55 +164,35 @@ class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNext
         logits = self.decoder(output.hidden[batch.last_rows()])
         return torch.log_softmax(logits.to(self.decoder.weight.dtype), dim=-1), output.state
 
+    def structure(self, batch: TokenBatch) -> Structure:
+        return self.backbone.structure(batch, self.embedding)
+
+    def maps(self, batch: TokenBatch) -> Maps:
+        return self.read(batch).maps
+
     def _target_log_probs(self, output: BackboneOutput, batch: TokenBatch) -> Tensor:
         """Return log-probabilities of the targets of real steps: (n,)."""
         targets = batch.targets.flatten() if batch.lengths is None else batch.targets[batch.mask()]
         return self.decoder.log_probs(output.hidden, targets)
 
 
-class NeuralModelWithMaps(NeuralModel, HasMaps):
-    """A language model with gates or attention that can be drawn."""
+def neural_model(name: str, config: type) -> Callable[[type[_Backbone]], type[_Backbone]]:
+    """Register the decorated backbone as that of a model type. config: class of its settings, a `NeuralConfig`."""
 
-    def maps(self, batch: TokenBatch) -> Maps:
-        return self.read(batch).maps
+    def register(backbone: Any) -> Any:
+        model_type = ModelType(
+            config,
+            lambda settings, size: NeuralModel(backbone(settings), settings, size),
+            NeuralModel,
+            _lacking(backbone),
+            lambda settings, size: NeuralEncoder(backbone(settings), settings, size),
+        )
+        MODELS.register(name, model_type)
+        return backbone
 
-
-class NeuralParser(NeuralModel, Parses):
-    """A language model that also gives structure."""
-
-    def __init__(
-        self, backbone: Backbone, vocabulary_size: int, embedding_size: int, tied: bool, init_range: float
-    ) -> None:
-        super().__init__(backbone, vocabulary_size, embedding_size, tied, init_range)
-        assert backbone.structure_type is not None
-        self.structure_type = backbone.structure_type
-        self.distance_layers, self.default_layer = backbone.distance_layers, backbone.default_layer
-
-    def structure(self, batch: TokenBatch) -> Structure:
-        return self.backbone.structure(batch, self.embedding)
+    return register
 
 
-class NeuralParserWithMaps(NeuralParser, NeuralModelWithMaps):
-    """A language model that also gives structure and has gates or attention that can be drawn."""
-
-
-class NeuralConfig(Protocol):
-    """Settings that every model with a backbone has."""
-
-    @property
-    def embedding_size(self) -> int: ...
-
-    @property
-    def tied(self) -> bool: ...
-
-    @property
-    def init_range(self) -> float: ...
-
-
-def neural_model(backbone: Backbone, config: NeuralConfig, vocabulary_size: int) -> NeuralModel:
-    """Return a language model of the class that matches the backbone's abilities."""
-    if backbone.structure_type is None:
-        model_class = NeuralModelWithMaps if backbone.has_maps else NeuralModel
-    else:
-        model_class = NeuralParserWithMaps if backbone.has_maps else NeuralParser
-    return model_class(backbone, vocabulary_size, config.embedding_size, config.tied, config.init_range)
+def _lacking(backbone: Backbone | type[Backbone]) -> list[type]:
+    """Return the abilities that a language model with this backbone lacks."""
+    return [Parses] * (backbone.structure_type is None) + [HasMaps] * (not backbone.has_maps)
