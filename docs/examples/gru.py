@@ -8,10 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from syntaxlm.models.abilities import Distances
 from syntaxlm.models.backbone import Backbone, BackboneOutput
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import dropout
+from syntaxlm.models.structures import Distances
 
 
 @dataclass(frozen=True)

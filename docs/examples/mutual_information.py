@@ -13,8 +13,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from syntaxlm.models.abilities import Distances, Model, Parses, TrainsByCounting
+from syntaxlm.models.abilities import Model, Parses, TrainsByCounting
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.structures import Distances
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,10 @@ from syntaxlm.models.abilities import (
     Model,
     Parses,
     ScoresTokens,
-    SpanMarginals,
-    SpanScores,
     TokenScores,
 )
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.structures import SpanMarginals, SpanScores
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.charts import best, marginals, spans_in
 from tests.fresh_models import fresh

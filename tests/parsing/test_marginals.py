@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.models.abilities import LabelsSpans, Model, Parses, SpanMarginals
+from syntaxlm.models.abilities import LabelsSpans, Model, Parses
 from syntaxlm.models.registry import MODELS, ModelType, model_types_with
+from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.parsing import structure
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import MARGINAL_RULES, layers_for, rules_for, rules_of, structure_of

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.models.abilities import Model, SpanScores
+from syntaxlm.models.abilities import Model
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.structures import SpanScores
 from syntaxlm.parsing import structure
 from syntaxlm.parsing.structure import layers_for, rules_for, rules_of, structure_of
 from syntaxlm.trees import DECODING_RULES, decode

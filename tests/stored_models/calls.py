@@ -26,8 +26,9 @@ from syntaxlm.evaluation.reranking import evaluate_reranking, rerank
 from syntaxlm.generation.sentences import generate
 from syntaxlm.generation.stops import evaluate_stops, read_stops, tree_corpus
 from syntaxlm.generation.trees import generate_trees
-from syntaxlm.models.abilities import GeneratesTrees, Parses, SpanScores
+from syntaxlm.models.abilities import GeneratesTrees, Parses
 from syntaxlm.models.batches import TextMode
+from syntaxlm.models.structures import SpanScores
 from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees, protocol_named
 from syntaxlm.parsing.parse import parse_lines, parse_lines_together
 from syntaxlm.parsing.report import scored_sentences

@@ -13,7 +13,7 @@ from syntaxlm.batches import SentenceBatches
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.supervision import read_supervision
-from syntaxlm.models.abilities import SpanScores
+from syntaxlm.models.structures import SpanScores
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training import gradient, trainer
 from syntaxlm.training.display import ProgressDisplay

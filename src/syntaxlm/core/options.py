@@ -67,8 +67,9 @@ class Option:
 
 @cache
 def options_of(options: type) -> dict[str, Option]:
-    """Return the options of a dataclass by name, with the help of its docstring."""
-    hints, helps = typing.get_type_hints(options, include_extras=True), help_texts(options)
+    """Return the options of a dataclass by name, with the help of its docstring and those of its base classes."""
+    hints = typing.get_type_hints(options, include_extras=True)
+    helps = {name: text for base in reversed(options.__mro__) for name, text in help_texts(base).items()}
     return {one.name: _option(one, hints[one.name], helps.get(one.name, "")) for one in fields(options)}
 
 

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from syntaxlm.models.abilities import (
-    Distances,
     EncodesSentences,
     Encoding,
     HasHiddenStates,
@@ -24,13 +23,12 @@ from syntaxlm.models.abilities import (
     Maps,
     Parses,
     PredictsNextToken,
-    SpanScores,
-    Structure,
     TokenScores,
     TrainsByGradient,
 )
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import Decoder
+from syntaxlm.models.structures import Distances, SpanScores, Structure
 from syntaxlm.models.registry import MODELS, ModelType
 
 _Backbone = TypeVar("_Backbone", bound="Backbone")

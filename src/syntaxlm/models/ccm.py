@@ -21,18 +21,11 @@ from torch import Tensor
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import Positive, Settings
-from syntaxlm.models.abilities import (
-    Criterion,
-    FindsBestTrees,
-    HasLoss,
-    LabelledSpans,
-    Loss,
-    Model,
-    SpanMarginals,
-    TrainsByCounting,
-)
+from syntaxlm.models.abilities import Criterion, FindsBestTrees, HasLoss, LabelledSpans, Loss, Model, TrainsByCounting
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LOG_PROBS
+from syntaxlm.models.registry import model
+from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.ops import charts
 from syntaxlm.trees.charts import checked_length, spans_in
 
@@ -56,6 +49,7 @@ class _Types(NamedTuple):
     contexts: Tensor
 
 
+@model("ccm", CCMConfig)
 class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
     """Tables of yields and contexts, and the posterior probabilities of brackets under them.
 
@@ -357,7 +351,3 @@ def _places(keys: Tensor, wanted: Tensor) -> Tensor:
     places = torch.searchsorted(keys, wanted)
     found = torch.cat([keys, keys.new_full((1,), -1)])[places] == wanted
     return torch.where(found, places, len(keys))
-
-
-def build(config: CCMConfig, vocabulary_size: int) -> CCM:
-    return CCM(config, vocabulary_size)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from syntaxlm.core.settings import Count, Settings
 from syntaxlm.models import pcfg
-from syntaxlm.models.abilities import HasHiddenStates, Model, Parses, PredictsNextToken, SpanMarginals, TokenScores
+from syntaxlm.models.abilities import HasHiddenStates, Model, Parses, PredictsNextToken, TokenScores
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.lstm import LSTMConfig
@@ -21,6 +21,7 @@ from syntaxlm.models.on_lstm import ONLSTMConfig
 from syntaxlm.models.palm import PaLMConfig
 from syntaxlm.models.pcfg import CompoundPCFGConfig, NeuralPCFGConfig, SentencePCFG, SimplePCFGConfig, TensorPCFGConfig
 from syntaxlm.models.prpn import PRPNConfig
+from syntaxlm.models.structures import SpanMarginals
 
 _Parser = SimplePCFGConfig | TensorPCFGConfig | NeuralPCFGConfig | CompoundPCFGConfig
 _Scorer = LSTMConfig | ONLSTMConfig | PRPNConfig | PaLMConfig

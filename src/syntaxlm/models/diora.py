@@ -27,12 +27,13 @@ from syntaxlm.models.abilities import (
     LabelledSpans,
     Loss,
     NeedsTextCounts,
-    SpanMarginals,
     TextCounts,
     TrainsByGradient,
 )
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LOG_PROBS, dropout
+from syntaxlm.models.registry import model
+from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.ops import charts, diora
 from syntaxlm.ops.softmax import target_log_probs
 from syntaxlm.trees.charts import spans_in
@@ -105,6 +106,7 @@ class DIORAEncoder(EncodesSentences):
         return batch.by_length(others, lambda length: _GROUP // (length**2 * self.feature_size // 4 + 1))
 
 
+@model("diora", DIORAConfig)
 class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, FindsBestTrees):
     """An autoencoder of sentences. Trees are scored by the inside pass: by the sum of the scores of their splits."""
 
@@ -207,10 +209,6 @@ def _longer_spans(length: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return the first and last words of the spans of two or more words, in the order of a chart."""
     start, end = (torch.tensor(part[length:], device=device) for part in spans_in(length))
     return start, end - 1
-
-
-def build(config: DIORAConfig, vocabulary_size: int) -> DIORA:
-    return DIORA(config, vocabulary_size)
 
 
 def build_encoder(config: DIORAConfig, vocabulary_size: int) -> DIORAEncoder:

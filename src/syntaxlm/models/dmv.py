@@ -21,20 +21,15 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.models.registry import model
 from syntaxlm.core.settings import NonNegative, Settings
-from syntaxlm.models.abilities import (
-    Heads,
-    Model,
-    ParsesDependencies,
-    SamplesSentences,
-    ScoresSentences,
-    TrainsByCounting,
-)
+from syntaxlm.models.abilities import Model, ParsesDependencies, SamplesSentences, ScoresSentences, TrainsByCounting
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import PROBABILITIES
 from syntaxlm.models.pcfg.config import BOS, EOS, SPECIALS, of_vocabulary
 from syntaxlm.models.pcfg.sampling import Sample, Sums, draw_from
 from syntaxlm.models.sizes import check_chart
+from syntaxlm.models.structures import Heads
 from syntaxlm.ops.dmv import ADJACENT, LEFT, RIGHT, ZERO, Decisions, best_heads, expected_counts, log_partition
 
 _LARGEST_TABLE = 1 << 28  # most probabilities of dependents
@@ -84,6 +79,7 @@ class ProjectiveParser(ParsesDependencies):
         return result
 
 
+@model("dmv", DMVConfig)
 class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, ProjectiveParser):
     """Probabilities of roots, dependents and stopping. Uniform before training.
 

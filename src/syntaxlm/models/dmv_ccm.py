@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
+from syntaxlm.models.registry import model
 from syntaxlm.core.settings import NonNegative, Positive, Settings
 from syntaxlm.models import ccm, dmv
 from syntaxlm.models.abilities import Criterion, HasLoss, Loss, Model, TrainsByCounting
@@ -40,6 +41,7 @@ class DMVCCMConfig(Settings, section="model"):
     distituent_smoothing: Positive = 8.0  # CCM: added to the count of every yield and context as a distituent
 
 
+@model("dmv-ccm", DMVCCMConfig)
 class DMVCCM(Model, TrainsByCounting, HasLoss, dmv.ProjectiveParser):
     """Both models. The first round starts each as if it were alone; each further round is one of EM of the product."""
 

@@ -18,10 +18,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gumbel_softmax
 
+from syntaxlm.models.registry import model
 from syntaxlm.core.settings import Fraction, Positive, Settings, Size
-from syntaxlm.models.abilities import EncodesSentences, Encoding, Parses, SpanMarginals
+from syntaxlm.models.abilities import EncodesSentences, Encoding, Parses
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import dropout
+from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.models.tree_lstm import TreeLSTMCell
 
 
@@ -38,6 +40,7 @@ class GumbelTreeLSTMConfig(Settings, section="model"):
     init_range: Positive = 0.1  # initial embeddings: uniform in (-init_range, init_range)
 
 
+@model("gumbel-tree-lstm", GumbelTreeLSTMConfig)
 class GumbelTreeLSTM(EncodesSentences, Parses):
     """Gumbel Tree-LSTM. A sentence's vector is the hidden state of the root of its tree."""
 
@@ -126,7 +129,3 @@ def _without(values: Tensor, place: Tensor) -> Tensor:
     """Return values without one row of each column: (m, A, ...), (A,) -> (m - 1, A, ...)."""
     rows = torch.arange(len(values) - 1, device=values.device)[:, None]
     return values[rows + (rows >= place), torch.arange(values.shape[1], device=values.device)]
-
-
-def build(config: GumbelTreeLSTMConfig, vocabulary_size: int) -> GumbelTreeLSTM:
-    return GumbelTreeLSTM(config, vocabulary_size)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from syntaxlm.core.settings import Fraction, Layers, Positive, Settings, Size
 from syntaxlm.models.abilities import Maps
-from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel, neural_model
+from syntaxlm.models.backbone import Backbone, BackboneOutput, neural_model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import Rows, dropout, embed_with_dropout, locked_dropout
 
@@ -118,6 +118,7 @@ class LSTMConfig(Settings, section="model"):
     init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
 
 
+@neural_model("lstm", LSTMConfig)
 class LSTMBackbone(Backbone):
     """Stacked recurrent layers, and a projection to the embedding size if tied weights need one."""
 
@@ -149,7 +150,3 @@ class LSTMBackbone(Backbone):
             return hidden, {"hidden": last}
         hidden, (last, cell) = self.lstm(inputs, None if state is None else (state["hidden"], state["cell"]))
         return hidden, {"hidden": last, "cell": cell}
-
-
-def build(config: LSTMConfig, vocabulary_size: int) -> NeuralModel:
-    return neural_model(LSTMBackbone(config), config, vocabulary_size)

@@ -13,11 +13,12 @@ from typing import Literal
 from torch import Tensor
 
 from syntaxlm.core.settings import Fraction, NonNegative, Positive, Settings, Size
-from syntaxlm.models.abilities import Distances, Maps
-from syntaxlm.models.backbone import NeuralModel, neural_model
+from syntaxlm.models.abilities import Maps
+from syntaxlm.models.backbone import neural_model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import Cell, RecurrentStack, Rows, chunk_fault
 from syntaxlm.models.lstm import AWDBackbone, LayerSizes, LayersOutput, Regularisation, tied_faults
+from syntaxlm.models.structures import Distances
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class ONLSTMConfig(Settings, section="model"):
         return [*faults, f"chunk_size: {fault}"] if fault else faults
 
 
+@neural_model("on-lstm", ONLSTMConfig)
 class ONLSTMBackbone(AWDBackbone):
     """A stack of recurrent layers."""
 
@@ -83,7 +85,3 @@ class ONLSTMBackbone(AWDBackbone):
         distances, overwritten = (rows.padded(part.T) for part in (read.distances, read.input_distances))
         maps = Maps(units={"input master gate by layer": overwritten})  # the fraction of memory that a word overwrites
         return LayersOutput(read.layers[-1], read.state, distances=distances.movedim(-1, 0), maps=maps)
-
-
-def build(config: ONLSTMConfig, vocabulary_size: int) -> NeuralModel:
-    return neural_model(ONLSTMBackbone(config), config, vocabulary_size)

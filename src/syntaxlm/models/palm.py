@@ -18,11 +18,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from syntaxlm.core.settings import Fraction, Layers, NonNegative, Positive, Settings, Size
-from syntaxlm.models.abilities import Maps, SpanScores
-from syntaxlm.models.backbone import NeuralModel, neural_model
+from syntaxlm.models.abilities import Maps
+from syntaxlm.models.backbone import neural_model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import RecurrentStack, Rows, locked_dropout
 from syntaxlm.models.lstm import AWDBackbone, LayerSizes, LayersOutput, Regularisation, tied_faults
+from syntaxlm.models.structures import SpanScores
 from syntaxlm.ops import span_attention
 from syntaxlm.ops.span_attention import Form, SpanReading, SpanWeights
 
@@ -152,6 +153,7 @@ class PaLMConfig(Settings, section="model"):
         return faults
 
 
+@neural_model("palm", PaLMConfig)
 class PaLMBackbone(AWDBackbone):
     """LSTM layers below and above span attention."""
 
@@ -239,7 +241,3 @@ def _normalised(scores: Tensor) -> SpanScores:
     outside = (starts < 1)[:, None].to(scores.device)
     values = scores.double().masked_fill(outside, -torch.inf).log_softmax(-1)
     return SpanScores(values.masked_fill(outside, -torch.inf))  # avoids NaN where a step has no span
-
-
-def build(config: PaLMConfig, vocabulary_size: int) -> NeuralModel:
-    return neural_model(PaLMBackbone(config), config, vocabulary_size)

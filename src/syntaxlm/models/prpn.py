@@ -19,10 +19,11 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding_bag, linear
 
 from syntaxlm.core.settings import Fraction, Layers, Positive, Settings, Size
-from syntaxlm.models.abilities import Distances, Maps, Structure
-from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel, neural_model
+from syntaxlm.models.abilities import Maps
+from syntaxlm.models.backbone import Backbone, BackboneOutput, neural_model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LayerNorm, RowBatchNorm, Rows, dropout, dropout_mask
+from syntaxlm.models.structures import Distances, Structure
 from syntaxlm.ops import gated_memory
 from syntaxlm.ops.gated_memory import Comparison, ReaderWeights
 
@@ -255,6 +256,7 @@ class PredictNetwork(nn.Module):
         return torch.tanh(self.norm(self.projection(hidden)))
 
 
+@neural_model("prpn", PRPNConfig)
 class PRPNBackbone(Backbone):
     """Parsing, reading and predict networks. The distances of the first gate the memory of the others."""
 
@@ -380,7 +382,3 @@ class PRPNBackbone(Backbone):
 def _last(before: Tensor, now: Tensor, count: int) -> Tensor:
     """Return the last `count` steps of a tape with new steps appended."""
     return torch.cat([before, now])[len(before) + len(now) - count :]
-
-
-def build(config: PRPNConfig, vocabulary_size: int) -> NeuralModel:
-    return neural_model(PRPNBackbone(config), config, vocabulary_size)

@@ -21,6 +21,7 @@ from syntaxlm.core.settings import ByName
 from syntaxlm.models.abilities import MISSING_ABILITY, EncodesSentences, Model, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.batches import Reads
 from syntaxlm.models.sizes import shapes_of
+from syntaxlm.models.structures import Distances
 
 _MODULES = {
     "prpn": "prpn",

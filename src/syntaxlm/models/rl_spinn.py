@@ -17,10 +17,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, softplus
 
+from syntaxlm.models.registry import model
 from syntaxlm.core.settings import Fraction, NonNegative, Positive, Settings, Size
-from syntaxlm.models.abilities import Decisions, Encoding, LearnsFromRewards, Parses, SpanMarginals
+from syntaxlm.models.abilities import Decisions, Encoding, LearnsFromRewards, Parses
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import NON_NEGATIVE, dropout
+from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.models.tree_lstm import TreeLSTMCell
 
 _BOTTOM = 2  # empty entries at the bottom of each stack, which are read where there is no second or no top entry
@@ -53,6 +55,7 @@ class _Trees:
     decisions: Decisions
 
 
+@model("rl-spinn", RLSPINNConfig)
 class RLSPINN(LearnsFromRewards, Parses):
     """RL-SPINN. A sentence's vector is the hidden state of the root of its tree."""
 
@@ -135,7 +138,3 @@ class RLSPINN(LearnsFromRewards, Parses):
         finished.append((stack[_BOTTOM], log_probs, entropies))
         roots, log_probs, entropies = (torch.cat(parts[::-1]) for parts in zip(*finished, strict=True))
         return _Trees(roots, spans, Decisions(log_probs, entropies))
-
-
-def build(config: RLSPINNConfig, vocabulary_size: int) -> RLSPINN:
-    return RLSPINN(config, vocabulary_size)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, softplus
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.models.registry import model
 from syntaxlm.core.settings import Finite, Fraction, Positive, Settings, Size
 from syntaxlm.models.abilities import GeneratesTrees, Loss, NeedsTextCounts, TextCounts, TokenScores, TrainsByGradient
 from syntaxlm.models.batches import State, TreeBatch
@@ -164,6 +165,7 @@ class TreeRNNConfig(Settings, section="model"):
     init_range: Positive = 0.2  # initial weights: uniform in (-init_range, init_range); biases: 0
 
 
+@model("tree-rnn", TreeRNNConfig)
 class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
     """Embeddings, the recurrence along paths, and the decoder."""
 
@@ -266,7 +268,3 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
         """Return the NCE loss of each row. (n, D), (n,) -> (n,)."""
         assert self.noise is not None
         return self.noise.loss(rows, decoder.weight, decoder.bias, targets, self.noise.draw(len(targets)))
-
-
-def build(config: TreeRNNConfig, vocabulary_size: int) -> TreeRNN:
-    return TreeRNN(config, vocabulary_size)

@@ -18,8 +18,9 @@ from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import Column, HasRows, Table
 from syntaxlm.core.text_files import line_bytes, no_sentence, plain_size, source_name
 from syntaxlm.data.corpora import GivenText, read_sentences
-from syntaxlm.models.abilities import Distances, LabelsSpans
+from syntaxlm.models.abilities import LabelsSpans
 from syntaxlm.models.abilities import Parses as ParsingModel
+from syntaxlm.models.structures import Distances
 from syntaxlm.parsing.structure import Rule, Structure, layers_for, rules_for, structure_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError, without_tags

@@ -24,9 +24,10 @@ from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import keep_freed_memory
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.models.abilities import Distances, FindsBestTrees, Heads, LabelsSpans, Model, Parses, SpanMarginals
-from syntaxlm.models.abilities import SpanScores as BatchSpanScores
+from syntaxlm.models.abilities import FindsBestTrees, LabelsSpans, Model, Parses
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.structures import Distances, Heads, SpanMarginals
+from syntaxlm.models.structures import SpanScores as BatchSpanScores
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees import DECODING_RULES, DecodingRule, SpanSets, average, decode
 from syntaxlm.trees.charts import MAXIMUM_WORDS

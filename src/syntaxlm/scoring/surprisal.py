@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.models.abilities import GeneratesTrees
 from syntaxlm.models.batches import TextMode
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
+from syntaxlm.scoring.options import Context
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError
 from syntaxlm.text.reader import AS_TOKENISED, AUTO_STYLE, TextReader
@@ -52,7 +53,6 @@ SURPRISALS = Table(
 
 LINES_TOGETHER = 2000  # few enough for memory and for early output, enough for batches of similar length
 
-Context = Literal["reset", "carry"]
 Bits = npt.NDArray[np.float64]
 
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.text.normaliser import AlignedToken, Normaliser, word_spans
-from syntaxlm.text.treebank_style import Contractions, Piece, TreebankStyle
+from syntaxlm.text.options import Contractions, TextOptions
+from syntaxlm.text.treebank_style import Piece, TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
 
 AS_TOKENISED = TreebankStyle()
@@ -71,10 +72,10 @@ class TextReader:
     adapts: bool = False
 
     @classmethod
-    def of(cls, normaliser: Normaliser, vocabulary: Vocabulary, style: TreebankStyle = AS_TOKENISED) -> TextReader:
+    def of(cls, normaliser: Normaliser, vocabulary: Vocabulary, options: TextOptions = AS_TOKENISED) -> TextReader:
         """Return the reader of a model.
 
-        If the style has `auto`, the vocabulary decides:
+        If the options have `auto`, the vocabulary decides:
         - Punctuation is split off if the vocabulary contains marks as words, or if the normaliser splits it off. It is
           kept if the vocabulary contains words with marks (`said,`). Otherwise it is dropped, because the training text
           had none.
@@ -88,7 +89,7 @@ class TextReader:
         vocabularies, `auto` means `keep`.
         Raises InputError for a tag model with a style that splits or drops.
         """
-        return _reader_of(normaliser, vocabulary, style)
+        return _reader_of(normaliser, vocabulary, TreebankStyle(options.punctuation, options.contractions))
 
     def tokens(self, line: str) -> list[str]:
         """Return the tokens of a line, without BOS and EOS."""

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import NamedTuple, Protocol
 
-from syntaxlm.core.errors import InputError
 from syntaxlm.text.normaliser import split_words
-
-Punctuation = Literal["keep", "split", "drop", "auto"]
-Contractions = Literal["keep", "split", "auto"]
+from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 
 _OPENING = re.compile(r"``|[\"“”«(\[{¿¡‘]")
 _CLOSING = frozenset('"“”»)]},;:?!…')
@@ -49,7 +46,7 @@ class KnownWords(Protocol):
 
 
 @dataclass(frozen=True)
-class TreebankStyle:
+class TreebankStyle(TextOptions):
     """How the words of a line are split before a model's normaliser reads them.
 
     punctuation: treatment of marks at the ends of a word (quotation marks, brackets, , ; : ? ! and two or more dots),
@@ -64,13 +61,6 @@ class TreebankStyle:
 
     punctuation: Punctuation = "keep"
     contractions: Contractions = "keep"
-
-    def __post_init__(self) -> None:
-        for name, choices in (("punctuation", get_args(Punctuation)), ("contractions", get_args(Contractions))):
-            if getattr(self, name) not in choices:
-                raise InputError(
-                    f"{name}: found {getattr(self, name)!r}; expected {', '.join(choices[:-1])} or {choices[-1]}"
-                )
 
     def __call__(self, sentence: str) -> str:
         """Return the sentence with its words separated by single spaces; unchanged if both settings are `keep`.

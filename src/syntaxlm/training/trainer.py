@@ -23,10 +23,10 @@ from syntaxlm.models.abilities import (
     Model,
     Parses,
     ScoresSentences,
-    SpanMarginals,
     TrainsByGradient,
 )
 from syntaxlm.models.registry import build_model
+from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.parsing.collapse import TreeFigures, tree_figures
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import Corpus, LanguageModelScore, evaluate_language_model

@@ -7,18 +7,10 @@ import dataclasses
 import pytest
 import torch
 
-from syntaxlm.models.abilities import (
-    Distances,
-    FindsBestTrees,
-    Heads,
-    LabelsSpans,
-    Parses,
-    ParsesDependencies,
-    SpanMarginals,
-    SpanScores,
-)
+from syntaxlm.models.abilities import FindsBestTrees, LabelsSpans, Parses, ParsesDependencies
 from syntaxlm.models.backbone import NeuralParser
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.structures import Distances, Heads, SpanMarginals, SpanScores
 from syntaxlm.parsing.structure import RULES_OF, rules_of, structure_of
 from syntaxlm.trees import DependencyTree, dependency_faults
 from tests.fresh_models import KNOWN, fresh

@@ -5,15 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from syntaxlm.models.abilities import (
-    Heads,
-    LabelsSpans,
-    Parses,
-    ScoresSentences,
-    ScoresTokens,
-    SpanMarginals,
-    TrainsByCounting,
-)
+from syntaxlm.models.abilities import LabelsSpans, Parses, ScoresSentences, ScoresTokens, TrainsByCounting
+from syntaxlm.models.structures import Heads, SpanMarginals
 from syntaxlm.storage.folder import ModelBundle, ModelSettings, distinct_tensors, read_model, write_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary

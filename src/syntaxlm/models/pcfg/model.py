@@ -28,7 +28,6 @@ from syntaxlm.models.abilities import (
     Model,
     NeedsTextCounts,
     ScoresSentences,
-    SpanMarginals,
     TextCounts,
 )
 from syntaxlm.models.batches import State, TokenBatch
@@ -38,6 +37,7 @@ from syntaxlm.models.pcfg.grammars import Grammar, Sentences, Tables
 from syntaxlm.models.pcfg.listing import ListsGrammar
 from syntaxlm.models.pcfg.sampling import Sample, Sampler, draw_from, draw_short
 from syntaxlm.models.sizes import check_chart
+from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.ops.inside import Layout, Rules, best_derivations, log_partition, posteriors, tiles_usable
 
 ELBO_AT_MEAN = "ELBO at the mean of q(z|x), approximate"

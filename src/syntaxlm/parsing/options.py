@@ -1,0 +1,56 @@
+"""Options of parsing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from syntaxlm.core.options import Layers
+from syntaxlm.text.options import TextKeywords, TextOptions
+
+Decoder = Literal[
+    "biased", "unbiased", "greedy-right", "greedy-sum", "cky", "mbr", "viterbi", "heads", "heads-binary"
+]  # fmt: skip
+Ties = Literal["random", "first"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingOptions:
+    """How a model's structure becomes trees.
+
+    decoder: decoding algorithm. Distances: biased (default), as in published figures, which favours right branching;
+        unbiased. Span scores: greedy-right (default), which splits where the right span scores highest, as published;
+        greedy-sum, which splits where both spans together score highest; cky, the tree with the highest total score.
+        Span probabilities: mbr (default), the tree with the highest sum of span probabilities; viterbi, the single
+        most probable tree (slow). Dependency trees: heads (default), each head with all its descendants;
+        heads-binary, a binary tree in which heads join their right dependents first. With several models, the decoder
+        applies to those that support it; the others use their default
+    layer: layer whose distances are used, from 1; default: as for published trees, 2 for an on-lstm with several
+        layers, otherwise 1; models without distances have no layers
+    ties: how to choose among equally good splits in an average: random (default), each with the same probability and
+        reproducibly; first, which favours right branching
+    """
+
+    decoder: Decoder | None = None
+    layer: Layers | None = None
+    ties: Ties = "random"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParseOptions(DecodingOptions, TextOptions):
+    """How text is parsed.
+
+    labels: write induced labels in brackets and JSON, (NT-17 (T-3 the) (T-8 dog)); requires a single model with labels
+        (a PCFG)
+    """
+
+    labels: bool = False
+
+
+class ParseKeywords(TextKeywords, total=False):
+    """The fields of `ParseOptions` as keyword arguments."""
+
+    decoder: Decoder | None
+    layer: int | None
+    ties: Ties
+    labels: bool

@@ -1,0 +1,42 @@
+"""Options of reading text for a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypedDict, get_args
+
+from syntaxlm.core.errors import InputError
+
+Punctuation = Literal["auto", "keep", "split", "drop"]
+Contractions = Literal["auto", "keep", "split"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions:
+    """How words are split before a model's normaliser reads them; by default as its vocabulary requires.
+
+    See `TextReader.of` for `auto`, and `TreebankStyle` for the other choices.
+
+    punctuation: treatment of English punctuation marks at the ends of words, before the model's normaliser: auto
+        (default), as the model's vocabulary requires; keep; split, each mark becomes a word; drop
+    contractions: treatment of n't, 's, 'll and similar: auto (default), as the model's vocabulary requires; keep;
+        split, they become separate words, as in treebanks
+    Raises InputError for other choices.
+    """
+
+    punctuation: Punctuation = "auto"
+    contractions: Contractions = "auto"
+
+    def __post_init__(self) -> None:
+        for name, choices in (("punctuation", get_args(Punctuation)), ("contractions", get_args(Contractions))):
+            if getattr(self, name) not in choices:
+                raise InputError(
+                    f"{name}: found {getattr(self, name)!r}; expected {', '.join(choices[:-1])} or {choices[-1]}"
+                )
+
+
+class TextKeywords(TypedDict, total=False):
+    """The fields of `TextOptions` as keyword arguments."""
+
+    punctuation: Punctuation
+    contractions: Contractions
