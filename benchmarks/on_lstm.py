@@ -22,7 +22,7 @@ from benchmarks.training import WORDS, contestant, with_plain_softmax
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import Rows
-from syntaxlm.models.on_lstm import ONLSTMConfig, build
+from syntaxlm.models.on_lstm import ONLSTMBackbone, ONLSTMConfig
 from syntaxlm.ops import on_lstm
 from syntaxlm.ops.on_lstm import Recurrence
 from syntaxlm.training.recipe import OptimiserSettings
@@ -61,7 +61,7 @@ class TorchLayer(nn.Module):
 
 def model_of(config: ONLSTMConfig, form: str) -> NeuralModel:
     """The model in one version of this benchmark: fast, reference, nn.LSTM."""
-    model = build(config, WORDS)
+    model = NeuralModel(ONLSTMBackbone(config), config, WORDS)
     stack = model.backbone.get_submodule("stack")
     if form == "reference":
         stack.ops = on_lstm.reference  # type: ignore[assignment]

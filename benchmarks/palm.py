@@ -16,11 +16,10 @@ import torch
 
 from benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
 from benchmarks.training import WORDS, contestant
-from syntaxlm.models import on_lstm, palm
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.on_lstm import ONLSTMConfig
-from syntaxlm.models.palm import PaLMConfig, SpanAttention
+from syntaxlm.models.on_lstm import ONLSTMBackbone, ONLSTMConfig
+from syntaxlm.models.palm import PaLMBackbone, PaLMConfig, SpanAttention
 from syntaxlm.ops import span_attention
 from syntaxlm.ops.span_attention import SpanWeights, fast
 from syntaxlm.training.recipe import OptimiserSettings
@@ -57,8 +56,8 @@ PALM = PaLMConfig(
 def model_of(form: str) -> NeuralModel:
     """AWD-LSTM, PaLM, or PaLM with the reference of its span attention."""
     if form == "AWD-LSTM":
-        return on_lstm.build(AWD_LSTM, WORDS)
-    model = palm.build(PALM, WORDS)
+        return NeuralModel(ONLSTMBackbone(AWD_LSTM), AWD_LSTM, WORDS)
+    model = NeuralModel(PaLMBackbone(PALM), PALM, WORDS)
     if form == "reference":
         model.backbone.get_submodule("attention").ops = span_attention.reference  # type: ignore[assignment]
     return model

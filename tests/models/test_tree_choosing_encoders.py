@@ -6,11 +6,11 @@ import dataclasses
 
 import pytest
 import torch
+from syntaxlm.models.gumbel_tree_lstm import GumbelTreeLSTM, GumbelTreeLSTMConfig
 
 from syntaxlm.models.abilities import Decisions
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.gumbel_tree_lstm import GumbelTreeLSTM, GumbelTreeLSTMConfig
-from syntaxlm.models.rl_spinn import RLSPINN, RLSPINNConfig
+from syntaxlm.models.tree_encoders import RLSPINN, RLSPINNConfig
 from tests.models.variants import WORDS, built, ragged
 
 

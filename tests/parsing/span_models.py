@@ -22,11 +22,11 @@ from syntaxlm.models.structures import SpanMarginals, SpanScores
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.charts import best, marginals, spans_in
 from tests.fresh_models import fresh
-from tests.models.variants import TEXT_MODELS, WORDS, built, class_of
+from tests.models.variants import TEXT_MODELS, WORDS, built
 
 NAMES = [
     "ends",
-    *(name for name in TEXT_MODELS if issubclass(class_of(name), Parses) and built(name).structure_type is SpanScores),
+    *(name for name in TEXT_MODELS if isinstance(built(name), Parses) and built(name).structure_type is SpanScores),
 ]
 
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Protocol, TypeVar
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from syntaxlm.core.settings import Fraction, NonNegative, Positive, Settings, Size
 from syntaxlm.models.abilities import (
     EncodesSentences,
     Encoding,
@@ -27,9 +29,9 @@ from syntaxlm.models.abilities import (
     TrainsByGradient,
 )
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.models.layers import Decoder
-from syntaxlm.models.structures import Distances, SpanScores, Structure
+from syntaxlm.models.layers import Decoder, Rows, embed_with_dropout, locked_dropout
 from syntaxlm.models.registry import MODELS, ModelType
+from syntaxlm.models.structures import Distances, SpanScores, Structure
 
 _Backbone = TypeVar("_Backbone", bound="Backbone")
 
@@ -194,3 +196,81 @@ def neural_model(name: str, config: type) -> Callable[[type[_Backbone]], type[_B
 def _lacking(backbone: Backbone | type[Backbone]) -> list[type]:
     """Return the abilities that a language model with this backbone lacks."""
     return [Parses] * (backbone.structure_type is None) + [HasMaps] * (not backbone.has_maps)
+
+
+# ---- AWD-LSTM's regularisation: dropout before and after the layers, activation penalties
+
+LayerSizes = Annotated[tuple[Size, ...], Field(min_length=1, max_length=100)]
+
+
+@dataclass(frozen=True)
+class AWDConfig(Settings, section="model"):
+    """Settings of models with AWD-LSTM's regularisation (Merity, Keskar, Socher 2018)."""
+
+    name: str = ""
+    embedding_size: Size = 200  # features of a token's embedding
+    layer_sizes: LayerSizes = (400, 400, 200)  # neurons of each LSTM layer; if tied, the last equals embedding_size
+    tied: bool = True  # the decoder shares the embedding's weight
+    dropout: Fraction = 0.3  # rate on the decoder's input; this and the next two use one mask for all steps
+    layer_dropout: Fraction = 0.2  # rate between layers, before and after span attention
+    input_dropout: Fraction = 0.3  # rate on the embeddings that the first layer reads
+    embedding_dropout: Fraction = 0.05  # rate of word types whose embedding is 0 for a batch
+    weight_drop: Fraction = 0.2  # rate on the recurrent weights
+    ar: NonNegative = 2.0  # activation regularisation, alpha: weight of the mean square of the last layer's states
+    tar: NonNegative = 1.0  # temporal AR, beta: weight of the mean square of their change per step
+    init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
+
+    def contradictions(self) -> list[str]:
+        last, size = self.layer_sizes[-1], self.embedding_size
+        fault = f"layer_sizes: the last is {last}; tied weights need embedding_size, {size}"
+        return [fault] if self.tied and last != size else []
+
+
+class AWDBackbone(Backbone):
+    """Layers with locked dropout before and after them, and the activation penalties.
+
+    ar_after_dropout: whether AR applies to the last layer's states after the output dropout; otherwise before it.
+    """
+
+    def __init__(self, config: AWDConfig, ar_after_dropout: bool) -> None:
+        super().__init__()
+        self.regularisation, self.ar_after_dropout = config, ar_after_dropout
+        self.output_size = config.layer_sizes[-1]
+
+    @abstractmethod
+    def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> BackboneOutput:
+        """Return the states of the last layer, without the dropout after them.
+
+        inputs: (n, E), real tokens in the order of `rows`; state: None at the start of a text.
+        """
+
+    def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
+        return embed_with_dropout(embedding, tokens, self.regularisation.embedding_dropout, self.training)
+
+    def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
+        rows, inputs = self.enter(embedded, batch)
+        read = self.read_layers(inputs, rows, batch, state)
+        assert read.state is not None
+        hidden = locked_dropout(read.hidden, self.regularisation.dropout, rows, self.training)
+        return replace(
+            read,
+            hidden=hidden,
+            state={name: part.detach() for name, part in read.state.items()},
+            penalties=self._penalties(read.hidden, hidden, rows) | read.penalties if self.training else {},
+        )
+
+    def enter(self, embedded: Tensor, batch: TokenBatch) -> tuple[Rows, Tensor]:
+        """Return the first layer's input: the rows of the real tokens of (T, B, E), and their embeddings, (n, E)."""
+        steps, columns, _ = embedded.shape
+        rows = Rows(steps, columns, batch.lengths, embedded.device)
+        return rows, locked_dropout(rows.of(embedded), self.regularisation.input_dropout, rows, self.training)
+
+    def _penalties(self, states: Tensor, dropped: Tensor, rows: Rows) -> dict[str, Tensor]:
+        """Return AR and TAR (section 4.6) as means; TAR always applies to the states before dropout."""
+        penalties = {}
+        if self.regularisation.ar:
+            active = dropped if self.ar_after_dropout else states
+            penalties["ar"] = self.regularisation.ar * active.square().mean()
+        if self.regularisation.tar and len(rows.counts) > 1:
+            penalties["tar"] = self.regularisation.tar * rows.changes(states).square().mean()
+        return penalties

@@ -35,7 +35,7 @@ _SPANS = 1 << 22  # in the charts of a group of sentences
 
 @dataclass(frozen=True)
 class CCMConfig(Settings, section="model"):
-    """Settings of the constituent-context model."""
+    """Settings of the constituent-context model (Klein & Manning 2002)."""
 
     name: Literal["ccm"] = "ccm"
     constituent_smoothing: Positive = 2.0  # added to the count of every yield and context as a constituent

@@ -33,7 +33,7 @@ NEVER = -99.0  # log10 of the probability of a word that is never predicted, as 
 
 @dataclass(frozen=True)
 class NGramConfig(Settings, section="model"):
-    """Settings of the n-gram model."""
+    """Settings of the n-gram model (Chen & Goodman 1998)."""
 
     name: Literal["ngram"] = "ngram"
     order: Annotated[int, Field(ge=1, le=20)] = 5  # longest n-grams, in words: a word is predicted from order - 1 words

@@ -32,7 +32,7 @@ _CACHED_ROWS = 4096  # rows that fit in the processor's cache
 
 @dataclass(frozen=True)
 class PRPNConfig(Settings, section="model"):
-    """Settings of PRPN."""
+    """Settings of PRPN: Shen et al. 2018, tables 1 (characters), 2 (words) and 3 (ablations)."""
 
     name: Literal["prpn"] = "prpn"
     embedding_size: Size = 200  # features of a token's embedding
@@ -261,13 +261,16 @@ class PRPNBackbone(Backbone):
     """Parsing, reading and predict networks. The distances of the first gate the memory of the others."""
 
     mixes_lengths = True
+    structure_type = Distances
+    distance_layers = 1
+    has_maps = True
 
     def __init__(self, config: PRPNConfig) -> None:
         super().__init__()
         self.config = config
         self.output_size = config.embedding_size
-        if config.parsing:
-            self.structure_type, self.distance_layers = Distances, 1
+        if not config.parsing:
+            self.structure_type, self.distance_layers = None, 0
         self.has_maps = config.parsing or config.has_attention
         self.parser = ParsingNetwork(config) if config.parsing else None
         self.reader = nn.ModuleList(

@@ -21,25 +21,24 @@ from syntaxlm.core.settings import ByName
 from syntaxlm.models.abilities import MISSING_ABILITY, EncodesSentences, Model, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.batches import Reads
 from syntaxlm.models.sizes import shapes_of
-from syntaxlm.models.structures import Distances
 
 _MODULES = {
     "prpn": "prpn",
     "lstm": "lstm",
     "on-lstm": "on_lstm",
     "palm": "palm",
-    "simple-pcfg": "pcfg",
-    "tensor-pcfg": "pcfg",
-    "neural-pcfg": "pcfg",
-    "compound-pcfg": "pcfg",
+    "simple-pcfg": "pcfg.model",
+    "tensor-pcfg": "pcfg.model",
+    "neural-pcfg": "pcfg.model",
+    "compound-pcfg": "pcfg.model",
     "diora": "diora",
     "ngram": "ngram",
     "ccm": "ccm",
     "dmv": "dmv",
     "dmv-ccm": "dmv_ccm",
     "tree-rnn": "tree_rnn",
-    "gumbel-tree-lstm": "gumbel_tree_lstm",
-    "rl-spinn": "rl_spinn",
+    "gumbel-tree-lstm": "tree_encoders",
+    "rl-spinn": "tree_encoders",
     "combination": "combination",
 }  # where the model types of this package are registered
 _ENTRY_POINTS = "syntaxlm.models"
@@ -119,17 +118,20 @@ def model(name: str, config: Callable[..., Any]) -> Callable[[_Class], _Class]:
     return register
 
 
-class _Named(Protocol):
+class NamedConfig(Protocol):
+    """The settings of a model. name: its type."""
+
     @property
     def name(self) -> str: ...
 
 
-def _config_class(name: str) -> Any:
-    return MODELS[name].config if name in MODELS else None
+def config_among(names: Collection[str]) -> ByName:
+    """Mark settings of a model of one of these types."""
+    return ByName(lambda: list(names), lambda name: MODELS[name].config if name in names else None)
 
 
-ModelConfig = Annotated[_Named, ByName(lambda: list(MODELS), _config_class)]
-"""The settings of a model of any type. Their entry `name` is the model type."""
+ModelConfig = Annotated[NamedConfig, config_among(MODELS)]
+"""The settings of a model of any type."""
 
 
 def model_types_with(*abilities: type) -> list[str]:

@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, softplus
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.models.registry import model
 from syntaxlm.core.settings import Finite, Fraction, Positive, Settings, Size
 from syntaxlm.models.abilities import GeneratesTrees, Loss, NeedsTextCounts, TextCounts, TokenScores, TrainsByGradient
 from syntaxlm.models.batches import State, TreeBatch
 from syntaxlm.models.layers import LOG_WEIGHTS, PROBABILITIES, Decoder, dropout
+from syntaxlm.models.registry import model
 from syntaxlm.ops.tree_levels import EDGES, EdgeWeights, Levels, States, recurrence
 
 # Decoder of dependency-tree models: a softmax for each edge type, or one for all.
@@ -148,7 +148,7 @@ _LABELS = "label_embedding.weight"
 
 @dataclass(frozen=True)
 class TreeRNNConfig(Settings, section="model"):
-    """Settings of TreeRNN; with labels it is LTreeRNN, with LSTM cells TreeLSTM."""
+    """Settings of TreeRNN (Zhang, Lu, Lapata 2016); with labels it is LTreeRNN, with LSTM cells TreeLSTM."""
 
     name: Literal["tree-rnn"] = "tree-rnn"
     cell: Literal["tanh", "lstm"] = "tanh"  # the cell of each edge: one tanh layer, or an LSTM with biases
