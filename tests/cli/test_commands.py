@@ -21,7 +21,7 @@ from syntaxlm.app.cli.parser import Parser
 from syntaxlm.core.files import UNFINISHED
 from syntaxlm.parsing import parse as parsing_text
 from syntaxlm.training.trainer import train
-from syntaxlm.trees import parse_brackets, read_brackets
+from syntaxlm.trees.tree import parse_brackets, read_brackets
 
 
 def commands(parser: Parser, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -421,8 +421,8 @@ def test_data_text8_splits_the_file_and_refuses_another(run, refused, text, tmp_
     assert "found 16 bytes; expected the unpacked text8, which has 100,000,000" in refused(
         "data", "text8", path, "-o", tmp_path
     )
-    monkeypatch.setattr("syntaxlm.data.text8.BYTES", 16)
-    monkeypatch.setattr("syntaxlm.data.text8.TRAINING_BYTES", 9)
+    monkeypatch.setattr("syntaxlm.data.running_text.TEXT8_BYTES", 16)
+    monkeypatch.setattr("syntaxlm.data.running_text.TEXT8_TRAINING_BYTES", 9)
     code, out, _ = run("data", "text8", path, "-o", tmp_path / "out", "--json")
     assert code == 0
     assert json.loads(out)["train_words"] == 3

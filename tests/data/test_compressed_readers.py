@@ -13,7 +13,7 @@ import zstandard
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.completion import read_questions
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
-from syntaxlm.data.logic import read_formula_pairs
+from syntaxlm.data.labelled_pairs import read_formula_pairs
 from syntaxlm.data.pairs import read_pairs
 from syntaxlm.data.parse_candidates import read_candidates
 from syntaxlm.data.running_text import read_paragraphs

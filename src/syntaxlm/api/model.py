@@ -18,8 +18,7 @@ from syntaxlm.api.results import Results, SentenceSurprisal
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import named_path
 from syntaxlm.core.text_files import check_encodable
-from syntaxlm.evaluation.completion import evaluate_completion
-from syntaxlm.evaluation.completion_report import CompletionReport
+from syntaxlm.evaluation.completion import CompletionReport, evaluate_completion
 from syntaxlm.evaluation.displayed_words import WordTable, word_table
 from syntaxlm.evaluation.pairs import PairsReport, evaluate_pairs
 from syntaxlm.evaluation.reading_times import Contexts, ReadingTimesReport, RegressionSettings, evaluate_reading_times
@@ -48,7 +47,10 @@ from syntaxlm.storage.sources import read_named
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.reader import AUTO_STYLE, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.trees import PROTOCOLS, GoldPreprocessing, Protocol, TieBreaking, Tree
+from syntaxlm.trees.charts import TieBreaking
+from syntaxlm.trees.preprocessing import GoldPreprocessing
+from syntaxlm.trees.scoring import PROTOCOLS, Protocol
+from syntaxlm.trees.tree import Tree
 
 PARSED_TOGETHER = 2000  # texts read at a time by `parse`: enough for batches of similar length, few enough for memory
 PROTOCOL = PROTOCOLS["wsj-test"]

@@ -12,7 +12,7 @@ from typing import Any
 from syntaxlm.app.report.report import PAGE, page_of, read_run
 from syntaxlm.data.corpora import read_lines
 from syntaxlm.data.toy import write_corpus
-from syntaxlm.drawing.tree import draw_tree
+from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.models.abilities import Parses
 from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.parsing.parse import parse_lines

@@ -6,7 +6,6 @@ the surprisals of its tokens. Ends of sentences do not count.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import warnings
@@ -23,10 +22,9 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import Column, ColumnType, HasRows
-from syntaxlm.core.tables import Table as ResultTable
+from syntaxlm.core.tables import Column, Columns, ColumnType, HasRows
 from syntaxlm.core.text_files import read_lines, source_name
-from syntaxlm.data.tables import names_beside, separated, wrong_number_of_cells
+from syntaxlm.data.tables import check_unique, find_column, names_beside, open_table
 from syntaxlm.scoring.surprisal import Context, WordSurprisal, surprisals
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import word_spans
@@ -162,36 +160,15 @@ class Table:
         """Read a file (which may be compressed; "-" is standard input), or takes a pandas or polars data frame.
 
         The header decides the separator: tabs, commas if it has no tab, or semicolons if it has neither.
-        Raises InputError for a file without header or rows, for a repeated column name, for rows with more or fewer
-        cells than the header, and as `read_lines` does.
+        Raises InputError as `open_table` does, and for a file without rows.
         """
         if hasattr(table, "columns") and not isinstance(table, str | Path):
             return cls._of_dataframe(table)
-        source = source_name(table)
-        rows = separated(read_lines(table), source)
-        line, header = next(rows, (1, [""]))
-        if not any(header):
-            raise InputError(
-                f"{source}, line 1: no header; expected column names, separated by tabs, commas or semicolons"
-            )
-        twice = sorted({name for name in header if header.count(name) > 1})
-        if twice:
-            raise InputError(
-                f"{source}, line {line}: more than one column is named {twice[0]!r}; expected unique names"
-            )
-        kept, lines = [], []
-        before = header
-        for line, cells in rows:
-            if cells in ([], [""]) and len(header) > 1:
-                continue  # an empty line
-            if len(cells) != len(header):
-                raise wrong_number_of_cells(source, line, cells, before, header)
-            before = cells
-            kept.append(tuple(cells))
-            lines.append(line)
+        source, names, rows = open_table(table)
+        kept = [(line, tuple(cells)) for line, cells in rows if cells or len(names) == 1]
         if not kept:
             raise InputError(f"{source}: found only a header; expected at least one row below it")
-        return cls(source, tuple(header), tuple(kept), tuple(lines))
+        return cls(source, names, tuple(cells or ("",) for _, cells in kept), tuple(line for line, _ in kept))
 
     @classmethod
     def _of_dataframe(cls, frame: Any) -> Table:
@@ -200,9 +177,7 @@ class Table:
         if not kept:
             raise InputError("the data frame has no rows; expected at least one")
         names = tuple(map(str, frame.columns))
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise InputError(f"the data frame: more than one column is named {twice[0]!r}; expected unique names")
+        check_unique(names, "the data frame")
         return cls("the data frame", names, kept)
 
     def place(self, row: int) -> str:
@@ -211,13 +186,7 @@ class Table:
 
     def column(self, name: str, option: str) -> list[str]:
         """Return the cells of a column. option: how the user chooses it. Raises InputError if there is none."""
-        if name not in self.names:
-            nearest = difflib.get_close_matches(name, self.names, 1)
-            hint = f" Did you mean {nearest[0]}?" if nearest else ""
-            raise InputError(
-                f"{self.source}: no column {name!r}; found {', '.join(self.names)}.{hint} Choose one with {option}"
-            )
-        place = self.names.index(name)
+        place = find_column(self.names, name, self.source, f"Choose one with {option}")
         return [row[place] for row in self.rows]
 
     def numbers(self, name: str, option: str) -> Numbers:
@@ -658,16 +627,16 @@ class WordTable(HasRows):
     """
 
     words: DisplayedWords
-    columns: Mapping[str, Sequence[Any]]
+    values: Mapping[str, Sequence[Any]]
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        names = list(self.columns)
-        return (dict(zip(names, row, strict=True)) for row in zip(*self.columns.values(), strict=True))
+        names = list(self.values)
+        return (dict(zip(names, row, strict=True)) for row in zip(*self.values.values(), strict=True))
 
     @property
     def summary(self) -> str:
         """Numbers of words and unknown words, such as "120 words, 3 unknown (2.5%), 1 not read"."""
-        known = self.columns["in_vocabulary"]
+        known = self.values["in_vocabulary"]
         unknown, not_read = list(known).count(False), list(known).count(None)
         text = f"{len(known):,} words, {unknown:,} unknown ({unknown / len(known):.1%})"
         return text + (f", {not_read:,} not read" if not_read else "")
@@ -676,10 +645,10 @@ class WordTable(HasRows):
         return list(self.rows())
 
     @property
-    def table(self) -> ResultTable:  # type: ignore[override]  # the columns depend on the input
+    def columns(self) -> Columns:  # type: ignore[override]  # they depend on the input
         """The columns, with the types of their values."""
-        columns = {name: Column(_type_of(values), "") for name, values in self.columns.items()}
-        return ResultTable("displayed words", "displayed word", columns)
+        types = {name: Column(_type_of(values), "") for name, values in self.values.items()}
+        return Columns("displayed words", "displayed word", types)
 
 
 def _type_of(values: Sequence[Any]) -> ColumnType:

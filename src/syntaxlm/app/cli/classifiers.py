@@ -104,7 +104,7 @@ def _data_next_sentence(options: argparse.Namespace) -> None:
 
 def _data_logic(options: argparse.Namespace) -> None:
     from syntaxlm.core.progress import status
-    from syntaxlm.data.logic import write_logic
+    from syntaxlm.data.labelled_pairs import write_logic
 
     if options.pairs < 1 or options.seed < 0:
         raise InputError(

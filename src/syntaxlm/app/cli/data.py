@@ -121,7 +121,7 @@ def _data_toy(options: argparse.Namespace) -> None:
 
 def _data_text8(options: argparse.Namespace) -> None:
     from syntaxlm.core.progress import status
-    from syntaxlm.data.text8 import split_text8
+    from syntaxlm.data.running_text import split_text8
 
     with status("reading and writing 100 million bytes"):
         summary = split_text8(options.file, options.output)

@@ -132,7 +132,7 @@ def _cache(options: argparse.Namespace) -> None:
     ]
     command = shlex.join(words)
     if options.format in ROW_FORMATS:
-        write_rows(tuning.rows(), tuning.table, options)
+        write_rows(tuning.rows(), tuning.columns, options)
         return
     if options.format == "json":
         found = to_json(tuning.to_dict() | {"command": command})
