@@ -10,7 +10,8 @@ import torch
 
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.layers import RecurrentStack
-from syntaxlm.models.prpn import PRPNConfig, build
+from syntaxlm.models.prpn import PRPNConfig
+from syntaxlm.models.registry import build_model
 from syntaxlm.ops.span_attention import SpanWeights
 
 FOLDERS = [Path(__file__).parent / "golden_data", *map(Path, filter(None, [os.environ.get("SYNTAXLM_GOLDEN")]))]
@@ -78,7 +79,7 @@ def released_prpn(path: Path) -> tuple[NeuralModel, dict[str, np.ndarray]]:
         comparison="hard" if arrays["hard"] else "soft",
         resolution=float(arrays["resolution"]),
     )
-    model = build(config, vocabulary_size).double().eval()
+    model = build_model(config, vocabulary_size).double().eval()
     assert isinstance(model, NeuralModel)
     missing = set(model.state_dict()) - set(weights)
     assert all(name.endswith("num_batches_tracked") for name in missing), missing
