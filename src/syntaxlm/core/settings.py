@@ -114,7 +114,7 @@ class ByName:
     """
 
     names: Callable[[], Sequence[str]]
-    find: Callable[[str], type | None]
+    find: Callable[[str], Callable[..., Any] | None]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         return core_schema.no_info_plain_validator_function(self._validated)
@@ -125,22 +125,21 @@ class ByName:
         def fault(kind: str, **context: str) -> ValidationError:
             return ValidationError.from_exception_data("", [InitErrorDetails(type=kind, input=value, ctx=context)])
 
-        is_section = isinstance(value, Mapping)
-        if is_section and "name" not in value:
-            raise fault("union_tag_not_found", discriminator="name")
-        name = value["name"] if is_section else getattr(value, "name", None)
-        kind: Any = self.find(name) if isinstance(name, str) else None
-        if not is_section:
-            if kind is None or not isinstance(value, kind):
-                raise fault("dataclass_type", class_name="section")
+        if dataclasses.is_dataclass(value):  # has checked itself
             return value
+        if not isinstance(value, Mapping):
+            raise fault("dataclass_type", class_name="section")
+        if "name" not in value:
+            raise fault("union_tag_not_found", discriminator="name")
+        name = value["name"]
+        kind: Any = self.find(name) if isinstance(name, str) else None
         if kind is None:
             raise fault("union_tag_invalid", discriminator="name", tag=str(name), expected_tags="")
         try:
             return _reader(kind).validate_json(json.dumps(value))
         except pydantic.ValidationError as error:
             details = [
-                InitErrorDetails(type=one["type"], loc=(name, *one["loc"]), input=one["input"], ctx=one.get("ctx", {}))
+                InitErrorDetails(type=one["type"], loc=(str(name), *one["loc"]), input=one["input"], ctx=one.get("ctx", {}))
                 for one in error.errors(include_url=False)
             ]
             raise ValidationError.from_exception_data("", details) from None
@@ -236,9 +235,9 @@ def _lines(settings: type, fault: Any) -> list[str]:
     key, hint = _followed(settings, place)
     if reason in ("union_tag_invalid", "union_tag_not_found"):
         by_name = _by_name(hint)
-        names = ", ".join(by_name.names() if by_name else ())
+        expected = ", ".join(by_name.names() if by_name else ())
         found = f"found {_shown(value['name'])}" if "name" in value else "missing"
-        return [f"{key}.name: {found}; expected one of {names}"]
+        return [f"{key}.name: {found}; expected one of {expected}"]
     if reason in ("missing", "missing_argument"):
         return [f"{key}: missing"]
     if reason == "value_error":  # from a section's own check

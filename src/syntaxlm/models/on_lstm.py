@@ -39,7 +39,7 @@ class ONLSTMConfig(AWDConfig, section="model"):
 class ONLSTMBackbone(AWDBackbone):
     """A stack of recurrent layers."""
 
-    structure_type = Distances
+    structure_type: type[Distances] | None = Distances
     has_maps = True
 
     def __init__(self, config: ONLSTMConfig) -> None:

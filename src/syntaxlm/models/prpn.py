@@ -261,7 +261,7 @@ class PRPNBackbone(Backbone):
     """Parsing, reading and predict networks. The distances of the first gate the memory of the others."""
 
     mixes_lengths = True
-    structure_type = Distances
+    structure_type: type[Distances] | None = Distances
     distance_layers = 1
     has_maps = True
 
