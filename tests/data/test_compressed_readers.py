@@ -22,7 +22,7 @@ from syntaxlm.data.treebanks import dependency_trees, read_treebank, treebank_fi
 from syntaxlm.storage.arpa import read_arpa
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-from tests.fuzz.test_readers import ARPA, BRACKETS, CONLLU, DP
+from tests.app.fuzz.test_readers import ARPA, BRACKETS, CONLLU, DP
 
 COMPRESS = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstandard.ZstdCompressor().compress}
 VOCABULARY = Vocabulary(["<unk>", "<s>", "</s>", "the", "cat"])

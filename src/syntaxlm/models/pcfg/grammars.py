@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, relu
 
 from syntaxlm.core.settings import NonNegative, Positive, Settings, Size
-from syntaxlm.ops.inside import FactoredRules, Rules, TableRules, emission_log_probs, product_softmax
+from syntaxlm.ops.inside import FactoredRules, Rules, TableRules
+from syntaxlm.ops.softmax import emission_log_probs, product_softmax
 
 _LARGEST_TABLE = 1 << 28  # most probabilities of binary rules in one table
 

@@ -60,8 +60,8 @@ from syntaxlm.ops.inside import (
     next_words,
     posteriors,
     prefix_log_probs,
-    tiles_usable,
 )
+from syntaxlm.ops.products import tiles_usable
 
 ELBO_AT_MEAN = "ELBO at the mean of q(z|x), approximate"
 PSEUDO_COUNT = 10.0  # added occurrences of each word, with the overall rate of sentence ends
