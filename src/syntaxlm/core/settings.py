@@ -131,7 +131,7 @@ class ByName:
             raise fault("dataclass_type", class_name="section")
         if "name" not in value:
             raise fault("union_tag_not_found", discriminator="name")
-        name = value["name"]
+        name: Any = value["name"]
         kind: Any = self.find(name) if isinstance(name, str) else None
         if kind is None:
             raise fault("union_tag_invalid", discriminator="name", tag=str(name), expected_tags="")
@@ -139,7 +139,9 @@ class ByName:
             return _reader(kind).validate_json(json.dumps(value))
         except pydantic.ValidationError as error:
             details = [
-                InitErrorDetails(type=one["type"], loc=(str(name), *one["loc"]), input=one["input"], ctx=one.get("ctx", {}))
+                InitErrorDetails(
+                    type=one["type"], loc=(str(name), *one["loc"]), input=one["input"], ctx=one.get("ctx", {})
+                )
                 for one in error.errors(include_url=False)
             ]
             raise ValidationError.from_exception_data("", details) from None

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Protocol, TypeVar
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import ByName
@@ -119,7 +119,9 @@ def model(name: str, config: Callable[..., Any]) -> Callable[[_Class], _Class]:
 
 
 class NamedConfig(Protocol):
-    """The settings of a model. name: its type."""
+    """The settings of a model, a dataclass. name: its type."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def name(self) -> str: ...
