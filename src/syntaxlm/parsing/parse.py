@@ -27,7 +27,7 @@ from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees.averaging import average
 from syntaxlm.trees.charts import TieBreaking
-from syntaxlm.trees.decoding import DECODING_RULES, Scores, SpanScores
+from syntaxlm.trees.decoding import DECODING_RULES, Scores, SpanTable
 from syntaxlm.trees.matching import beginning
 from syntaxlm.trees.spans import Positions, SpanSets, format_spans, trees_of
 from syntaxlm.trees.tree import Constituent, DependencyTree, Tree, format_brackets
@@ -208,9 +208,9 @@ class Parses:
     distances: npt.NDArray[np.float32]
     spans: SpanSets | None
     first: int
-    span_scores: SpanScores | None = None
+    span_scores: SpanTable | None = None
     tagged: bool = False
-    marginals: SpanScores | None = None
+    marginals: SpanTable | None = None
     labelled: bool = False
     lines: Sequence[str] = ()
     reader: TextReader | None = None

@@ -38,7 +38,7 @@ from syntaxlm.trees.decoding import (
     DecodingRule,
     HeadRule,
     SpanRule,
-    SpanScores,
+    SpanTable,
     decode,
     decode_heads,
     decode_spans,
@@ -80,8 +80,8 @@ class Structure:
 
     lengths: Integers
     distances: Values
-    span_scores: SpanScores | None = None
-    marginals: SpanScores | None = None
+    span_scores: SpanTable | None = None
+    marginals: SpanTable | None = None
     labels: Positions | None = None
     label_names: tuple[str, ...] = ()
     find_best_trees: Callable[[], SpanSets] | None = None
@@ -110,7 +110,7 @@ class Structure:
         assert self.marginals is not None
         return average([self.marginals])
 
-    def for_average(self, rule: Rule, layer: int = 1) -> SpanSets | SpanScores:
+    def for_average(self, rule: Rule, layer: int = 1) -> SpanSets | SpanTable:
         """Return the input of an average with other models: marginals for the decoder `mbr`, else trees."""
         if rule == "mbr":
             assert self.marginals is not None
@@ -237,7 +237,7 @@ def _structure(
     if model.structure_type is Heads:
         heads = np.zeros(corpus.word_count, np.int32)
     elif model.structure_type is not Distances:
-        scores = SpanScores(lengths, _room_for_spans(lengths, np.float32, numbers))
+        scores = SpanTable(lengths, _room_for_spans(lengths, np.float32, numbers))
     names = tuple(model.labels) if isinstance(model, LabelsSpans) else ()
     read = model.structure
     if labelled and isinstance(model, LabelsSpans):
@@ -356,7 +356,7 @@ def _real(batch: TokenBatch) -> tuple[Integers, Integers]:
 
 
 def _place(charts: Tensor, flat: npt.NDArray[np.generic], offsets: Integers, words: Integers) -> None:
-    """Copy charts to a flat array in the order of `SpanScores`.
+    """Copy charts to a flat array in the order of `SpanTable`.
 
     charts: (B, n, n), by first and last word.
     offsets: (B,), index in `flat` of the first span of each sentence.
@@ -411,7 +411,7 @@ def _labelled(spans: SpanSets, codes: AnyIntegers, names: tuple[str, ...]) -> Sp
 
 
 def _spans_of_words(scores: Tensor, words: Integers) -> npt.NDArray[np.float32]:
-    """Return the scores of all spans without BOS and EOS, in the order of `SpanScores`.
+    """Return the scores of all spans without BOS and EOS, in the order of `SpanTable`.
 
     scores: (T, B, m), of sentences between BOS and EOS.  words: (B,), number of words of each sentence.
     """
