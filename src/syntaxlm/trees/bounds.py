@@ -148,8 +148,9 @@ def distances_of_biased_bound(gold: SpanSets) -> npt.NDArray[np.float64]:
     for sentence in np.flatnonzero(np.diff(before[offsets])).tolist():
         begin, end = offsets[sentence : sentence + 2].tolist()
         here, gaps = slice(*np.searchsorted(some_starts, [begin, end]).tolist()), slice(begin, end + 1)
-        spans = (some_starts[here] - begin).tolist(), (some_ends[here] - begin).tolist()
-        opened = _GoldTree(*spans, is_open[gaps].tolist(), contested[gaps].tolist()).opened()
+        lows, highs = some_starts[here] - begin, some_ends[here] - begin
+        tree = _GoldTree(lows.tolist(), highs.tolist(), is_open[gaps].tolist(), contested[gaps].tolist())
+        opened = tree.opened()
         is_open[begin + np.array(opened, np.int64)] = True
     return _distances(starts, ends, is_open, offsets)
 

@@ -213,5 +213,5 @@ def compare_attachment(
         raise InputError(f"found scores of {len(words)} and {len(others)} sentences, expected the same sentences")
     if not words.any():
         raise InputError("found only punctuation, expected other words to compare")
-    scores = (RunScores(one.counts[None, :, NO_PUNCTUATION, HEADS], words[None]) for one in (first, second))
-    return compare_runs(*scores, "UAS", samples, seed)
+    run, other = (RunScores(one.counts[None, :, NO_PUNCTUATION, HEADS], words[None]) for one in (first, second))
+    return compare_runs(run, other, "UAS", samples, seed)
