@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.models.abilities import LabelsSpans, Model, Parses
+from syntaxlm.models.abilities import LabelsSpans, Model, ParsesSentences
 from syntaxlm.models.registry import MODELS, ModelType, model_types_with
 from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.parsing import structure
@@ -159,7 +159,7 @@ def test_models_without_labels_and_rules_of_other_structures_have_no_labelled_tr
         structure_of(bracketing(), SENTENCES).labelled("cky")
 
 
-class WithoutBestTrees(Model, Parses):
+class WithoutBestTrees(Model, ParsesSentences):
     """A model with the same structure that cannot find the most probable trees."""
 
     structure_type = SpanMarginals

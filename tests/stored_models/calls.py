@@ -26,7 +26,7 @@ from syntaxlm.evaluation.reranking import evaluate_reranking, rerank
 from syntaxlm.generation.sentences import generate
 from syntaxlm.generation.stops import evaluate_stops, read_stops, tree_corpus
 from syntaxlm.generation.trees import generate_trees
-from syntaxlm.models.abilities import GeneratesTrees, Parses
+from syntaxlm.models.abilities import GeneratesTrees, ParsesSentences
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.structures import SpanScores
 from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees, protocol_named
@@ -90,7 +90,7 @@ def mode(bundle: ModelBundle) -> str:
 
 def facts(bundle: ModelBundle) -> dict[str, Any]:
     model = bundle.model
-    parses = isinstance(model, Parses)
+    parses = isinstance(model, ParsesSentences)
     layers = model.distance_layers if parses else 0
     found = {
         "name": bundle.name,

@@ -13,7 +13,7 @@ from syntaxlm.app.report.report import PAGE, page_of, read_run
 from syntaxlm.data.corpora import read_lines
 from syntaxlm.data.toy import write_corpus
 from syntaxlm.drawing.tree import draw_tree
-from syntaxlm.models.abilities import Parses
+from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.report import ParsingReport
@@ -104,7 +104,7 @@ def run_quickstart(
     stored = read_model(folder / "model")
     parsing: ParsingReport | None = None
     drawn: tuple[str, ...] = ()
-    if isinstance(stored.model, Parses):
+    if isinstance(stored.model, ParsesSentences):
         say("Parsing the test sentences")
         # Distances are decoded by the unbiased rule, which prefers neither direction.
         decoder: Rule | None = "unbiased" if "unbiased" in rules_of(stored.model) else None

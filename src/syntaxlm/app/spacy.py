@@ -113,7 +113,7 @@ def make_syntaxlm(
 
 
 class SyntaxComponent:
-    """Parses and scores the sentences of Docs.
+    """ParsesSentences and scores the sentences of Docs.
 
     model: name of a model or its folder, see `syntaxlm.load`.  device: the device that runs it, see `syntaxlm.load`.
     parse, surprisal: whether to compute constituents and surprisals; None: if the model can.
@@ -157,14 +157,14 @@ class SyntaxComponent:
 
     def _use(self, model: "LanguageModel") -> None:
         """Take a model. Raises InputError if it lacks the ability that a setting requires."""
-        from syntaxlm.models.abilities import Parses, ScoresTokens
+        from syntaxlm.models.abilities import ParsesSentences, ScoresTokens
 
         if model.model.reads == "trees" or model.normaliser.units == "tags":
             reads = "dependency trees" if model.model.reads == "trees" else "part-of-speech tags"
             raise InputError(f"{self.model_name}: the model reads {reads}; the component {self.name} needs plain text")
-        parses, scores = isinstance(model.model, Parses), isinstance(model.model, ScoresTokens)
+        parses, scores = isinstance(model.model, ParsesSentences), isinstance(model.model, ScoresTokens)
         if self._parse or not (parses or scores):
-            model.require(Parses, f"the spaCy component {self.name}")
+            model.require(ParsesSentences, f"the spaCy component {self.name}")
         if self._surprisal:
             model.require(ScoresTokens, f"the spaCy component {self.name}")
         self._parses = parses if self._parse is None else self._parse

@@ -19,7 +19,7 @@ from syntaxlm.core.tables import Column, HasRows, Table
 from syntaxlm.core.text_files import line_bytes, no_sentence, plain_size, source_name
 from syntaxlm.data.corpora import GivenText, read_sentences
 from syntaxlm.models.abilities import LabelsSpans
-from syntaxlm.models.abilities import Parses as ParsingModel
+from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.models.structures import Distances
 from syntaxlm.parsing.structure import Rule, Structure, layers_for, rules_for, structure_of
 from syntaxlm.storage.folder import ModelBundle
@@ -496,7 +496,7 @@ def lines_together(stored: Sequence[ModelBundle]) -> int:
     """Return the number of lines that these models parse at a time. Raises InputError for a model that does not
     parse.
     """
-    of_distances = all(one.require(ParsingModel, "parsing").structure_type is Distances for one in stored)
+    of_distances = all(one.require(ParsesSentences, "parsing").structure_type is Distances for one in stored)
     return PARSED_TOGETHER if of_distances else SCORED_TOGETHER
 
 

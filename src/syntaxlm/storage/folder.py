@@ -19,7 +19,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import make_folder, parse_json, read_stored, to_json, write_text
 from syntaxlm.core.settings import Settings, T, read_settings
 from syntaxlm.core.tensor_files import TensorFile, read_tensors, refuse, renamed, tensor_faults, write_tensors
-from syntaxlm.models.abilities import GeneratesTrees, Model, Parses
+from syntaxlm.models.abilities import GeneratesTrees, Model, ParsesSentences
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.combination import PARSER_TYPES, SCORER_TYPES, Combination, CombinationConfig
 from syntaxlm.models.layers import value_faults
@@ -141,7 +141,7 @@ class ModelBundle:
 
 def structure_name(model: Model) -> str:
     """Return the structure from which trees are decoded, as text."""
-    if not isinstance(model, Parses):
+    if not isinstance(model, ParsesSentences):
         return "none"
     if model.structure_type is SpanScores:
         return "span scores"

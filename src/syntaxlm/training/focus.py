@@ -28,7 +28,7 @@ from syntaxlm.core.files import (
     to_json,
     write_text,
 )
-from syntaxlm.models.abilities import Parses
+from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.parsing.agreement import Agreement, measure_agreement
 from syntaxlm.parsing.parse import parse_text
 from syntaxlm.storage.bundled import find_model
@@ -110,7 +110,7 @@ def focus(
             same = ", ".join(str(path) for path in parsers if _name_of(path) == name)
             raise InputError(f"--also: found {count} parsers with the name {name}: {same}. Rename a folder.")
     for path in also:
-        read_model(path).require(Parses, f"focusing on the trees of {path}")
+        read_model(path).require(ParsesSentences, f"focusing on the trees of {path}")
     files = {name: folder / "trees" / f"{name}.mrg" for name in names}
     _focused(recipe, list(files.values()), strength)
     refuse_run(folder)

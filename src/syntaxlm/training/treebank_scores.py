@@ -21,7 +21,7 @@ from syntaxlm.core.files import open_stored, parse_json, read_stored, to_json, w
 from syntaxlm.core.settings import Finite, Positive, read_settings
 from syntaxlm.core.text_files import STANDARD_INPUT
 from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_files
-from syntaxlm.models.abilities import Parses
+from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.parsing.evaluation import MOST_UNKNOWN_TAGS, gold_trees_of, sentences_up_to, tokens_for
 from syntaxlm.parsing.report import GoldTrees
 from syntaxlm.parsing.structure import Rule, layer_of, rules_for, structure_of
@@ -135,7 +135,7 @@ class TreebankEvaluation:
         stored: the model, on the device that parses.
         Raises InputError if the model cannot read the treebank.
         """
-        if not isinstance(stored.model, Parses):
+        if not isinstance(stored.model, ParsesSentences):
             return None
         rule, layer = rules_for([stored], None)[0], layer_of(stored, None)
         key = self._key | {"model": model_hashes(folder), "decoder": str(rule), "layer": layer}

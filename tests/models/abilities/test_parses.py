@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 import torch
 
-from syntaxlm.models.abilities import FindsBestTrees, LabelsSpans, Parses, ParsesDependencies
+from syntaxlm.models.abilities import FindsBestTrees, LabelsSpans, ParsesSentences, ParsesDependencies
 from syntaxlm.models.backbone import NeuralParser
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.structures import Distances, Heads, SpanMarginals, SpanScores
@@ -30,7 +30,7 @@ from tests.models.variants import (
 from tests.parsing.span_models import bracketing
 
 BRACKETS = {"brackets": True, "brackets without labels": False}  # test models that give span probabilities
-NAMES = [*names_with(Parses), *BRACKETS]
+NAMES = [*names_with(ParsesSentences), *BRACKETS]
 OF_MARGINALS = [name for name in NAMES if name in BRACKETS or built(name).structure_type is SpanMarginals]
 OF_HEADS = names_with(ParsesDependencies)
 every_model = pytest.mark.parametrize("name", NAMES)
@@ -141,7 +141,7 @@ def test_results_do_not_depend_on_targets(name):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in names_with(Parses, among=list(VARIANTS)) if built(name).structure_type is SpanScores]
+    "name", [name for name in names_with(ParsesSentences, among=list(VARIANTS)) if built(name).structure_type is SpanScores]
 )
 def test_span_scores_are_log_probabilities_among_the_spans_that_end_at_the_same_word(name):
     values = built(name).structure(read(8, 2)).values
@@ -316,4 +316,4 @@ def test_every_decoder_gives_a_tree_of_every_sentence_and_all_but_one_a_binary_t
     "name", ["lstm", "awd-lstm", "ngram", *(name for name in VARIANTS if "without parsing" in name)]
 )
 def test_settings_without_structure_make_a_model_that_does_not_parse(name):
-    assert not issubclass(class_of(name), Parses)
+    assert not issubclass(class_of(name), ParsesSentences)

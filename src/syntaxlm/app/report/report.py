@@ -21,7 +21,7 @@ from syntaxlm.core.files import make_folder, parse_json, read_stored_text
 from syntaxlm.drawing.charts import Point, bar_chart, line_chart
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.drawing.svg import Theme
-from syntaxlm.models.abilities import Parses
+from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.parsing.report import ParsingReport, ScoredSentence, scored_sentences
 from syntaxlm.parsing.structure import Rule
@@ -529,7 +529,7 @@ def write_report(
     stored, run = read_model(folder), read_run(folder)
     stored.to(device)
     parsing = None
-    if treebank is not None and isinstance(stored.model, Parses):
+    if treebank is not None and isinstance(stored.model, ParsesSentences):
         parsing = evaluate_parsing(stored, treebank, protocol, decoder, clean_up, layer)
     page = page_of(stored, run, parsing)
     make_folder(output)
@@ -556,7 +556,7 @@ def page_of(stored: ModelBundle, run: Run, parsing: ParsingReport | None, floor:
 
 
 def _why_no_trees(stored: ModelBundle) -> str:
-    if not isinstance(stored.model, Parses):
+    if not isinstance(stored.model, ParsesSentences):
         return (
             f"This model, of type {stored.name}, gives neither distances nor span scores or probabilities, so it does"
             " not parse. No treebank was read."

@@ -25,7 +25,7 @@ from syntaxlm.generation.sentences import GeneratedSentence, SentenceWithTree
 from syntaxlm.generation.trees import GeneratedTree
 from syntaxlm.models.abilities import (
     LabelsSpans,
-    Parses,
+    ParsesSentences,
     PredictsNextToken,
     ScoresSentences,
     ScoresTokens,
@@ -192,8 +192,8 @@ class ServedModel:
             "units": self.model.normaliser.units,
             "abilities": abilities_of(model),
             "structure": structure_name(model),
-            "decoders": list(rules_of(model)) if isinstance(model, Parses) else [],
-            "layers": model.distance_layers if isinstance(model, Parses) else 0,
+            "decoders": list(rules_of(model)) if isinstance(model, ParsesSentences) else [],
+            "layers": model.distance_layers if isinstance(model, ParsesSentences) else 0,
             "by_word": isinstance(model, PredictsNextToken),
         }
 
@@ -221,7 +221,7 @@ class ServedModel:
         nothing = [None] * len(sentences)
         parses: Sequence[Parse | None] = nothing
         surprisals: Sequence[SentenceSurprisal | None] = nothing
-        if isinstance(model, Parses):
+        if isinstance(model, ParsesSentences):
             own = labels and isinstance(model, LabelsSpans)
             parses = self.model.parse(sentences, decoder=decoder, layer=layer, labels=own)
         if isinstance(model, ScoresTokens):
