@@ -125,9 +125,7 @@ def test_every_table_of_results_and_every_command_with_formats_is_in_the_documen
     defined = [
         f"{'.'.join(path.relative_to(ROOT / 'src').with_suffix('').parts)}:{name}"
         for path in sorted((ROOT / "src" / "syntaxlm").rglob("*.py"))
-        for name in re.findall(
-            r"^([A-Z_]+) = (?:result_tables\.)?Table\(", path.read_text(encoding="utf-8"), re.MULTILINE
-        )
+        for name in re.findall(r"^([A-Z_]+) = (?:tables\.)?Columns\(", path.read_text(encoding="utf-8"), re.MULTILINE)
         if name != "NOTHING"
     ]
     assert sorted(TABLES) == sorted(defined)

@@ -94,7 +94,7 @@ def test_everything_is_within_the_picture(tree):
 @every_tree
 def test_a_parent_is_above_its_children_and_within_their_span(tree):
     layout = lay_out(tree, tree.words)
-    parents, _ = parents_of(tree)
+    parents, _ = parents_of(tree.constituents, len(tree))
     for child, parent in enumerate(parents):
         if parent < 0:
             assert tree.constituents[child][1:] == (0, len(tree))

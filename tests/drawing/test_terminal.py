@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from syntaxlm.drawing.tree import WIDEST, draw_tree
+from syntaxlm.drawing.terminal import WIDEST, draw_tree
 from syntaxlm.trees import parse_brackets
 
 

@@ -28,8 +28,8 @@ from syntaxlm.evaluation.reading_times import (
     held_out_log_likelihood,
     independent,
 )
+from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
-from syntaxlm.text.reader import AUTO_STYLE
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.fresh_models import STREAM, fresh
 from tests.shared_data import DATA
@@ -64,7 +64,7 @@ def test_words_with_punctuation_and_contractions_are_aligned_with_their_tokens()
         "`` do n't , ''", "he", "said -- twice .", "it 's", "( the", "word )", "N", "<unk>", "well-known !", "<unk>",
     )  # fmt: skip
     assert scores.known.tolist() == [True] * 7 + [False, True, False]
-    rows = next(surprisals(stored, [" ".join(words)], style=AUTO_STYLE))
+    rows = next(surprisals(stored, [" ".join(words)], ScoreOptions()))
     assert np.allclose(scores.surprisal, [row.surprisal for row in rows if row.word])
     assert rows[-1].word == ""  # the end of the sentence does not count
 
@@ -109,7 +109,7 @@ def test_long_sentences_are_split_for_models_of_whole_sentences(monkeypatch):
     with pytest.warns(InputWarning, match="1 sentences have more than 6 words"):
         scores = score_words(fresh("simple-pcfg"), words)
     parts = ["the cat sees a,", "dog the cat sees the old"]
-    rows = [row for line in surprisals(fresh("simple-pcfg"), parts, style=AUTO_STYLE) for row in line if row.word]
+    rows = [row for line in surprisals(fresh("simple-pcfg"), parts, ScoreOptions()) for row in line if row.word]
     assert np.allclose(scores.surprisal, [row.surprisal for row in rows])
     assert score_words(fresh("lstm"), words).long_sentences == 0
 
@@ -141,11 +141,11 @@ def test_the_table_has_all_columns_of_the_input_and_values_of_previous_words():
     assert found.summary == "4 words, 1 unknown (25.0%)"
 
 
-@pytest.mark.parametrize(("format", "separator"), [("tabs", "\t"), ("commas", ",")])
+@pytest.mark.parametrize(("format", "separator"), [("tsv", "\t"), ("csv", ",")])
 def test_the_formats_of_the_table_have_the_same_content(format, separator):
     found = word_table(fresh("ngram"), frame(['"the,', "cat"]))
     lines = list(
-        csv.DictReader(io.StringIO("".join(format_rows(found.rows(), found.table, format))), delimiter=separator)
+        csv.DictReader(io.StringIO("".join(format_rows(found.rows(), found.columns, format))), delimiter=separator)
     )
     (first, second), rows = lines, list(found.rows())
     assert [first.keys(), second.keys()] == [row.keys() for row in rows]

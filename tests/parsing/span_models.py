@@ -26,7 +26,11 @@ from tests.models.variants import TEXT_MODELS, WORDS, built, class_of
 
 NAMES = [
     "ends",
-    *(name for name in TEXT_MODELS if issubclass(class_of(name), ParsesSentences) and built(name).structure_type is SpanScores),
+    *(
+        name
+        for name in TEXT_MODELS
+        if issubclass(class_of(name), ParsesSentences) and built(name).structure_type is SpanScores
+    ),
 ]
 
 

@@ -14,7 +14,7 @@ from syntaxlm.scoring.cache import CacheSettings, NeuralCache, mixed_log_probs
 from syntaxlm.scoring.cache_tuning import THETAS, WEIGHTS, tune_cache
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
 from syntaxlm.scoring.perplexity import evaluate_text
-from tests.fresh_models import SENTENCES, STREAM
+from tests.fresh_models import SENTENCES, STREAM, reading
 
 
 @pytest.fixture
@@ -28,14 +28,16 @@ def repeated(toy, tmp_path):
 
 @pytest.mark.parametrize("mode", [SENTENCES, STREAM], ids=["sentences", "stream"])
 def test_every_perplexity_of_the_table_equals_that_of_evaluating_with_the_pair(lstm, repeated, mode):
-    tuning = tune_cache(lstm, repeated, mode, size=60)
-    measured = evaluate_text(lstm, repeated, mode, tuning.best)
+    tuning = tune_cache(lstm, repeated, reading(mode), size=60)
+    measured = evaluate_text(lstm, repeated, reading(mode), tuning.best)
     assert measured.perplexity == pytest.approx(tuning.best_trial.perplexity, rel=1e-6)
     assert measured.without_cache.perplexity == pytest.approx(tuning.without_cache.perplexity, rel=1e-9)
     for trial in tuning.trials[::6]:
         for weight, perplexity in list(zip(WEIGHTS, trial.perplexities, strict=True))[::3]:
             settings = CacheSettings(weight, trial.theta, 60)
-            assert evaluate_text(lstm, repeated, mode, settings).perplexity == pytest.approx(perplexity, rel=1e-6)
+            assert evaluate_text(lstm, repeated, reading(mode), settings).perplexity == pytest.approx(
+                perplexity, rel=1e-6
+            )
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from syntaxlm.core.tables import HasRows, Row, Table
+from syntaxlm.core.tables import Columns, HasRows, Row
 from syntaxlm.drawing.charts import bar_chart_svg
 from syntaxlm.drawing.page import table_html
 from syntaxlm.scoring.surprisal import SURPRISALS, WordSurprisal
@@ -14,21 +14,21 @@ T = TypeVar("T")
 SHOWN = 100  # rows or pictures in a notebook
 
 
-NOTHING = Table("no results", "result", {})
+NOTHING = Columns("no results", "result", {})
 
 
 class Results(list[T], HasRows):
     """A list of results in the order of the input: parses, surprisals of sentences, or generated sentences.
 
-    table: the columns of their rows.
+    columns: the columns of their rows.
     """
 
-    def __init__(self, results: Iterable[T] = (), table: Table | None = None) -> None:
-        """table: by default that of the first result."""
+    def __init__(self, results: Iterable[T] = (), columns: Columns | None = None) -> None:
+        """columns: by default that of the first result."""
         super().__init__(results)
-        if table is None:
-            table = getattr(self[0], "table", NOTHING) if self else NOTHING
-        self.table = table
+        if columns is None:
+            columns = getattr(self[0], "columns", NOTHING) if self else NOTHING
+        self.columns = columns
 
     def to_dict(self) -> list[Any]:
         """Return each result as JSON values."""

@@ -33,8 +33,8 @@ from syntaxlm.trees.tree import bracket_text
 
 if TYPE_CHECKING:
     from syntaxlm.api.model import LanguageModel
+    from syntaxlm.parsing.options import Decoder
     from syntaxlm.parsing.parse import Parse
-    from syntaxlm.parsing.structure import Rule
 
 SPANS = "syntaxlm"  # name of the group of constituents in `doc.spans`
 SENTENCES_TOGETHER = 2000  # few enough for memory, enough for batches of similar length
@@ -113,7 +113,7 @@ def make_syntaxlm(
 
 
 class SyntaxComponent:
-    """ParsesSentences and scores the sentences of Docs.
+    """Parses and scores the sentences of Docs.
 
     model: name of a model or its folder, see `syntaxlm.load`.  device: the device that runs it, see `syntaxlm.load`.
     parse, surprisal: whether to compute constituents and surprisals; None: if the model can.
@@ -139,7 +139,7 @@ class SyntaxComponent:
         self._parse, self._surprisal, self._decoder, self._labels = (
             parse,
             surprisal,
-            cast("Rule | None", decoder),
+            cast("Decoder | None", decoder),
             labels,
         )
         self._model: LanguageModel | None = None

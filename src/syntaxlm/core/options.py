@@ -25,6 +25,8 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
 
+from syntaxlm.core.errors import InputError
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -65,8 +67,20 @@ class Option:
         return self.field.default_factory() if self.field.default_factory is not MISSING else self.field.default
 
 
+@dataclass(frozen=True)
+class Options:
+    """Base class of dataclasses of options that are also created in Python. Raises InputError for a wrong choice."""
+
+    def __post_init__(self) -> None:
+        for name, option in options_of(typing.cast(typing.Hashable, type(self))).items():
+            value = getattr(self, name)
+            if option.choices and value not in option.choices and value != option.default:
+                *first, last = option.choices
+                raise InputError(f"{name}: found {value!r}; expected {', '.join(first)} or {last}")
+
+
 @cache
-def options_of(options: type) -> dict[str, Option]:
+def options_of(options: Any) -> dict[str, Option]:
     """Return the options of a dataclass by name, with the help of its docstring and those of its base classes."""
     hints = typing.get_type_hints(options, include_extras=True)
     helps = {name: text for base in reversed(options.__mro__) for name, text in help_texts(base).items()}

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.models.batches import Reads, State, TokenBatch, TreeBatch
-from syntaxlm.models.structures import Distances, Heads, SpanMarginals, SpanScores, Structure
+from syntaxlm.models.structures import Heads, SpanMarginals, Structure
 from syntaxlm.ops.tree_levels.types import Levels, States
 
 

@@ -1,9 +1,9 @@
 """The structures from which trees are decoded: distances, scores or probabilities of spans, or heads.
 
-A parser returns the structure of a batch: `Distances`, `SpanScores`, `SpanMarginals` or `Heads`, with tensors. The class
-named by its `corpus` collects the batches of a corpus in the order of the sentences and knows all that depends on the
-type: the decoders, what an average of models takes, labels, and the values of one sentence. A decoder that a model adds
-to those of its structure, `viterbi`, is that of `abilities.FindsBestTrees`.
+A parser returns the structure of a batch: `Distances`, `SpanScores`, `SpanMarginals` or `Heads`, with tensors. Its
+`corpus` is the class that collects the batches of a corpus in the order of the sentences. It knows all that depends on
+the type: the decoders, what an average of models takes, labels, and the values of one sentence. Models with the ability
+`FindsBestTrees` add the decoder `viterbi`.
 """
 
 from __future__ import annotations
@@ -19,22 +19,35 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from syntaxlm.trees import DECODING_RULES, SPAN_RULES, DecodingRule, SpanSets, average, decode
-from syntaxlm.trees.decoding import HEAD_RULES, HeadRule, Scores, SpanRule, decode_heads, decode_spans, places_of
+from syntaxlm.trees.averaging import average
+from syntaxlm.trees.decoding import (
+    DECODING_RULES,
+    HEAD_RULES,
+    SPAN_RULES,
+    DecodingRule,
+    HeadRule,
+    Scores,
+    SpanRule,
+    decode,
+    decode_heads,
+    decode_spans,
+    places_of,
+)
 from syntaxlm.trees.decoding import SpanScores as SpanTable
-from syntaxlm.trees.spans import AnyIntegers, Flags, Integers, Positions, gathered, offsets_of
+from syntaxlm.trees.spans import AnyIntegers, Flags, Integers, Positions, SpanSets, gathered, offsets_of
 from syntaxlm.trees.tree import INDUCED_LABEL
 
 
 class CorpusStructure(ABC):
     """The structure of the sentences of a corpus, in their order.
 
-    decoders: names of the decoding algorithms, the default first.
+    name: of the structure, for people.  decoders: names of the decoding algorithms, the default first.
     compares_spans: whether all spans of a sentence are compared, which takes time as the cube of its length.
     lengths: (S,), number of words of each sentence.  layers: number of layers of distances; 0 for other structures.
     labels: names of the labels of the spans; () for a structure without labels.
     """
 
+    name: ClassVar[str]
     decoders: ClassVar[tuple[str, ...]]
     compares_spans: ClassVar[bool] = True
     lengths: Integers
@@ -54,7 +67,10 @@ class CorpusStructure(ABC):
 
     @abstractmethod
     def decode(self, decoder: str, layer: int = 1) -> SpanSets:
-        """Return the trees of a decoder: all spans of two words or more, without labels. layer: of distances, from 1."""
+        """Return the trees of a decoder: all spans of two words or more, without labels.
+
+        layer: layer of the distances, from 1.
+        """
 
     def averaging_input(self, decoder: str, layer: int = 1) -> SpanSets | SpanTable:
         """Return what an average with other models takes: trees, or the probabilities of all spans."""
@@ -80,6 +96,7 @@ class CorpusStructure(ABC):
 class CorpusDistances(CorpusStructure):
     """Distances. values: (layers, words), sentence after sentence."""
 
+    name = "distances"
     decoders = DECODING_RULES
     compares_spans = False
 
@@ -104,6 +121,7 @@ class CorpusDistances(CorpusStructure):
 class CorpusSpanScores(CorpusStructure):
     """Log scores of all spans, which may be compared if they end at the same word. table: all sentences."""
 
+    name = "span scores"
     decoders = SPAN_RULES
 
     def __init__(self, lengths: Integers, layers: int = 0, labels: Sequence[str] = ()) -> None:
@@ -127,6 +145,7 @@ class CorpusMarginals(CorpusStructure):
     labels.  find_best_trees: computes the most probable trees, labelled, on first use of the decoder `viterbi`.
     """
 
+    name = "span probabilities"
     decoders = ("mbr",)
     find_best_trees: Callable[[], SpanSets]
 
@@ -178,6 +197,7 @@ class CorpusMarginals(CorpusStructure):
 class CorpusHeads(CorpusStructure):
     """Heads. values: (words,), position of each word's head in its sentence, from 1, 0 for the root."""
 
+    name = "dependency trees"
     decoders = HEAD_RULES
 
     def __init__(self, lengths: Integers, layers: int = 0, labels: Sequence[str] = ()) -> None:

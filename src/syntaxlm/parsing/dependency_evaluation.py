@@ -13,7 +13,7 @@ import torch
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json, write_text
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.data.treebanks import Treebank, read_treebank
 from syntaxlm.models.abilities import ParsesDependencies
 from syntaxlm.ops.dmv import Decisions, expected_counts
@@ -27,7 +27,7 @@ SCHEMA_VERSION = 1  # of `AttachmentReport.to_dict`
 
 Fractions = npt.NDArray[np.float64]
 
-DEPENDENCY_SCORES = Table(
+DEPENDENCY_SCORES = Columns(
     "attachment scores",
     "set of dependency trees: those of the model, or a baseline",
     {
@@ -91,7 +91,7 @@ class AttachmentReport(HasRows):
     treebank: str
     preprocessing: str
 
-    table = DEPENDENCY_SCORES
+    columns = DEPENDENCY_SCORES
 
     @property
     def word_count(self) -> int:
@@ -179,8 +179,8 @@ def evaluate_attachment(
     kept = Treebank(tuple(chosen), read.source)
     lengths = np.array([len(sentence) for sentence in kept])
     numbers = [sentence.number for sentence in kept]
-    predicted = structure_of(stored, tokens_for(stored, kept), labels=False, numbers=numbers).heads
-    assert predicted is not None
+    structure = structure_of(stored, tokens_for(stored, kept), labels=False, numbers=numbers)
+    predicted = np.array(structure.word_values(layer=1)["heads"])
     gold = np.concatenate([np.array(sentence.heads) for sentence in kept])
     places, own_lengths = _places(lengths), np.repeat(lengths, lengths)
     directed, undirected = attached(predicted, gold, lengths)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from syntaxlm.core.files import to_json, write_text
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.trees import (
     BaselineScores,
     BootstrapResult,
@@ -110,7 +110,7 @@ class RandomWeights:
         return {"f1": self.f1.to_dict(), "f1_by_decoder": by_decoder, "shape": shape}
 
 
-PARSING_SCORES = Table(
+PARSING_SCORES = Columns(
     "parsing scores",
     "set of trees: a decoder, a baseline or an upper bound",
     {
@@ -158,7 +158,7 @@ class ParsingReport(HasRows):
     random_weights: RandomWeights | None = None
     labels: LabelMapping | None = None
 
-    table = PARSING_SCORES
+    columns = PARSING_SCORES
 
     @property
     def against_right(self) -> BootstrapResult:

@@ -20,8 +20,9 @@ from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.abilities import FindsBestTrees, LabelsSpans, ParsesSentences
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.structures import CorpusDistances, CorpusMarginals, CorpusStructure, labelled_spans
-from syntaxlm.parsing.options import DecodingOptions
+from syntaxlm.parsing.options import DecodingOptions, Ties
 from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.trees.averaging import average
 from syntaxlm.trees.charts import MAXIMUM_WORDS
 from syntaxlm.trees.matching import beginning
 from syntaxlm.trees.spans import Integers, SpanSets, gathered
@@ -82,6 +83,14 @@ def structure_of(
     """
     corpus = EncodedCorpus.from_sentences([bundle.vocabulary.encode(sentence) for sentence in sentences])
     return _Parsing(bundle, corpus, range(1, len(corpus) + 1) if numbers is None else numbers).structure(labels)
+
+
+def combined_trees(structures: Sequence[CorpusStructure], chosen: Sequence[Decoding], ties: Ties) -> SpanSets:
+    """Return the trees of one model, or the average of those of several models. ties: see `trees.average`."""
+    if len(structures) == 1:
+        return structures[0].decode(*chosen[0])
+    inputs = [structure.averaging_input(*way) for structure, way in zip(structures, chosen, strict=True)]
+    return average(inputs, ties=ties)
 
 
 def distances_of(bundle: ModelBundle, corpus: EncodedCorpus) -> npt.NDArray[np.float32]:

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.abilities import HasHiddenStates
-from syntaxlm.models.batches import TextMode
 from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings, NeuralCache
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
+from syntaxlm.scoring.options import PerplexityOptions
 from syntaxlm.scoring.perplexity import LanguageModelScore, score_of
 from syntaxlm.storage.folder import ModelBundle
 
@@ -47,7 +47,7 @@ class CacheTrial:
         return dataclasses.asdict(self) | {"perplexities": by_weight}
 
 
-CACHE_TRIALS = Table(
+CACHE_TRIALS = Columns(
     "neural cache weights",
     "pair of theta and weight that was tried",
     {
@@ -67,7 +67,7 @@ class CacheTuning(HasRows):
     without_cache: LanguageModelScore
     trials: tuple[CacheTrial, ...]
 
-    table = CACHE_TRIALS
+    columns = CACHE_TRIALS
 
     @property
     def best_trial(self) -> CacheTrial:
@@ -121,17 +121,20 @@ class CacheTuning(HasRows):
 
 @torch.no_grad()
 def tune_cache(
-    stored: ModelBundle, path: str | Path, mode: TextMode | None = None, size: int = CACHE_SIZE
+    bundle: ModelBundle,
+    path: str | Path,
+    options: PerplexityOptions = PerplexityOptions(),
+    size: int = CACHE_SIZE,
 ) -> CacheTuning:
     """Tune a cache of this size on a text file with one sentence per line; "-" is standard input.
 
-    mode: how the text is read; None: as in training. All inputs of the decoder are kept in memory, 4 bytes per feature.
+    All inputs of the decoder are kept in memory, 4 bytes per feature.
     Raises InputError for a size under 1, a file that is not text, and a model without hidden states.
     """
     CacheSettings(0.0, 0.0, size)
-    stored.require(HasHiddenStates, "tune cache")
-    scorer = Scorer.of(stored, mode)
-    with EncodedCorpus.encode(path, stored.normaliser, stored.vocabulary) as corpus:
+    bundle.require(HasHiddenStates, "tune cache")
+    scorer = Scorer.of(bundle, options.mode(bundle.mode))
+    with EncodedCorpus.encode(path, bundle.normaliser, bundle.vocabulary) as corpus:
         tokens = scorer.tokens(corpus, hidden=True)
         parts = list(progress_bar(tokens, "scoring", corpus.word_count, lambda part: len(part.tokens), percent=True))
         nats = -sum(float(part.log_probs.sum(dtype=torch.float64)) for part in parts)

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.models.abilities import HasHiddenStates, ScoresSentences
 from syntaxlm.models.batches import TextMode
 from syntaxlm.scoring.cache import CacheSettings, log_probs_with_cache
 from syntaxlm.scoring.engine import Scorer, unusable
+from syntaxlm.scoring.options import PerplexityOptions
 from syntaxlm.storage.folder import ModelBundle
 
 Corpus = EncodedCorpus | DependencyCorpus
@@ -27,7 +28,7 @@ def perplexity_text(perplexity: float) -> str:
     return f"{perplexity:.2f}" if perplexity < 1e6 else f"{perplexity:.3g}"
 
 
-PERPLEXITIES = Table(
+PERPLEXITIES = Columns(
     "perplexity",
     "text; with a neural cache, the text with and without it",
     {
@@ -71,7 +72,7 @@ class LanguageModelScore(HasRows):
     source: str = ""
     likelihood_estimate: str | None = None
 
-    table = PERPLEXITIES
+    columns = PERPLEXITIES
 
     @classmethod
     def from_dict(cls, figures: dict[str, Any]) -> LanguageModelScore:
@@ -119,7 +120,7 @@ class LanguageModelScore(HasRows):
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield one row, with the columns of `PERPLEXITIES`."""
         figures = {**self.to_dict(), "cache": False}
-        yield {name: figures[name] for name in PERPLEXITIES.columns}
+        yield {name: figures[name] for name in PERPLEXITIES}
 
     def __str__(self) -> str:
         unknown = f"{self.unknown:,} unknown ({100 * self.unknown / self.tokens:.1f}%)"
@@ -200,24 +201,24 @@ def score_of(corpus: Corpus, mode: TextMode, nats: float) -> LanguageModelScore:
 def evaluate_text(
     bundle: ModelBundle,
     text: str | Path | Iterable[str],
-    mode: TextMode | None = None,
+    options: PerplexityOptions = PerplexityOptions(),
     cache: CacheSettings | None = None,
 ) -> LanguageModelScore:
     """Return the score of a stored model on a text.
 
     text: a file with one sentence per line, "-" for standard input; or the sentences. A dependency-tree model is scored
     on dependency trees: a file, a folder or a pattern.
-    mode: how the text is read; None: as in training. cache: settings of a neural cache; the result is a `CachedScore`.
-    Raises InputError for a file without text or trees, for a mode with a dependency-tree model, and for a cache with a
+    cache: settings of a neural cache; the result is a `CachedScore`.
+    Raises InputError for a file without text or trees, for options with a dependency-tree model, and for a cache with a
     model without hidden states.
     """
     if cache is not None:
         bundle.require(HasHiddenStates, "a neural cache")
     bundle.require(ScoresSentences, "perplexity")  # before the text is read
-    scorer = Scorer.of(bundle, mode)
+    scorer = Scorer.of(bundle, options.mode(bundle.mode))
     if bundle.labels is not None:
-        if mode is not None:
-            raise InputError(f"a {bundle.name} model reads dependency trees; the text mode ({mode}) does not apply")
+        if options != PerplexityOptions():
+            raise InputError(f"a {bundle.name} model reads dependency trees: context and predict_eos do not apply")
         if not isinstance(text, str | Path):
             raise InputError(f"a {bundle.name} model reads dependency trees; expected a file of trees, not sentences")
         trees = DependencyCorpus.read(text, bundle.normaliser, bundle.vocabulary, bundle.labels)

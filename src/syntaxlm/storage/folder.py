@@ -14,7 +14,6 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from syntaxlm.core import display
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import make_folder, parse_json, read_stored, to_json, write_text
 from syntaxlm.core.settings import Settings, T, read_settings
@@ -27,7 +26,6 @@ from syntaxlm.models.ngram import NGramModel
 from syntaxlm.models.pair_classifier import ClassifierSettings, PairClassifier
 from syntaxlm.models.registry import ModelConfig, build_model, model_shapes, reads, require
 from syntaxlm.models.sizes import shapes_of, without_memory
-from syntaxlm.models.structures import Heads, SpanMarginals, SpanScores
 from syntaxlm.storage.arpa import NGramSummary, read_arpa, write_arpa
 from syntaxlm.storage.bundled import find_model, shipped_names
 from syntaxlm.text.normaliser import Normaliser
@@ -128,6 +126,8 @@ class ModelBundle:
         def listed(settings: object) -> str:
             return ", ".join(f"{name} {value}" for name, value in vars(settings).items() if name[0] != "_")
 
+        from syntaxlm.drawing.page import facts_html  # imported only for notebooks
+
         facts = {
             "parameters": f"{self.model.parameter_count:,}",
             "vocabulary": f"{len(self.vocabulary):,} tokens, unknown words written {self.vocabulary.unknown}",
@@ -136,20 +136,15 @@ class ModelBundle:
             "settings": listed(self.settings.model),
             "normaliser": listed(self.settings.normaliser),
         }
-        return display.render("facts", f"Model {self.name}", facts)
+        return facts_html(f"Model {self.name}", facts)
 
 
 def structure_name(model: Model) -> str:
     """Return the structure from which trees are decoded, as text."""
     if not isinstance(model, ParsesSentences):
         return "none"
-    if model.structure_type is SpanScores:
-        return "span scores"
-    if model.structure_type is SpanMarginals:
-        return "span probabilities"
-    if model.structure_type is Heads:
-        return "dependency trees"
-    return "distances" if model.distance_layers == 1 else f"distances of {model.distance_layers} layers"
+    name = model.structure_type.corpus.name
+    return f"{name} of {model.distance_layers} layers" if model.distance_layers > 1 else name
 
 
 def write_settings(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.scoring.perplexity import LanguageModelScore
 from syntaxlm.training.recipe import Recipe
 from syntaxlm.training.result import Figure, TrainingResult
@@ -128,7 +128,7 @@ def _plain(figure: Figure | None) -> dict[str, Any] | None:
     return None if figure is None else {"mean": figure.mean, "std": figure.std, "count": figure.count}
 
 
-COMPARED_RECIPES = Table(
+COMPARED_RECIPES = Columns(
     "comparison of recipes",
     "recipe and text, or baseline",
     {
@@ -186,7 +186,7 @@ class Comparison(HasRows):
     baselines: Sequence[TreebankBaseline] = ()
     text_notes: Sequence[str] = ()
 
-    table = COMPARED_RECIPES
+    columns = COMPARED_RECIPES
 
     @property
     def measure(self) -> str:
@@ -230,7 +230,7 @@ class Comparison(HasRows):
         """Yield a row for each baseline, and for each recipe and text with a result: the columns of
         `COMPARED_RECIPES`.
         """
-        empty = dict.fromkeys(self.table.columns) | self._treebank_cells()
+        empty = dict.fromkeys(self.columns) | self._treebank_cells()
         for recipe in self.recipes:
             costs = {name: getattr(recipe, name) for name in ("epochs", "minutes", "seconds", "tokens_per_second")}
             of_recipe = {

@@ -23,12 +23,12 @@ from syntaxlm.core.text_files import STANDARD_INPUT
 from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_files
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.parsing.evaluation import MOST_UNKNOWN_TAGS, gold_trees_of, sentences_up_to, tokens_for
+from syntaxlm.parsing.options import DecodingOptions
 from syntaxlm.parsing.report import GoldTrees
-from syntaxlm.parsing.structure import Rule, layer_of, rules_for, structure_of
+from syntaxlm.parsing.structure import Decoding, decodings, structure_of
 from syntaxlm.storage.folder import CONFIG, LABELS, VOCABULARY, WEIGHTS, ModelBundle
 from syntaxlm.training.run_folder import fingerprint
 from syntaxlm.trees import (
-    DECODING_RULES,
     PROTOCOLS,
     GoldPreprocessing,
     Protocol,
@@ -137,14 +137,14 @@ class TreebankEvaluation:
         """
         if not isinstance(stored.model, ParsesSentences):
             return None
-        rule, layer = rules_for([stored], None)[0], layer_of(stored, None)
-        key = self._key | {"model": model_hashes(folder), "decoder": str(rule), "layer": layer}
+        (decoding,) = decodings([stored], DecodingOptions())
+        key = self._key | {"model": model_hashes(folder), "decoder": decoding.decoder, "layer": decoding.layer}
         key["device"] = str(stored.device)
         path = folder / TREES
         return _stored_or_computed(
             path,
             key,
-            lambda: self._parse_and_score(stored, rule, layer),
+            lambda: self._parse_and_score(stored, decoding),
             lambda value: read_settings(TreebankScore, value, str(path)),
         )
 
@@ -186,10 +186,10 @@ class TreebankEvaluation:
             "protocol": dataclasses.asdict(self.protocol),
         }
 
-    def _parse_and_score(self, stored: ModelBundle, rule: Rule, layer: int) -> TreebankScore:
+    def _parse_and_score(self, stored: ModelBundle, decoding: Decoding) -> TreebankScore:
         tokens = tokens_for(stored, self._treebank)
         _check_known(stored, tokens, self.source)
-        spans, seconds = _timed_parse(stored, tokens, rule, layer)
+        spans, seconds = _timed_parse(stored, tokens, decoding)
         f1, sentences = self._f1(spans, self.protocol)
         short_f1, short_sentences = self._f1(spans, self.short_protocol)
         if f1 is None:
@@ -199,8 +199,8 @@ class TreebankEvaluation:
             short_f1,
             sentences,
             short_sentences,
-            str(rule),
-            layer if rule in DECODING_RULES else None,
+            decoding.decoder,
+            decoding.layer if stored.require(ParsesSentences, "parsing").distance_layers else None,
             str(stored.device),
             len(tokens),
             seconds,
@@ -226,15 +226,13 @@ class TreebankEvaluation:
         yield TreebankBaseline("random trees", random.mean, of_short[0], random.std, of_short[1], random.count)
 
 
-def _timed_parse(
-    stored: ModelBundle, tokens: Sequence[Sequence[str]], rule: Rule, layer: int
-) -> tuple[SpanSets, float]:
+def _timed_parse(stored: ModelBundle, tokens: Sequence[Sequence[str]], decoding: Decoding) -> tuple[SpanSets, float]:
     """Parse sentences, some thousands at a time. Returns their trees and the seconds that this took."""
-    structure_of(stored, tokens[:1], labels=False).decode(rule, layer)  # what happens once per process is not timed
+    structure_of(stored, tokens[:1], labels=False).decode(*decoding)  # what happens once per process is not timed
     parts, rest = [], iter(tokens)
     started = time.perf_counter()
     while some := list(islice(rest, SENTENCES_AT_ONCE)):
-        parts.append(structure_of(stored, some, labels=False).decode(rule, layer))
+        parts.append(structure_of(stored, some, labels=False).decode(*decoding))
     seconds = time.perf_counter() - started
     return concatenated(parts), seconds
 

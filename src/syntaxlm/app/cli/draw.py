@@ -19,7 +19,6 @@ from syntaxlm.app.cli.options import (
     load_model,
     output_path,
     print_figures,
-    treebank_style,
 )
 from syntaxlm.core.errors import InputError
 
@@ -97,13 +96,17 @@ def _draw(options: argparse.Namespace) -> None:
     from syntaxlm.app.report.sentence import analyse, maps_of, read_gold
     from syntaxlm.drawing.files import check_format
     from syntaxlm.drawing.sentence import Drawing
+    from syntaxlm.parsing.options import ParseOptions
 
     if options.output is not None:
         check_format(options.output)  # before the slow part
     gold = None if options.gold is None else read_gold(options.gold, options.number, options.preprocessing)
     stored = load_model(options.model, options)
     sentence = options.sentence if gold is None else gold
-    analysis = analyse(stored, sentence, options.decoder, options.layer, treebank_style(options))
+    given = ParseOptions(
+        decoder=options.decoder, layer=options.layer, punctuation=options.punctuation, contractions=options.contractions
+    )
+    analysis = analyse(stored, sentence, given)
     maps = maps_of(stored, analysis.tokens) if options.maps else None
     with output_path(options.output, ".svg") as path:
         Drawing(analysis, gold, maps).write(path, options.theme)
@@ -134,6 +137,7 @@ def _report(options: argparse.Namespace) -> None:
     from syntaxlm.app.report.report import write_report
     from syntaxlm.core.progress import status
     from syntaxlm.parsing.evaluation import protocol_named
+    from syntaxlm.parsing.options import DecodingOptions
 
     protocol = protocol_named(options.protocol, options.max_words)
     with status("measuring and drawing"):
@@ -142,9 +146,8 @@ def _report(options: argparse.Namespace) -> None:
             options.output,
             options.treebank,
             protocol,
-            options.decoder,
+            DecodingOptions(decoder=options.decoder, layer=options.layer),
             options.preprocessing,
-            options.layer,
             options.theme,
             options.device or "cpu",
         )

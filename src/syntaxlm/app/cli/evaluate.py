@@ -21,8 +21,8 @@ from syntaxlm.app.cli.options import (
     add_scoring,
     load_model,
     print_result,
+    reading_options,
     refuse_repeated,
-    text_mode,
     ties_of,
 )
 from syntaxlm.app.cli.pairs import add_pairs
@@ -167,7 +167,7 @@ def _perplexity(options: argparse.Namespace) -> None:
     cache = _cache(options)
     with status("reading"):
         bundle = load_model(options.model, options)
-        score = evaluate_text(bundle, options.text, text_mode(options, bundle), cache)
+        score = evaluate_text(bundle, options.text, reading_options(options), cache)
     print_result(score, options)
 
 
@@ -192,6 +192,7 @@ def _parse(options: argparse.Namespace) -> None:
     from syntaxlm.models.abilities import ParsesDependencies
     from syntaxlm.parsing.dependency_evaluation import has_dependencies
     from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
+    from syntaxlm.parsing.options import DecodingOptions
     from syntaxlm.parsing.report import write_sentences
     from syntaxlm.trees import find_preprocessing
 
@@ -204,8 +205,9 @@ def _parse(options: argparse.Namespace) -> None:
             _attachment(options, stored, read, protocol, rule)
             return
         report = evaluate_parsing(
-            stored, read, protocol, options.decoder, rule, options.layer,
-            [load_model(folder, options) for folder in options.also], options.random_weights, ties,
+            stored, read, protocol,
+            DecodingOptions(decoder=options.decoder, layer=options.layer, ties=ties), rule,
+            [load_model(folder, options) for folder in options.also], options.random_weights,
         )  # fmt: skip
     if options.details:
         write_sentences(report, options.details)
@@ -248,13 +250,16 @@ def _agreement(options: argparse.Namespace) -> None:
     from syntaxlm.core.progress import status
     from syntaxlm.parsing.agreement import SENTENCES, measure_agreement
     from syntaxlm.parsing.evaluation import protocol_named
+    from syntaxlm.parsing.options import DecodingOptions
 
     protocol = protocol_named(options.protocol, options.max_words)
     with status("parsing"):
         refuse_repeated([Path(folder) for folder in options.models])
         models = [load_model(folder, options) for folder in options.models]
         sentences = SENTENCES if options.sentences is None else options.sentences
-        found = measure_agreement(models, options.text, options.models, protocol, options.decoder, sentences)
+        found = measure_agreement(
+            models, options.text, options.models, protocol, DecodingOptions(decoder=options.decoder), sentences
+        )
     print_result(found, options)
 
 

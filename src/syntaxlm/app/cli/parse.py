@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +27,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
 
 if TYPE_CHECKING:
-    from syntaxlm.parsing.parse import Parses
+    from syntaxlm.parsing.parse import ParseBatch
     from syntaxlm.trees import TieBreaking
 
 
@@ -82,6 +79,7 @@ def _parse(options: argparse.Namespace) -> int:
     refuse_repeated(folders)
     if jobs.is_job(options):
         return _run_job(options, folders, ties)
+    from syntaxlm.parsing.options import ParseOptions
     from syntaxlm.parsing.parse import parse_text  # imports torch, which only the workers of a job need
 
     if options.column is not None:
@@ -95,13 +93,15 @@ def _parse(options: argparse.Namespace) -> int:
         if options.also:
             raise InputError("--format conllu: averaged trees are constituency trees; omit either --format or --also")
         models[0].require(ParsesDependencies, "--format conllu")
-    style = treebank_style(options)
-    parsed = parse_text(models, text, options.decoder, options.layer, options.labels, names, ties, style)
+    given = ParseOptions(
+        decoder=options.decoder, layer=options.layer, labels=options.labels, ties=ties,
+        punctuation=options.punctuation, contractions=options.contractions,
+    )  # fmt: skip
+    parsed = parse_text(models, text, given, names)
     if options.format in ROW_FORMATS:
         from syntaxlm.parsing.parse import CONSTITUENTS
 
-        found = (parse for parses in parsed for parse in parses if parse is not None)
-        write_rows((row for parse in found for row in parse.rows()), CONSTITUENTS, options)
+        write_rows((row for parses in parsed for parse in parses for row in parse.rows()), CONSTITUENTS, options)
         return 0
     with text_output(options.output) as file:
         for parses in parsed:
@@ -119,21 +119,20 @@ def _run_job(options: argparse.Namespace, models: list[Path], ties: TieBreaking)
     return jobs.run(options, work)
 
 
-def _formatted(parses: Parses, kind: str, with_unread: bool) -> str:
+def _formatted(parses: ParseBatch, kind: str, with_unread: bool) -> str:
     if kind == "svg":
         return _picture(parses)
     if kind == "conllu":
         from syntaxlm.trees import format_conllu
 
-        found = (parse.dependencies for parse in parses if parse is not None)
+        found = (parse.dependencies for parse in parses)
         return "".join(format_conllu(tree) for tree in found if tree is not None)
     if kind == "brackets":
         trees = parses.brackets(with_unread)
     elif kind == "json":
-        trees = [to_json(parse and parse.to_dict()) for parse in parses]
+        trees = [to_json(parse.to_dict() if parse else None) for parse in parses]
     elif kind == "tree":
-        with _without_scipy():
-            from syntaxlm.drawing.tree import draw_tree  # imports nltk, which the other formats do without
+        from syntaxlm.drawing.terminal import draw_tree
 
         trees = [draw_tree(parse.tree, parse.known) if parse else "" for parse in parses]
     else:
@@ -143,27 +142,11 @@ def _formatted(parses: Parses, kind: str, with_unread: bool) -> str:
     return "".join(tree + "\n" for tree in trees)
 
 
-def _picture(parses: Parses) -> str:
-    sentences = [parse for parse in parses if parse is not None]
+def _picture(parses: ParseBatch) -> str:
+    sentences = [parse for parse in parses if parse]
     if len(sentences) != 1 or parses.first > 1:
         raise InputError(
             f"--format svg: found {'more than one sentence' if sentences else 'no words'}; expected one sentence."
             " The command report draws several on one page"
         )
     return sentences[0]._repr_svg_() + "\n"
-
-
-@contextmanager
-def _without_scipy() -> Iterator[None]:
-    """Hide scipy from imports in the block, because nltk imports it if it is installed, which takes a second.
-
-    Only statistics of nltk need it, which no command uses.
-    """
-    hidden = "scipy" not in sys.modules
-    if hidden:
-        sys.modules["scipy"] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        if hidden:
-            del sys.modules["scipy"]

@@ -16,7 +16,7 @@ from syntaxlm.app.cli.options import (
     add_seed,
     load_model,
     print_figures,
-    text_mode,
+    reading_options,
     text_output,
     write_rows,
 )
@@ -110,8 +110,8 @@ def _cache(options: argparse.Namespace) -> None:
 
     with status("reading, then trying weights"):
         bundle = load_model(options.model, options)
-        mode = text_mode(options, bundle)
-        tuning = tune_cache(bundle, options.text, mode, options.cache_size)
+        reading = reading_options(options)
+        tuning = tune_cache(bundle, options.text, reading, options.cache_size)
     best = tuning.best
     context = [
         f"--{'' if getattr(options, name) else 'no-'}{name.replace('_', '-')}"
@@ -132,7 +132,7 @@ def _cache(options: argparse.Namespace) -> None:
     ]
     command = shlex.join(words)
     if options.format in ROW_FORMATS:
-        write_rows(tuning.rows(), tuning.table, options)
+        write_rows(tuning.rows(), tuning.columns, options)
         return
     if options.format == "json":
         found = to_json(tuning.to_dict() | {"command": command})

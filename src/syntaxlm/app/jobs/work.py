@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from syntaxlm.app.jobs.lines import Line
 from syntaxlm.app.jobs.sources import IdType, Task
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tables import Column, Row, Table, write_parquet
+from syntaxlm.core.tables import Column, Columns, Row, write_parquet
 from syntaxlm.text.treebank_style import TreebankStyle
 
 if TYPE_CHECKING:
-    from syntaxlm.parsing.structure import Rule
+    from syntaxlm.parsing.options import Decoder
     from syntaxlm.storage.folder import ModelBundle
     from syntaxlm.trees import TieBreaking
 
@@ -38,14 +38,14 @@ class Loaded(NamedTuple):
 
     rows: returns the rows of lines of text; its second argument is the number of the first line.
     together: number of lines that it takes at a time.
-    table: of the rows.
+    columns: of the rows.
     reads_tags: whether the models read tagged text.
     sha256: of each model.
     """
 
     rows: RowsOf
     together: int
-    table: Table
+    columns: Columns
     reads_tags: bool
     sha256: tuple[str, ...]
 
@@ -74,28 +74,29 @@ class ParseOptions(Options):
     """The options of `parse`. decoder, layer, labels, ties: see `LanguageModel.parse`."""
 
     command = "parse"
-    decoder: Rule | None = None
+    decoder: Decoder | None = None
     layer: int | None = None
     labels: bool = False
     ties: TieBreaking = "random"
 
     def load(self, device: str) -> Loaded:
-        from syntaxlm.parsing.parse import CONSTITUENTS, lines_together, parse_lines, parse_lines_together
+        from syntaxlm.parsing import options
+        from syntaxlm.parsing.parse import CONSTITUENTS, LINES_TOGETHER, parse_lines
 
         stored = [_load(name, device) for name in self.models]
 
+        given = options.ParseOptions(
+            decoder=self.decoder, layer=self.layer, labels=self.labels, ties=self.ties,
+            punctuation=self.style.punctuation, contractions=self.style.contractions,
+        )  # fmt: skip
+
         def rows(lines: Sequence[str], first: int) -> list[Row]:
-            if len(stored) > 1:
-                parses = parse_lines_together(
-                    stored, lines, self.decoder, first, self.layer, self.models, self.ties, self.style
-                )
-            else:
-                parses = parse_lines(stored[0], lines, self.decoder, first, self.layer, self.labels, self.style)
-            return [row for parse in parses if parse is not None for row in parse.rows()]
+            parses = parse_lines(stored, lines, given, first, self.models)
+            return [row for parse in parses for row in parse.rows()]
 
         rows([], 1)  # raises InputError
         tagged = any(one.normaliser.units == "tags" for one in stored)
-        return Loaded(rows, lines_together(stored), CONSTITUENTS, tagged, tuple(map(model_hash, stored)))
+        return Loaded(rows, LINES_TOGETHER, CONSTITUENTS, tagged, tuple(map(model_hash, stored)))
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ class ScoreOptions(Options):
     carry_state: bool | None = None
 
     def load(self, device: str) -> Loaded:
+        from syntaxlm.scoring.options import ScoreOptions
         from syntaxlm.scoring.surprisal import LINES_TOGETHER, SURPRISALS, surprisals
 
         (name,) = self.models
@@ -121,8 +123,10 @@ class ScoreOptions(Options):
                 " The shards of a job are scored independently. Add --no-carry-state to read each sentence by itself"
             )
 
+        given = ScoreOptions(context="reset", punctuation=self.style.punctuation, contractions=self.style.contractions)
+
         def rows(lines: Sequence[str], first: int) -> list[Row]:
-            scored = surprisals(stored, lines, "reset", self.style)
+            scored = surprisals(stored, lines, given)
             return [word._asdict() | {"sentence": word.sentence + first - 1} for words in scored for word in words]
 
         rows([], 1)  # raises InputError
@@ -150,12 +154,12 @@ def model_hash(stored: ModelBundle) -> str:
     return found.hexdigest()
 
 
-def job_table(table: Table, id_type: IdType | None) -> Table:
-    """Return the table of the rows of a job: also with the file and, if there are ids, the id of each sentence."""
-    columns = {"file": Column("text", "name of the input, as given to the job")}
+def job_columns(columns: Columns, id_type: IdType | None) -> Columns:
+    """Return the columns of the rows of a job: also the file and, if there are ids, the id of each sentence."""
+    first = {"file": Column("text", "name of the input, as given to the job")}
     if id_type is not None:
-        columns["id"] = Column(id_type, "value of the column of ids")
-    return Table(table.name, table.row, {**columns, **table.columns})
+        first["id"] = Column(id_type, "value of the column of ids")
+    return Columns(columns.name, columns.row, {**first, **columns})
 
 
 class ShardResult(NamedTuple):
@@ -229,10 +233,10 @@ class Worker:
                 count += 1
                 yield row
 
-        table = job_table(self._loaded.table, self._setup.id_type)
+        columns = job_columns(self._loaded.columns, self._setup.id_type)
         path = Path(self._setup.folder) / task.shard.file_name
         try:
-            write_parquet(rows(), table, path)
+            write_parquet(rows(), columns, path)
         except _StoppedError:
             return ShardResult(None, tuple(bad), time.process_time() - start, peak_memory())
         return ShardResult(count, tuple(bad), time.process_time() - start, peak_memory(), path.stat().st_size)

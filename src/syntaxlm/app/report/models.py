@@ -12,7 +12,6 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.models.abilities import ParsesSentences, TrainsByCounting, abilities_of
 from syntaxlm.models.registry import model_shapes
 from syntaxlm.models.sizes import shapes_of
-from syntaxlm.parsing.structure import rules_of
 from syntaxlm.storage.bundled import find_model
 from syntaxlm.storage.folder import (
     CLASSIFIER,
@@ -74,7 +73,7 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
             "predict_eos": settings.predict_eos,
             "vocabulary": len(vocabulary),
             "structure": structure_name(model),
-            "decoders": list(rules_of(model)) if isinstance(model, ParsesSentences) else [],
+            "decoders": list(model.decoders) if isinstance(model, ParsesSentences) else [],
             "settings": _plain(settings.model),
             "normaliser": _plain(settings.normaliser),
         }

@@ -32,7 +32,6 @@ from syntaxlm.models.abilities import (
     abilities_of,
 )
 from syntaxlm.parsing.parse import Parse
-from syntaxlm.parsing.structure import rules_of
 from syntaxlm.storage.folder import structure_name
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.reader import AUTO_STYLE, TextReader
@@ -192,7 +191,7 @@ class ServedModel:
             "units": self.model.normaliser.units,
             "abilities": abilities_of(model),
             "structure": structure_name(model),
-            "decoders": list(rules_of(model)) if isinstance(model, ParsesSentences) else [],
+            "decoders": list(model.decoders) if isinstance(model, ParsesSentences) else [],
             "layers": model.distance_layers if isinstance(model, ParsesSentences) else 0,
             "by_word": isinstance(model, PredictsNextToken),
         }
