@@ -1,7 +1,7 @@
 """Speed of dynamic programming over binary trees: python -m benchmarks.charts [--against FOLDER] [--json].
 
 Without --against: sentences per second of the functions of trees.charts and ops.charts, on sentences of 10, 23 and 40
-words; ratios are relative to `total` in NumPy.
+words; ratios are relative to `best` in NumPy.
 With --against: time ratios, new to old, of the callers of charts (averaging, decoding, the biased upper bound, the
 built-in grammar) in this source tree and in another version. The versions run in separate processes and take turns;
 each ratio is the median over the rounds.
@@ -10,7 +10,6 @@ each ratio is the median over the rounds.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import statistics
@@ -32,23 +31,21 @@ OWN_SOURCE = Path(__file__).parent.parent / "src"
 
 def callers() -> dict[str, Callable[[], object]]:
     """Benchmark cases by name, for any version of the package."""
-    from syntaxlm import trees
-    from syntaxlm.trees import decoding
+    from syntaxlm.data.toy import english_fragment
+    from syntaxlm.trees.averaging import average
+    from syntaxlm.trees.bounds import biased_upper_bound, random_trees
+    from syntaxlm.trees.decoding import SpanScores, decode_spans
 
-    try:
-        grammar = importlib.import_module("syntaxlm.data.toy").english_fragment()
-    except ModuleNotFoundError:  # versions in which it was part of data.toy
-        grammar = importlib.import_module("syntaxlm.data.toy").english_fragment()
-    cky: Any = decoding.SPAN_RULES[-1]  # its name differs between versions
+    grammar = english_fragment()
     mixed = np.random.default_rng(0).integers(1, 45, 300)
     cases: dict[str, Callable[[], object]] = {}
     for name, lengths in (*((f"{n} words", np.full(300, n)) for n in LENGTHS), ("1 to 44 words", mixed)):
-        predictions = [trees.random_trees(lengths, seed) for seed in range(7)]
+        predictions = [random_trees(lengths, seed) for seed in range(7)]
         scores = np.random.default_rng(1).standard_normal(int((lengths * (lengths + 1) // 2).sum()))
-        spans = trees.SpanScores(lengths, scores)
-        cases[f"average of 7, {name}"] = partial(trees.average, predictions)
-        cases[f"cky, {name}"] = partial(trees.decode_spans, spans, cky)
-        cases[f"biased bound, {name}"] = partial(trees.biased_upper_bound, predictions[0])
+        spans = SpanScores(lengths, scores)
+        cases[f"average of 7, {name}"] = partial(average, predictions)
+        cases[f"cky, {name}"] = partial(decode_spans, spans, "cky")
+        cases[f"biased bound, {name}"] = partial(biased_upper_bound, predictions[0])
     sentences = [sentence.words for sentence in grammar.sample(150, 0)]
     cases["grammar, 150 sampled sentences"] = partial(grammar.inside_log_probabilities, sentences)
     return cases
@@ -115,7 +112,7 @@ def compared(against: Path, rounds: int) -> list[dict[str, Any]]:
 
 
 def functions(rounds: int) -> list[dict[str, Any]]:
-    """Each function of both modules in turn: sentences per second, and the ratio to `total` in NumPy."""
+    """Each function of both modules in turn: sentences per second, and the ratio to `best` in NumPy."""
     import torch
 
     from syntaxlm.ops import charts as torch_charts
@@ -130,8 +127,6 @@ def functions(rounds: int) -> list[dict[str, Any]]:
         weights = np.random.default_rng(0).standard_normal((length * (length + 1) // 2, count))
         tensor = torch.from_numpy(weights).requires_grad_()
         cases: dict[str, Callable[[], object]] = {
-            "NumPy total": partial(charts.total, weights),
-            "NumPy marginals": partial(charts.marginals, weights),
             "NumPy best": partial(charts.best, weights),
             "NumPy best, random ties": partial(charts.best, weights, ties="random"),
             "torch total": partial(torch_charts.total, tensor.detach()),
@@ -147,7 +142,7 @@ def functions(rounds: int) -> list[dict[str, Any]]:
                     seconds[name].append(time.process_time() - started)
         medians = {name: statistics.median(taken) for name, taken in seconds.items()}
         for name, taken in medians.items():
-            ratio = medians["NumPy total"] / taken
+            ratio = medians["NumPy best"] / taken
             rows.append({"case": f"{name}, {length} words", "sentences_per_second": count / taken, "ratio": ratio})
     return rows
 

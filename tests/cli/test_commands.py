@@ -21,7 +21,7 @@ from syntaxlm.app.cli.parser import Parser
 from syntaxlm.core.files import UNFINISHED
 from syntaxlm.parsing import parse as parsing_text
 from syntaxlm.training.trainer import train
-from syntaxlm.trees import parse_brackets, read_brackets
+from syntaxlm.trees.tree import parse_brackets, read_brackets
 
 
 def commands(parser: Parser, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:

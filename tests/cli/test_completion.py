@@ -11,7 +11,7 @@ import pytest
 from syntaxlm.app import cli
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.storage.folder import write_model
-from syntaxlm.trees import write_conllu
+from syntaxlm.trees.conllu import write_conllu
 from tests.tree_models import tree_model
 
 
@@ -42,7 +42,7 @@ def test_models_and_interpolation_are_in_adjacent_columns_and_every_question_is_
     assert "interpolated compared with prpn, second half: accuracy difference" in out
     written = [json.loads(row) for row in rows.read_text().splitlines()]
     assert [set(row["models"]) for row in written] == [{"prpn", "lstm", "interpolated"}] * 10
-    assert {row["right"] for row in written} == {1}
+    assert {row["correct"] for row in written} == {1}
 
 
 def test_json_has_the_figures_of_the_table(capsys, trained, files):

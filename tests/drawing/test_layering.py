@@ -35,7 +35,7 @@ def test_drawing_code_is_not_loaded_until_it_is_needed(package):
 
 def test_a_tree_is_displayed_if_only_trees_were_imported():
     loaded = loaded_by(
-        "from syntaxlm.trees import parse_brackets\n"
+        "from syntaxlm.trees.tree import parse_brackets\n"
         "assert parse_brackets('(S (A a) (B b))')[0]._repr_svg_().startswith('<svg')"
     )
     assert "syntaxlm.drawing.tree" in loaded

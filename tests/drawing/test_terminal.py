@@ -7,7 +7,7 @@ import re
 import pytest
 
 from syntaxlm.drawing.terminal import WIDEST, draw_tree
-from syntaxlm.trees import parse_brackets
+from syntaxlm.trees.tree import parse_brackets
 
 
 @pytest.mark.parametrize(

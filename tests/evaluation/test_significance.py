@@ -12,17 +12,11 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.evaluation.significance import RIGHT_BRANCHING, compare_details, read_details
 from syntaxlm.parsing.evaluation import evaluate_trees
 from syntaxlm.parsing.report import write_sentences
-from syntaxlm.trees import (
-    PROTOCOLS,
-    SpanSets,
-    hierarchical_bootstrap,
-    random_trees,
-    read_brackets,
-    right,
-    score,
-    trees_of,
-    write_brackets,
-)
+from syntaxlm.trees.bounds import random_trees, right
+from syntaxlm.trees.scoring import PROTOCOLS, score
+from syntaxlm.trees.significance import hierarchical_bootstrap
+from syntaxlm.trees.spans import SpanSets, trees_of
+from syntaxlm.trees.tree import read_brackets, write_brackets
 
 
 @pytest.fixture(params=["wsj-test", "evalb"])
@@ -65,7 +59,10 @@ def test_trees_are_compared_with_right_branching(scored, tmp_path, capsys):
     assert figures["difference"]["seeds"] == [2, 1]
     found = compare_details(files[:2], [RIGHT_BRANCHING], samples=300)
     assert found.result == hierarchical_bootstrap(scores[:2], [baseline], samples=300)
-    assert f"second  {100 * baseline.f1:.1f}   right branching\n" in str(found)
+    rows = {row["row"]: row for row in found.rows()}
+    assert (rows["second"]["runs"], rows["second"]["seeds"]) == ("right branching", None)
+    assert rows["second"]["score"] == pytest.approx(baseline.f1)
+    assert (rows["difference"]["score"], rows["difference"]["low"]) == (found.result.difference, found.result.low)
     assert "note" not in str(found), "right branching has no seeds"
     assert "note: with a single seed" in str(compare_details(files[:1], [RIGHT_BRANCHING], samples=20))
 
@@ -152,7 +149,7 @@ def pairs_file(path, right):
         {
             "case": "agreement", "better": f"better {place}", "worse": f"worse {place}",
             "models": {
-                name: {"right": values[place], "differing_words_known": place < len(values) - 1}
+                name: {"correct": values[place], "differing_words_known": place < len(values) - 1}
                 for name, values in right.items()
             },
         }

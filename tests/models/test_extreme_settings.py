@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.settings import _flat, override, read_settings
+from syntaxlm.core.settings import members_of, override, read_settings
 from syntaxlm.models.registry import MODELS, model_shapes
 from syntaxlm.storage.folder import CONFIG, FORMAT, ModelSettings, read_config
 from syntaxlm.training.pair_classifier import PairRecipe
@@ -39,14 +39,14 @@ def numbers(kind: Any) -> Iterator[str]:
     hints = typing.get_type_hints(kind, include_extras=True)
     for field in fields(kind):
         parts = [
-            part for option in _flat(hints[field.name]) for part in (option, *map(_inner, typing.get_args(option)))
+            part for option in members_of(hints[field.name]) for part in (option, *map(_inner, typing.get_args(option)))
         ]
         if int in parts or float in parts:
             yield field.name
 
 
 def _inner(part: Any) -> Any:
-    return _flat(part)[0]
+    return members_of(part)[0]
 
 
 def recipe_of(model: str) -> dict[str, Any]:

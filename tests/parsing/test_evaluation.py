@@ -27,21 +27,12 @@ from syntaxlm.parsing.report import RandomWeights, scored_sentences, write_sente
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.storage.folder import read_model, write_settings, write_weights
 from syntaxlm.text.options import AS_WRITTEN
-from syntaxlm.trees import (
-    DECODING_RULES,
-    PROTOCOLS,
-    TIE_RULES,
-    SpanSets,
-    average,
-    decode_by_definition,
-    format_brackets,
-    format_spans,
-    label_mapping,
-    read_brackets,
-    score,
-    write_brackets,
-)
-from syntaxlm.trees.decoding import SPAN_RULES
+from syntaxlm.trees.averaging import average
+from syntaxlm.trees.charts import TIE_RULES
+from syntaxlm.trees.decoding import DECODING_RULES, SPAN_RULES, decode_by_definition
+from syntaxlm.trees.scoring import PROTOCOLS, label_mapping, score
+from syntaxlm.trees.spans import SpanSets, format_spans
+from syntaxlm.trees.tree import format_brackets, read_brackets, write_brackets
 from tests.fresh_models import SENTENCES, STREAM, layered
 from tests.models.variants import built
 from tests.parsing.span_models import NAMES, Brackets, Ends, bracketing, scoring
@@ -344,8 +335,8 @@ def test_the_score_of_several_models_is_that_of_their_average(prpn, others, toy,
 def test_models_that_read_different_words_are_reported_with_the_sentence(prpn, others):
     normaliser = dataclasses.replace(prpn.normaliser, splitting="punctuation")
     splitting = dataclasses.replace(others[0], settings=dataclasses.replace(prpn.settings, normaliser=normaliser))
+    options = ParseOptions(**AS_WRITTEN)
     with pytest.raises(InputError) as error:
-        options = ParseOptions(**AS_WRITTEN)
         parse_lines([prpn, splitting], ["a cat", "the cat, a dog"], options, first=11, names=["one", "two"])
     reported = str(error.value).splitlines()
     assert reported[0] == "sentence 12: the models read different words, starting with word 2."

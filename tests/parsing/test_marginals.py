@@ -17,7 +17,7 @@ from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import decodings, structure_of
 from syntaxlm.storage.folder import structure_name
-from syntaxlm.trees import average
+from syntaxlm.trees.averaging import average
 from syntaxlm.trees.charts import spans_in
 from tests.fresh_models import fresh
 from tests.parsing.span_models import Brackets, bracketing

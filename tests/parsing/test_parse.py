@@ -16,7 +16,10 @@ from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees import TIE_RULES, average, format_spans, parse_brackets
+from syntaxlm.trees.averaging import average
+from syntaxlm.trees.charts import TIE_RULES
+from syntaxlm.trees.spans import format_spans
+from syntaxlm.trees.tree import parse_brackets
 from tests.fresh_models import KNOWN, fresh
 from tests.parsing.span_models import bracketing, scoring
 

@@ -14,8 +14,7 @@ from syntaxlm.models.structures import SpanScores
 from syntaxlm.parsing import structure
 from syntaxlm.parsing.options import DecodingOptions
 from syntaxlm.parsing.structure import decodings, structure_of
-from syntaxlm.trees import DECODING_RULES, decode
-from syntaxlm.trees.decoding import SPAN_RULES, decode_spans
+from syntaxlm.trees.decoding import DECODING_RULES, SPAN_RULES, decode, decode_spans
 from tests.fresh_models import fresh, layered
 from tests.parsing.span_models import NAMES, scoring
 
@@ -130,5 +129,5 @@ def test_decoders_and_layers_that_no_model_has_are_refused(models, options, mess
 
 
 def test_an_unknown_decoder_is_refused_with_those_that_exist():
-    with pytest.raises(InputError, match="^decoder: found 'best'; expected biased, .* or heads-binary$"):
+    with pytest.raises(InputError, match=r"^decoder: found 'best'; expected biased, .* or heads-binary$"):
         DecodingOptions(decoder="best")

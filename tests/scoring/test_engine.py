@@ -340,7 +340,7 @@ def test_a_model_that_only_scores_sentences_scores_pairs():
     stored = mixture()
     likelier, other = sorted(["cat", "dog"], key=lambda word: -Scorer.of(stored).sentences([[word]])[0])
     scores = score_pairs(stored, [MinimalPair(likelier, other, "case", {}, "file", 1)])
-    assert scores.right.all()
+    assert scores.correct.all()
 
 
 def test_a_model_that_only_scores_sentences_raises_an_error_for_tokens(tmp_path):

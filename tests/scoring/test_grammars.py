@@ -118,8 +118,8 @@ def test_pairs_are_decided_by_sentence_probability(name):
     stored = fresh(name)
     better, worse = sorted(["the cat sees", "the sees cat"], key=lambda line: -alone(stored, line))
     scores = score_pairs(stored, [MinimalPair(better, worse, "case", {}, "file", 1)])
-    assert scores.right.all()
-    assert not score_pairs(stored, [MinimalPair(worse, better, "case", {}, "file", 1)]).right.any()
+    assert scores.correct.all()
+    assert not score_pairs(stored, [MinimalPair(worse, better, "case", {}, "file", 1)]).correct.any()
 
 
 @every_sentence_model

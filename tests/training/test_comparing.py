@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import held
+from syntaxlm.core.files import locked
 from syntaxlm.core.settings import read_settings
 from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.storage.folder import read_model
@@ -25,7 +25,7 @@ from syntaxlm.training.study import COMPARISON, compare, read_recipes, with_tagg
 from syntaxlm.training.study_table import Comparison, Row
 from syntaxlm.training.trainer import RECIPE, Event, LanguageModelTask, resume, train
 from syntaxlm.training.treebank_scores import BASELINES, TREES, TreebankEvaluation, TreebankScore, _stored_or_computed
-from syntaxlm.trees import PROTOCOLS
+from syntaxlm.trees.scoring import PROTOCOLS
 
 
 def watching(recipe):
@@ -244,7 +244,7 @@ def test_recipes_are_read_by_name_with_one_budget_and_all_errors_are_reported_to
 
 
 def test_a_folder_that_another_comparison_uses_is_refused(two, tmp_path):
-    with held(tmp_path), pytest.raises(InputError, match="another process is using this folder"):
+    with locked(tmp_path), pytest.raises(InputError, match="another process is using this folder"):
         compare({"lstm": two["lstm"]}, tmp_path, 1, watching)
     assert not list(tmp_path.iterdir())
 

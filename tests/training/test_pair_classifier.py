@@ -63,9 +63,9 @@ def test_accuracy_rises_above_the_majority_class_and_the_folder_has_the_best_wei
     stored = read_classifier(tmp_path / "run")
     report = evaluate_inference(stored, logic / "short.tsv")
     score = report.score()
-    assert score.right >= score.majority + 6  # of 60
+    assert score.correct >= score.majority + 6  # of 60
     events = [event.values for event in events if event.kind == "valid"]
-    assert result.valid == score.right / len(pairs) == max(event["valid_accuracy"] for event in events)
+    assert result.valid == score.correct / len(pairs) == max(event["valid_accuracy"] for event in events)
     assert [event["best"] for event in events].count(True) >= 2
     assert events[-1]["train_loss"] < events[0]["train_loss"]
     assert len((tmp_path / "run" / METRICS).read_text().splitlines()) == len(events) == 10

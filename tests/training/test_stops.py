@@ -11,14 +11,14 @@ import torch
 
 from syntaxlm.app.cli import main
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import held
+from syntaxlm.core.files import locked
 from syntaxlm.core.tensor_files import read_tensors, write_tensors
 from syntaxlm.generation.stops import STOP_WEIGHTS, STOPS, read_stops
 from syntaxlm.storage.folder import WEIGHTS, read_model
 from syntaxlm.training import run_folder
 from syntaxlm.training.stops import StopTraining, train_stops
 from syntaxlm.training.trainer import train
-from syntaxlm.trees import dependency_faults, read_conllu
+from syntaxlm.trees.conllu import dependency_faults, read_conllu
 from tests.training.test_trees import recipe_of
 
 
@@ -92,7 +92,7 @@ def test_the_classifiers_kept_are_those_of_the_best_epoch(toy, folder, tmp_path)
 
 def test_a_folder_that_another_process_uses_is_refused(toy, folder):
     before = {path.name for path in folder.iterdir()}
-    with held(folder), pytest.raises(InputError, match="another process is using this folder"):
+    with locked(folder), pytest.raises(InputError, match="another process is using this folder"):
         train_stops(folder, toy / "train.conllu", toy / "valid.conllu")
     assert {path.name for path in folder.iterdir()} == before
 

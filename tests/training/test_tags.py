@@ -20,7 +20,8 @@ from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training.trainer import train
-from syntaxlm.trees import parse_brackets, trees_of
+from syntaxlm.trees.spans import trees_of
+from syntaxlm.trees.tree import parse_brackets
 from tests.conftest import MODELS
 
 LINE = "the_DT dog_NN sleeps_VBZ"

@@ -281,10 +281,8 @@ def test_metrics_are_json_lines_with_the_same_places(toy, tmp_path):
 def test_a_folder_that_another_process_works_in_is_left_alone(toy, tmp_path):
     folder = tmp_path / "run"
     train(toy.recipe(), folder)
-    program = (
-        f"from syntaxlm.core.files import held\nfrom pathlib import Path\nwith held(Path({str(folder / RECIPE)!r})):\n"
-    )
-    program += "    print('held', flush=True)\n    input()"
+    program = "from pathlib import Path\nfrom syntaxlm.core.files import locked\n"
+    program += f"with locked(Path({str(folder / RECIPE)!r})):\n    print('held', flush=True)\n    input()"
     with subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:

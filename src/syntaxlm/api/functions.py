@@ -18,7 +18,8 @@ from syntaxlm.training.run_log import ProgressCallback
 from syntaxlm.training.study import read_recipes, with_tagged_text
 from syntaxlm.training.study_table import Comparison
 from syntaxlm.training.treebank_scores import TreebankEvaluation
-from syntaxlm.trees import PROTOCOLS, GoldPreprocessing, Protocol
+from syntaxlm.trees.preprocessing import GoldPreprocessing
+from syntaxlm.trees.scoring import PROTOCOLS, Protocol
 
 
 def train(

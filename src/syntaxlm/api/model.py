@@ -18,8 +18,7 @@ from syntaxlm.api.results import Results, SentenceSurprisal
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import named_path
 from syntaxlm.core.text_files import check_encodable
-from syntaxlm.evaluation.completion import evaluate_completion
-from syntaxlm.evaluation.completion_report import CompletionReport
+from syntaxlm.evaluation.completion import CompletionReport, evaluate_completion
 from syntaxlm.evaluation.displayed_words import WordTable, word_table
 from syntaxlm.evaluation.pairs import PairsReport, evaluate_pairs
 from syntaxlm.evaluation.reading_times import Contexts, ReadingTimesReport, RegressionSettings, evaluate_reading_times
@@ -48,7 +47,8 @@ from syntaxlm.storage.sources import read_named
 from syntaxlm.text.options import TextKeywords, TextOptions
 from syntaxlm.text.reader import AUTO_STYLE, TextReader, each_line
 from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.trees import PROTOCOLS, GoldPreprocessing, Protocol
+from syntaxlm.trees.preprocessing import GoldPreprocessing
+from syntaxlm.trees.scoring import PROTOCOLS, Protocol
 
 PROTOCOL = PROTOCOLS["wsj-test"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from syntaxlm.core.tables import Columns, HasRows, Row
-from syntaxlm.drawing.charts import bar_chart_svg
+from syntaxlm.drawing.charts import bar_chart
 from syntaxlm.drawing.page import table_html
 from syntaxlm.scoring.surprisal import SURPRISALS, WordSurprisal
 
@@ -66,7 +66,7 @@ class SentenceSurprisal(Results[WordSurprisal]):
         if not self:
             return None
         bits = [float("nan") if word.surprisal is None else word.surprisal for word in self]
-        return bar_chart_svg([word.word or word.token for word in self], {"surprisal": bits}, "", "bits")
+        return bar_chart([word.word or word.token for word in self], {"surprisal": bits}, "", "bits").svg()
 
     def _repr_html_(self) -> str:
         """Return the bars above a table, because notebooks prefer HTML to a picture."""

@@ -29,7 +29,7 @@ from spacy.tokens import Doc, Span, SpanGroup, Token
 from spacy.util import minibatch
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.trees.tree import bracket_text
+from syntaxlm.trees.tree import Constituent, Tree, format_brackets
 
 if TYPE_CHECKING:
     from syntaxlm.api.model import LanguageModel
@@ -64,8 +64,9 @@ def parse_string(span: Span) -> str | None:
     # Number of leaves before each token; tokens of white space are not leaves.
     before = list(accumulate((not token.is_space for token in span), initial=0))
     words = [_WHITE_SPACE.sub("_", token.text) for token in span if not token.is_space]
-    spans = [(part.label_, before[part.start - span.start], before[part.end - span.start]) for part in parts]
-    return bracket_text(words, [""] * len(words), spans)
+    places = [(before[part.start - span.start], before[part.end - span.start]) for part in parts]
+    nodes = tuple(Constituent(part.label_, *place) for part, place in zip(parts, places, strict=True))
+    return format_brackets(Tree(tuple(words), ("",) * len(words), nodes))
 
 
 def register_attributes() -> None:

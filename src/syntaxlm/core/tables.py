@@ -35,6 +35,7 @@ Row = Mapping[str, Any]
 ROWS_PER_GROUP = 1 << 16  # of a Parquet file: what is held in memory, and what readers skip or read at once
 SMALLEST_DECIMAL = 1e-3  # smaller numbers are written with an exponent, so that they keep their digits
 PERCENT = "percent"  # format of fractions in a report: 0.616 is shown as 61.6
+RIGHT = ">"  # format of text that is aligned right
 
 _NEEDS_QUOTES = re.compile('[\t"\r\n]')
 _TEXT_WIDTH = 10_000  # characters of a line: tables are never wrapped
@@ -126,8 +127,8 @@ class HasReport(HasRows):
 class Section:
     """A table for reading.
 
-    headings: of the columns, with the format of their values: PERCENT, or a format specification; "": text is aligned
-        left, integers have thousands separators.  A heading may have several lines.
+    headings: of the columns, with the format of their values: PERCENT, RIGHT, or a format specification; "": text is
+        aligned left, integers have thousands separators.  A heading may have several lines.
     rows: values of the columns; None is shown as "-", "" as nothing, text as it is.
     """
 
@@ -286,13 +287,15 @@ def format_value(value: Any, format: str = "") -> str:
         return str(value)
     if format == PERCENT:
         return f"{100 * value:.1f}"
-    return f"{value:{format or (',' if isinstance(value, int) else '.4g')}}"
+    if format in ("", RIGHT):
+        format = "," if isinstance(value, int) else ".4g"
+    return f"{value:{format}}"
 
 
 def plain(value: Any) -> Any:
     """Return a result as values for JSON: dataclasses and named tuples as objects, arrays and tuples as lists."""
     if hasattr(value, "to_dict"):
-        return value.to_dict()
+        return plain(value.to_dict())
     if is_dataclass(value):
         return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):

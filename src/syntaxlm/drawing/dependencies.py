@@ -265,11 +265,6 @@ def _hangs_on(tree: DrawableDependencies, word: int, head: int) -> bool:
 ARROW = 7.0, 3.2  # pixels: length of an arrow's head, half its width
 
 
-def dependency_svg(tree: DrawableDependencies, theme: Theme = "auto") -> str:
-    """Return a dependency tree as an SVG document; see `dependency_picture`."""
-    return dependency_picture(tree).svg(theme)
-
-
 def dependency_picture(tree: DrawableDependencies) -> Picture:
     """Return words and tags in a row, with a labelled arc above them from each head to its dependent.
 

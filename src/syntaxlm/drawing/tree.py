@@ -25,7 +25,6 @@ from syntaxlm.drawing.svg import (
     TEXT_SIZES,
     Anchor,
     Picture,
-    Theme,
     figure,
     text_width,
 )
@@ -75,18 +74,6 @@ def compare(tree: DrawableTree, gold: DrawableTree) -> Comparison:
     whole = {(0, len(tree.words))}
     induced, golden = spans_of(tree) - whole, spans_of(gold) - whole
     return Comparison(len(induced & golden), len(induced), len(golden))
-
-
-def tree_svg(
-    tree: DrawableTree,
-    distances: Sequence[float] | None = None,
-    gold: DrawableTree | None = None,
-    words: Sequence[str] | None = None,
-    notes: Sequence[str] | None = None,
-    theme: Theme = "auto",
-) -> str:
-    """Return a tree as an SVG document; see `tree_picture`."""
-    return tree_picture(tree, distances, gold, words, notes).svg(theme)
 
 
 def tree_picture(

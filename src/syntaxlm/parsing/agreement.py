@@ -25,7 +25,9 @@ from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import decodings
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import AS_WRITTEN
-from syntaxlm.trees import PROTOCOLS, AgreementMatrix, BranchingF1, Protocol, SpanSets, agreement, branching_f1
+from syntaxlm.trees.averaging import AgreementMatrix, BranchingF1, agreement, branching_f1
+from syntaxlm.trees.scoring import PROTOCOLS, Protocol
+from syntaxlm.trees.spans import SpanSets
 
 SENTENCES = 1000  # default number of sentences that are parsed
 _APART = 0.10  # F1 by which an outlier's mean agreement with the others is below the agreement among the others

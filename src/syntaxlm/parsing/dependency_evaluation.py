@@ -20,7 +20,8 @@ from syntaxlm.ops.dmv import Decisions, expected_counts
 from syntaxlm.parsing.evaluation import tokens_for
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.trees import PROTOCOLS, GoldPreprocessing, Protocol, find_preprocessing
+from syntaxlm.trees.preprocessing import GoldPreprocessing, find_preprocessing
+from syntaxlm.trees.scoring import PROTOCOLS, Protocol
 from syntaxlm.trees.spans import AnyIntegers, Integers, offsets_of
 
 SCHEMA_VERSION = 1  # of `AttachmentReport.to_dict`

@@ -22,24 +22,13 @@ from syntaxlm.parsing.options import Decoder, DecodingOptions
 from syntaxlm.parsing.report import GoldTrees, ParsingReport, RandomWeights
 from syntaxlm.parsing.structure import Decoding, combined_trees, decodings, structure_of
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.trees import (
-    PROTOCOLS,
-    GoldPreprocessing,
-    LabelMapping,
-    ParsingScores,
-    Protocol,
-    SpanSets,
-    Tree,
-    baseline_scores,
-    clean_all,
-    find_preprocessing,
-    label_mapping,
-    paired_bootstrap,
-    read_brackets,
-    right,
-    score,
-)
+from syntaxlm.trees.bounds import right
 from syntaxlm.trees.matching import GOLD_ADVICE, gold_sides, read_matching, wrong_number
+from syntaxlm.trees.preprocessing import GoldPreprocessing, clean_all, find_preprocessing
+from syntaxlm.trees.scoring import PROTOCOLS, LabelMapping, ParsingScores, Protocol, label_mapping, score
+from syntaxlm.trees.significance import baseline_scores, paired_bootstrap
+from syntaxlm.trees.spans import SpanSets
+from syntaxlm.trees.tree import Tree, read_brackets
 
 MOST_UNKNOWN_TAGS = 0.5  # share of words with unknown tags, above which the treebank has a different tag set
 MOST_SEEDS = 1000  # maximum number of untrained models

@@ -22,10 +22,10 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import without_tags
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import TextReader, each_line
-from syntaxlm.trees import SpanSets, format_brackets, format_spans, trees_of
 from syntaxlm.trees.decoding import Scores
 from syntaxlm.trees.matching import beginning
-from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
+from syntaxlm.trees.spans import SpanSets, format_spans, trees_of
+from syntaxlm.trees.tree import Constituent, DependencyTree, Tree, format_brackets
 
 UNREAD = "UNREAD"  # tag of words and punctuation marks that the model does not read
 LINES_TOGETHER = 2000  # lines at a time: enough for batches of similar length, few enough for memory and early output

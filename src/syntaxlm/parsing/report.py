@@ -12,18 +12,10 @@ import numpy as np
 
 from syntaxlm.core.files import to_json, write_text
 from syntaxlm.core.tables import Column, Columns, HasRows
-from syntaxlm.trees import (
-    BaselineScores,
-    BootstrapResult,
-    LabelMapping,
-    ParsingScores,
-    SeedScores,
-    SpanSets,
-    Tree,
-    format_brackets,
-    over_seeds,
-    trees_of,
-)
+from syntaxlm.trees.scoring import LabelMapping, ParsingScores
+from syntaxlm.trees.significance import BaselineScores, BootstrapResult, SeedScores, over_seeds
+from syntaxlm.trees.spans import SpanSets, trees_of
+from syntaxlm.trees.tree import Tree, format_brackets
 
 SCHEMA_VERSION = 2  # of `ParsingReport.to_dict`; 1 had "clean_up" for "preprocessing" and "deviation" for "std"
 

@@ -19,7 +19,7 @@ from typing import Any
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import (
     check_stored,
-    held,
+    locked,
     make_folder,
     parse_json,
     read_stored,
@@ -119,7 +119,7 @@ def focus(
     for path, one in runs.items():
         check_settings(path, one)
     make_folder(folder / "trees")
-    with held(folder):
+    with locked(folder):
         remove_unfinished(folder)
         remove_unfinished(folder / "trees")
         for file in files.values():

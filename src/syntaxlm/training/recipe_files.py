@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, closest_match
 from syntaxlm.core.files import read_text
 from syntaxlm.training.run_folder import RECIPE, read_recipe_text
 
@@ -57,6 +56,5 @@ def find_recipe(name: str | Path) -> Path:
     if shipped.exists():
         return shipped
     names = recipe_names()
-    nearest = difflib.get_close_matches(str(name), names, 1)
-    advice = f"Did you mean {nearest[0]}?" if nearest else f"Shipped recipes: {', '.join(names)}"
+    advice = closest_match(name, names, f"Shipped recipes: {', '.join(names)}")
     raise InputError(f"{name}: no such recipe file. {advice}")

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from syntaxlm.batches import TreeBatches
-from syntaxlm.core.files import held, remove_unfinished
+from syntaxlm.core.files import locked, remove_unfinished
 from syntaxlm.core.settings import Count, Positive, Seed, Settings, Size
 from syntaxlm.generation.stops import (
     StopBatches,
@@ -119,7 +119,7 @@ def train_stops(
     folder = Path(folder)
     bundle = read_model(folder)
     torch.manual_seed(settings.seed)
-    with process_group(), held(folder), not_training(folder):
+    with process_group(), locked(folder), not_training(folder):
         remove_unfinished(folder)
         task = StopTask(bundle, folder, train, valid, settings)
         measured = None if test is None else tree_corpus(bundle, test)

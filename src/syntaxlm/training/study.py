@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.core.files import held, make_folder, remove_empty, remove_unfinished, to_json, write_text
+from syntaxlm.core.files import locked, make_folder, remove_empty, remove_unfinished, to_json, write_text
 from syntaxlm.core.settings import Overrides
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import dependency_trees
@@ -122,7 +122,7 @@ def compare(
     for note in [*notes, *_vocabulary_notes(recipes)]:
         warnings.warn(InputWarning(note), stacklevel=2)
     made = make_folder(folder)
-    with held(folder):
+    with locked(folder):
         remove_unfinished(folder)
         try:
             baselines = [] if trees is None else trees.baselines(folder)

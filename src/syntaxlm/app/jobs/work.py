@@ -6,7 +6,6 @@ what imports slowly.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 import time
@@ -21,13 +20,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from syntaxlm.app.jobs.lines import Line
 from syntaxlm.app.jobs.sources import IdType, Task
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import sha256
 from syntaxlm.core.tables import Column, Columns, Row, write_parquet
 from syntaxlm.text.treebank_style import TreebankStyle
 
 if TYPE_CHECKING:
     from syntaxlm.parsing.options import Decoder
     from syntaxlm.storage.folder import ModelBundle
-    from syntaxlm.trees import TieBreaking
+    from syntaxlm.trees.charts import TieBreaking
 
 BadLines = Literal["stop", "skip"]
 RowsOf = Callable[[Sequence[str], int], list[Row]]
@@ -145,13 +145,15 @@ def model_hash(stored: ModelBundle) -> str:
 
     from syntaxlm.storage.folder import distinct_tensors
 
-    found = hashlib.sha256(json.dumps(asdict(stored.settings), sort_keys=True, default=str).encode())
-    if not stored.vocabulary.is_open:
-        found.update(stored.vocabulary.fingerprint().encode())
-    for name, tensor in sorted(distinct_tensors(stored.model).items()):
-        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        found.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-    return found.hexdigest()
+    def parts() -> Iterator[bytes | memoryview]:
+        yield json.dumps(asdict(stored.settings), sort_keys=True, default=str).encode()
+        if not stored.vocabulary.is_open:
+            yield stored.vocabulary.fingerprint().encode()
+        for name, tensor in sorted(distinct_tensors(stored.model).items()):
+            yield f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
+            yield tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data
+
+    return sha256(parts())
 
 
 def job_columns(columns: Columns, id_type: IdType | None) -> Columns:

@@ -31,17 +31,11 @@ from syntaxlm.training.recipe import Recipe
 from syntaxlm.training.recipe_files import is_pair_run
 from syntaxlm.training.result import RESULT, TrainingResult, read_result
 from syntaxlm.training.trainer import METRICS, RECIPE, read_run_recipe
-from syntaxlm.trees import (
-    PROTOCOLS,
-    BootstrapResult,
-    GoldPreprocessing,
-    ParsingScores,
-    Protocol,
-    SeedScores,
-    right,
-    score,
-    trees_of,
-)
+from syntaxlm.trees.bounds import right
+from syntaxlm.trees.preprocessing import GoldPreprocessing
+from syntaxlm.trees.scoring import PROTOCOLS, ParsingScores, Protocol, score
+from syntaxlm.trees.significance import BootstrapResult, SeedScores
+from syntaxlm.trees.spans import trees_of
 
 # Files of a training run in a model folder: recipe, metrics and result.
 
