@@ -107,7 +107,7 @@ def facts(bundle: ModelBundle) -> dict[str, Any]:
         "distance_layers": layers,
         "default_layer": model.default_layer if parses and layers else None,
         "span_scores": parses and model.structure_type is SpanScores,
-        "rules": list(model.decoders),
+        "rules": list(getattr(model, "decoders", ())),
         "settings": dataclasses.asdict(bundle.settings.model),
         "normaliser": bundle.normaliser.to_dict(),
     }
