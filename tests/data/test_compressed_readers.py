@@ -13,7 +13,7 @@ import zstandard
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.completion import read_questions
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
-from syntaxlm.data.logic import read_formula_pairs
+from syntaxlm.data.labelled_pairs import read_formula_pairs
 from syntaxlm.data.pairs import read_pairs
 from syntaxlm.data.parse_candidates import read_candidates
 from syntaxlm.data.running_text import read_paragraphs
@@ -22,7 +22,7 @@ from syntaxlm.data.treebanks import dependency_trees, read_treebank, treebank_fi
 from syntaxlm.storage.arpa import read_arpa
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-from tests.fuzz.test_readers import ARPA, BRACKETS, CONLLU, DP
+from tests.app.fuzz.test_readers import ARPA, BRACKETS, CONLLU, DP
 
 COMPRESS = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstandard.ZstdCompressor().compress}
 VOCABULARY = Vocabulary(["<unk>", "<s>", "</s>", "the", "cat"])

@@ -10,7 +10,7 @@ import torch
 
 from syntaxlm.app import cli
 from syntaxlm.core.errors import InputError
-from syntaxlm.data.logic import RELATIONS, FormulaPair, read_formula_pairs, write_logic, write_pairs
+from syntaxlm.data.labelled_pairs import RELATIONS, FormulaPair, read_formula_pairs, write_formula_pairs, write_logic
 from syntaxlm.evaluation.pair_classification import InferenceReport, answers, evaluate_inference
 from syntaxlm.storage.folder import CLASSIFIER, WEIGHTS, StoredClassifier, logic_vocabulary, read_classifier
 from syntaxlm.training.pair_classifier import read_pair_recipe, train_classifier
@@ -26,7 +26,7 @@ def logic(tmp_path_factory):
     folder = tmp_path_factory.mktemp("logic")
     write_logic(folder, 300, seed=1)
     pairs = [pair for part in ("train", "valid", "test") for pair in read_formula_pairs(folder / f"{part}.tsv")]
-    write_pairs([pair for pair in pairs if pair.operators <= 2][:60], folder / "short.tsv")
+    write_formula_pairs([pair for pair in pairs if pair.operators <= 2][:60], folder / "short.tsv")
     return folder
 
 

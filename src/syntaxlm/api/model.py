@@ -46,7 +46,6 @@ from syntaxlm.storage.hub import CardFacts, check_repository_name, has_card, upl
 from syntaxlm.storage.sources import read_named
 from syntaxlm.text.options import TextKeywords, TextOptions
 from syntaxlm.text.reader import AUTO_STYLE, TextReader, each_line
-from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees.preprocessing import GoldPreprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, Protocol
 
@@ -291,7 +290,7 @@ class LanguageModel(ModelBundle):
         also: other models by name, which are compared with this one.
         Raises InputError for files that cannot be read and for models without sentence probabilities.
         """
-        return evaluate_pairs(self._with(also), files, TreebankStyle.of(TextOptions(**options)))
+        return evaluate_pairs(self._with(also), files, TextOptions(**options))
 
     def evaluate_completion(
         self,
@@ -313,7 +312,7 @@ class LanguageModel(ModelBundle):
         Raises InputError for files that cannot be read and for models without sentence probabilities.
         """
         return evaluate_completion(
-            self._with(also), questions, answers, TreebankStyle.of(TextOptions(**options)), shares, per_token, parses
+            self._with(also), questions, answers, TextOptions(**options), shares, per_token, parses
         )
 
     def word_table(
@@ -342,7 +341,7 @@ class LanguageModel(ModelBundle):
         """
         return word_table(
             self, table, column, group=group, sentence=sentence, is_text=is_text, frequencies=frequencies,
-            context=context, spillover=spillover, style=TreebankStyle.of(TextOptions(**options)),
+            context=context, spillover=spillover, style=TextOptions(**options),
         )  # fmt: skip
 
     def evaluate_reading_times(
@@ -375,7 +374,7 @@ class LanguageModel(ModelBundle):
         return evaluate_reading_times(
             self._with(also), words, times, frequencies=frequencies, time_column=time_column, word_column=word_column,
             sentence=sentence, group=group, key=key, context=context, minimum=minimum, maximum=maximum,
-            style=TreebankStyle.of(TextOptions(**options)), settings=settings,
+            style=TextOptions(**options), settings=settings,
         )  # fmt: skip
 
     def save_pretrained(

@@ -129,23 +129,32 @@ class Section:
 
     headings: of the columns, with the format of their values: PERCENT, RIGHT, or a format specification; "": text is
         aligned left, integers have thousands separators.  A heading may have several lines.
-    rows: values of the columns; None is shown as "-", "" as nothing, text as it is.
+    rows: values of the columns; None is shown as `missing`, "" as nothing, text as it is.
     """
 
     headings: Mapping[str, str]
     rows: Sequence[Sequence[Any]]
     title: str = ""
+    missing: str = "-"
 
     @classmethod
-    def of(cls, columns: Columns, rows: Iterable[Row], headings: Mapping[str, str], title: str = "") -> Section:
+    def of(
+        cls, columns: Columns, rows: Iterable[Row], headings: Mapping[str, str], title: str = "", missing: str = "-"
+    ) -> Section:
         """Return some columns of a report's rows.  headings: by name of the column."""
         formats = {heading: columns[name].format for name, heading in headings.items()}
-        return cls(formats, [[row[name] for name in headings] for row in rows], title)
+        return cls(formats, [[row[name] for name in headings] for row in rows], title, missing)
 
     def cells(self) -> list[list[str]]:
         """Return the values of all rows as text."""
         formats = list(self.headings.values())
-        return [[format_value(value, one) for value, one in zip(row, formats, strict=True)] for row in self.rows]
+        return [
+            [
+                self.missing if value is None else format_value(value, one)
+                for value, one in zip(row, formats, strict=True)
+            ]
+            for row in self.rows
+        ]
 
     def is_number(self) -> list[bool]:
         """Return whether each column has numbers, which are aligned right."""
@@ -277,10 +286,10 @@ def aligned(section: Section) -> str:
     return "\n".join(line.rstrip() for line in output.getvalue().splitlines())
 
 
-def format_value(value: Any, format: str = "") -> str:
-    """Return a value for reading.  format: see `Section`."""
+def format_value(value: Any, format: str = "", missing: str = "-") -> str:
+    """Return a value for reading.  format, missing: see `Section`."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "-"
+        return missing
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str) or not isinstance(value, int | float):

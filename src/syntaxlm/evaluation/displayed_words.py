@@ -29,8 +29,8 @@ from syntaxlm.scoring.options import Context, ScoreOptions
 from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import word_spans
+from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AUTO_STYLE
-from syntaxlm.text.treebank_style import TreebankStyle
 
 # Word frequencies from a list or from a text.
 
@@ -533,7 +533,7 @@ class WordScores:
 
 
 def score_words(
-    stored: ModelBundle, words: DisplayedWords, context: Context | None = None, style: TreebankStyle = AUTO_STYLE
+    stored: ModelBundle, words: DisplayedWords, context: Context | None = None, style: TextOptions = AUTO_STYLE
 ) -> WordScores:
     """Score displayed words with one model.
 
@@ -601,7 +601,7 @@ def _scored(
     lines: Sequence[str],
     firsts: Sequence[int],
     carries: bool,
-    style: TreebankStyle,
+    style: TextOptions,
 ) -> Iterator[list[WordSurprisal]]:
     """Yield the rows of each line."""
     options = ScoreOptions(
@@ -672,7 +672,7 @@ def word_table(
     frequencies: str | Path | Frequencies | None = None,
     context: Context | None = None,
     spillover: int = 1,
-    style: TreebankStyle = AUTO_STYLE,
+    style: TextOptions = AUTO_STYLE,
 ) -> WordTable:
     """Return a row per displayed word with its surprisal and that of previous words.
 

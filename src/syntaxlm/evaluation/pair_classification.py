@@ -21,8 +21,7 @@ from torch import Tensor
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, Section
-from syntaxlm.data.labelled_pairs import LabelledPair, read_labelled_pairs
-from syntaxlm.data.logic import RELATIONS, FormulaPair, read_formula_pairs
+from syntaxlm.data.labelled_pairs import RELATIONS, FormulaPair, LabelledPair, read_formula_pairs, read_labelled_pairs
 from syntaxlm.models.pair_classifier import PairBatch, PairClassifier
 from syntaxlm.storage.folder import PairClassifierSettings, PairTask, StoredClassifier
 from syntaxlm.text.normaliser import Normaliser

@@ -6,17 +6,17 @@ found the same structure agree with each other, and a seed that found another st
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import check_number
-from syntaxlm.core.tables import Column, Columns, HasRows
+from syntaxlm.core.tables import Column, Columns, HasReport, Report
 from syntaxlm.core.text_files import no_sentence
 from syntaxlm.data.corpora import read_sentences
 from syntaxlm.parsing.collapse import branching_side
@@ -49,7 +49,7 @@ MODEL_AGREEMENT = Columns(
 
 
 @dataclass(frozen=True, eq=False)
-class Agreement(HasRows):
+class Agreement(HasReport):
     """Agreement between the trees that several models predict for the same sentences.
 
     names, decoders: name and decoder of each of the k models.
@@ -63,8 +63,6 @@ class Agreement(HasRows):
     source: str
     matrix: AgreementMatrix
     branching: Sequence[BranchingF1]
-
-    columns = MODEL_AGREEMENT
 
     @property
     def odd_one_out(self) -> int | None:
@@ -87,7 +85,7 @@ class Agreement(HasRows):
 
     def collapsed(self) -> dict[int, str]:
         """Return the side, "right" or "left", by index, of the models whose trees nearly all branch to one side."""
-        sides = [branching_side(found.right, found.left) for found in self.branching]
+        sides = [branching_side(scores.right, scores.left) for scores in self.branching]
         return {number: side for number, side in enumerate(sides) if side is not None}
 
     def reasons_to_omit(self) -> dict[int, str]:
@@ -100,44 +98,41 @@ class Agreement(HasRows):
             reasons.setdefault(self.odd_one_out, "it is an outlier; the others agree much more with each other")
         return reasons if len(self.names) - len(reasons) >= 2 else {}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all figures for JSON."""
-        return {
-            "models": list(self.names),
-            "decoders": list(self.decoders),
+    def report(self) -> Report:
+        """Return the agreement of each pair of models."""
+        matrix = self.matrix
+        shared = {"sentences": matrix.sentences, "protocol": matrix.protocol.name, "text": self.source}
+        rows = [
+            {"model": name, "decoder": decoder, "other": other, "f1": float(matrix.values[place, column]), **shared}
+            for place, (name, decoder) in enumerate(zip(self.names, self.decoders, strict=True))
+            for column, other in enumerate(self.names)
+            if place != column
+        ]
+        sides = {side: [getattr(scores, side) for scores in self.branching] for side in ("right", "left")}
+        figures = {
+            "models": self.names,
+            "decoders": self.decoders,
             "text": self.source,
-            **self.matrix.to_dict(),
-            "right_branching": [found.right for found in self.branching],
-            "left_branching": [found.left for found in self.branching],
+            **matrix.to_dict(),
+            "right_branching": sides["right"],
+            "left_branching": sides["left"],
             "odd_one_out": None if self.odd_one_out is None else self.names[self.odd_one_out],
             "stands_apart": self.stands_apart,
             "collapsed": {self.names[number]: side for number, side in self.collapsed().items()},
         }
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows of the matrix, with the columns of `MODEL_AGREEMENT`."""
-        for place, (name, decoder) in enumerate(zip(self.names, self.decoders, strict=True)):
-            for other_place, other in enumerate(self.names):
-                if place != other_place:
-                    yield {
-                        "model": name,
-                        "decoder": decoder,
-                        "other": other,
-                        "f1": float(self.matrix.values[place, other_place]),
-                        "sentences": self.matrix.sentences,
-                        "protocol": self.matrix.protocol.name,
-                        "text": self.source,
-                    }
-
-    def __str__(self) -> str:
-        names = [f"{name} ({decoder})" for name, decoder in zip(self.names, self.decoders, strict=True)]
-        sides = {side: [getattr(found, side) for found in self.branching] for side in ("right", "left")}
-        lines = [*self.matrix.lines(names, sides), "", self._verdict()]
-        lines += [
+        collapsed = [
             f"{self.names[number]} has collapsed: nearly all its trees are {side} branching."
             for number, side in self.collapsed().items()
         ]
-        return "\n".join(lines)
+        names = [f"{name} ({decoder})" for name, decoder in zip(self.names, self.decoders, strict=True)]
+        return Report(
+            MODEL_AGREEMENT,
+            rows,
+            figures,
+            {"agreement in unlabelled F1": "", "protocol": matrix.protocol, "sentences": matrix.sentences},
+            sections=[matrix.section(names, sides)],
+            notes=[self._verdict(), *collapsed],
+        )
 
     def _verdict(self) -> str:
         if self.odd_one_out is None:

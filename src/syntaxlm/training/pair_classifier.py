@@ -29,7 +29,7 @@ from syntaxlm.core.settings import (
     read_sections,
     read_settings,
 )
-from syntaxlm.data.logic import RELATIONS, TRAINED_OPERATORS, FormulaPair
+from syntaxlm.data.labelled_pairs import RELATIONS, TRAINED_OPERATORS, FormulaPair
 from syntaxlm.evaluation.pair_classification import (
     ClassificationReport,
     EncodedPairs,
