@@ -18,10 +18,9 @@ from syntaxlm.app.jobs.processes import ProcessEngine
 from syntaxlm.app.jobs.shards import Shard, cut
 from syntaxlm.app.jobs.sources import IdType, Source, Task, open_source
 from syntaxlm.app.jobs.work import BadLines, Setup, ShardResult, Work
-from syntaxlm.core import progress
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import remove_unfinished
-from syntaxlm.core.progress import working
+from syntaxlm.core.progress import Progress, working
 from syntaxlm.core.tables import check_parquet
 from syntaxlm.core.text_files import no_sentence
 
@@ -258,7 +257,7 @@ def _plan(job: Job, sources: Sequence[Source], folder: JobFolder) -> list[Shard]
     shards: list[Shard] = []
 
     def bad_lines() -> Iterator[BadLine]:
-        with working(progress.Work("reading inputs, lines")) as work:
+        with working(Progress("reading inputs, lines")) as work:
             for number, source in enumerate(sources):
                 bad: list[BadLine] = []
 
@@ -318,7 +317,7 @@ class _Run:
     def run(self) -> None:
         todo = [shard for shard in self.shards if shard.number not in self.before]
         lines = sum(shard.lines for shard in self.shards)
-        work = progress.Work(f"{self.job.work.command}, lines", lines)
+        work = Progress(f"{self.job.work.command}, lines", lines)
         work.done = lines - sum(shard.lines for shard in todo)
         with working(work):
             for attempt in range(1, ATTEMPTS + 1):
@@ -331,7 +330,7 @@ class _Run:
             shard = self.shards[number]
             yield FailedShard(shard.file_name, self.job.inputs[shard.source], shard.first, shard.last, reason)
 
-    def _attempt(self, shards: Sequence[Shard], workers: int, work: progress.Work) -> list[Shard]:
+    def _attempt(self, shards: Sequence[Shard], workers: int, work: Progress) -> list[Shard]:
         """Do shards; returns those whose worker ended or failed."""
         again = []
         ended = 0
