@@ -10,7 +10,7 @@ import pytest
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.models import abilities, registry
-from syntaxlm.models.abilities import MISSING_ABILITY, NeedsTextCounts, Parses
+from syntaxlm.models.abilities import MISSING_ABILITY, NeedsTextCounts, ParsesSentences
 from syntaxlm.models.batches import TreeBatch
 from syntaxlm.models.registry import MODELS, model_types_with, require
 from tests.models.variants import EVERY, batch_for, built, config_of
@@ -85,7 +85,7 @@ def test_the_types_listed_are_those_of_which_some_variant_has_the_ability(abilit
 )
 def test_the_error_for_a_model_that_does_not_parse_has_its_name_and_settings(name, model):
     with pytest.raises(InputError, match=f"^this {model} does not parse, so drawing cannot use it. Model types that"):
-        require(built(name), Parses, type_of(name), "drawing")
+        require(built(name), ParsesSentences, type_of(name), "drawing")
 
 
 def test_variants_are_of_all_model_types():

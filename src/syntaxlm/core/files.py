@@ -137,15 +137,15 @@ def _files_of(path: str | Path) -> list[str | Path]:
     return [path]
 
 
-def same_file(one: str | Path, other: str | Path) -> bool:
+def same_file(path: str | Path, other: str | Path) -> bool:
     """Return whether two paths are the same regular file or folder, including links and case-insensitive file systems.
 
     Paths that do not exist yet are compared as strings, after links above them are resolved.
     """
     try:
-        return os.path.samefile(one, other) and (os.path.isfile(one) or os.path.isdir(one))
+        return os.path.samefile(path, other) and (os.path.isfile(path) or os.path.isdir(path))
     except (OSError, ValueError):
-        return os.path.realpath(one) == os.path.realpath(other)
+        return os.path.realpath(path) == os.path.realpath(other)
 
 
 def _exists(path: str | Path) -> bool:

@@ -23,7 +23,7 @@ from syntaxlm.models.abilities import (
     HasMaps,
     Loss,
     Maps,
-    Parses,
+    ParsesSentences,
     PredictsNextToken,
     TokenScores,
     TrainsByGradient,
@@ -58,7 +58,7 @@ class Backbone(nn.Module, ABC):
     output_size: F.  structure_type: type of the structure; None if the model does not parse.
     has_maps: whether there are gates or attention to draw. If both depend on the settings, the class has what some
         settings give, and its instances what theirs give.
-    distance_layers, default_layer: see `Parses`.  mixes_lengths: see `Model`.
+    distance_layers, default_layer: see `ParsesSentences`.  mixes_lengths: see `Model`.
     """
 
     output_size: int
@@ -99,7 +99,7 @@ class NeuralConfig(Protocol):
     def init_range(self) -> float: ...
 
 
-class NeuralEncoder(EncodesSentences, Parses):
+class NeuralEncoder(EncodesSentences, ParsesSentences):
     """Embedding and backbone. A sentence's vector is the decoder's input after the last token.
 
     It reads the words without BOS and EOS, as in a pair classifier, and parses if the backbone gives distances.
@@ -114,7 +114,7 @@ class NeuralEncoder(EncodesSentences, Parses):
         if backbone.structure_type is not None:
             self.structure_type = backbone.structure_type
         self.distance_layers, self.default_layer = backbone.distance_layers, backbone.default_layer
-        self.lacks = () if backbone.structure_type is Distances else (Parses,)
+        self.lacks = () if backbone.structure_type is Distances else (ParsesSentences,)
         nn.init.uniform_(self.embedding.weight, -config.init_range, config.init_range)
 
     def read(self, batch: TokenBatch, state: State = None) -> BackboneOutput:
@@ -195,7 +195,7 @@ def neural_model(name: str, config: type) -> Callable[[type[_Backbone]], type[_B
 
 def _lacking(backbone: Backbone | type[Backbone]) -> list[type]:
     """Return the abilities that a language model with this backbone lacks."""
-    return [Parses] * (backbone.structure_type is None) + [HasMaps] * (not backbone.has_maps)
+    return [ParsesSentences] * (backbone.structure_type is None) + [HasMaps] * (not backbone.has_maps)
 
 
 # ---- AWD-LSTM's regularisation: dropout before and after the layers, activation penalties

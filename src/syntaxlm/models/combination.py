@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from syntaxlm.core.settings import Count, Settings
-from syntaxlm.models.abilities import HasHiddenStates, Model, Parses, PredictsNextToken, TokenScores
+from syntaxlm.models.abilities import HasHiddenStates, Model, ParsesSentences, PredictsNextToken, TokenScores
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.registry import MODELS, NamedConfig, config_among, model
 from syntaxlm.models.sizes import without_memory
@@ -41,7 +41,7 @@ class CombinationConfig(Settings, section="model"):
 
 
 @model("combination", CombinationConfig)
-class Combination(Model, HasHiddenStates, PredictsNextToken, Parses):
+class Combination(Model, HasHiddenStates, PredictsNextToken, ParsesSentences):
     """A language model that parses with one or more grammars.
 
     A span's probability is the mean of its probabilities under the parsers. Token probabilities and hidden states are

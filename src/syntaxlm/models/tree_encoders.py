@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gumbel_softmax, logsigmoid, softplus
 
 from syntaxlm.core.settings import Fraction, NonNegative, Positive, Settings, Size
-from syntaxlm.models.abilities import Decisions, EncodesSentences, Encoding, LearnsFromRewards, Parses
+from syntaxlm.models.abilities import Decisions, EncodesSentences, Encoding, LearnsFromRewards, ParsesSentences
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import NON_NEGATIVE, dropout
 from syntaxlm.models.registry import model
@@ -67,7 +67,7 @@ class GumbelTreeLSTMConfig(Settings, section="model"):
 
 
 @model("gumbel-tree-lstm", GumbelTreeLSTMConfig)
-class GumbelTreeLSTM(EncodesSentences, Parses):
+class GumbelTreeLSTM(EncodesSentences, ParsesSentences):
     """Gumbel Tree-LSTM. A sentence's vector is the hidden state of the root of its tree.
 
     Choi, Yoo, Lee 2018, "Learning to Compose Task-Specific Tree Structures". At each step, all pairs of adjacent nodes
@@ -193,7 +193,7 @@ class _ShiftReduceTrees:
 
 
 @model("rl-spinn", RLSPINNConfig)
-class RLSPINN(LearnsFromRewards, Parses):
+class RLSPINN(LearnsFromRewards, ParsesSentences):
     """RL-SPINN builds a tree by shift and reduce. A sentence's vector is the hidden state of the root of its tree.
 
     Yogatama, Blunsom, Dyer, Grefenstette, Ling 2017, "Learning to Compose Words into Sentences with Reinforcement

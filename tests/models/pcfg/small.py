@@ -20,7 +20,7 @@ from syntaxlm.models.pcfg.grammars import (
 )
 from syntaxlm.models.pcfg.model import PCFG, SentencePCFG
 from syntaxlm.models.registry import build_model
-from syntaxlm.trees.decoding import SpanScores
+from syntaxlm.trees.decoding import SpanTable
 
 BOS, EOS = 1, 2
 WORDS = 7
@@ -94,10 +94,10 @@ def batch_of(text: Iterable[Sequence[int]], closed: bool = False) -> TokenBatch:
 SORTED = sorted(TEXT, key=len, reverse=True)
 
 
-def scores_of(marginals: torch.Tensor, lengths: Sequence[int]) -> SpanScores:
+def scores_of(marginals: torch.Tensor, lengths: Sequence[int]) -> SpanTable:
     """Span marginals (B, n, n) as scores to decode."""
     values = []
     for chart, length in zip(marginals.numpy(), lengths, strict=True):
         last, width = np.tril_indices(length)
         values.append(chart[last - width, last])
-    return SpanScores(np.array(lengths), np.concatenate(values))
+    return SpanTable(np.array(lengths), np.concatenate(values))
