@@ -94,7 +94,7 @@ def test_completion_questions_and_answers_may_be_compressed(tmp_path):
     (tmp_path / "q.txt.xz").write_bytes(lzma.compress(b"a cat\na dog\n"))
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"a dog\n"))
     (question,) = read_questions(tmp_path / "q.txt.xz", tmp_path / "a.txt.gz")
-    assert (question.candidates, question.right) == (("a cat", "a dog"), 1)
+    assert (question.candidates, question.correct) == (("a cat", "a dog"), 1)
     parsed = "1\ta\t_\t_\t_\t_\t2\t_\t_\t_\n2\t{}\t_\t_\t_\t_\t0\t_\t_\t_\n\n"
     (tmp_path / "q.conllu.zst").write_bytes(COMPRESS[".zst"]((parsed.format("cat") + parsed.format("dog")).encode()))
     (question,) = read_questions(tmp_path / "q.conllu.zst", tmp_path / "a.txt.gz")

@@ -25,11 +25,12 @@ from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import Column, Columns, ColumnType, HasRows
 from syntaxlm.core.text_files import read_lines, source_name
 from syntaxlm.data.tables import check_unique, find_column, names_beside, open_table
-from syntaxlm.scoring.surprisal import Context, WordSurprisal, surprisals
+from syntaxlm.scoring.options import Context, ScoreOptions
+from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import word_spans
+from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AUTO_STYLE
-from syntaxlm.text.treebank_style import TreebankStyle
 
 # Word frequencies from a list or from a text.
 
@@ -532,7 +533,7 @@ class WordScores:
 
 
 def score_words(
-    stored: ModelBundle, words: DisplayedWords, context: Context | None = None, style: TreebankStyle = AUTO_STYLE
+    stored: ModelBundle, words: DisplayedWords, context: Context | None = None, style: TextOptions = AUTO_STYLE
 ) -> WordScores:
     """Score displayed words with one model.
 
@@ -600,11 +601,14 @@ def _scored(
     lines: Sequence[str],
     firsts: Sequence[int],
     carries: bool,
-    style: TreebankStyle,
+    style: TextOptions,
 ) -> Iterator[list[WordSurprisal]]:
     """Yield the rows of each line."""
+    options = ScoreOptions(
+        context="carry" if carries else "reset", punctuation=style.punctuation, contractions=style.contractions
+    )
     if not carries:
-        yield from surprisals(stored, lines, "reset", style)
+        yield from surprisals(stored, lines, options)
         return
     groups = words.groups[list(firsts[:-1])]
     starts = [*np.flatnonzero(np.diff(groups, prepend=-1)).tolist(), len(lines)]
@@ -612,7 +616,7 @@ def _scored(
         with warnings.catch_warnings():
             if number:  # the same warnings as for the first group
                 warnings.simplefilter("ignore", InputWarning)
-            yield from surprisals(stored, lines[start : starts[number + 1]], "carry", style)
+            yield from surprisals(stored, lines[start : starts[number + 1]], options)
 
 
 @dataclass(frozen=True)
@@ -668,7 +672,7 @@ def word_table(
     frequencies: str | Path | Frequencies | None = None,
     context: Context | None = None,
     spillover: int = 1,
-    style: TreebankStyle = AUTO_STYLE,
+    style: TextOptions = AUTO_STYLE,
 ) -> WordTable:
     """Return a row per displayed word with its surprisal and that of previous words.
 

@@ -15,9 +15,9 @@ from syntaxlm.app.jobs.folder import BAD_LINES, ROWS, SCHEMA_VERSION, JobFolder,
 from syntaxlm.app.jobs.inputs import BadLine, IdType, Shard, ShardCutter, Source, Task, open_source
 from syntaxlm.app.jobs.work import BadLines, Setup, ShardResult, Work
 from syntaxlm.app.jobs.workers import Done, Ended, Engine, Failed, Pool, Processes
-from syntaxlm.core import progress
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import remove_unfinished
+from syntaxlm.core.progress import Progress, working
 from syntaxlm.core.tables import check_parquet
 from syntaxlm.core.text_files import no_sentence
 
@@ -252,7 +252,7 @@ def _plan(job: Job, sources: Sequence[Source], folder: JobFolder) -> list[Shard]
     line.
     """
     cutter = ShardCutter(job.lines_per_shard)
-    with folder.bad_line_table() as table, progress.working(progress.Work("reading inputs, lines")) as work:
+    with folder.bad_line_table() as table, working(Progress("reading inputs, lines")) as work:
         for number, source in enumerate(sources):
             cutter.start(number)
             for lengths, bad_lines in source.scan(job.longest):
@@ -296,9 +296,9 @@ class _Run:
     def run(self) -> None:
         todo = [shard for shard in self.shards if shard.number not in self.before]
         lines = sum(shard.lines for shard in self.shards)
-        work = progress.Work(f"{self.job.work.command}, lines", lines)
+        work = Progress(f"{self.job.work.command}, lines", lines)
         work.done = lines - sum(shard.lines for shard in todo)
-        with progress.working(work):
+        with working(work):
             for attempt in range(1, ATTEMPTS + 1):
                 todo = self._attempt(todo, 1 if attempt == ATTEMPTS else self.workers, work)
                 if not todo:
@@ -311,7 +311,7 @@ class _Run:
             for shard, reason in failed
         ]
 
-    def _attempt(self, shards: Sequence[Shard], workers: int, work: progress.Work) -> list[Shard]:
+    def _attempt(self, shards: Sequence[Shard], workers: int, work: Progress) -> list[Shard]:
         """Do shards, and return those whose worker ended or failed."""
         again: list[Shard] = []
         for task, outcome in self.pool.run(self._tasks(shards), min(workers, len(shards))):
