@@ -30,7 +30,7 @@ from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import RecurrentLayer, drop_weights
 from syntaxlm.models.on_lstm import ONLSTMBackbone
-from syntaxlm.ops.on_lstm.reference import cumax
+from syntaxlm.ops.on_lstm import cumax
 from syntaxlm.parsing.structure import layers_for
 from syntaxlm.storage.folder import ModelBundle
 

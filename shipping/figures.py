@@ -52,9 +52,17 @@ def main() -> None:
             "".join(tokenised(line) + "\n" for _, line in read_lines(data / EWT)), encoding="utf-8"
         )
         for model, folder_of in {"en": "en", "en-fast": "en-fast", "kn5": runs / "kn5"}.items():
-            for ending, option in {"ewt": "--carry-state", "ewt-sentences": "--no-carry-state"}.items():
+            for ending, option in {"ewt": "carry", "ewt-sentences": "reset"}.items():
                 if model != "en-fast" or ending == "ewt-sentences":  # grammars read sentences by themselves
-                    _report(f"{model}-{ending}", "evaluate", "perplexity", str(folder_of), "ewt-test.txt", option)
+                    _report(
+                        f"{model}-{ending}",
+                        "evaluate",
+                        "perplexity",
+                        str(folder_of),
+                        "ewt-test.txt",
+                        "--context",
+                        option,
+                    )
 
 
 def _report(name: str, *arguments: str) -> None:

@@ -21,7 +21,7 @@ from syntaxlm.generation.sentences import generate
 from syntaxlm.models.abilities import Parses
 from syntaxlm.models.batches import TextMode, TokenBatch
 from syntaxlm.models.ngram import NEVER, NGramConfig, NGramModel
-from syntaxlm.ops.kneser_ney.reference import KneserNey
+from syntaxlm.ops.kneser_ney import KneserNeyReference
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
@@ -87,7 +87,7 @@ def test_probabilities_of_all_words_sum_to_one_after_any_context(sentences, orde
 @given(texts, st.integers(1, 4), texts)
 def test_sentence_probabilities_equal_the_reference(sentences, order, others):
     model, _ = counted(sentences, order=order)
-    reference = KneserNey([[BEGIN, *sentence, END] for sentence in sentences], WORDS, order)
+    reference = KneserNeyReference([[BEGIN, *sentence, END] for sentence in sentences], WORDS, order)
     for sentence in others[:3]:
         words = [BEGIN, *sentence, END]
         column = torch.tensor(words)[:, None]

@@ -10,8 +10,7 @@ import pytest
 from syntaxlm.app import cli
 from syntaxlm.core.errors import InputError
 from syntaxlm.models.dmv import DMV, DMVConfig
-from syntaxlm.ops.dmv import LEFT, RIGHT
-from syntaxlm.ops.dmv.reference import projective_trees
+from syntaxlm.ops.dmv import LEFT, RIGHT, projective_trees
 from syntaxlm.parsing.dependency_evaluation import _random, attached, evaluate_attachment
 from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
 from syntaxlm.parsing.parse import parse_lines, parse_lines_together

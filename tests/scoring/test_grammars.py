@@ -125,7 +125,7 @@ def test_pairs_are_decided_by_sentence_probability(name):
 def test_other_text_modes_raise_an_error_with_the_option_to_omit(name, text):
     stored = fresh(name)
     stream = "one stream, state carried across sentences"
-    end = "reads text sentence by sentence and predicts the ends; leave --carry-state out"
+    end = "reads text sentence by sentence and predicts the ends; leave --context carry out"
     requests = [
         (stream, lambda: evaluate_text(stored, text, STREAM)),
         (stream, lambda: list(surprisals(stored, LINES, "carry"))),
@@ -143,11 +143,11 @@ def test_commands_report_an_unsupported_stream_in_one_line(command, text, tmp_pa
     stored = fresh("simple-pcfg")
     stored.model.float()
     write_model(tmp_path / "model", stored)
-    assert main([*command, str(tmp_path / "model"), str(text), "--carry-state"]) == 2
+    assert main([*command, str(tmp_path / "model"), str(text), "--context", "carry"]) == 2
     out, message = capsys.readouterr()
     assert not out
-    assert message.splitlines()[-1].endswith("and predicts the ends; leave --carry-state out")
-    assert main([*command, str(tmp_path / "model"), str(text), "--no-carry-state"]) == 0
+    assert message.splitlines()[-1].endswith("and predicts the ends; leave --context carry out")
+    assert main([*command, str(tmp_path / "model"), str(text), "--context", "reset"]) == 0
 
 
 def test_the_error_for_token_scores_of_a_bound_lists_the_types_that_have_them(text):

@@ -187,7 +187,7 @@ COMMANDS = {
         "expected a treebank",
     ),
     "evaluate perplexity, stream": (
-        ["evaluate", "perplexity", "{model}", "{text}", "--carry-state"],
+        ["evaluate", "perplexity", "{model}", "{text}", "--context", "carry"],
         "reads dependency trees",
     ),
     "evaluate perplexity, cache": (
@@ -195,7 +195,7 @@ COMMANDS = {
         "a neural cache cannot use it",
     ),
     "score, text": (["score", "{model}", "{text}"], "expected a treebank"),
-    "score, context": (["score", "{model}", "{conllu}", "--carry-state"], "sentences do not apply; expected only TEXT"),
+    "score, context": (["score", "{model}", "{conllu}", "--context", "carry"], "do not apply; expected only TEXT"),
 }  # fmt: skip
 
 

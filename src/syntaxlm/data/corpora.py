@@ -244,7 +244,7 @@ class EncodedCorpus:
     ) -> EncodedCorpus:
         """Encode numbered lines. folder: a temporary folder for the ids; None: they stay in memory."""
         word_type = np.uint16 if len(vocabulary) <= 2**16 and not vocabulary.is_open else np.int32
-        columns = [_Column(name, kind, folder) for name, kind in (("ids", word_type), *_PLACES)]
+        columns = [_Column(name, dtype, folder) for name, dtype in (("ids", word_type), *_PLACES)]
         words, ends, lines = array("i"), array("q", [0]), array("q")
         unknown_count = character_count = length = 0
 
@@ -329,20 +329,20 @@ _PLACES = (("offsets", np.int64), ("line_numbers", np.int64))
 class _Column:
     """An array that is written in chunks: to memory, or to a file, which is then memory-mapped."""
 
-    def __init__(self, name: str, kind: type[np.integer[Any]], folder: Path | None) -> None:
-        self.path, self.kind = None if folder is None else folder / name, kind
+    def __init__(self, name: str, dtype: type[np.integer[Any]], folder: Path | None) -> None:
+        self.path, self.dtype = None if folder is None else folder / name, dtype
         self.file: BinaryIO = io.BytesIO() if self.path is None else open(self.path, "wb")  # noqa: SIM115
 
     def write(self, values: array[int]) -> None:
-        self.file.write(np.array(values, self.kind).tobytes())
+        self.file.write(np.array(values, self.dtype).tobytes())
 
     def read(self) -> npt.NDArray[Any]:
         """Return the whole array."""
         if isinstance(self.file, io.BytesIO):
-            return np.frombuffer(self.file.getbuffer(), self.kind)
+            return np.frombuffer(self.file.getbuffer(), self.dtype)
         self.file.close()
         assert self.path is not None
-        return np.memmap(self.path, self.kind, "r")
+        return np.memmap(self.path, self.dtype, "r")
 
 
 def _fits_memory(path: str | Path) -> bool:

@@ -68,8 +68,8 @@ class _Ids(dict[str, int]):
         self._normaliser, self._vocabulary = normaliser, vocabulary
 
     def __missing__(self, written: str) -> int:
-        self[written] = found = self._vocabulary.id(self._normaliser.word(written, written))
-        return found
+        self[written] = word_id = self._vocabulary.id(self._normaliser.word(written, written))
+        return word_id
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import make_folder, write_text
-from syntaxlm.core.progress import Work, working
+from syntaxlm.core.progress import Progress, working
 from syntaxlm.core.settings import LARGEST_SEED, check_number
 from syntaxlm.core.text_files import read_lines, source_name
 from syntaxlm.text.normaliser import Normaliser
@@ -332,7 +332,7 @@ class _Sampler:
         both = [(left, right) for left in numbers for right in numbers if max(left, right) in operators]
         shares = [weights[left] * weights[right] for left, right in both]
         pairs: list[FormulaPair] = []
-        with working(Work("sampling pairs", count)) as work:
+        with working(Progress("sampling pairs", count)) as work:
             while len(pairs) < count:
                 for left, right in self.draw.choices(both, shares, k=count - len(pairs)):
                     pair = self._pair(left, right)

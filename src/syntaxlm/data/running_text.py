@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from itertools import chain, pairwise, zip_longest
+from itertools import chain, compress, pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,7 @@ class SentencesSummary:
     def __str__(self) -> str:
         notices = f" ({self.notices:,} with notices of Project Gutenberg, left out)" if self.notices else ""
         of = f"files {self.books:,}{notices}   paragraphs {self.paragraphs:,}"
-        written = [str(one) for one in (self.train, self.valid) if one is not None]
+        written = [str(text) for text in (self.train, self.valid) if text is not None]
         common = "   (and common English ones)" if self.english else ""
         return "\n".join([*written, of, f"abbreviations: {' '.join(self.abbreviations) or 'none'}{common}"])
 
@@ -219,10 +219,10 @@ def _split_after_dots(text: str, begin: int, end: int) -> Iterator[tuple[int, in
 
     The text is not split before the word "I", which is always a capital.
     """
-    for found in _DOTS.finditer(text, begin, end):
-        if found["word"][0].isupper() and found["word"] != "I":
-            yield begin, found.start("space")
-            begin = found.end()
+    for dots in _DOTS.finditer(text, begin, end):
+        if dots["word"][0].isupper() and dots["word"] != "I":
+            yield begin, dots.start("space")
+            begin = dots.end()
     yield begin, end
 
 
@@ -334,17 +334,15 @@ def write_sentences(
     books = [read_paragraphs(path, lines_are_paragraphs, encoding) for path in progress_bar(paths, "reading, files")]
     splitter = Splitter.learn([book.paragraphs for book in books], abbreviations)
     paragraphs = [paragraph for book in books for paragraph in book.paragraphs]
-    aside = (np.random.default_rng(seed).random(len(paragraphs)) < (0 if valid is None else valid_share)).tolist()
-    written_aside = None
+    for_valid = np.random.default_rng(seed).random(len(paragraphs)) < (0 if valid is None else valid_share)
+    written_valid = None
     if valid is not None:
-        written_aside = _write(
-            (one for one, is_aside in zip(paragraphs, aside, strict=True) if is_aside), splitter, style, valid
-        )
-    kept = (one for one, is_aside in zip(paragraphs, aside, strict=True) if not is_aside)
-    written = _write(progress_bar(kept, "splitting, paragraphs", len(paragraphs) - sum(aside)), splitter, style, train)
+        written_valid = _write(compress(paragraphs, for_valid.tolist()), splitter, style, valid)
+    rest = progress_bar(list(compress(paragraphs, (~for_valid).tolist())), "splitting, paragraphs")
+    written = _write(rest, splitter, style, train)
     notices = sum(book.has_notice for book in books)
     return SentencesSummary(
-        written, written_aside, len(books), len(paragraphs), notices, splitter.abbreviations, splitter.is_english
+        written, written_valid, len(books), len(paragraphs), notices, splitter.abbreviations, splitter.is_english
     )
 
 
@@ -379,12 +377,12 @@ def read_paragraphs(path: str | Path, lines_are_paragraphs: bool = False, encodi
     """
     text = _decoded(path, encoding)
     begin, end = 0, len(text)
-    for found in _NOTICE_BEFORE.finditer(text):
-        begin = found.end()
+    for notice in _NOTICE_BEFORE.finditer(text):
+        begin = notice.end()
     if after := _NOTICE_AFTER.search(text, begin):
         end = after.start()
     written = filter(_LETTER.search, _paragraphs(text[begin:end], lines_are_paragraphs))
-    paragraphs = tuple(_DASH.sub(r" \1 ", _EMPHASIS.sub(r"\1", one)).strip() for one in written)
+    paragraphs = tuple(_DASH.sub(r" \1 ", _EMPHASIS.sub(r"\1", paragraph)).strip() for paragraph in written)
     if not paragraphs:
         raise InputError(f"{source_name(path)}: no sentence in it; expected running text")
     return Book(paragraphs, begin > 0 or end < len(text))

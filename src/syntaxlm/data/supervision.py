@@ -135,7 +135,7 @@ class _Reader:
 
 def _plain(token: str) -> str:
     """Replace treebank escapes in a token, such as -LRB- by "("."""
-    return _ESCAPE.sub(lambda found: _MARKS[found.group().lower()], token)
+    return _ESCAPE.sub(lambda escape: _MARKS[escape.group().lower()], token)
 
 
 class _GoldTokens:

@@ -434,12 +434,12 @@ class _Inside:
         """Group pairs of children by which of them is wide, and sort the rules over these pairs by parent."""
         rules = sorted((self.number[a], self.number[b], self.number[c], p) for (a, b, c), p in binary.items())
         both = (False, True)
-        kinds: dict[tuple[bool, bool], list[tuple[int, int]]] = {(left, right): [] for left in both for right in both}
+        groups: dict[tuple[bool, bool], list[tuple[int, int]]] = {(left, right): [] for left in both for right in both}
         for left, right in dict.fromkeys((left, right) for _, left, right, _ in rules):
-            kinds[left < self.wide, right < self.wide].append((left, right))
-        pairs = [pair for group in kinds.values() for pair in group]
-        edges = list(itertools.accumulate((len(group) for group in kinds.values()), initial=0))
-        self.slices = {kind: slice(*edges[i : i + 2]) for i, kind in enumerate(kinds)}
+            groups[left < self.wide, right < self.wide].append((left, right))
+        pairs = [pair for group in groups.values() for pair in group]
+        edges = itertools.pairwise(itertools.accumulate(map(len, groups.values()), initial=0))
+        self.slices = {are_wide: slice(*edge) for are_wide, edge in zip(groups, edges, strict=True)}
         self.left, self.right = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
         place = {pair: position for position, pair in enumerate(pairs)}
         self.rule_pairs = np.array([place[left, right] for _, left, right, _ in rules], dtype=np.intp)

@@ -458,7 +458,7 @@ def completion_scores(
         table[is_candidate] = values
         return table
 
-    correct = np.array([question.right for question in questions])
+    correct = np.array([question.correct for question in questions])
     known = placed(differing_known, True), placed(all_known, True)
     return CompletionScores(name, placed(log_probs, -np.inf), sizes, correct, *known, given_trees, ends)
 
@@ -543,7 +543,7 @@ def scored_questions(report: CompletionReport) -> Iterator[dict[str, Any]]:
             "question": question.name,
             "place": question.place,
             "candidates": list(question.candidates),
-            "correct": question.right,
+            "correct": question.correct,
             "models": {
                 scores.name: {
                     "log_probs": [

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from syntaxlm.models.batches import Reads, State, TokenBatch, TreeBatch
 from syntaxlm.models.structures import Distances, Heads, SpanMarginals, SpanScores, Structure
-from syntaxlm.ops.tree_levels.types import Levels, States
+from syntaxlm.ops.tree_levels import Levels, States
 
 
 class Model(nn.Module):

@@ -7,7 +7,7 @@ from types import TracebackType
 
 from rich.console import Console
 
-from syntaxlm.core.progress import Work, working
+from syntaxlm.core.progress import Progress, working
 from syntaxlm.scoring.perplexity import perplexity_text
 from syntaxlm.training.recipe import ScheduleSettings
 from syntaxlm.training.run_log import Event
@@ -22,7 +22,7 @@ class ProgressDisplay:
 
     def __init__(self, schedule: ScheduleSettings, console: Console, unit: str = "tokens") -> None:
         self.schedule, self.console, self.unit = schedule, console, unit
-        self._work = Work("training")
+        self._work = Progress("training")
         self._shown, self._started = ExitStack(), False
         self._counted, self._seconds = 0, 0.0  # at the last measurement of the speed
 

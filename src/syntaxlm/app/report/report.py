@@ -18,7 +18,7 @@ from syntaxlm.app.report.page import Block, Figure, KeyFigure, Page, Paragraph, 
 from syntaxlm.app.report.sentence import analyse
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import make_folder, parse_json, read_stored_text
-from syntaxlm.drawing.charts import Point, bar_chart, line_chart
+from syntaxlm.drawing.charts import LineChart, Point, bar_chart
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.drawing.svg import Theme
 from syntaxlm.models.abilities import Parses
@@ -194,9 +194,9 @@ def training_section(run: Run, reading: str) -> Section:
         return Section(heading, (Paragraph(f"The folder {why}, so there are no loss curves.", missing=True),))
     valid = [(one.epoch, one.valid_loss) for one in metrics.validations]
     curves = {"training": thinned(metrics.training), "validation": thinned(valid)}
-    picture = line_chart(
+    picture = LineChart(
         {name: line for name, line in curves.items() if line}, "Loss", "epochs of the training text", "nats per token"
-    )
+    ).picture()
     texts = "" if run.recipe is None else f"; training text {run.recipe.text.train}, validation {run.recipe.text.valid}"
     source = (
         f"{METRICS}{texts}; read as {reading}. Training: mean over the steps since the previous validation, with"
