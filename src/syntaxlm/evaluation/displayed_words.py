@@ -30,8 +30,8 @@ from syntaxlm.data.tables import check_unique, find_column, names_beside, open_t
 from syntaxlm.scoring.surprisal import Context, WordSurprisal, surprisals
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import word_spans
+from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AUTO_STYLE
-from syntaxlm.text.treebank_style import TreebankStyle
 
 MISSING = frozenset(["", "NA", "NaN", "nan", "N/A", "null", "None", "."])  # cells without a number
 LARGEST = 1e9  # number in a table: far above any time in milliseconds, and safe in sums of squares
@@ -523,7 +523,7 @@ class WordScores:
 
 
 def score_words(
-    bundle: ModelBundle, words: DisplayedWords, context: Context | None = None, style: TreebankStyle = AUTO_STYLE
+    bundle: ModelBundle, words: DisplayedWords, context: Context | None = None, style: TextOptions = AUTO_STYLE
 ) -> WordScores:
     """Score displayed words with one model.
 
@@ -591,7 +591,7 @@ def _scored(
     lines: Sequence[str],
     firsts: Sequence[int],
     carries: bool,
-    style: TreebankStyle,
+    style: TextOptions,
 ) -> Iterator[list[WordSurprisal]]:
     """Yield the rows of each line."""
     if not carries:
@@ -659,7 +659,7 @@ def word_table(
     frequencies: str | Path | Frequencies | None = None,
     context: Context | None = None,
     spillover: int = 1,
-    style: TreebankStyle = AUTO_STYLE,
+    style: TextOptions = AUTO_STYLE,
 ) -> WordTable:
     """Return a row per displayed word with its surprisal and that of previous words.
 

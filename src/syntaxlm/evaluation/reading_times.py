@@ -53,8 +53,8 @@ from syntaxlm.evaluation.displayed_words import (
 )
 from syntaxlm.scoring.surprisal import Context
 from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AUTO_STYLE
-from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees.significance import RunScores, compare_runs
 
 Predictors = Mapping[str, Numbers]
@@ -191,8 +191,9 @@ def bootstrap_mean(values: Numbers, units: Integers, seed: int, samples: int = S
     values, units: (r,).  The interval is NaN for too few units, see `BootstrapResult`.
     """
     _, index = np.unique(units, return_inverse=True)
-    sums, sizes = np.bincount(index, weights=values)[None], np.bincount(index)[None].astype(float)
-    result = compare_runs(RunScores(sums, sizes), RunScores(0 * sums, sizes), "mean", samples, seed)
+    sums = np.bincount(index, weights=values)[None].astype(float)
+    sizes = np.bincount(index)[None].astype(float)
+    result = compare_runs(RunScores(sums, sizes), RunScores(np.zeros_like(sizes), sizes), "mean", samples, seed)
     return Interval(float(values.mean()), result.low, result.high)
 
 
@@ -325,7 +326,7 @@ class AnalysedWords:
 class ReadingTimesReport(AnalysedWords, HasReport):
     """The figures of several models on the same words.  style: how words were split before the models read them."""
 
-    style: TreebankStyle
+    style: TextOptions
     models: tuple[ModelResult, ...]
 
     @cached_property
@@ -503,7 +504,7 @@ def evaluate_reading_times(
     context: Contexts | None = None,
     minimum: float | None = None,
     maximum: float | None = None,
-    style: TreebankStyle = AUTO_STYLE,
+    style: TextOptions = AUTO_STYLE,
     settings: RegressionSettings | None = None,
 ) -> ReadingTimesReport:
     """Measure how well the surprisals of models predict reading times, on the same words.

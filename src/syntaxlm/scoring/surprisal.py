@@ -31,8 +31,8 @@ from syntaxlm.scoring.engine import ScoredTokens, Scorer
 from syntaxlm.scoring.options import Context
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError
+from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AS_TOKENISED, AUTO_STYLE, TextReader
-from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.tree import DependencyTree
 
@@ -120,7 +120,7 @@ def surprisals(
     stored: ModelBundle,
     lines: Iterable[str],
     context: Context | None = None,
-    style: TreebankStyle = AS_TOKENISED,
+    style: TextOptions = AS_TOKENISED,
 ) -> Iterator[list[WordSurprisal]]:
     """Yield the words of each line of text with their surprisal.
 
@@ -216,7 +216,7 @@ REMEMBERED_UNKNOWN = 100_000  # maximum number of distinct unknown words that ar
 class UnknownWords:
     """Counts unknown words, and reports their share and how to reduce it."""
 
-    def __init__(self, stored: ModelBundle, style: TreebankStyle = AS_TOKENISED) -> None:
+    def __init__(self, stored: ModelBundle, style: TextOptions = AS_TOKENISED) -> None:
         """Create a counter for a model.  style: the style with which the rows were read."""
         self._reader = TextReader.of(stored.normaliser, stored.vocabulary, style)
         self._auto = TextReader.of(stored.normaliser, stored.vocabulary, AUTO_STYLE)

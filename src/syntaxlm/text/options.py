@@ -34,6 +34,10 @@ class TextOptions:
                     f"{name}: found {getattr(self, name)!r}; expected {', '.join(choices[:-1])} or {choices[-1]}"
                 )
 
+    def __str__(self) -> str:
+        shown = {"keep": "as written", "split": "split off", "drop": "dropped", "auto": "as the model requires"}
+        return f"punctuation {shown[self.punctuation]}, contractions {shown[self.contractions]}"
+
 
 class TextKeywords(TypedDict, total=False):
     """The fields of `TextOptions` as keyword arguments."""

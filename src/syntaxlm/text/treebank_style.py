@@ -73,10 +73,6 @@ class TreebankStyle(TextOptions):
         pieces = (self.pieces(word, number == last) for number, word in enumerate(split_words(sentence), 1))
         return " ".join(piece.text for found in pieces for piece in found if piece.text)
 
-    def __str__(self) -> str:
-        shown = {"keep": "as written", "split": "split off", "drop": "dropped", "auto": "as the model requires"}
-        return f"punctuation {shown[self.punctuation]}, contractions {shown[self.contractions]}"
-
     def pieces(self, word: str, is_last: bool, known: KnownWords | None = None) -> list[Piece]:
         """Return the pieces of one word, without gaps. word: a string without white space.
 

@@ -24,7 +24,6 @@ from syntaxlm.app.cli.options import (
     Treebank,
     Weights,
     WordColumns,
-    as_style,
     load_model,
     load_models,
     refuse_repeated,
@@ -259,7 +258,7 @@ def pairs(
     """
     from syntaxlm.evaluation.pairs import evaluate_pairs, write_pairs
 
-    report = evaluate_pairs(model.load_with(also), files, as_style(style))
+    report = evaluate_pairs(model.load_with(also), files, style)
     if details:
         write_pairs(report, details)
     output.write(report)
@@ -299,7 +298,7 @@ def completion(
     from syntaxlm.evaluation.completion import evaluate_completion, write_questions
 
     shares = weights_of(weights)
-    report = evaluate_completion(model.load_with(also), questions, answers, as_style(style), shares, per_token, parses)
+    report = evaluate_completion(model.load_with(also), questions, answers, style, shares, per_token, parses)
     if details:
         write_questions(report, details)
     output.write(report)
@@ -380,7 +379,7 @@ def reading_times(
     report = evaluate_reading_times(
         load_models(models, device), words, times, frequencies=frequencies, time_column=time_column,
         word_column=columns.word_column, sentence=columns.sentence_column, group=columns.group, key=key or None,
-        context=context, minimum=min_time, maximum=max_time, style=as_style(style), settings=settings,
+        context=context, minimum=min_time, maximum=max_time, style=style, settings=settings,
     )  # fmt: skip
     if details is not None:
         formats: dict[str, RowFormat] = {".csv": "csv", ".json": "json", ".jsonl": "json"}
