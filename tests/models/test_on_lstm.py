@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.models.abilities import HasMaps, Parses
+from syntaxlm.models.abilities import HasMaps, ParsesSentences
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import RecurrentStack, Rows, drop_weights, embed_with_dropout, locked_dropout
 from syntaxlm.models.on_lstm import ONLSTMConfig, build
@@ -114,7 +114,7 @@ def test_every_layer_has_distances_that_do_not_depend_on_later_words():
 
 def test_a_plain_lstm_has_no_structure():
     model = build(dataclasses.replace(SMALL, cell="lstm", chunk_size=5), 11)
-    assert not isinstance(model, (Parses, HasMaps))
+    assert not isinstance(model, (ParsesSentences, HasMaps))
     assert model.backbone.distance_layers == 0
     assert model.read(BATCH).distances is None
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.models.abilities import HasMaps, Parses
+from syntaxlm.models.abilities import HasMaps, ParsesSentences
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.prpn import PredictNetwork, PRPNConfig, ReadingLayer, build
 from syntaxlm.ops.backend import using
@@ -246,7 +246,7 @@ def test_ablations_agree_with_the_reference_under_dropout_and_ended_columns(part
 def test_a_plain_lstm_has_no_structure_and_carries_one_step():
     plain = {"parsing": False, "reading_attention": False, "predict_attention": False}
     model = build(dataclasses.replace(SMALL, **plain), 11)
-    assert not isinstance(model, (Parses, HasMaps))
+    assert not isinstance(model, (ParsesSentences, HasMaps))
     read = model.read(BATCH)
     assert read.distances is None
     assert not read.maps

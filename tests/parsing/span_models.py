@@ -13,7 +13,7 @@ from syntaxlm.models.abilities import (
     LabelledSpans,
     LabelsSpans,
     Model,
-    Parses,
+    ParsesSentences,
     ScoresTokens,
     TokenScores,
 )
@@ -27,11 +27,15 @@ from tests.models.variants import TEXT_MODELS, WORDS, built, class_of
 
 NAMES = [
     "ends",
-    *(name for name in TEXT_MODELS if issubclass(class_of(name), Parses) and built(name).structure_type is SpanScores),
+    *(
+        name
+        for name in TEXT_MODELS
+        if issubclass(class_of(name), ParsesSentences) and built(name).structure_type is SpanScores
+    ),
 ]
 
 
-class Ends(Model, Parses, ScoresTokens):
+class Ends(Model, ParsesSentences, ScoresTokens):
     """Scores spans by first and last token, length and the token after them; words have equal probabilities."""
 
     structure_type = SpanScores

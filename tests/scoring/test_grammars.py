@@ -20,10 +20,11 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.scoring import engine
 from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer
+from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.perplexity import LanguageModelScore, evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.storage.folder import ModelBundle, write_model
-from tests.fresh_models import OPEN, STREAM, every_sentence_model, fresh
+from tests.fresh_models import OPEN, STREAM, every_sentence_model, fresh, reading
 from tests.models.variants import SENTENCE_VARIANTS, names_with
 
 LINES = ["the cat sees a dog", "old", "xyzzy the xyzzy", "the cat sees a dog", "a dog", "old", "the cat sees a cat ."]
@@ -122,8 +123,8 @@ def test_other_text_modes_raise_an_error_with_the_option_to_omit(name, text):
     stream = "one stream, state carried across sentences"
     end = "reads text sentence by sentence and predicts the ends; leave --context carry out"
     requests = [
-        (stream, lambda: evaluate_text(stored, text, STREAM)),
-        (stream, lambda: list(surprisals(stored, LINES, "carry"))),
+        (stream, lambda: evaluate_text(stored, text, reading(STREAM))),
+        (stream, lambda: list(surprisals(stored, LINES, ScoreOptions(context="carry")))),
         ("sentence by sentence, ends of sentences not predicted", lambda: Scorer.of(stored, OPEN)),
     ]
     for mode, ask in requests:

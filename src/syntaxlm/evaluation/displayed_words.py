@@ -27,7 +27,8 @@ from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import Column, Columns, ColumnType, HasRows
 from syntaxlm.core.text_files import read_lines, source_name
 from syntaxlm.data.tables import check_unique, find_column, names_beside, open_table
-from syntaxlm.scoring.surprisal import Context, WordSurprisal, surprisals
+from syntaxlm.scoring.options import Context, ScoreOptions
+from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import word_spans
 from syntaxlm.text.options import TextOptions
@@ -594,8 +595,11 @@ def _scored(
     style: TextOptions,
 ) -> Iterator[list[WordSurprisal]]:
     """Yield the rows of each line."""
+    options = ScoreOptions(
+        context="carry" if carries else "reset", punctuation=style.punctuation, contractions=style.contractions
+    )
     if not carries:
-        yield from surprisals(bundle, lines, "reset", style)
+        yield from surprisals(bundle, lines, options)
         return
     groups = words.groups[list(firsts[:-1])]
     starts = [*np.flatnonzero(np.diff(groups, prepend=-1)).tolist(), len(lines)]
@@ -603,7 +607,7 @@ def _scored(
         with warnings.catch_warnings():
             if number:  # the same warnings as for the first group
                 warnings.simplefilter("ignore", InputWarning)
-            yield from surprisals(bundle, lines[start : starts[number + 1]], "carry", style)
+            yield from surprisals(bundle, lines[start : starts[number + 1]], options)
 
 
 @dataclass(frozen=True)

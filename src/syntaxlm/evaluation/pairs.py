@@ -227,7 +227,7 @@ class PairsReport(HasReport):
                 f" ({places}{f' and {rest} more' if rest > 0 else ''})"
             )
         foreign = [model.name for model in self.models if model.all_known.mean() < FEW_KNOWN]
-        if foreign and str(self.style) == str(AS_TOKENISED):
+        if foreign and self.style.is_as_written:
             lines.append(
                 f"warning: hardly any pair has only words in the vocabulary of {', '.join(foreign)}. A model of"
                 " treebank text needs text without punctuation and with split contractions"

@@ -51,7 +51,7 @@ from syntaxlm.evaluation.displayed_words import (
     with_previous,
     word_properties,
 )
-from syntaxlm.scoring.surprisal import Context
+from syntaxlm.scoring.options import Context
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AUTO_STYLE

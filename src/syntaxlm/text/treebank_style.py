@@ -62,6 +62,11 @@ class TreebankStyle(TextOptions):
     punctuation: Punctuation = "keep"
     contractions: Contractions = "keep"
 
+    @classmethod
+    def of(cls, options: TextOptions) -> TreebankStyle:
+        """Return the style of options that also have other fields."""
+        return cls(options.punctuation, options.contractions)
+
     def __call__(self, sentence: str) -> str:
         """Return the sentence with its words separated by single spaces; unchanged if both settings are `keep`.
 

@@ -11,7 +11,7 @@ from syntaxlm.models.abilities import TextCounts
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.pcfg import PCFG, SentencePCFG
 from syntaxlm.models.pcfg.grammars import CompoundGrammar, Grammar, NeuralGrammar, SimpleGrammar, TensorGrammar
-from syntaxlm.trees.decoding import SpanScores
+from syntaxlm.trees.decoding import SpanTable
 
 BOS, EOS = 1, 2
 WORDS = 7
@@ -84,10 +84,10 @@ def batch_of(text: Iterable[Sequence[int]], closed: bool = False) -> TokenBatch:
 SORTED = sorted(TEXT, key=len, reverse=True)
 
 
-def scores_of(marginals: torch.Tensor, lengths: Sequence[int]) -> SpanScores:
+def scores_of(marginals: torch.Tensor, lengths: Sequence[int]) -> SpanTable:
     """Span marginals (B, n, n) as scores to decode."""
     values = []
     for chart, length in zip(marginals.numpy(), lengths, strict=True):
         last, width = np.tril_indices(length)
         values.append(chart[last - width, last])
-    return SpanScores(np.array(lengths), np.concatenate(values))
+    return SpanTable(np.array(lengths), np.concatenate(values))

@@ -28,7 +28,6 @@ from syntaxlm.app.cli.options import (
     load_models,
     refuse_repeated,
     refuse_ties,
-    text_mode,
     weights_of,
 )
 from syntaxlm.app.cli.output import ReportOutput
@@ -84,7 +83,7 @@ def perplexity(
         )
     with status("reading"):
         bundle = model.load()
-        score = evaluate_text(bundle, text, text_mode(options, bundle), cache)
+        score = evaluate_text(bundle, text, options, cache)
     output.write(score)
 
 
@@ -141,9 +140,7 @@ def parse(
             output.write(attachment)
             return
         others = [load_model(folder, model.device) for folder in also]
-        report = evaluate_parsing(
-            bundle, gold, scoring, decoding.decoder, rule, decoding.layer, others, random_weights, decoding.ties
-        )
+        report = evaluate_parsing(bundle, gold, scoring, decoding, rule, others, random_weights)
     if details:
         write_sentences(report, details)
     output.write(report)
@@ -209,7 +206,7 @@ def agreement(
         refuse_repeated(models)
         bundles = [load_model(folder, device) for folder in models]
         names = list(map(str, models))
-        report = measure_agreement(bundles, text, names, scoring, decoding.decoder, sentences or SENTENCES)
+        report = measure_agreement(bundles, text, names, scoring, decoding, sentences or SENTENCES)
     output.write(report)
 
 

@@ -12,10 +12,10 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from syntaxlm.app.jobs.lines import Line
 from syntaxlm.app.jobs.sources import IdType, Task
@@ -73,23 +73,17 @@ class ParseWork(Work):
     options: ParseOptions
 
     def load(self, device: str) -> Loaded:
-        from syntaxlm.parsing.parse import CONSTITUENTS, lines_together, parse_lines, parse_lines_together
+        from syntaxlm.parsing.parse import CONSTITUENTS, LINES_TOGETHER, parse_lines
 
         bundles = [_load(name, device) for name in self.models]
-        options: Any = self.options
 
         def rows(lines: Sequence[str], first: int) -> list[Row]:
-            if len(bundles) > 1:
-                parses = parse_lines_together(
-                    bundles, lines, options.decoder, first, options.layer, self.models, options.ties, cast(Any, options)
-                )
-            else:
-                parses = parse_lines(bundles[0], lines, options.decoder, first, options.layer, options.labels, options)
-            return [row for parse in parses if parse is not None for row in parse.rows()]
+            parses = parse_lines(bundles, lines, self.options, first, self.models)
+            return [row for parse in parses for row in parse.rows()]
 
         rows([], 1)  # raises InputError
         tagged = any(bundle.normaliser.units == "tags" for bundle in bundles)
-        return Loaded(rows, lines_together(bundles), CONSTITUENTS, tagged, tuple(map(model_hash, bundles)))
+        return Loaded(rows, LINES_TOGETHER, CONSTITUENTS, tagged, tuple(map(model_hash, bundles)))
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self.options)
@@ -116,7 +110,7 @@ class ScoreWork(Work):
             )
 
         def rows(lines: Sequence[str], first: int) -> list[Row]:
-            scored = surprisals(bundle, lines, "reset", cast(Any, self.options))
+            scored = surprisals(bundle, lines, replace(self.options, context="reset"))
             return [word._asdict() | {"sentence": word.sentence + first - 1} for words in scored for word in words]
 
         rows([], 1)  # raises InputError
