@@ -22,7 +22,6 @@ from syntaxlm.core.files import to_json, write_text
 from syntaxlm.core.text_files import read_lines
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.storage.folder import read_model
-from syntaxlm.text.reader import AUTO_STYLE
 
 RESULTS = Path(__file__).parents[1] / "results" / "shipped"
 MODELS = ("en", "en-fast")
@@ -79,9 +78,9 @@ def _time(model: str) -> None:
 
     stored = read_model(model)
     lines = [line for _, line in read_lines(EWT)][:TIMED_SENTENCES]
-    parse_lines(stored, lines[:100], style=AUTO_STYLE)
+    parse_lines(stored, lines[:100])
     begin = time.perf_counter()
-    parse_lines(stored, lines, style=AUTO_STYLE)
+    parse_lines(stored, lines)
     seconds = time.perf_counter() - begin
     figures = {"sentences": len(lines), "text": EWT, "threads": torch.get_num_threads()}
     figures["sentences_per_second"] = round(len(lines) / seconds, 1)

@@ -18,7 +18,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.tensor_files import read_tensors, write_tensors
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.generation.sentences import generate
-from syntaxlm.models.abilities import Parses
+from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.models.batches import TextMode, TokenBatch
 from syntaxlm.models.ngram import NEVER, NGramConfig, NGramModel
 from syntaxlm.ops.kneser_ney import KneserNeyReference
@@ -243,7 +243,7 @@ def test_sentences_are_generated_and_the_model_has_no_trees(run):
         bits = sentence.surprisals[: len(sentence.tokens)]
         rows = next(iter(surprisals(stored, [sentence.text])))
         assert bits == pytest.approx([row.surprisal for row in rows[:-1]], rel=1e-5)
-    assert not isinstance(stored.model, Parses)
+    assert not isinstance(stored.model, ParsesSentences)
 
 
 def damaged(run, tmp_path, change):

@@ -13,7 +13,7 @@ from syntaxlm.models.abilities import (
     LabelledSpans,
     LabelsSpans,
     Model,
-    Parses,
+    ParsesSentences,
     ScoresTokens,
     TokenScores,
 )
@@ -23,15 +23,19 @@ from syntaxlm.ops.charts import marginals
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.charts import best, spans_in
 from tests.fresh_models import fresh
-from tests.models.variants import TEXT_MODELS, WORDS, built, class_of
+from tests.models.variants import TEXT_MODELS, WORDS, built
 
 NAMES = [
     "ends",
-    *(name for name in TEXT_MODELS if issubclass(class_of(name), Parses) and built(name).structure_type is SpanScores),
+    *(
+        name
+        for name in TEXT_MODELS
+        if isinstance(built(name), ParsesSentences) and built(name).structure_type is SpanScores
+    ),
 ]
 
 
-class Ends(Model, Parses, ScoresTokens):
+class Ends(Model, ParsesSentences, ScoresTokens):
     """Scores spans by first and last token, length and the token after them; words have equal probabilities."""
 
     structure_type = SpanScores

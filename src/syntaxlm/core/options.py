@@ -125,6 +125,18 @@ class Option:
         return value
 
 
+@dataclass(frozen=True)
+class Options:
+    """Base class of dataclasses of options that are also created in Python. Raises InputError for a wrong choice."""
+
+    def __post_init__(self) -> None:
+        for name, option in options_of(typing.cast(typing.Hashable, type(self))).items():
+            value = getattr(self, name)
+            if option.choices and value not in option.choices and value != option.default:
+                *first, last = option.choices
+                raise InputError(f"{name}: found {value!r}; expected {', '.join(first)} or {last}")
+
+
 @cache
 def options_of(declared: Any) -> Mapping[str, Option]:
     """Return the options of a dataclass, or of the parameters of a function, by name, with the help of its docstring.

@@ -31,8 +31,8 @@ from syntaxlm.scoring.engine import LogProbs, Scorer
 from syntaxlm.scoring.surprisal import log_probs_of_trees
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError
+from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
-from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees.significance import BootstrapResult
 from syntaxlm.trees.spans import Flags
 
@@ -188,7 +188,7 @@ class CompletionReport(HasReport):
     models: tuple[CompletionScores, ...]
     interpolation: Interpolation | None
     sources: tuple[str, str]
-    style: TreebankStyle = AS_TOKENISED
+    style: TextOptions = AS_TOKENISED
     per_token: bool = False
 
     @property
@@ -321,7 +321,7 @@ def evaluate_completion(
     models: ModelBundle | Mapping[str, ModelBundle],
     questions: str | Path,
     answers: str | Path,
-    style: TreebankStyle = AS_TOKENISED,
+    style: TextOptions = AS_TOKENISED,
     shares: Sequence[float] | None = None,
     per_token: bool = False,
     parses: str | Path | None = None,
@@ -379,7 +379,7 @@ def _weights(shares: Sequence[float], models: int) -> Weights:
 def score_questions(
     bundle: ModelBundle,
     questions: Sequence[CompletionQuestion],
-    style: TreebankStyle = AS_TOKENISED,
+    style: TextOptions = AS_TOKENISED,
     name: str = "model",
     per_token: bool = False,
 ) -> CompletionScores:

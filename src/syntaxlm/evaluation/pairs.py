@@ -24,8 +24,8 @@ from syntaxlm.evaluation.significance import Accuracy, compare_credits
 from syntaxlm.scoring.engine import LogProbs, Scorer
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError
+from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
-from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees.significance import BootstrapResult
 from syntaxlm.trees.spans import Flags
 
@@ -94,7 +94,7 @@ class PairsReport(HasReport):
     pairs: tuple[MinimalPair, ...]
     models: tuple[PairScores, ...]
     sources: tuple[str, ...]
-    style: TreebankStyle = AS_TOKENISED
+    style: TextOptions = AS_TOKENISED
 
     @cached_property
     def adjacent(self) -> Flags:
@@ -227,7 +227,7 @@ class PairsReport(HasReport):
                 f" ({places}{f' and {rest} more' if rest > 0 else ''})"
             )
         foreign = [model.name for model in self.models if model.all_known.mean() < FEW_KNOWN]
-        if foreign and self.style == AS_TOKENISED:
+        if foreign and self.style.is_as_written:
             lines.append(
                 f"warning: hardly any pair has only words in the vocabulary of {', '.join(foreign)}. A model of"
                 " treebank text needs text without punctuation and with split contractions"
@@ -274,7 +274,7 @@ def _figures(accuracy: Accuracy) -> dict[str, Any]:
 def evaluate_pairs(
     models: ModelBundle | Mapping[str, ModelBundle],
     files: str | Path | Sequence[str | Path],
-    style: TreebankStyle = AS_TOKENISED,
+    style: TextOptions = AS_TOKENISED,
 ) -> PairsReport:
     """Score the minimal pairs of files with each model, and compare the models with the first.
 
@@ -294,7 +294,7 @@ def evaluate_pairs(
 
 
 def score_pairs(
-    bundle: ModelBundle, pairs: Sequence[MinimalPair], style: TreebankStyle = AS_TOKENISED, name: str = "model"
+    bundle: ModelBundle, pairs: Sequence[MinimalPair], style: TextOptions = AS_TOKENISED, name: str = "model"
 ) -> PairScores:
     """Score pairs with one model.
 

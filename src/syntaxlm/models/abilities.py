@@ -6,8 +6,8 @@ types that have it. Nothing outside `models/` checks a model's type.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import ABCMeta, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -17,20 +17,33 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.models.batches import Reads, State, TokenBatch, TreeBatch
-from syntaxlm.models.structures import Distances, Heads, SpanMarginals, SpanScores, Structure
+from syntaxlm.models.structures import Heads, SpanMarginals, Structure
 from syntaxlm.ops.tree_levels import Levels, States
 
 
-class Model(nn.Module):
+class AbilityMeta(ABCMeta):
+    """Type of abilities: `isinstance` also asks the model which abilities of its class it lacks."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return super().__instancecheck__(instance) and cls not in getattr(instance, "lacks", ())
+
+
+class Ability(metaclass=AbilityMeta):
+    """Base class of all abilities."""
+
+
+class Model(nn.Module, Ability):
     """Base class of all models. A model that is not trained by gradient descent keeps its parameters in buffers.
 
     reads: the type of batches the model takes.
+    lacks: abilities of the class that the model lacks because of its settings.
     mixes_lengths: whether training batches must mix sentences of different lengths. Models with batch normalisation
         need this: with sentences of one length, the batch statistics would reveal where the sentences end.
     """
 
     vocabulary_size: int
     reads: ClassVar[Reads] = "tokens"
+    lacks: Collection[type] = ()
     mixes_lengths: bool = False
 
     @property
@@ -87,7 +100,7 @@ class Loss:
     state: State = None
 
 
-class HasLoss(ABC):
+class HasLoss(Ability):
     """Has a loss. In evaluation mode it is the validation criterion of a model without sentence scores."""
 
     criterion: ClassVar[Criterion] = NATS_PER_TOKEN
@@ -101,7 +114,7 @@ class TrainsByGradient(HasLoss):
     """Has a loss that gradient descent minimises."""
 
 
-class TrainsByCounting(ABC):
+class TrainsByCounting(Ability):
     """Trained in rounds over the whole text: accumulates expected counts, then sets the parameters that maximise them.
 
     criterion: the criterion that `maximise` reports.  rounds: number of useful rounds; None: set by the recipe.
@@ -139,7 +152,7 @@ class TextCounts:
     parsers: int = 0
 
 
-class NeedsTextCounts(ABC):
+class NeedsTextCounts(Ability):
     """Needs statistics of the training text before its first step."""
 
     @abstractmethod
@@ -158,7 +171,7 @@ class AnnealsLoss(TrainsByGradient):
 # ---- probabilities
 
 
-class ScoresSentences(ABC):
+class ScoresSentences(Ability):
     """Gives log-probabilities of whole sentences (dependency-tree models: of the words given the tree).
 
     likelihood_estimate: description of the estimate that replaces exact log-probabilities, printed with the results;
@@ -234,7 +247,7 @@ class SampledSentence(Protocol):
     def word_labels(self) -> Sequence[int]: ...
 
 
-class SamplesSentences(ABC):
+class SamplesSentences(Ability):
     """Samples whole sentences with their trees, top-down."""
 
     @abstractmethod
@@ -252,7 +265,7 @@ class SamplesSentences(ABC):
 # ---- structure
 
 
-class Parses(ABC):
+class ParsesSentences(Ability):
     """Gives the structure from which trees are decoded.
 
     structure_type: the class that `structure` returns.
@@ -260,16 +273,21 @@ class Parses(ABC):
     default_layer: the layer used if none is given, counted from 1.
     """
 
-    structure_type: type[Distances | SpanScores | SpanMarginals | Heads]
+    structure_type: type[Structure]
     distance_layers: int = 0
     default_layer: int = 1
+
+    @property
+    def decoders(self) -> tuple[str, ...]:
+        """Names of the decoding algorithms, the default first."""
+        return self.structure_type.corpus.decoders
 
     @abstractmethod
     def structure(self, batch: TokenBatch) -> Structure:
         """Return the structure of whole sentences with BOS and EOS, computed without anything it does not need."""
 
 
-class LabelsSpans(Parses):
+class LabelsSpans(ParsesSentences):
     """Labels spans and words: `SpanMarginals.labels` are indices into `labels`, the label names, such as "NT-3"."""
 
     labels: Sequence[str]
@@ -279,15 +297,19 @@ class LabelsSpans(Parses):
         """Like `structure`, but with labels, which take longer to compute."""
 
 
-class FindsBestTrees(Parses):
-    """Finds the single most probable tree of a sentence (Viterbi), in addition to its structure."""
+class FindsBestTrees(ParsesSentences):
+    """Finds the single most probable tree of a sentence, in addition to its structure: the decoder `viterbi`."""
+
+    @property
+    def decoders(self) -> tuple[str, ...]:
+        return (*super().decoders, "viterbi")
 
     @abstractmethod
     def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
         """Return the best tree of each column. The batch has whole sentences with BOS and EOS."""
 
 
-class ParsesDependencies(Parses):
+class ParsesDependencies(ParsesSentences):
     """Gives projective dependency trees. The constituents of the structure follow from them."""
 
     structure_type = Heads
@@ -326,7 +348,7 @@ class EmittedWord(NamedTuple):
 
 
 class HasGrammar(LabelsSpans, SamplesSentences):
-    """Parses and samples with a probabilistic context-free grammar whose symbols are the `labels`.
+    """ParsesSentences and samples with a probabilistic context-free grammar whose symbols are the `labels`.
 
     nonterminal_count: m; the first m labels are nonterminals, the others preterminals.
     rules_note: which rules are listed, if the rules depend on the sentence; "" for fixed rules.
@@ -365,7 +387,7 @@ class Maps:
         return bool(self.earlier_tokens or self.units)
 
 
-class HasMaps(ABC):
+class HasMaps(Ability):
     """Has gates or attention that can be drawn."""
 
     @abstractmethod
@@ -397,7 +419,7 @@ class Encoding:
     decisions: Decisions | None = None
 
 
-class EncodesSentences(Model, ABC):
+class EncodesSentences(Model):
     """Encodes a sentence as a vector. feature_size: F."""
 
     feature_size: int
@@ -405,6 +427,11 @@ class EncodesSentences(Model, ABC):
     @abstractmethod
     def encode(self, batch: TokenBatch) -> Encoding:
         """Return the vector of each sentence."""
+
+    @classmethod
+    def encoder(cls, config: Any, vocabulary_size: int) -> EncodesSentences:
+        """Return a model with fresh weights, without what only decodes."""
+        return cls(config, vocabulary_size)
 
 
 class LearnsFromRewards(EncodesSentences):
@@ -457,7 +484,7 @@ class GeneratesTrees(Model, ScoresTokens):
         """Return natural log-probability of every word at each step: (n, D) -> (n, V)."""
 
 
-LACKS: dict[type, str] = {
+MISSING_ABILITY: dict[type, str] = {
     HasLoss: "has no loss",
     TrainsByGradient: "is not trained by gradient descent",
     TrainsByCounting: "is not trained by counting",
@@ -467,7 +494,7 @@ LACKS: dict[type, str] = {
     HasHiddenStates: "gives no hidden states of a text",
     PredictsNextToken: "does not predict the next token",
     SamplesSentences: "does not sample whole sentences",
-    Parses: "does not parse",
+    ParsesSentences: "does not parse",
     ParsesDependencies: "gives no dependency trees",
     LabelsSpans: "does not label spans",
     FindsBestTrees: "does not find the most probable trees (Viterbi)",
@@ -483,7 +510,7 @@ LACKS: dict[type, str] = {
 # ---- names
 
 ABILITIES: dict[str, tuple[type, ...]] = {
-    "parsing": (Parses,),
+    "parsing": (ParsesSentences,),
     "dependencies": (ParsesDependencies,),
     "sentence scores": (ScoresSentences,),
     "surprisal": (ScoresTokens,),

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -19,9 +20,11 @@ from syntaxlm.core.tables import Column, Columns, HasReport, Report
 from syntaxlm.core.text_files import no_sentence
 from syntaxlm.data.corpora import read_sentences
 from syntaxlm.parsing.collapse import branching_side
+from syntaxlm.parsing.options import Decoder, DecodingOptions, ParseOptions
 from syntaxlm.parsing.parse import parse_lines
-from syntaxlm.parsing.structure import Rule, rules_for
+from syntaxlm.parsing.structure import decodings
 from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.trees.averaging import AgreementMatrix, BranchingF1, agreement, branching_f1
 from syntaxlm.trees.scoring import PROTOCOLS, Protocol
 from syntaxlm.trees.spans import SpanSets
@@ -145,13 +148,13 @@ def measure_agreement(
     text: str | Path,
     names: Sequence[str],
     protocol: Protocol = PROTOCOLS["wsj-test"],
-    decoder: Rule | None = None,
+    options: DecodingOptions = DecodingOptions(),
     sentences: int = SENTENCES,
 ) -> Agreement:
-    """Parse the first sentences of a text with each model and compares the trees.
+    """Parse the first sentences of a text with each model and compare the trees.
 
     names: the name of each model, for the report.
-    decoder: decoder of the models that have it; the other models use their default decoder.
+    options: the decoder applies to the models that have it; the others use their default.
     sentences: maximum number of sentences.
     Raises InputError for fewer than two models, for models that do not parse or that read different words, and for an
     empty text.
@@ -159,11 +162,11 @@ def measure_agreement(
     if len(stored) < 2:
         raise InputError(f"found {len(stored)} model; expected two or more models to compare")
     check_number("sentences", sentences, 1)
-    rules = rules_for(stored, decoder)
+    chosen = decodings(stored, options)
     lines = [line for _, line in islice(read_sentences(text, stored[0].normaliser), sentences)]
     predicted: list[SpanSets] = []
-    for one, name, rule in zip(stored, names, rules, strict=True):
-        spans = parse_lines(one, lines, rule).spans
+    for one, name, (decoder, _) in zip(stored, names, chosen, strict=True):
+        spans = parse_lines(one, lines, ParseOptions(decoder=cast(Decoder, decoder), **AS_WRITTEN)).spans
         if spans is None:
             raise no_sentence(text)
         if predicted and not np.array_equal(spans.lengths, predicted[0].lengths):
@@ -174,7 +177,7 @@ def measure_agreement(
         predicted.append(spans)
     return Agreement(
         list(names),
-        [str(rule) for rule in rules],
+        [decoding.decoder for decoding in chosen],
         str(text),
         agreement(predicted, protocol),
         [branching_f1(one, protocol) for one in predicted],

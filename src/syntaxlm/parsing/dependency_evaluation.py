@@ -176,8 +176,8 @@ def evaluate_attachment(
     kept = Treebank(tuple(chosen), read.source)
     lengths = np.array([len(sentence) for sentence in kept])
     numbers = [sentence.number for sentence in kept]
-    predicted = structure_of(stored, tokens_for(stored, kept), labels=False, numbers=numbers).heads
-    assert predicted is not None
+    structure = structure_of(stored, tokens_for(stored, kept), labels=False, numbers=numbers)
+    predicted = np.array(structure.word_values(layer=1)["heads"])
     gold = np.concatenate([np.array(sentence.heads) for sentence in kept])
     places, own_lengths = _places(lengths), np.repeat(lengths, lengths)
     directed, undirected = attached(predicted, gold, lengths)

@@ -20,9 +20,9 @@ from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import Column, Columns, HasReport, Report, Section
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.abilities import HasHiddenStates
-from syntaxlm.models.batches import TextMode
 from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings, NeuralCache
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
+from syntaxlm.scoring.options import PerplexityOptions
 from syntaxlm.scoring.perplexity import LanguageModelScore, score_of
 from syntaxlm.storage.folder import ModelBundle
 
@@ -105,17 +105,20 @@ class CacheTuning(HasReport):
 
 @torch.no_grad()
 def tune_cache(
-    stored: ModelBundle, path: str | Path, mode: TextMode | None = None, size: int = CACHE_SIZE
+    bundle: ModelBundle,
+    path: str | Path,
+    options: PerplexityOptions = PerplexityOptions(),
+    size: int = CACHE_SIZE,
 ) -> CacheTuning:
     """Tune a cache of this size on a text file with one sentence per line; "-" is standard input.
 
-    mode: how the text is read; None: as in training. All inputs of the decoder are kept in memory, 4 bytes per feature.
+    All inputs of the decoder are kept in memory, 4 bytes per feature.
     Raises InputError for a size under 1, a file that is not text, and a model without hidden states.
     """
     CacheSettings(0.0, 0.0, size)
-    stored.require(HasHiddenStates, "tune cache")
-    scorer = Scorer.of(stored, mode)
-    with EncodedCorpus.encode(path, stored.normaliser, stored.vocabulary) as corpus:
+    bundle.require(HasHiddenStates, "tune cache")
+    scorer = Scorer.of(bundle, options.mode(bundle.mode))
+    with EncodedCorpus.encode(path, bundle.normaliser, bundle.vocabulary) as corpus:
         tokens = scorer.tokens(corpus, hidden=True)
         parts = list(progress_bar(tokens, "scoring", corpus.word_count, lambda part: len(part.tokens), percent=True))
         nats = -sum(float(part.log_probs.sum(dtype=torch.float64)) for part in parts)

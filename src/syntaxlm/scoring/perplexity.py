@@ -17,6 +17,7 @@ from syntaxlm.models.abilities import HasHiddenStates, ScoresSentences
 from syntaxlm.models.batches import TextMode
 from syntaxlm.scoring.cache import CacheSettings, log_probs_with_cache
 from syntaxlm.scoring.engine import Scorer, unusable
+from syntaxlm.scoring.options import PerplexityOptions
 from syntaxlm.storage.folder import ModelBundle
 
 Corpus = EncodedCorpus | DependencyCorpus
@@ -192,24 +193,24 @@ def score_of(corpus: Corpus, mode: TextMode, nats: float) -> LanguageModelScore:
 def evaluate_text(
     bundle: ModelBundle,
     text: str | Path | Iterable[str],
-    mode: TextMode | None = None,
+    options: PerplexityOptions = PerplexityOptions(),
     cache: CacheSettings | None = None,
 ) -> LanguageModelScore:
     """Return the score of a stored model on a text.
 
     text: a file with one sentence per line, "-" for standard input; or the sentences. A dependency-tree model is scored
     on dependency trees: a file, a folder or a pattern.
-    mode: how the text is read; None: as in training. cache: settings of a neural cache; the result is a `CachedScore`.
-    Raises InputError for a file without text or trees, for a mode with a dependency-tree model, and for a cache with a
+    cache: settings of a neural cache; the result is a `CachedScore`.
+    Raises InputError for a file without text or trees, for options with a dependency-tree model, and for a cache with a
     model without hidden states.
     """
     if cache is not None:
         bundle.require(HasHiddenStates, "a neural cache")
     bundle.require(ScoresSentences, "perplexity")  # before the text is read
-    scorer = Scorer.of(bundle, mode)
+    scorer = Scorer.of(bundle, options.mode(bundle.mode))
     if bundle.labels is not None:
-        if mode is not None:
-            raise InputError(f"a {bundle.name} model reads dependency trees; the text mode ({mode}) does not apply")
+        if options != PerplexityOptions():
+            raise InputError(f"a {bundle.name} model reads dependency trees: context and predict_eos do not apply")
         if not isinstance(text, str | Path):
             raise InputError(f"a {bundle.name} model reads dependency trees; expected a file of trees, not sentences")
         trees = DependencyCorpus.read(text, bundle.normaliser, bundle.vocabulary, bundle.labels)

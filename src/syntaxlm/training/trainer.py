@@ -21,7 +21,7 @@ from syntaxlm.models.abilities import (
     Criterion,
     HasLoss,
     Model,
-    Parses,
+    ParsesSentences,
     ScoresSentences,
     TrainsByGradient,
 )
@@ -177,7 +177,7 @@ class LanguageModelTask(Task):
 
     def tree_figures(self, model: Model) -> TreeFigures | None:
         """Return statistics of a grammar's trees on the validation text; None for other models."""
-        if not isinstance(model, Parses) or model.structure_type is not SpanMarginals:
+        if not isinstance(model, ParsesSentences) or model.structure_type is not SpanMarginals:
             return None
         return tree_figures(ModelBundle(model, self.settings, self.data.vocabulary), self.data.valid)
 

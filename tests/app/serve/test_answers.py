@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from syntaxlm.models.abilities import Parses, ScoresTokens
+from syntaxlm.models.abilities import ParsesSentences, ScoresTokens
 from tests.app.serve.conftest import SENTENCE
 
 SENTENCES = [SENTENCE, "a dog sees the cat .", "zebra", "  "]
@@ -52,7 +52,7 @@ def test_an_analysis_has_what_the_model_gives(client, models, name):
     model = models[name].model
     for place, one in enumerate(post(client, "analyse", model=name, sentences=SENTENCES)["sentences"]):
         assert one["number"] == place + 1
-        assert ("parse" in one) == isinstance(model, Parses)
+        assert ("parse" in one) == isinstance(model, ParsesSentences)
         assert ("surprisal" in one) == isinstance(model, ScoresTokens)
         has_words = bool(SENTENCES[place].strip())
         assert (one["svg"] is not None) == has_words

@@ -13,7 +13,6 @@ from syntaxlm.app.cli.options import (
     Protocol,
     Theme,
     Treebank,
-    as_style,
     load_model,
 )
 from syntaxlm.app.cli.output import OutputFile, ReportOutput, SummaryFormat, formatted, output_path
@@ -80,7 +79,7 @@ def draw(
     bundle = load_model(model, device)
     text = sentence if gold_tree is None else gold_tree
     assert text is not None
-    analysis = analyse(bundle, text, options.decoder, options.layer, as_style(options))
+    analysis = analyse(bundle, text, options)
     pictures = maps_of(bundle, analysis.tokens) if maps else None
     with output_path(output, ".svg") as path:
         Drawing(analysis, gold_tree, pictures).write(path, theme)
@@ -130,9 +129,8 @@ def report(
             output,
             treebank,
             scoring,
-            decoding.decoder,
+            decoding,
             preprocessing,
-            decoding.layer,
             theme,
             model.device or "cpu",
         )

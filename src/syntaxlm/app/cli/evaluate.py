@@ -24,12 +24,10 @@ from syntaxlm.app.cli.options import (
     Treebank,
     Weights,
     WordColumns,
-    as_style,
     load_model,
     load_models,
     refuse_repeated,
     refuse_ties,
-    text_mode,
     weights_of,
 )
 from syntaxlm.app.cli.output import ReportOutput
@@ -85,7 +83,7 @@ def perplexity(
         )
     with status("reading"):
         bundle = model.load()
-        score = evaluate_text(bundle, text, text_mode(options, bundle), cache)
+        score = evaluate_text(bundle, text, options, cache)
     output.write(score)
 
 
@@ -142,9 +140,7 @@ def parse(
             output.write(attachment)
             return
         others = [load_model(folder, model.device) for folder in also]
-        report = evaluate_parsing(
-            bundle, gold, scoring, decoding.decoder, rule, decoding.layer, others, random_weights, decoding.ties
-        )
+        report = evaluate_parsing(bundle, gold, scoring, decoding, rule, others, random_weights)
     if details:
         write_sentences(report, details)
     output.write(report)
@@ -210,7 +206,7 @@ def agreement(
         refuse_repeated(models)
         bundles = [load_model(folder, device) for folder in models]
         names = list(map(str, models))
-        report = measure_agreement(bundles, text, names, scoring, decoding.decoder, sentences or SENTENCES)
+        report = measure_agreement(bundles, text, names, scoring, decoding, sentences or SENTENCES)
     output.write(report)
 
 
@@ -259,7 +255,7 @@ def pairs(
     """
     from syntaxlm.evaluation.pairs import evaluate_pairs, write_pairs
 
-    report = evaluate_pairs(model.load_with(also), files, as_style(style))
+    report = evaluate_pairs(model.load_with(also), files, style)
     if details:
         write_pairs(report, details)
     output.write(report)
@@ -299,7 +295,7 @@ def completion(
     from syntaxlm.evaluation.completion import evaluate_completion, write_questions
 
     shares = weights_of(weights)
-    report = evaluate_completion(model.load_with(also), questions, answers, as_style(style), shares, per_token, parses)
+    report = evaluate_completion(model.load_with(also), questions, answers, style, shares, per_token, parses)
     if details:
         write_questions(report, details)
     output.write(report)
@@ -380,7 +376,7 @@ def reading_times(
     report = evaluate_reading_times(
         load_models(models, device), words, times, frequencies=frequencies, time_column=time_column,
         word_column=columns.word_column, sentence=columns.sentence_column, group=columns.group, key=key or None,
-        context=context, minimum=min_time, maximum=max_time, style=as_style(style), settings=settings,
+        context=context, minimum=min_time, maximum=max_time, style=style, settings=settings,
     )  # fmt: skip
     if details is not None:
         formats: dict[str, RowFormat] = {".csv": "csv", ".json": "json", ".jsonl": "json"}

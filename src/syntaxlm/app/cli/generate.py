@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Interval
 
-from syntaxlm.app.cli.options import ModelOptions, Seed, as_style
+from syntaxlm.app.cli.options import ModelOptions, Seed
 from syntaxlm.app.cli.output import OutputFile, text_output
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
@@ -120,7 +120,7 @@ def _sentences(
 ) -> Iterator[GeneratedSentence]:
     from syntaxlm.generation.sentences import generate
 
-    return generate(bundle, count, prompt, **drawing, style=as_style(style))
+    return generate(bundle, count, prompt, **drawing, style=style)
 
 
 def _constituent_trees(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Interval
 
@@ -16,10 +16,7 @@ from syntaxlm.parsing.options import Ties
 
 if TYPE_CHECKING:
     from syntaxlm.data.corpora import GivenText
-    from syntaxlm.models.batches import TextMode
-    from syntaxlm.scoring.options import PerplexityOptions
     from syntaxlm.storage.folder import ModelBundle
-    from syntaxlm.text.options import TextOptions
 
 ModelFolder = Annotated[Path, Shown("MODEL", use="input", is_positional=True, help="model folder, written by train{}")]
 Classifier = Annotated[
@@ -209,26 +206,6 @@ class WordColumns:
     group: Name | None = None
     sentence_column: Name | None = None
     spillover: Size = 1
-
-
-def text_mode(options: PerplexityOptions, bundle: ModelBundle) -> TextMode | None:
-    """Return how a model reads a text; None: as in training."""
-    from syntaxlm.models.batches import TextMode
-
-    if options.context is None and options.predict_eos is None:
-        return None
-    trained = bundle.mode
-    return TextMode(
-        trained.carry_state if options.context is None else options.context == "carry",
-        trained.predict_eos if options.predict_eos is None else options.predict_eos,
-    )
-
-
-def as_style(options: TextOptions) -> Any:
-    """Return options where `TreebankStyle` is still expected."""  # TODO: remove when all take TextOptions
-    from syntaxlm.text.treebank_style import TreebankStyle
-
-    return TreebankStyle(options.punctuation, options.contractions)
 
 
 def weights_of(texts: Sequence[str] | None) -> list[float] | None:

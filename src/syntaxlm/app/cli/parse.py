@@ -13,7 +13,6 @@ from syntaxlm.app.cli.options import (
     AlsoModels,
     ModelOptions,
     TextSource,
-    as_style,
     load_model,
     refuse_repeated,
     refuse_ties,
@@ -27,7 +26,7 @@ from syntaxlm.parsing.options import ParseOptions
 
 if TYPE_CHECKING:
     from syntaxlm.app.jobs.work import Work
-    from syntaxlm.parsing.parse import Parses
+    from syntaxlm.parsing.parse import ParseBatch
 
 FAILED = 1  # exit code if shards failed
 
@@ -87,8 +86,7 @@ class JobOptions:
         work: returns what the workers do with models, by their names.
         """
         from syntaxlm.app.jobs.job import Job, run_job
-        from syntaxlm.app.jobs.processes import ProcessEngine
-        from syntaxlm.app.jobs.ray_actors import RayEngine
+        from syntaxlm.app.jobs.workers import Processes, Ray
         from syntaxlm.core.progress import error_console
 
         if output is None:
@@ -111,12 +109,11 @@ class JobOptions:
         given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
         job = Job(work(names), tuple(text.text), output, column, **given)
         if self.engine == "ray":
-            start = partial(
-                RayEngine, address=self.ray_address, workers=self.workers, with_gpu=job.device.startswith("cuda")
-            )
-            report = run_job(job, self.workers, start, "ray")
+            with_gpu = job.device.startswith("cuda")
+            engine = partial(Ray, address=self.ray_address, workers=self.workers, with_gpu=with_gpu)
+            report = run_job(job, self.workers, engine, "ray")
         else:
-            report = run_job(job, self.workers, ProcessEngine)
+            report = run_job(job, self.workers, Processes)
         if not error_console().quiet:
             print(report)
         return FAILED if report.failed else 0
@@ -174,11 +171,9 @@ def parse(
             raise InputError("--format conllu: averaged trees are constituency trees; omit either --format or --also")
         models[0].require(ParsesDependencies, "--format conllu")
     names = list(map(str, folders))
-    chunks = parse_text(
-        models, source, options.decoder, options.layer, options.labels, names, options.ties, as_style(options)
-    )
+    chunks = parse_text(models, source, options, names)
     if format in ("tsv", "csv", "parquet"):
-        rows = (row for parses in chunks for parse in parses if parse is not None for row in parse.rows())
+        rows = (row for parses in chunks for parse in parses for row in parse.rows())
         write_rows(rows, CONSTITUENTS, output, format)
         return 0
     chosen = format or ("brackets" if isinstance(source, str) else "tree")
@@ -188,18 +183,18 @@ def parse(
     return 0
 
 
-def _formatted(parses: Parses, format: str, with_unread: bool) -> str:
+def _formatted(parses: ParseBatch, format: str, with_unread: bool) -> str:
     if format == "svg":
         return _picture(parses)
     if format == "conllu":
         from syntaxlm.trees.conllu import format_conllu
 
-        dependencies = (parse.dependencies for parse in parses if parse is not None)
+        dependencies = (parse.dependencies for parse in parses)
         return "".join(format_conllu(tree) for tree in dependencies if tree is not None)
     if format == "brackets":
         trees = parses.brackets(with_unread)
     elif format == "json":
-        trees = [to_json(parse and parse.to_dict()) for parse in parses]
+        trees = [to_json(parse.to_dict() if parse else None) for parse in parses]
     elif format == "tree":
         from syntaxlm.drawing.terminal import draw_tree
 
@@ -211,8 +206,8 @@ def _formatted(parses: Parses, format: str, with_unread: bool) -> str:
     return "".join(tree + "\n" for tree in trees)
 
 
-def _picture(parses: Parses) -> str:
-    sentences = [parse for parse in parses if parse is not None]
+def _picture(parses: ParseBatch) -> str:
+    sentences = [parse for parse in parses if parse]
     if len(sentences) != 1 or parses.first > 1:
         raise InputError(
             f"--format svg: found {'more than one sentence' if sentences else 'no words'}; expected one sentence."

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import tee
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from syntaxlm.app.cli.options import ModelOptions, TextSource, WordColumns, as_style
+from syntaxlm.app.cli.options import ModelOptions, TextSource, WordColumns
 from syntaxlm.app.cli.parse import JobOptions
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.options import InputFile, Name, OutputFile, Shown
@@ -74,7 +74,7 @@ def score(
         table = word_table(
             model.load(), source, displayed.word_column if words else str(column), group=displayed.group,
             sentence=displayed.sentence_column, is_text=words is None, frequencies=frequencies,
-            context=options.context, spillover=displayed.spillover, style=as_style(options),
+            context=options.context, spillover=displayed.spillover, style=options,
         )  # fmt: skip
         write_rows(table.rows(), table.columns, output, format or "tsv")
         error_console().print(table.summary, markup=False, soft_wrap=True)
@@ -133,9 +133,7 @@ def _scored(
             names, rows = tables.read_table(source, column)
             names = tables.names_beside(list(SURPRISALS), names)
         texts, others = tee(rows)
-        scored = zip(
-            others, surprisals(bundle, (row.text for row in texts), options.context, as_style(options)), strict=True
-        )
+        scored = zip(others, surprisals(bundle, (row.text for row in texts), options), strict=True)
     table = SURPRISALS.with_text(names, "column of the input table")
     expected = "at least one row" if column else "one sentence per line"
     return _rows(bundle, scored, names, source, expected, options, is_parquet), table
@@ -158,7 +156,7 @@ def _rows(
     from syntaxlm.core.text_files import no_sentence
     from syntaxlm.scoring.surprisal import UnknownWords
 
-    unknown = UnknownWords(bundle, as_style(options))
+    unknown = UnknownWords(bundle, options)
     any_sentence = False
     for row, words in progress_bar(scored, "scoring, sentences"):
         any_sentence = True

@@ -25,7 +25,6 @@ from syntaxlm.app.cli.options import (
     SentencesFile,
     Size,
     TrainingDevice,
-    text_mode,
     training_device,
 )
 from syntaxlm.app.cli.output import ROW_FORMATS, ReportOutput, SummaryFormat, formatted, text_output
@@ -273,7 +272,7 @@ def tune_cache(
 
     with status("reading, then trying weights"):
         bundle = model.load()
-        tuning = tune_cache(bundle, text, text_mode(options, bundle), cache_size)
+        tuning = tune_cache(bundle, text, options, cache_size)
     best = tuning.best
     words = ["syntaxlm", "evaluate", "perplexity", str(model.model), "TEXT"]
     words += [] if options.context is None else ["--context", options.context]
