@@ -18,6 +18,7 @@ from syntaxlm.core import text_files
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.text_files import (
     COMPRESSED_SUFFIXES,
+    check_encodable,
     content_suffix,
     is_compressed,
     read_bytes,
@@ -120,6 +121,12 @@ def test_bytes_that_are_not_text_are_named_by_line_and_offset_after_decompressio
         for read in (read_whole_text, lambda path: list(read_lines(path))):
             with pytest.raises(InputError, match=f"text{suffix}, {fault}"):
                 read(path)
+
+
+def test_text_that_no_file_can_hold_is_named_by_its_character():
+    check_encodable("\u0085 é 🌳", "the text")
+    with pytest.raises(InputError, match=r"^the text: found '\\ud83d' at character 3, half of a surrogate pair"):
+        check_encodable("ab\ud83d", "the text")
 
 
 def test_standard_input_can_be_read_once(monkeypatch):
