@@ -25,8 +25,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.drawing.charts import BinnedMean, binned_means_picture
-from syntaxlm.drawing.files import check_format, write_picture
-from syntaxlm.drawing.page import Section, html_page
+from syntaxlm.drawing.files import PageSection, check_format, html_page, write_picture
 from syntaxlm.drawing.svg import Picture, Theme
 from syntaxlm.evaluation.displayed_words import (
     DisplayedWords,
@@ -456,7 +455,7 @@ class ReadingTimesReport(AnalysedWords, HasReport):
     def write_picture(self, path: Path, theme: Theme = "auto") -> None:
         """Write the picture as .svg or .png, or with the figures as a page, .html. Raises InputError."""
         check_picture(path)
-        section = Section("", (self.picture(),), preformatted={"figures": str(self)})
+        section = PageSection("", (self.picture(),), preformatted={"figures": str(self)})
         write_picture(
             path, self.picture, lambda: html_page("Reading time by surprisal", [section], theme), lambda: "", theme
         )
