@@ -11,6 +11,7 @@ from syntaxlm.app.serve.limits import Limits
 from syntaxlm.app.serve.pairs import Column
 from syntaxlm.core.options import options_of
 from syntaxlm.core.text_files import check_encodable
+from syntaxlm.generation.options import SamplingOptions
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import NotRead
 from syntaxlm.scoring.surprisal import SURPRISALS, WordSurprisal
@@ -54,7 +55,21 @@ class SentencesRequest(Request):
     sentences: Annotated[list[Text], Field(min_length=1, description="Sentences, one text each.")]
 
 
+class SampleRequest(Request):
+    model: ModelName = None
+    count: Annotated[int, Field(ge=1, description="Number of sentences.")] = 1
+    prompt: Annotated[
+        Text | None, Field(description="Words that each sentence starts with; only for sampling word by word.")
+    ] = None
+    max_words: Annotated[
+        int | None, Field(ge=1, description="Maximum length of a sentence. Default: the server's limit.")
+    ] = None
+    trees: Annotated[bool, Field(description="Sample top-down and return trees, if the model is a PCFG.")] = False
+    pictures: Pictures = True
+
+
 if TYPE_CHECKING:
+    GenerateRequest = SampleRequest
     ParseRequest = SentencesRequest
     AnalyseRequest = SentencesRequest
     UnreadPart = BaseModel
@@ -63,6 +78,8 @@ else:
     _PARSING = _fields_of(ParseOptions, "decoder", "layer", "labels")
     ParseRequest = create_model("ParseRequest", __base__=SentencesRequest, **_PARSING)
     AnalyseRequest = create_model("AnalyseRequest", __base__=ParseRequest, pictures=(Pictures, True))
+    _SAMPLING = _fields_of(SamplingOptions, "temperature", "top_k", "seed")
+    GenerateRequest = create_model("GenerateRequest", __base__=SampleRequest, **_SAMPLING)
     UnreadPart = _row_model(NotRead, {})
     ScoredWord = _row_model(WordSurprisal, {name: column.meaning for name, column in SURPRISALS.items()})
 
@@ -71,22 +88,6 @@ class PairRequest(Request):
     model: ModelName = None
     first: Text
     second: Text
-    pictures: Pictures = True
-
-
-class GenerateRequest(Request):
-    model: ModelName = None
-    count: Annotated[int, Field(ge=1, description="Number of sentences.")] = 1
-    prompt: Annotated[
-        Text | None, Field(description="Words that each sentence starts with; only for sampling word by word.")
-    ] = None
-    temperature: Annotated[float, Field(description="Sampling temperature; 0: the most probable word.")] = 1.0
-    top_k: Annotated[int | None, Field(description="Sample only from this number of most probable words.")] = None
-    seed: Annotated[int, Field(description="The same seed gives the same sentences.")] = 0
-    max_words: Annotated[
-        int | None, Field(ge=1, description="Maximum length of a sentence. Default: the server's limit.")
-    ] = None
-    trees: Annotated[bool, Field(description="Sample top-down and return trees, if the model is a PCFG.")] = False
     pictures: Pictures = True
 
 
