@@ -152,9 +152,10 @@ def _refuse_unknown_keys(kind: Any) -> None:
         _refuse_unknown_keys(part)
 
 
-def read_settings(kind: type[T], data: Any, source: str) -> T:
+def read_settings(kind: type[T], data: Any, source: str, advice: Mapping[str, str] = types.MappingProxyType({})) -> T:
     """Convert nested dicts from YAML or JSON to the dataclass `kind`.
 
+    advice: what to do about unknown keys, by dotted key, instead of the closest match.
     Raises InputError naming the source, with one line per fault: the dotted key, the value found, the value expected;
     for an unknown key, the closest match.
     """
@@ -165,7 +166,7 @@ def read_settings(kind: type[T], data: Any, source: str) -> T:
             json.dumps(data, default=str)  # a YAML date, such as 2024-01-31, becomes text
         )
     except pydantic.ValidationError as error:
-        lines = [line for fault in _first_faults(error) for line in _lines(kind, fault)]
+        lines = [line for fault in _first_faults(error) for line in _lines(kind, fault, advice)]
         raise InputError(_listed(source, lines, _further(error))) from None
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{source}: {error}") from None
@@ -193,21 +194,28 @@ def _listed(source: str, faults: Sequence[str], more: int = 0) -> str:
     )
 
 
-def _lines(kind: type, fault: Any) -> list[str]:
-    """Format an error of pydantic as one line, or as several if settings contradict each other."""
+def _lines(kind: type, fault: Any, advice: Mapping[str, str] = types.MappingProxyType({})) -> list[str]:
+    """Format an error of pydantic as one line, or as several if settings contradict each other.
+
+    advice: see `read_settings`.
+    """
     place = fault["loc"]
     if fault["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         path, section = _followed(kind, place[:-1])
+        key = _dotted(path, str(place[-1]))
+        if key in advice:
+            return [f"{key}: no such setting. {advice[key]}"]
         names = list(dict.fromkeys(name for option in _flat(section) for name in _hints(option)))
         close = difflib.get_close_matches(str(place[-1]), names, n=1, cutoff=0.5)
         hint = f"Did you mean {_dotted(path, close[0])}?" if close else f"There are: {', '.join(names)}."
-        return [f"{_dotted(path, str(place[-1]))}: no such setting. {hint}"]
+        return [f"{key}: no such setting. {hint}"]
     key, hint = _followed(kind, place)
     if fault["type"] in ("union_tag_invalid", "union_tag_not_found"):
         tags = ", ".join(str(tag) for option in _flat(hint) for tag in _tags(option))
-        if "name" not in fault["input"]:
-            return [f"{key}.name: missing; expected one of {tags}"]
-        return [f"{key}.name: found {_shown(fault['input']['name'])}; expected one of {tags}"]
+        name = fault["ctx"]["discriminator"].strip("'")
+        if name not in fault["input"]:
+            return [f"{key}.{name}: missing; expected one of {tags}"]
+        return [f"{key}.{name}: found {_shown(fault['input'][name])}; expected one of {tags}"]
     if fault["type"] in ("missing", "missing_argument"):
         return [f"{key}: missing"]
     if fault["type"] == "value_error":  # from a section's own check
@@ -325,7 +333,8 @@ def _hints_of_fields(kind: Any) -> dict[str, Any]:
 
 
 def _tags(kind: Any) -> tuple[Any, ...]:
-    return typing.get_args(_hints(kind).get("name"))
+    """Return the values of the field that names the member of a union: "name" of models, "context" of batches."""
+    return typing.get_args(_hints(kind).get("name") or _hints(kind).get("context"))
 
 
 def read_yaml(path: Path) -> Any:

@@ -7,18 +7,33 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import AfterValidator
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import parse_json, read_stored
+from syntaxlm.core.settings import read_settings
+from syntaxlm.evaluation.pair_classification import AnsweredPairs
 from syntaxlm.parsing.collapse import TreeFigures
 from syntaxlm.scoring.perplexity import LanguageModelScore
 
 RESULT = "result.json"
 
 _LARGEST = 1e300  # larger numbers in a result are rejected: arithmetic on them overflows
+
+
+def _check_numbers(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_check_numbers(entry) for entry in value]
+    if value is not None and type(value) not in (int, float):
+        raise ValueError(f"found {str(value)[:40]}; expected numbers, or nested lists of numbers")
+    return value
+
+
+Numbers = Annotated[Any, AfterValidator(_check_numbers)]
+"""A number or a nested list of numbers. None stands for a number that is not finite."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +55,10 @@ class CriterionValue:
 class TrainingResult:
     """The result of a training run: its folder, its length, and the scores of the best weights.
 
+    parameters: number of trainable parameters; None for an interrupted run.
     valid, test: scores on the validation and test text; None if there are none.
-    criterion: for a model without probabilities, its own criterion on the validation text; None for other models.
+    answers: answers of a pair classifier to the test pairs; None for other models, and without test pairs.
+    criterion: for a model without probabilities, its own criterion on the validation data; None for other models.
     stopped: whether the run was interrupted before its end.
     averaged: whether the best weights are an average over optimiser steps.
     supervised: number of training sentences with a gold tree, and number of all training sentences; None for training
@@ -62,15 +79,18 @@ class TrainingResult:
     counted: dict[str, Any] | None = None
     trees: TreeFigures | None = None
     criterion: CriterionValue | None = None
+    parameters: int | None = None
+    answers: AnsweredPairs | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        scores = {name: score and score.to_dict() for name, score in (("valid", self.valid), ("test", self.test))}
+        test = self.test or self.answers
+        scores = {"valid": self.valid and self.valid.to_dict(), "test": test and test.to_dict()}
         rest = {name: getattr(self, name) for name in ("steps", "epochs", "seconds", "stopped", "averaged")}
         trees = self.supervised and dict(zip(("sentences", "of"), self.supervised, strict=True))
         shape = self.trees and dataclasses.asdict(self.trees) | {"warning": self.trees.warning}
         criterion = self.criterion and dataclasses.asdict(self.criterion)
-        found = {"supervised": trees, "counted": self.counted, "trees": shape, "criterion": criterion}
-        return {"folder": str(self.folder)} | scores | rest | found
+        more = {"supervised": trees, "counted": self.counted, "trees": shape, "criterion": criterion}
+        return {"folder": str(self.folder), "parameters": self.parameters} | scores | rest | more
 
     def __str__(self) -> str:
         if self.stopped:
@@ -83,9 +103,9 @@ class TrainingResult:
         if self.counted is not None:
             rounds = f"{self.epochs:.0f} rounds" if self.epochs > 1 else "counted"
             spent = f"{rounds} in {self.seconds:.1f} seconds"
-        lines = [f"{self.folder}: {spent}{averaged}"]
-        found = {name.replace("_", " "): values for name, values in (self.counted or {}).items() if values}
-        lines += [f"{name}: {_numbers(values)}" for name, values in found.items()]
+        lines = [f"{self.folder}: {self.parameters or 0:,} parameters, {spent}{averaged}"]
+        counted = {name.replace("_", " "): values for name, values in (self.counted or {}).items() if values}
+        lines += [f"{name}: {_numbers(values)}" for name, values in counted.items()]
         if self.supervised is not None:
             lines.append("{:,} of {:,} training sentences have a gold tree".format(*self.supervised))
         for name, score in (("valid", self.valid), ("test", self.test)):
@@ -93,8 +113,7 @@ class TrainingResult:
                 lines.append(f"{name}: " + str(score).replace("\n", "\n  "))
         if self.criterion is not None:
             lines.append(f"valid: {self.criterion}")
-        if self.trees is not None:
-            lines.append(str(self.trees))
+        lines += [str(part) for part in (self.trees, self.answers) if part is not None]
         return "\n".join(lines)
 
 
@@ -108,15 +127,15 @@ def _numbers(values: Any) -> str:
 
 
 def read_result(folder: Path) -> TrainingResult:
-    """Read the result of the finished run in a folder. Raises InputError if the file is missing or damaged."""
+    """Read the result of the finished run of a model in a folder. Raises InputError if the file is missing or damaged."""
     path = folder / RESULT
     content = read_stored(path)
     try:
         data = parse_json(content, "JSON")
         valid, test = (None if data[text] is None else _score(data[text]) for text in ("valid", "test"))
-        trees, counted = data.get("supervised"), data.get("counted")
-        if counted is not None and not (isinstance(counted, dict) and all(map(are_numbers, counted.values()))):
-            raise ValueError("counted does not map names to numbers")
+        supervised, criterion, trees = data["supervised"], data["criterion"], data["trees"]
+        if criterion is not None and criterion["value"] is None:
+            criterion |= {"value": math.inf}
         return TrainingResult(
             folder,
             _count(data["steps"]),
@@ -124,11 +143,12 @@ def read_result(folder: Path) -> TrainingResult:
             _amount(data["seconds"]),
             valid,
             test,
-            averaged=bool(data.get("averaged", False)),
-            supervised=None if trees is None else (_count(trees["sentences"]), _count(trees["of"])),
-            counted=counted,
-            trees=_tree_figures(data.get("trees")),
-            criterion=_criterion(data.get("criterion")),
+            averaged=bool(data["averaged"]),
+            supervised=None if supervised is None else (_count(supervised["sentences"]), _count(supervised["of"])),
+            counted=read_settings(_COUNTED, data["counted"], "counted"),
+            trees=None if trees is None else _tree_figures(trees),
+            criterion=None if criterion is None else _criterion(criterion),
+            parameters=_count(data["parameters"]),
         )
     except (InputError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
@@ -136,23 +156,19 @@ def read_result(folder: Path) -> TrainingResult:
         ) from error
 
 
-def _tree_figures(data: Any) -> TreeFigures | None:
-    if data is None:
-        return None
+_COUNTED: Any = dict[str, Numbers] | None
+
+
+def _tree_figures(data: Any) -> TreeFigures:
     symbols = None if data["symbols"] is None else _amount(data["symbols"])
-    return TreeFigures(
-        _amount(data["right_branching"]), _amount(data["left_branching"]), symbols, _count(data["sentences"])
-    )
+    right, left = _amount(data["right_branching"]), _amount(data["left_branching"])
+    return TreeFigures(right, left, symbols, _count(data["sentences"]))
 
 
-def _criterion(data: Any) -> CriterionValue | None:
-    """Return null stands for an infinite value."""
-    if data is None:
-        return None
-    value = math.inf if data["value"] is None else float(data["value"])
-    if not isinstance(data["name"], str) or not isinstance(data["unit"], str) or isinstance(data["value"], str):
+def _criterion(data: Any) -> CriterionValue:
+    if not isinstance(data["name"], str) or not isinstance(data["unit"], str) or type(data["value"]) not in (int, float):
         raise ValueError("expected a criterion with name, unit and a number")
-    return CriterionValue(data["name"], data["unit"], value)
+    return CriterionValue(data["name"], data["unit"], float(data["value"]))
 
 
 def _score(data: Any) -> LanguageModelScore:
@@ -175,13 +191,6 @@ def _amount(value: Any) -> float:
     if type(value) not in (int, float) or not 0 <= value < _LARGEST:
         raise ValueError(f"found {str(value)[:40]}; expected a number, 0 or more")
     return float(value)
-
-
-def are_numbers(value: Any) -> bool:
-    """Return whether a value is a number or a nested list of numbers. None stands for a number that is not finite."""
-    if isinstance(value, list):
-        return all(map(are_numbers, value))
-    return value is None or type(value) in (int, float)
 
 
 @dataclass(frozen=True)
