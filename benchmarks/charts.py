@@ -10,7 +10,6 @@ each ratio is the median over the rounds.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import statistics
@@ -32,23 +31,21 @@ OWN_SOURCE = Path(__file__).parent.parent / "src"
 
 def callers() -> dict[str, Callable[[], object]]:
     """Benchmark cases by name, for any version of the package."""
-    from syntaxlm import trees
-    from syntaxlm.trees import decoding
+    from syntaxlm.data.toy import english_fragment
+    from syntaxlm.trees.averaging import average
+    from syntaxlm.trees.bounds import biased_upper_bound, random_trees
+    from syntaxlm.trees.decoding import SpanScores, decode_spans
 
-    try:
-        grammar = importlib.import_module("syntaxlm.data.toy").english_fragment()
-    except ModuleNotFoundError:  # versions in which it was part of data.toy
-        grammar = importlib.import_module("syntaxlm.data.toy").english_fragment()
-    cky: Any = decoding.SPAN_RULES[-1]  # its name differs between versions
+    grammar = english_fragment()
     mixed = np.random.default_rng(0).integers(1, 45, 300)
     cases: dict[str, Callable[[], object]] = {}
     for name, lengths in (*((f"{n} words", np.full(300, n)) for n in LENGTHS), ("1 to 44 words", mixed)):
-        predictions = [trees.random_trees(lengths, seed) for seed in range(7)]
+        predictions = [random_trees(lengths, seed) for seed in range(7)]
         scores = np.random.default_rng(1).standard_normal(int((lengths * (lengths + 1) // 2).sum()))
-        spans = trees.SpanScores(lengths, scores)
-        cases[f"average of 7, {name}"] = partial(trees.average, predictions)
-        cases[f"cky, {name}"] = partial(trees.decode_spans, spans, cky)
-        cases[f"biased bound, {name}"] = partial(trees.biased_upper_bound, predictions[0])
+        spans = SpanScores(lengths, scores)
+        cases[f"average of 7, {name}"] = partial(average, predictions)
+        cases[f"cky, {name}"] = partial(decode_spans, spans, "cky")
+        cases[f"biased bound, {name}"] = partial(biased_upper_bound, predictions[0])
     sentences = [sentence.words for sentence in grammar.sample(150, 0)]
     cases["grammar, 150 sampled sentences"] = partial(grammar.inside_log_probabilities, sentences)
     return cases

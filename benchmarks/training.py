@@ -11,8 +11,8 @@ from syntaxlm.models.abilities import Loss, Model
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.ops.softmax.reference import target_log_probs as plain_log_probs
-from syntaxlm.training.optimisers import build_optimiser
 from syntaxlm.training.recipe import OptimiserSettings
+from syntaxlm.training.schedule import build_optimiser
 
 WORDS = 10_000  # vocabulary size
 

@@ -28,7 +28,7 @@ from syntaxlm.ops import tree_levels
 from syntaxlm.ops.tree_levels import EDGES, EdgeWeights, States
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees import DependencyTree
+from syntaxlm.trees.tree import DependencyTree
 
 TREES, INPUT, SIZE = 64, 100, 200
 MOST_WORDS = 34  # random trees have 1 to 34 words, with the same mean as in GUM

@@ -26,8 +26,9 @@ from syntaxlm.drawing.svg import Picture, stacked
 from syntaxlm.parsing.evaluation import gold_trees, protocol_named, with_fresh_weights
 from syntaxlm.parsing.structure import rules_of, structure_of
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.trees import SpanSets, score
 from syntaxlm.trees.decoding import SpanRule
+from syntaxlm.trees.scoring import score
+from syntaxlm.trees.spans import SpanSets
 
 RULE: SpanRule = "greedy-right"
 PUBLISHED_SPREAD = "untrained, published: left 39.3 ± 10.5%, right 41.2 ± 8.8%"

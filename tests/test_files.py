@@ -9,17 +9,14 @@ import os
 import socket
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from syntaxlm.core import files
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import (
     LARGEST_JSON,
     append_stored,
-    held,
-    lock,
+    locked,
     open_stored,
     parse_json,
     read_stored,
@@ -102,7 +99,7 @@ def test_a_folder_that_is_a_link_may_be_used(tmp_path):
     (tmp_path / "name").symlink_to(tmp_path / "folder")
     write_text("text", tmp_path / "name" / "file", stored=True)
     assert read_stored(tmp_path / "name" / "file") == b"text"
-    with held(tmp_path / "name"):
+    with locked(tmp_path / "name"):
         pass
 
 
@@ -140,25 +137,30 @@ def test_a_link_in_the_hugging_face_cache_is_read_and_never_written_through(tmp_
     assert (tmp_path / "outside").read_text() == "outside"
 
 
-def test_without_fcntl_a_byte_beyond_the_content_is_locked(tmp_path, monkeypatch):
-    """As on Windows, where other processes cannot read locked bytes."""
-    locked: list[int] = []
+def test_a_file_or_folder_is_locked_until_the_block_ends(tmp_path, monkeypatch):
+    (tmp_path / "recipe.yaml").write_text("a: 1")
+    for can_open_folders in (True, False):
+        if not can_open_folders:
+            monkeypatch.delattr(os, "O_DIRECTORY")
+        for path in (tmp_path, tmp_path / "recipe.yaml"):
+            with locked(path):
+                assert (tmp_path / "recipe.yaml").read_text() == "a: 1"
+                with (
+                    pytest.raises(InputError, match=f"^{tmp_path}: another process is using this folder"),
+                    locked(path),
+                ):
+                    pass
+            with locked(path):
+                pass
 
-    def locking(descriptor: int, mode: int, count: int) -> None:
-        if locked:
-            raise PermissionError(13, "Permission denied")
-        locked.append(os.lseek(descriptor, 0, os.SEEK_CUR))
 
-    monkeypatch.setattr(files, "fcntl", None)
-    monkeypatch.setattr(files, "msvcrt", SimpleNamespace(locking=locking, LK_NBLCK=2))
-    path = tmp_path / "recipe.yaml"
-    path.write_text("a: 1")
-    with open(path, "rb") as first, open(path, "rb") as second:
-        lock(first.fileno(), tmp_path)
-        assert first.read() == b"a: 1"
-        assert locked[0] > 1 << 30
-        with pytest.raises(InputError, match="another process is using this folder"):
-            lock(second.fileno(), tmp_path)
+def test_on_a_file_system_without_locks_nothing_is_locked(tmp_path, monkeypatch):
+    def refused(descriptor: int, blocking: bool) -> bool:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("filelock.lock_descriptor", refused)
+    with locked(tmp_path), locked(tmp_path):
+        pass
 
 
 def test_a_file_with_two_hard_links_is_refused_and_unchanged(tmp_path):

@@ -12,7 +12,7 @@ from syntaxlm.app import cli
 from syntaxlm.core.files import read_text, split_lines
 from syntaxlm.data.corpora import read_lines
 from syntaxlm.data.treebanks import read_treebank
-from syntaxlm.trees import parse_brackets, read_brackets
+from syntaxlm.trees.tree import parse_brackets, read_brackets
 
 LINES = [
     "👩\u200d👩\u200d👧 👍🏽 sees the 🇩🇪 cat",

@@ -12,8 +12,8 @@ from rich.console import Console
 from syntaxlm.core import progress
 from syntaxlm.core.progress import progress_bar, status
 from syntaxlm.training.checkpoint import TrainerState
-from syntaxlm.training.display import ProgressDisplay
-from syntaxlm.training.trainer import Event
+from syntaxlm.training.progress import ProgressDisplay
+from syntaxlm.training.run import Event
 
 
 @pytest.fixture(params=[True, False], ids=["terminal", "file"])

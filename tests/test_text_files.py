@@ -122,13 +122,6 @@ def test_bytes_that_are_not_text_are_named_by_line_and_offset_after_decompressio
                 read(path)
 
 
-def test_a_missing_zstandard_package_is_an_error_with_install_advice(tmp_path, monkeypatch):
-    (tmp_path / "text.zst").write_bytes(zst(b"a"))
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(InputError, match=r"text\.zst: .*zstandard is not installed: pip install zstandard"):
-        list(read_lines(tmp_path / "text.zst"))
-
-
 def test_standard_input_can_be_read_once(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n")))
     assert list(read_lines("-")) == [(1, "a")]

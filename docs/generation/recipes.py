@@ -6,11 +6,11 @@ from itertools import takewhile
 from pathlib import Path
 
 from docs.generation.markdown import plain
-from syntaxlm.training.recipe_files import shipped_recipes
+from syntaxlm.training.recipe_files import bundled_recipes
 
 
 def all_recipes() -> list[Path]:
-    return sorted(shipped_recipes().glob("*.yaml"))
+    return sorted(bundled_recipes().glob("*.yaml"))
 
 
 def recipe_sections() -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from docs.generation.markdown import plain, table
 from docs.generation.settings import Setting, settings_of, settings_table
-from syntaxlm.trees import PREPROCESSINGS, PROTOCOLS, GoldPreprocessing
+from syntaxlm.trees.preprocessing import PREPROCESSINGS, GoldPreprocessing
+from syntaxlm.trees.scoring import PROTOCOLS
 
 
 def protocol_table() -> str:

@@ -6,7 +6,7 @@ import importlib
 
 from docs.generation.markdown import plain, table
 from syntaxlm.app.cli import build_parser
-from syntaxlm.core.tables import Table
+from syntaxlm.core.tables import Columns
 
 # Each table, and the commands that write it.
 TABLES = {
@@ -51,17 +51,17 @@ def column_sections() -> str:
     return "\n".join(_section(place, commands) for place, commands in TABLES.items())
 
 
-def table_at(place: str) -> Table:
+def table_at(place: str) -> Columns:
     """The table at "module:NAME"."""
     module, _, name = place.partition(":")
-    found: Table = getattr(importlib.import_module(module), name)
+    found: Columns = getattr(importlib.import_module(module), name)
     return found
 
 
 def _section(place: str, commands: list[str]) -> str:
     described = table_at(place)
     written = ", ".join(f"`syntaxlm {command}`" for command in commands)
-    rows = ([f"`{name}`", column.type, plain(column.meaning)] for name, column in described.columns.items())
+    rows = ([f"`{name}`", column.type, plain(column.meaning)] for name, column in described.items())
     return (
         f"### {described.name[0].upper()}{described.name[1:]}\n\nBy {written}. A row is a {plain(described.row)}.\n\n"
         + table(["column", "type", "meaning"], rows)

@@ -12,8 +12,6 @@ import importlib
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from syntaxlm.core import display
-
 if TYPE_CHECKING:
     from syntaxlm.api.functions import compare, rerank, train
     from syntaxlm.api.model import LanguageModel, load
@@ -29,9 +27,10 @@ if TYPE_CHECKING:
     from syntaxlm.text.treebank_style import TreebankStyle
     from syntaxlm.training.recipe import read_recipe
     from syntaxlm.training.recipe_files import find_recipe
-    from syntaxlm.training.trainer import resume
-    from syntaxlm.trees import PROTOCOLS, Protocol, Tree, read_brackets, write_brackets
+    from syntaxlm.training.run import resume
     from syntaxlm.trees.averaging import average_files
+    from syntaxlm.trees.scoring import PROTOCOLS, Protocol
+    from syntaxlm.trees.tree import Tree, read_brackets, write_brackets
 
 __version__ = "0.1.0"
 
@@ -55,7 +54,7 @@ _MODULES = {
     "read_recipe": "training.recipe",
     "read_treebank": "data.treebanks",
     "rerank": "api.functions",
-    "resume": "training.trainer",
+    "resume": "training.run",
     "train": "api.functions",
     "tune_cache": "scoring.cache_tuning",
     "write_brackets": "trees.tree",
@@ -102,17 +101,6 @@ __all__ = [
     "write_corpus",
     "write_report",
 ]
-
-
-# Functions that display results in notebooks, and trees in a terminal.
-display.register(
-    {
-        "tree": "syntaxlm.drawing.tree:tree_svg",
-        "tree as text": "syntaxlm.drawing.tree:draw_tree",
-        "dependency tree": "syntaxlm.drawing.dependencies:dependency_svg",
-        "facts": "syntaxlm.drawing.page:facts_html",
-    }
-)
 
 
 def __dir__() -> list[str]:

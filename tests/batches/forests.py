@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, count_dependencies, label_vocabulary
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees import DependencyTree
+from syntaxlm.trees.tree import DependencyTree
 
 LOWER = Normaliser(lower_case=True)
 

@@ -15,7 +15,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, count_dependencies, label_vocabulary
 from syntaxlm.models.batches import TreeBatch
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees import steps_of
+from syntaxlm.trees.dependencies import steps_of
 from tests.batches.forests import CAT, GO, LOWER, corpus_of, forests, many_trees, tree_of
 
 

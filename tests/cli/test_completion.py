@@ -11,7 +11,7 @@ import pytest
 from syntaxlm.app import cli
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.storage.folder import write_model
-from syntaxlm.trees import write_conllu
+from syntaxlm.trees.conllu import write_conllu
 from tests.tree_models import tree_model
 
 

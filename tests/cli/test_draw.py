@@ -8,7 +8,7 @@ import pytest
 
 from syntaxlm.app import cli
 from syntaxlm.drawing.files import _has_fonts
-from syntaxlm.trees import parse_brackets
+from syntaxlm.trees.tree import parse_brackets
 from tests.drawing.reading import drawn, of_role, read_svg
 
 SENTENCE = "the cat sees a dog"

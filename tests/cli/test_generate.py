@@ -8,7 +8,7 @@ import pytest
 
 from syntaxlm.app import cli
 from syntaxlm.storage.folder import read_model, write_model
-from syntaxlm.trees import parse_brackets
+from syntaxlm.trees.tree import parse_brackets
 from tests.grammar_models import grammar
 
 

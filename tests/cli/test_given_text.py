@@ -7,7 +7,7 @@ import json
 import pytest
 
 from syntaxlm.app import cli
-from syntaxlm.trees import parse_brackets
+from syntaxlm.trees.tree import parse_brackets
 
 SENTENCE = "the cat sees a dog"
 

@@ -10,7 +10,7 @@ import pytest
 from syntaxlm.app import cli
 from syntaxlm.core.files import UNFINISHED
 from syntaxlm.storage.folder import write_model
-from syntaxlm.trees import read_conllu, write_conllu
+from syntaxlm.trees.conllu import read_conllu, write_conllu
 from tests.models.test_tree_rnn import SENTENCE, TREES
 from tests.tree_models import tree_model
 

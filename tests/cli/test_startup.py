@@ -43,7 +43,7 @@ def test_help_and_completion_load_no_heavy_library(arguments):
     ("arguments", "further"),
     [
         (["models", "list", "recipes"], {"nltk"}),
-        (["parse", "en-fast", "The old man the boats."], set()),  # a tree, which nltk draws
+        (["parse", "en-fast", "The old man the boats."], {"nltk"}),
         (["parse", "en-fast", "The old man the boats.", "--format", "brackets"], {"nltk"}),
     ],
 )

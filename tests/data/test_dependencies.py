@@ -12,7 +12,8 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, count_dependencies, label_vocabulary
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees import DependencyTree, dependency_faults
+from syntaxlm.trees.conllu import dependency_faults
+from syntaxlm.trees.tree import DependencyTree
 from tests.batches.forests import CAT, GO, LOWER, corpus_of
 from tests.shared_data import DATA
 

@@ -13,20 +13,12 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.text_files import read_lines, read_whole_text
 from syntaxlm.data.running_text import read_paragraphs
 from syntaxlm.data.treebanks import read_treebank
-from syntaxlm.drawing.dependencies import dependency_svg
-from syntaxlm.drawing.tree import tree_svg
+from syntaxlm.drawing.dependencies import dependency_picture
+from syntaxlm.drawing.tree import tree_picture
 from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.trees import (
-    PREPROCESSINGS,
-    DependencyTree,
-    clean_all,
-    dependency_faults,
-    from_nltk,
-    parse_brackets,
-    read_brackets,
-    read_conllu,
-    to_nltk,
-)
+from syntaxlm.trees.conllu import dependency_faults, read_conllu
+from syntaxlm.trees.preprocessing import PREPROCESSINGS, clean_all
+from syntaxlm.trees.tree import DependencyTree, from_nltk, parse_brackets, read_brackets, to_nltk
 
 READERS = [lambda path: list(read_lines(path)), read_whole_text, read_brackets, read_conllu, read_treebank]
 NAMES = ["lines", "text", "brackets", "conllu", "treebank"]
@@ -128,7 +120,7 @@ def test_deeply_nested_trees_are_read_preprocessed_and_written(depth):
     assert parse_brackets(str(tree)) == trees
     assert clean_all(trees, PREPROCESSINGS["none"], "")[0] == trees
     with pytest.raises(InputError, match="too large for a picture; expected at most 20,000"):
-        tree_svg(tree)
+        tree_picture(tree).svg()
     if depth == 20_000:
         assert from_nltk(to_nltk(tree)) == tree
 
@@ -202,7 +194,7 @@ def test_cycles_and_many_roots_of_a_long_sentence_are_listed_in_short(tmp_path):
 def test_a_picture_of_thousands_of_arcs_is_refused():
     tree = DependencyTree(("w",) * 1001, ("",) * 1001, (0, *range(1, 1001)), ("",) * 1001)
     with pytest.raises(InputError, match="found 1,001 words; expected at most 1,000 in a picture of arcs"):
-        dependency_svg(tree)
+        dependency_picture(tree).svg()
 
 
 @pytest.mark.parametrize("word", ["!" * 50_000, "(" * 50_000, "." * 50_000 + "x", "''" * 25_000, "a" + "'s" * 25_000])

@@ -8,7 +8,7 @@ import pytest
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.parsed_text import load_pipeline, parse_text
-from syntaxlm.trees import steps_of
+from syntaxlm.trees.dependencies import steps_of
 
 LESSONS = (
     ("the old cat sleeps .", (2, 2, 3, 3, 3), ("det", "amod", "nsubj", "ROOT", "punct")),

@@ -18,7 +18,8 @@ from syntaxlm.data.supervision import Supervision, read_supervision
 from syntaxlm.data.treebanks import read_treebank, write_words
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees import Constituent, SpanSets, Tree, write_brackets
+from syntaxlm.trees.spans import SpanSets
+from syntaxlm.trees.tree import Constituent, Tree, write_brackets
 from tests.shared_data import DATA
 
 VOCABULARY = Vocabulary(["<unk>", "<s>", "</s>"])

@@ -14,7 +14,8 @@ import pytest
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.toy import ToyGrammar, ToySentence, english_fragment, write_corpus
 from syntaxlm.data.toy_lexicon import LexicalCategory, Rule, read_rules, verb_forms
-from syntaxlm.trees import dependency_faults, read_brackets, read_conllu
+from syntaxlm.trees.conllu import dependency_faults, read_conllu
+from syntaxlm.trees.tree import read_brackets
 
 Construction = Callable[[ToySentence], bool]
 

@@ -17,7 +17,8 @@ from docs.generation.tables import TABLES, column_sections, format_table, table_
 
 from syntaxlm.models.registry import MODELS
 from syntaxlm.training.recipe import read_recipe
-from syntaxlm.trees import PREPROCESSINGS, PROTOCOLS
+from syntaxlm.trees.preprocessing import PREPROCESSINGS
+from syntaxlm.trees.scoring import PROTOCOLS
 from tests.docs.examples import ROOT, examples_of
 
 DOCS = ROOT / "docs"
@@ -125,9 +126,7 @@ def test_every_table_of_results_and_every_command_with_formats_is_in_the_documen
     defined = [
         f"{'.'.join(path.relative_to(ROOT / 'src').with_suffix('').parts)}:{name}"
         for path in sorted((ROOT / "src" / "syntaxlm").rglob("*.py"))
-        for name in re.findall(
-            r"^([A-Z_]+) = (?:result_tables\.)?Table\(", path.read_text(encoding="utf-8"), re.MULTILINE
-        )
+        for name in re.findall(r"^([A-Z_]+) = (?:tables\.)?Columns\(", path.read_text(encoding="utf-8"), re.MULTILINE)
         if name != "NOTHING"
     ]
     assert sorted(TABLES) == sorted(defined)

@@ -10,7 +10,8 @@ import pytest
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing.dependencies import Arc, lay_out_arcs
 from syntaxlm.drawing.svg import TEXT_SIZES, text_width
-from syntaxlm.trees import DependencyTree, is_projective
+from syntaxlm.trees.conllu import is_projective
+from syntaxlm.trees.tree import DependencyTree
 
 WORDS = ("a", "of", "house", "grandfather", "的", "Ⅷ", "antidisestablishmentarianism")
 LABELS = ("det", "nsubj:pass", "", "a.long.label.of.an.arc", "x")

@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syntaxlm.drawing import bar_chart, bar_chart_svg, line_chart, line_chart_svg, scatter_chart
-from syntaxlm.drawing.charts import log_ticks, tick_text, ticks
+from syntaxlm.drawing.charts import (
+    bar_chart,
+    line_chart,
+    log_ticks,
+    scatter_chart,
+    tick_text,
+    ticks,
+)
 
 from .reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles
 
@@ -55,7 +61,7 @@ def test_one_value_alone_has_ticks_on_both_sides(value):
 
 
 def test_a_line_goes_through_its_points_in_proportion():
-    root = read_svg(line_chart_svg({"loss": [(0, 0), (1, 5), (2, 10)]}, "title", "epoch", "loss"))
+    root = read_svg(line_chart({"loss": [(0, 0), (1, 5), (2, 10)]}, "title", "epoch", "loss").svg())
     (line,) = of_role(root, "line-0")
     (x0, y0), (x1, y1), (x2, y2) = points_of(line)
     assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
@@ -65,7 +71,7 @@ def test_a_line_goes_through_its_points_in_proportion():
 
 
 def test_a_non_finite_value_interrupts_the_line():
-    root = read_svg(line_chart_svg({"a": [(0, 1), (1, 2), (2, math.nan), (3, 1), (4, math.inf), (5, 2)]}, "title"))
+    root = read_svg(line_chart({"a": [(0, 1), (1, 2), (2, math.nan), (3, 1), (4, math.inf), (5, 2)]}, "title").svg())
     assert [len(points_of(line)) for line in of_role(root, "line-0")] == [2]
     assert [tooltip(mark) for mark in of_role(root, "area-0") if tooltip(mark)] == [
         "a: 0, 1",
@@ -77,7 +83,7 @@ def test_a_non_finite_value_interrupts_the_line():
 
 def test_every_series_is_named_and_has_a_colour_of_its_own():
     series = {f"series {number}": [(0.0, number), (1.0, number)] for number in range(7)}
-    document = line_chart_svg(series, "title")
+    document = line_chart(series, "title").svg()
     root = read_svg(document)
     assert [drawn(note) for note in of_role(root, "note")] == list(series)
     assert used_roles(document) <= styled_roles(document)
@@ -87,7 +93,7 @@ def test_every_series_is_named_and_has_a_colour_of_its_own():
 
 
 def test_bars_are_as_high_as_their_values_from_0():
-    root = read_svg(bar_chart_svg(["a", "b"], {"one": [10, 40], "two": [-20, math.nan]}, "title"))
+    root = read_svg(bar_chart(["a", "b"], {"one": [10, 40], "two": [-20, math.nan]}, "title").svg())
     heights = [float(bar.get("height", "")) for bar in of_role(root, "area-0") if tooltip(bar)]
     assert heights[1] == pytest.approx(4 * heights[0], abs=0.5)
     (negative,) = [bar for bar in of_role(root, "area-1") if tooltip(bar)]
@@ -99,7 +105,7 @@ def test_bars_are_as_high_as_their_values_from_0():
 
 
 def test_bars_of_a_group_do_not_overlap():
-    root = read_svg(bar_chart_svg(["a", "b", "c"], {str(k): [1, 2, 3] for k in range(5)}, "title"))
+    root = read_svg(bar_chart(["a", "b", "c"], {str(k): [1, 2, 3] for k in range(5)}, "title").svg())
     bars = sorted(
         (float(bar.get("x", "")), float(bar.get("width", "")))
         for place in range(5) for bar in of_role(root, f"area-{place}") if tooltip(bar)
@@ -125,10 +131,10 @@ def test_a_series_with_more_or_fewer_values_than_names_raises_an_error():
 
 def test_empty_charts_are_drawn():
     for document in (
-        line_chart_svg({}, "t"),
-        line_chart_svg({"a": []}, "t"),
-        bar_chart_svg([], {}, ""),
-        bar_chart_svg(["a"], {"x": [0]}, ""),
+        line_chart({}, "t").svg(),
+        line_chart({"a": []}, "t").svg(),
+        bar_chart([], {}, "").svg(),
+        bar_chart(["a"], {"x": [0]}, "").svg(),
     ):
         read_svg(document)
 

@@ -11,9 +11,10 @@ import pytest
 from syntaxlm.app import cli
 from syntaxlm.app.report.sentence import MOST_TREES, MOST_WORDS, read_trees
 from syntaxlm.core.errors import InputError
-from syntaxlm.drawing import dependency_picture, dependency_svg
+from syntaxlm.drawing.dependencies import dependency_picture
 from syntaxlm.drawing.files import _has_fonts
-from syntaxlm.trees import DependencyTree, write_conllu
+from syntaxlm.trees.conllu import write_conllu
+from syntaxlm.trees.tree import DependencyTree
 
 from .reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles
 
@@ -40,7 +41,7 @@ def draw(tmp_path, capsys):
 
 
 def test_words_tags_labels_and_an_arrow_for_each_arc_are_drawn():
-    document = dependency_svg(TREE)
+    document = dependency_picture(TREE).svg()
     root = read_svg(document)
     assert [drawn(word) for word in of_role(root, "word")] == list(TREE.words)
     assert [drawn(tag) for tag in of_role(root, "tag")] == ["DET", "NOUN", "VERB"]
@@ -55,7 +56,7 @@ def test_words_tags_labels_and_an_arrow_for_each_arc_are_drawn():
 
 
 def test_arcs_that_make_a_tree_non_projective_are_marked():
-    root = read_svg(dependency_svg(CROSSING))
+    root = read_svg(dependency_picture(CROSSING).svg())
     assert [tooltip(arc) for arc in of_role(root, "arc-crossing")] == ["b: x of d"]
 
 
@@ -74,15 +75,15 @@ def test_the_arcs_are_described_for_screen_readers():
 )  # fmt: skip
 def test_any_words_can_be_drawn(words):
     tree = DependencyTree(words, words, (2, 0, 2, 3), words)
-    root = read_svg(dependency_svg(tree))
+    root = read_svg(dependency_picture(tree).svg())
     assert len(of_role(root, "word")) == len(of_role(root, "tag")) == 4
     assert all(drawn(word) for word in of_role(root, "word"))
 
 
 def test_a_tree_is_displayed_in_a_notebook_without_torch():
-    assert TREE._repr_svg_() == dependency_svg(TREE)
+    assert TREE._repr_svg_() == dependency_picture(TREE).svg()
     program = (
-        "import sys; from syntaxlm.trees import DependencyTree;"
+        "import sys; from syntaxlm.trees.tree import DependencyTree;"
         " DependencyTree(('a',), ('',), (0,), ('',))._repr_svg_();"
         " print('torch' in sys.modules)"
     )
@@ -99,7 +100,7 @@ def test_all_trees_of_a_file_are_drawn_under_their_names_or_one_by_its_number(dr
     code, path, _ = draw([TREE, OTHER, CROSSING], "--number", 2, "--theme", "dark")
     document = path.read_text(encoding="utf-8")
     assert [drawn(word) for word in of_role(read_svg(document), "word")] == ["Yes"]
-    assert document == dependency_svg(OTHER, "dark")
+    assert document == dependency_picture(OTHER).svg("dark")
 
 
 def test_preprocessing_drops_words(draw):

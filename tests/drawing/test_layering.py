@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import pkgutil
 import subprocess
 import sys
@@ -10,7 +9,6 @@ import sys
 import pytest
 
 from syntaxlm import drawing
-from syntaxlm.core import display
 
 
 def loaded_by(program: str) -> set[str]:
@@ -24,7 +22,7 @@ def test_drawing_loads_no_model_no_corpus_and_no_torch():
     loaded = loaded_by(f"import {', '.join(modules)}")
     assert set(modules) <= loaded
     own = {name for name in loaded if name.startswith("syntaxlm.")}
-    below = ("drawing", "trees", "core")
+    below = ("drawing", "core")
     assert {name for name in own if name.split(".")[1] not in below} == set()
     assert "torch" not in loaded
 
@@ -37,14 +35,8 @@ def test_drawing_code_is_not_loaded_until_it_is_needed(package):
 
 def test_a_tree_is_displayed_if_only_trees_were_imported():
     loaded = loaded_by(
-        "from syntaxlm.trees import parse_brackets\n"
+        "from syntaxlm.trees.tree import parse_brackets\n"
         "assert parse_brackets('(S (A a) (B b))')[0]._repr_svg_().startswith('<svg')"
     )
     assert "syntaxlm.drawing.tree" in loaded
     assert "torch" not in loaded
-
-
-@pytest.mark.parametrize("name", display.registered())
-def test_every_registered_renderer_exists(name):
-    module, _, function = display.registered()[name].partition(":")
-    assert callable(getattr(importlib.import_module(module), function))

@@ -11,7 +11,9 @@ import pytest
 
 from syntaxlm.drawing.layout import WIDEST, columns_of, lay_out, parents_of, scale_of
 from syntaxlm.drawing.svg import TEXT_SIZES, text_width
-from syntaxlm.trees import Constituent, Tree, decode, parse_brackets, trees_of
+from syntaxlm.trees.decoding import decode
+from syntaxlm.trees.spans import trees_of
+from syntaxlm.trees.tree import Constituent, Tree, parse_brackets
 
 WORDS = ("a", "of", "house", "grandfather", "的", "Ⅷ", "antidisestablishmentarianism")
 LABELS = ("X", "S", "NP-SBJ-1", "a.long.label.of.a.phrase", "")
@@ -94,7 +96,7 @@ def test_everything_is_within_the_picture(tree):
 @every_tree
 def test_a_parent_is_above_its_children_and_within_their_span(tree):
     layout = lay_out(tree, tree.words)
-    parents, _ = parents_of(tree)
+    parents, _ = parents_of(tree.constituents, len(tree))
     for child, parent in enumerate(parents):
         if parent < 0:
             assert tree.constituents[child][1:] == (0, len(tree))

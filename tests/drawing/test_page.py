@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from syntaxlm.drawing import Section, facts_html, heat_map, html_page, tree_picture
-from syntaxlm.drawing.page import SMALLEST
+from syntaxlm.drawing.charts import heat_map
+from syntaxlm.drawing.page import SMALLEST, Section, facts_html, html_page
+from syntaxlm.drawing.tree import tree_picture
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.trees import parse_brackets
+from syntaxlm.trees.tree import parse_brackets
 
 VOID = {"meta"}
 

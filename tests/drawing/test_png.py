@@ -9,9 +9,10 @@ import warnings
 import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.drawing import Picture, png, tree_picture
-from syntaxlm.drawing.files import _has_fonts
-from syntaxlm.trees import parse_brackets
+from syntaxlm.drawing.files import _has_fonts, png
+from syntaxlm.drawing.svg import Picture
+from syntaxlm.drawing.tree import tree_picture
+from syntaxlm.trees.tree import parse_brackets
 
 PICTURE = tree_picture(parse_brackets("(S (NP the cat) sleeps)")[0], [0.1, 0.2, 0.3])
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from syntaxlm.drawing.tree import WIDEST, draw_tree
-from syntaxlm.trees import parse_brackets
+from syntaxlm.drawing.terminal import WIDEST, draw_tree
+from syntaxlm.trees.tree import parse_brackets
 
 
 @pytest.mark.parametrize(

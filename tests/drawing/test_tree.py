@@ -8,9 +8,8 @@ import sys
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.drawing import compare, tree_picture, tree_svg
-from syntaxlm.drawing.tree import SpanNote
-from syntaxlm.trees import Constituent, Tree, format_brackets, parse_brackets
+from syntaxlm.drawing.tree import SpanNote, compare, tree_picture
+from syntaxlm.trees.tree import Constituent, Tree, format_brackets, parse_brackets
 
 from .reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles
 
@@ -30,7 +29,7 @@ def gold() -> Tree:
 
 
 def test_words_are_in_order_and_bars_show_their_distances(induced):
-    root = read_svg(tree_svg(induced, DISTANCES))
+    root = read_svg(tree_picture(induced, DISTANCES).svg())
     words = of_role(root, "word")
     assert [drawn(word) for word in words] == list(induced.words)
     assert [float(word.get("x", "")) for word in words] == sorted(float(word.get("x", "")) for word in words)
@@ -42,18 +41,18 @@ def test_words_are_in_order_and_bars_show_their_distances(induced):
 
 
 def test_without_distances_there_are_no_bars(induced):
-    assert of_role(read_svg(tree_svg(induced)), "bar") == []
+    assert of_role(read_svg(tree_picture(induced).svg()), "bar") == []
 
 
 def test_labels_and_tags_of_a_gold_tree_are_drawn_and_induced_labels_are_not(induced, gold):
-    root = read_svg(tree_svg(gold))
+    root = read_svg(tree_picture(gold).svg())
     assert [drawn(label) for label in of_role(root, "label")] == ["S", "NP", "VP", "PP", "NP"]
     assert [drawn(tag) for tag in of_role(root, "tag")] == list(gold.tags)
-    assert of_role(read_svg(tree_svg(induced)), "label") == []
+    assert of_role(read_svg(tree_picture(induced).svg()), "label") == []
 
 
 def test_exactly_the_shared_spans_are_marked_in_both_trees(induced, gold):
-    document = tree_svg(induced, DISTANCES, gold)
+    document = tree_picture(induced, DISTANCES, gold).svg()
     root = read_svg(document)
     in_both = {"the old cat", "sleeps on a red chair", "on a red chair", "a red chair", " ".join(gold.words)}
     marks = [tooltip(mark) for mark in of_role(root, "node-shared")]
@@ -74,7 +73,7 @@ def test_marks_agree_with_the_comparison(induced, gold):
 def test_trees_with_different_numbers_of_words_raise_an_error(induced):
     (other,) = parse_brackets("(S (NP the cat) sleeps)")
     with pytest.raises(InputError, match="the induced tree has 8 words, but the gold tree has 3"):
-        tree_svg(induced, gold=other)
+        tree_picture(induced, gold=other).svg()
 
 
 def test_wide_trees_are_stacked_with_their_words_in_the_same_columns():
@@ -99,7 +98,7 @@ def test_a_narrow_gold_tree_is_drawn_next_to_the_tree(induced, gold):
 
 def test_words_are_drawn_as_given_with_notes_as_tooltips(induced):
     words = ["The", "OLD", "cat", "sleeps", "on", "a", "red", "chair"]
-    root = read_svg(tree_svg(induced, words=words, notes=["", "unknown", "", "", "", "", "", ""]))
+    root = read_svg(tree_picture(induced, words=words, notes=["", "unknown", "", "", "", "", "", ""]).svg())
     assert [drawn(word) for word in of_role(root, "word")] == [word for word in words if word != "OLD"]
     (noted,) = of_role(root, "unknown")
     assert (drawn(noted), tooltip(noted)) == ("OLD", "OLD: unknown")
@@ -107,7 +106,7 @@ def test_words_are_drawn_as_given_with_notes_as_tooltips(induced):
 
 def test_a_shortened_word_has_its_full_form_as_tooltip():
     word = "x" * 300
-    (drawn_word,) = of_role(read_svg(tree_svg(Tree((word,), ("",), ()))), "word")
+    (drawn_word,) = of_role(read_svg(tree_picture(Tree((word,), ("",), ())).svg()), "word")
     assert tooltip(drawn_word) == word
     assert len(drawn(drawn_word)) < 60
 
@@ -121,25 +120,25 @@ def test_a_shortened_word_has_its_full_form_as_tooltip():
 )  # fmt: skip
 def test_any_words_can_be_drawn(words):
     tree = Tree(words, ("",) * 4, (Constituent("X", 0, 4), Constituent("<NP>", 1, 4), Constituent("X", 2, 4)))
-    root = read_svg(tree_svg(tree, [0.1, 0.2, 0.3, 0.4], tree))
+    root = read_svg(tree_picture(tree, [0.1, 0.2, 0.3, 0.4], tree).svg())
     assert len(of_role(root, "word")) == 8
     assert all(drawn(word) for word in of_role(root, "word"))
 
 
 def test_the_brackets_are_described_for_screen_readers(gold):
-    root = read_svg(tree_svg(gold))
+    root = read_svg(tree_picture(gold).svg())
     assert root.findtext("{http://www.w3.org/2000/svg}desc") == format_brackets(gold)
     assert root.get("aria-label") == "Tree: the old cat sleeps on a red chair"
 
 
 def test_a_tree_is_displayed_in_a_notebook(gold):
-    assert gold._repr_svg_() == tree_svg(gold)
+    assert gold._repr_svg_() == tree_picture(gold).svg()
     assert of_role(read_svg(Tree((), (), ())._repr_svg_()), "word") == []
 
 
 def test_drawing_a_tree_loads_no_torch_and_reading_one_no_drawing():
     program = (
-        "import sys; from syntaxlm.trees import parse_brackets; (tree,) = parse_brackets('(S (A a) (B b))');"
+        "import sys; from syntaxlm.trees.tree import parse_brackets; (tree,) = parse_brackets('(S (A a) (B b))');"
         "print('syntaxlm.drawing' in sys.modules); tree._repr_svg_();"
         "print('syntaxlm.drawing' in sys.modules, 'torch' in sys.modules)"
     )
@@ -149,7 +148,7 @@ def test_drawing_a_tree_loads_no_torch_and_reading_one_no_drawing():
 
 def test_brackets_in_a_right_to_left_sentence_are_mirrored_by_direction_marks():
     words = ("הילד", "(", "cat")
-    root = read_svg(tree_svg(Tree(words, ("",) * 3, (Constituent("X", 0, 3),))))
+    root = read_svg(tree_picture(Tree(words, ("",) * 3, (Constituent("X", 0, 3),))).svg())
     assert [word.text for word in of_role(root, "word")] == ["\u200fהילד\u200f", "\u200f(\u200f", "cat"]
 
 

@@ -28,7 +28,8 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees import DependencyTree, write_conllu
+from syntaxlm.trees.conllu import write_conllu
+from syntaxlm.trees.tree import DependencyTree
 from tests.fresh_models import OPEN, fresh
 from tests.models.test_tree_rnn import SENTENCE
 from tests.shared_data import DATA

@@ -141,11 +141,11 @@ def test_the_table_has_all_columns_of_the_input_and_values_of_previous_words():
     assert found.summary == "4 words, 1 unknown (25.0%)"
 
 
-@pytest.mark.parametrize(("format", "separator"), [("tabs", "\t"), ("commas", ",")])
+@pytest.mark.parametrize(("format", "separator"), [("tsv", "\t"), ("csv", ",")])
 def test_the_formats_of_the_table_have_the_same_content(format, separator):
     found = word_table(fresh("ngram"), frame(['"the,', "cat"]))
     lines = list(
-        csv.DictReader(io.StringIO("".join(format_rows(found.rows(), found.table, format))), delimiter=separator)
+        csv.DictReader(io.StringIO("".join(format_rows(found.rows(), found.columns, format))), delimiter=separator)
     )
     (first, second), rows = lines, list(found.rows())
     assert [first.keys(), second.keys()] == [row.keys() for row in rows]

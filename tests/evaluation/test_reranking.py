@@ -23,7 +23,8 @@ from syntaxlm.evaluation.reranking import (
     rerank,
 )
 from syntaxlm.scoring.surprisal import log_probs_of_trees
-from syntaxlm.trees import DependencyTree, read_conllu, write_conllu
+from syntaxlm.trees.conllu import read_conllu, write_conllu
+from syntaxlm.trees.tree import DependencyTree
 from tests.models.test_tree_rnn import SENTENCE
 from tests.tree_models import tree_model
 

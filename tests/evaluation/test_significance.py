@@ -12,17 +12,11 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.evaluation.significance import RIGHT_BRANCHING, compare_details, read_details
 from syntaxlm.parsing.evaluation import evaluate_trees
 from syntaxlm.parsing.report import write_sentences
-from syntaxlm.trees import (
-    PROTOCOLS,
-    SpanSets,
-    hierarchical_bootstrap,
-    random_trees,
-    read_brackets,
-    right,
-    score,
-    trees_of,
-    write_brackets,
-)
+from syntaxlm.trees.bounds import random_trees, right
+from syntaxlm.trees.scoring import PROTOCOLS, score
+from syntaxlm.trees.significance import hierarchical_bootstrap
+from syntaxlm.trees.spans import SpanSets, trees_of
+from syntaxlm.trees.tree import read_brackets, write_brackets
 
 
 @pytest.fixture(params=["wsj-test", "evalb"])

@@ -31,25 +31,13 @@ from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import read_recipe
-from syntaxlm.training.recipe_files import shipped_recipes
-from syntaxlm.trees import (
-    PREPROCESSINGS,
-    PROTOCOLS,
-    SpanSets,
-    clean_all,
-    dependency_faults,
-    find_preprocessing,
-    format_brackets,
-    from_nltk,
-    parse_brackets,
-    read_brackets,
-    read_conllu,
-    read_dp,
-    right,
-    score,
-    to_nltk,
-    write_conllu,
-)
+from syntaxlm.training.recipe_files import bundled_recipes
+from syntaxlm.trees.bounds import right
+from syntaxlm.trees.conllu import dependency_faults, read_conllu, read_dp, write_conllu
+from syntaxlm.trees.preprocessing import PREPROCESSINGS, clean_all, find_preprocessing
+from syntaxlm.trees.scoring import PROTOCOLS, score
+from syntaxlm.trees.spans import SpanSets
+from syntaxlm.trees.tree import format_brackets, from_nltk, parse_brackets, read_brackets, to_nltk
 from tests.fuzz.mutation import mutated, near_valid
 
 FEW, MANY = 60, 16_500
@@ -358,7 +346,7 @@ def is_smaller_twin(path: Path) -> bool:
 
 RECIPE_FILES = [
     pytest.param(path, id=path.stem, marks=pytest.mark.long if is_smaller_twin(path) else ())
-    for path in sorted(shipped_recipes().glob("*.yaml"))
+    for path in sorted(bundled_recipes().glob("*.yaml"))
 ]
 
 

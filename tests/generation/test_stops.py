@@ -24,8 +24,9 @@ from syntaxlm.generation.stops import (
 )
 from syntaxlm.storage.folder import write_model
 from syntaxlm.text.normaliser import Normaliser
-from syntaxlm.trees import DependencyTree, steps_of, write_conllu
-from syntaxlm.trees.dependencies import Edge
+from syntaxlm.trees.conllu import write_conllu
+from syntaxlm.trees.dependencies import Edge, steps_of
+from syntaxlm.trees.tree import DependencyTree
 from tests.fresh_models import fresh
 from tests.generation.growing_models import grown
 from tests.models.tree_variants import LABELS, SENTENCE, TREES, VOCABULARY

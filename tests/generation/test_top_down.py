@@ -11,7 +11,7 @@ import torch
 from syntaxlm.core.errors import InputError
 from syntaxlm.generation.sentences import generate, sample_with_trees
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.trees import parse_brackets
+from syntaxlm.trees.tree import parse_brackets
 from tests.fresh_models import fresh
 from tests.grammar_models import every_grammar, grammar
 

@@ -16,7 +16,7 @@ from syntaxlm.generation import trees as tree_generation
 from syntaxlm.generation.stops import StopBatches
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
 from syntaxlm.scoring.engine import Scorer
-from syntaxlm.trees import dependency_faults
+from syntaxlm.trees.conllu import dependency_faults
 from tests.fresh_models import fresh
 from tests.generation.growing_models import grown
 from tests.models.tree_variants import LABELS, VOCABULARY, every_variant

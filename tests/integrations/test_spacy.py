@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.trees import parse_brackets
+from syntaxlm.trees.tree import parse_brackets
 from tests.api.models import language_model
 from tests.docs.examples import ROOT
 from tests.fresh_models import SENTENCES, STREAM, fresh

@@ -14,10 +14,12 @@ from syntaxlm.app.jobs.engines import Done, Ended, Engine, Event, Ready, answer
 from syntaxlm.app.jobs.job import Job
 from syntaxlm.app.jobs.work import Loaded, Options
 from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.core.tables import Column, Row, Table
+from syntaxlm.core.tables import Column, Columns, Row
 from syntaxlm.text.treebank_style import TreebankStyle
 
-COUNTS = Table("counts", "line", {"sentence": Column("integer", "number of the line"), "words": Column("integer", "")})
+COUNTS = Columns(
+    "counts", "line", {"sentence": Column("integer", "number of the line"), "words": Column("integer", "")}
+)
 
 
 class Killed(BaseException):
@@ -51,7 +53,7 @@ class Counting(Options):
                 os.kill(os.getpid(), signal.SIGKILL)
             return [{"sentence": first + place, "words": len(line.split())} for place, line in enumerate(lines)]
 
-        return Loaded(rows, together=3, table=COUNTS, reads_tags=False, sha256=("0" * 64,))
+        return Loaded(rows, together=3, columns=COUNTS, reads_tags=False, sha256=("0" * 64,))
 
     def to_dict(self) -> dict[str, Any]:
         return {}

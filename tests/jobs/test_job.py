@@ -9,7 +9,7 @@ import pytest
 
 from syntaxlm.app.jobs.job import JobReport, run_job
 from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.core.files import held
+from syntaxlm.core.files import locked
 from tests.jobs.counting import InlineEngine, counting
 from tests.jobs.test_shards import parquet
 
@@ -188,7 +188,7 @@ def test_other_settings_are_refused_with_the_difference_once_a_shard_is_done(tmp
 def test_a_folder_in_use_or_with_other_files_is_refused(tmp_path, text):
     job = counting(tmp_path, text)
     job.folder.mkdir()
-    with held(job.folder), pytest.raises(InputError, match="another process is using this folder"):
+    with locked(job.folder), pytest.raises(InputError, match="another process is using this folder"):
         run(job)
     (job.folder / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match=r"do not belong to a job: notes.txt"):

@@ -18,7 +18,7 @@ from syntaxlm.models.ccm import CCM, CCMConfig, log_tree_count, random_split_mar
 from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training.recipe import read_recipe
-from syntaxlm.training.trainer import resume, train
+from syntaxlm.training.run import resume, train
 from syntaxlm.trees.charts import spans_in
 from tests.golden import CCM_FILES
 from tests.trees.enumeration import all_binary_trees

@@ -15,7 +15,8 @@ from syntaxlm.models.registry import reads
 from syntaxlm.models.tree_rnn import TreeRNN, TreeRNNConfig
 from syntaxlm.storage.folder import ModelBundle, ModelSettings, read_model, write_model
 from syntaxlm.text.normaliser import Normaliser
-from syntaxlm.trees import DependencyTree, steps_of
+from syntaxlm.trees.dependencies import steps_of
+from syntaxlm.trees.tree import DependencyTree
 from tests.models.finite_differences import assert_gradients_agree
 from tests.models.tree_variants import LABELS, SENTENCE, TREES, VOCABULARY, batch_of, built, by_word, every_variant
 from tests.models.variants import read

@@ -16,7 +16,7 @@ from syntaxlm.models.registry import build_model
 from syntaxlm.models.tree_rnn import TreeRNN, TreeRNNConfig
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees import DependencyTree
+from syntaxlm.trees.tree import DependencyTree
 
 WORDS = ["the", "old", "cat", "sleeps", "on", "a", "red", "chair", ".", "dogs"]
 VOCABULARY = Vocabulary([UNKNOWN, ROOT, *WORDS], UNKNOWN, ROOT, ROOT)

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from syntaxlm.ops import charts as torch_charts
-from syntaxlm.trees import balanced, left, right
 from syntaxlm.trees import charts as numpy_charts
+from syntaxlm.trees.bounds import balanced, left, right
 from tests.trees.enumeration import all_binary_trees
 
 FORMS = {"NumPy": numpy_charts, "torch": torch_charts}

@@ -11,7 +11,7 @@ from torch import nn
 
 from syntaxlm.ops import tree_levels
 from syntaxlm.ops.tree_levels import EdgeWeights, Levels, States
-from syntaxlm.trees import paths_of
+from syntaxlm.trees.dependencies import paths_of
 
 ONE = (0,)
 CHAIN = tuple(range(40))  # every word depends on the previous one: 40 levels of one step

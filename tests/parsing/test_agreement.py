@@ -13,7 +13,9 @@ from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.parsing.agreement import Agreement, measure_agreement
 from syntaxlm.parsing.collapse import TreeFigures, tree_figures
 from syntaxlm.parsing.parse import parse_lines
-from syntaxlm.trees import PROTOCOLS, AgreementMatrix, BranchingF1, left, right, score
+from syntaxlm.trees.averaging import AgreementMatrix, BranchingF1
+from syntaxlm.trees.bounds import left, right
+from syntaxlm.trees.scoring import PROTOCOLS, score
 from tests.fresh_models import fresh
 
 LINES = ["the cat sees a dog", "a old dog sees the cat N", "the dog", "a cat sees the old dog ! N", "cat"]

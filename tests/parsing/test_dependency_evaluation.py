@@ -18,7 +18,7 @@ from syntaxlm.parsing.parse import parse_lines, parse_lines_together
 from syntaxlm.storage.folder import ModelBundle, ModelSettings, write_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees import is_projective, read_conllu
+from syntaxlm.trees.conllu import is_projective, read_conllu
 from tests.drawing.reading import of_role, read_svg
 from tests.fresh_models import fresh
 

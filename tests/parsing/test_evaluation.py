@@ -24,21 +24,12 @@ from syntaxlm.parsing.parse import parse_lines, parse_lines_together
 from syntaxlm.parsing.report import RandomWeights, scored_sentences, write_sentences
 from syntaxlm.parsing.structure import RULES, structure_of
 from syntaxlm.storage.folder import read_model, write_settings, write_weights
-from syntaxlm.trees import (
-    DECODING_RULES,
-    PROTOCOLS,
-    TIE_RULES,
-    SpanSets,
-    average,
-    decode_by_definition,
-    format_brackets,
-    format_spans,
-    label_mapping,
-    read_brackets,
-    score,
-    write_brackets,
-)
-from syntaxlm.trees.decoding import SPAN_RULES
+from syntaxlm.trees.averaging import average
+from syntaxlm.trees.charts import TIE_RULES
+from syntaxlm.trees.decoding import DECODING_RULES, SPAN_RULES, decode_by_definition
+from syntaxlm.trees.scoring import PROTOCOLS, label_mapping, score
+from syntaxlm.trees.spans import SpanSets, format_spans
+from syntaxlm.trees.tree import format_brackets, read_brackets, write_brackets
 from tests.fresh_models import SENTENCES, STREAM, layered
 from tests.models.variants import built
 from tests.parsing.span_models import NAMES, Brackets, Ends, bracketing, scoring

@@ -16,7 +16,7 @@ from syntaxlm.parsing import structure
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import MARGINAL_RULES, layers_for, rules_for, rules_of, structure_of
 from syntaxlm.storage.folder import structure_name
-from syntaxlm.trees import average
+from syntaxlm.trees.averaging import average
 from syntaxlm.trees.charts import spans_in
 from tests.fresh_models import fresh
 from tests.parsing.span_models import Brackets, bracketing, scoring

@@ -11,13 +11,16 @@ import pytest
 from syntaxlm.app.cli import main
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing.files import format_latex
-from syntaxlm.drawing.tree import draw_tree
+from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.parsing.parse import parse_lines, parse_lines_together
 from syntaxlm.parsing.structure import MARGINAL_RULES, structure_of
 from syntaxlm.text.reader import AUTO_STYLE
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees import TIE_RULES, average, format_spans, parse_brackets
+from syntaxlm.trees.averaging import average
+from syntaxlm.trees.charts import TIE_RULES
+from syntaxlm.trees.spans import format_spans
+from syntaxlm.trees.tree import parse_brackets
 from tests.fresh_models import KNOWN, fresh
 from tests.parsing.span_models import bracketing, scoring
 

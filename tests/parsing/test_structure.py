@@ -15,8 +15,7 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.structures import SpanScores
 from syntaxlm.parsing import structure
 from syntaxlm.parsing.structure import layers_for, rules_for, rules_of, structure_of
-from syntaxlm.trees import DECODING_RULES, decode
-from syntaxlm.trees.decoding import SPAN_RULES, decode_spans
+from syntaxlm.trees.decoding import DECODING_RULES, SPAN_RULES, decode, decode_spans
 from tests.fresh_models import fresh, layered
 from tests.parsing.span_models import NAMES, scoring
 

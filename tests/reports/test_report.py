@@ -33,8 +33,9 @@ from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.parsing.report import scored_sentences
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training.recipe import recipe_from
-from syntaxlm.training.trainer import train
-from syntaxlm.trees import PROTOCOLS, trees_of
+from syntaxlm.training.run import train
+from syntaxlm.trees.scoring import PROTOCOLS
+from syntaxlm.trees.spans import trees_of
 from tests.fresh_models import layered
 
 VOID = {"meta", "link"}

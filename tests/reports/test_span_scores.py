@@ -14,8 +14,8 @@ from syntaxlm.app.report.sentence import analyse
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.parsing.parse import parse_lines
-from syntaxlm.trees import parse_brackets
 from syntaxlm.trees.decoding import SPAN_RULES
+from syntaxlm.trees.tree import parse_brackets
 from tests.drawing.reading import drawn, of_role, read_svg, tooltip
 from tests.parsing.span_models import NAMES, scoring
 

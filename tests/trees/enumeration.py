@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from functools import cache
 
-from syntaxlm.trees import Constituent, Tree
+from syntaxlm.trees.tree import Constituent, Tree
 
 Spans = frozenset[tuple[int, int]]
 

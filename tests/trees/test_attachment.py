@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.trees import AttachmentScores, DependencyTree, attachment, compare_attachment
-from syntaxlm.trees.matching import ALL_WORDS, is_punctuation
+from syntaxlm.trees.matching import ALL_WORDS, AttachmentScores, attachment, compare_attachment, is_punctuation
+from syntaxlm.trees.tree import DependencyTree
 
 
 def tree(heads, labels="det nsubj root punct", tags="DET NOUN VERB PUNCT", words="the cat sleeps ."):

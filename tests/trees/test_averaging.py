@@ -4,27 +4,14 @@ import numpy as np
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.trees import (
-    PROTOCOLS,
-    TIE_RULES,
-    SpanScores,
-    SpanSets,
-    agreement,
-    average,
-    average_files,
-    binary_upper_bound,
-    charts,
-    decode,
-    decode_spans,
-    left,
-    parse_brackets,
-    random_trees,
-    read_brackets,
-    right,
-    score,
-    trees_of,
-    write_brackets,
-)
+from syntaxlm.trees import charts
+from syntaxlm.trees.averaging import agreement, average, average_files
+from syntaxlm.trees.bounds import binary_upper_bound, left, random_trees, right
+from syntaxlm.trees.charts import TIE_RULES
+from syntaxlm.trees.decoding import SpanScores, decode, decode_spans
+from syntaxlm.trees.scoring import PROTOCOLS, score
+from syntaxlm.trees.spans import SpanSets, trees_of
+from syntaxlm.trees.tree import parse_brackets, read_brackets, write_brackets
 
 from .enumeration import all_binary_trees, random_tree
 

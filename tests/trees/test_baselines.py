@@ -5,25 +5,21 @@ from functools import cache
 import numpy as np
 import pytest
 
-from syntaxlm.trees import (
-    DECODING_RULES,
-    PROTOCOLS,
-    Constituent,
-    SpanSets,
-    Tree,
+from syntaxlm.trees import decoding
+from syntaxlm.trees.bounds import (
     balanced,
-    baseline_scores,
     biased_upper_bound,
     binary_upper_bound,
-    decode,
-    decoding,
     left,
     random_binary_trees,
     random_trees,
     right,
-    trees_of,
 )
-from syntaxlm.trees.decoding import decode_by_definition
+from syntaxlm.trees.decoding import DECODING_RULES, decode, decode_by_definition
+from syntaxlm.trees.scoring import PROTOCOLS
+from syntaxlm.trees.significance import baseline_scores
+from syntaxlm.trees.spans import SpanSets, trees_of
+from syntaxlm.trees.tree import Constituent, Tree
 
 from .enumeration import all_biased_trees, all_binary_trees, random_tree
 

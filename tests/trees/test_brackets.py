@@ -8,17 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.trees import (
+from syntaxlm.trees.bounds import right
+from syntaxlm.trees.spans import SpanSets, trees_of
+from syntaxlm.trees.tree import (
     Constituent,
-    SpanSets,
     Tree,
     format_brackets,
     from_nltk,
     parse_brackets,
     read_brackets,
-    right,
     to_nltk,
-    trees_of,
     write_brackets,
 )
 

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.trees import (
-    DependencyTree,
-    conllu,
+from syntaxlm.trees import conllu
+from syntaxlm.trees.conllu import (
     dependency_faults,
     format_conllu,
     is_projective,
@@ -18,6 +17,7 @@ from syntaxlm.trees import (
     read_dp,
     write_conllu,
 )
+from syntaxlm.trees.tree import DependencyTree
 
 SAMPLE = """# sent_id = first
 # text = vámonos al mar

@@ -8,17 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.trees import (
-    DependencyTree,
-    Edge,
-    dependency_faults,
-    in_order,
-    is_projective,
-    paths_of,
-    steps_of,
-    tree_of_steps,
-)
-from syntaxlm.trees.dependencies import Step
+from syntaxlm.trees.conllu import dependency_faults, is_projective
+from syntaxlm.trees.dependencies import Edge, Step, in_order, paths_of, steps_of, tree_of_steps
+from syntaxlm.trees.tree import DependencyTree
 
 
 def tree_of(heads, words=None, name=""):

@@ -4,18 +4,12 @@ from functools import cache
 
 import pytest
 
-from syntaxlm.trees import (
-    PROTOCOLS,
-    BaselineScores,
-    Protocol,
-    SpanSets,
-    Tree,
-    baseline_scores,
-    clean_all,
-    find_preprocessing,
-    read_brackets,
-    read_conllu,
-)
+from syntaxlm.trees.conllu import read_conllu
+from syntaxlm.trees.preprocessing import clean_all, find_preprocessing
+from syntaxlm.trees.scoring import PROTOCOLS, Protocol
+from syntaxlm.trees.significance import BaselineScores, baseline_scores
+from syntaxlm.trees.spans import SpanSets
+from syntaxlm.trees.tree import Tree, read_brackets
 from tests.shared_data import DATA
 
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"no treebanks in {DATA}")

@@ -3,8 +3,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from syntaxlm.trees import PROTOCOLS, Protocol, SpanSets, label_mapping, parse_brackets, random_trees
-from syntaxlm.trees.scoring import SHOWN
+from syntaxlm.trees.bounds import random_trees
+from syntaxlm.trees.scoring import PROTOCOLS, SHOWN, Protocol, label_mapping
+from syntaxlm.trees.spans import SpanSets
+from syntaxlm.trees.tree import parse_brackets
 
 WSJ, EVALB = PROTOCOLS["wsj-test"], PROTOCOLS["evalb"]
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from syntaxlm.drawing.files import format_dependency_latex, format_latex
-from syntaxlm.trees import parse_brackets
-from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
+from syntaxlm.trees.tree import Constituent, DependencyTree, Tree, parse_brackets
 
 
 def test_labels_tags_and_words_are_in_their_brackets():

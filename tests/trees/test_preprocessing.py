@@ -4,16 +4,15 @@ import sys
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.trees import (
+from syntaxlm.trees.preprocessing import (
     PREPROCESSINGS,
     GoldPreprocessing,
     clean,
     clean_all,
     find_preprocessing,
-    format_brackets,
-    parse_brackets,
     plain_label,
 )
+from syntaxlm.trees.tree import format_brackets, parse_brackets
 
 TEXT = """( (S (NP-SBJ-1 (NP (NNP Mr.) (NNP Vinken)) (, ,) (-LRB- -LRB-) ($ $) (CD 61)) (PRN (, ,)) (VP=2 (VBD left)
        (S (NP (-NONE- *-1)) (VP (TO to) (VP (VB go) (NP (-NONE- *T*)))))) (. .)))"""

@@ -6,25 +6,18 @@ import numpy as np
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.trees import (
-    PROTOCOLS,
-    Protocol,
+from syntaxlm.trees.bounds import balanced, left, random_trees, right
+from syntaxlm.trees.matching import match_words
+from syntaxlm.trees.scoring import PROTOCOLS, Protocol, score, shape_of
+from syntaxlm.trees.significance import (
     RunScores,
-    SpanSets,
-    Tree,
-    balanced,
     compare_runs,
     hierarchical_bootstrap,
-    left,
-    match_words,
     over_seeds,
     paired_bootstrap,
-    parse_brackets,
-    random_trees,
-    right,
-    score,
-    shape_of,
 )
+from syntaxlm.trees.spans import SpanSets
+from syntaxlm.trees.tree import Tree, parse_brackets
 
 from .enumeration import random_tree
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.trees import left, right, trees_of
+from syntaxlm.trees.bounds import left, right
 from syntaxlm.trees.decoding import SPAN_RULES, SpanScores, decode_spans
+from syntaxlm.trees.spans import trees_of
 
 from .enumeration import Spans, all_binary_trees
 

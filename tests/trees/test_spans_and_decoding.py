@@ -6,18 +6,10 @@ import numpy as np
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.trees import (
-    DECODING_RULES,
-    SpanSets,
-    Tree,
-    decode,
-    decode_by_definition,
-    format_spans,
-    left,
-    parse_brackets,
-    right,
-    trees_of,
-)
+from syntaxlm.trees.bounds import left, right
+from syntaxlm.trees.decoding import DECODING_RULES, decode, decode_by_definition
+from syntaxlm.trees.spans import SpanSets, format_spans, trees_of
+from syntaxlm.trees.tree import Tree, parse_brackets
 
 from .enumeration import all_biased_trees, all_binary_trees, random_tree
 

@@ -6,18 +6,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from syntaxlm.trees import (
-    DECODING_RULES,
-    PROTOCOLS,
-    SpanScores,
-    average,
-    baseline_scores,
-    biased_upper_bound,
-    decode,
-    parse_brackets,
-    random_trees,
-    score,
-)
+from syntaxlm.trees.averaging import average
+from syntaxlm.trees.bounds import biased_upper_bound, random_trees
+from syntaxlm.trees.decoding import DECODING_RULES, SpanScores, decode
+from syntaxlm.trees.scoring import PROTOCOLS, score
+from syntaxlm.trees.significance import baseline_scores
+from syntaxlm.trees.tree import parse_brackets
 
 pytestmark = pytest.mark.long
 

@@ -48,7 +48,10 @@ from syntaxlm.storage.sources import read_named
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.reader import AUTO_STYLE, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.trees import PROTOCOLS, GoldPreprocessing, Protocol, TieBreaking, Tree
+from syntaxlm.trees.charts import TieBreaking
+from syntaxlm.trees.preprocessing import GoldPreprocessing
+from syntaxlm.trees.scoring import PROTOCOLS, Protocol
+from syntaxlm.trees.tree import Tree
 
 PARSED_TOGETHER = 2000  # texts read at a time by `parse`: enough for batches of similar length, few enough for memory
 PROTOCOL = PROTOCOLS["wsj-test"]

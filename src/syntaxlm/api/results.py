@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from syntaxlm.core.tables import HasRows, Row, Table
-from syntaxlm.drawing.charts import bar_chart_svg
+from syntaxlm.core.tables import Columns, HasRows, Row
+from syntaxlm.drawing.charts import bar_chart
 from syntaxlm.drawing.page import table_html
 from syntaxlm.scoring.surprisal import SURPRISALS, WordSurprisal
 
@@ -14,21 +14,21 @@ T = TypeVar("T")
 SHOWN = 100  # rows or pictures in a notebook
 
 
-NOTHING = Table("no results", "result", {})
+NOTHING = Columns("no results", "result", {})
 
 
 class Results(list[T], HasRows):
     """A list of results in the order of the input: parses, surprisals of sentences, or generated sentences.
 
-    table: the columns of their rows.
+    columns: the columns of their rows.
     """
 
-    def __init__(self, results: Iterable[T] = (), table: Table | None = None) -> None:
-        """table: by default that of the first result."""
+    def __init__(self, results: Iterable[T] = (), columns: Columns | None = None) -> None:
+        """columns: by default that of the first result."""
         super().__init__(results)
-        if table is None:
-            table = getattr(self[0], "table", NOTHING) if self else NOTHING
-        self.table = table
+        if columns is None:
+            columns = getattr(self[0], "columns", NOTHING) if self else NOTHING
+        self.columns = columns
 
     def to_dict(self) -> list[Any]:
         """Return each result as JSON values."""
@@ -66,7 +66,7 @@ class SentenceSurprisal(Results[WordSurprisal]):
         if not self:
             return None
         bits = [float("nan") if word.surprisal is None else word.surprisal for word in self]
-        return bar_chart_svg([word.word or word.token for word in self], {"surprisal": bits}, "", "bits")
+        return bar_chart([word.word or word.token for word in self], {"surprisal": bits}, "", "bits").svg()
 
     def _repr_html_(self) -> str:
         """Return the bars above a table, because notebooks prefer HTML to a picture."""

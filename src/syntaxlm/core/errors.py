@@ -1,4 +1,8 @@
-"""The error that invalid user input raises, and the warnings of the package."""
+"""The error that invalid user input raises, the warning of the package, and parts of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
 
 
 class InputError(ValueError):
@@ -9,10 +13,21 @@ class InputError(ValueError):
     """
 
 
+class InputWarning(UserWarning):
+    """Warns that the result may not be what the user expects. The input was used. Commands print it on stderr."""
+
+
 def shortened(text: str, most: int) -> str:
     """Return a text for a message; of a longer one, the first `most` characters and an ellipsis."""
     return text if len(text) <= most else text[:most] + " ..."
 
 
-class InputWarning(UserWarning):
-    """Warns that the result may not be what the user expects. The input was used. Commands print it on stderr."""
+def closest_match(word: object, known: Iterable[str], otherwise: str = "", prefix: str = "") -> str:
+    """Return "Did you mean X?" for the known word that is most similar to a misspelt one.
+
+    otherwise: what is returned if no known word is similar.  prefix: put before the known word: "model.".
+    """
+    import difflib  # imported here because only errors need it
+
+    similar = difflib.get_close_matches(str(word), list(known), 1, cutoff=0.5)
+    return f"Did you mean {prefix}{similar[0]}?" if similar else otherwise

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import glob
+import hashlib
 import json
 import math
 import os
@@ -50,7 +51,7 @@ def keep_freed_memory() -> None:
 def memory_size() -> int:
     """Return bytes of memory that this process may have: the machine's, or fewer where a container has a limit."""
     limits = [sys.maxsize]
-    with suppress(AttributeError, OSError, ValueError):  # Windows does not say
+    with suppress(AttributeError, OSError, ValueError):  # not all systems have these names
         limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         with suppress(OSError, ValueError):  # not Linux, or "max"
@@ -58,22 +59,11 @@ def memory_size() -> int:
     return min(limit for limit in limits if limit > 0)
 
 
-fcntl: Any
-msvcrt: Any
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None
-try:
-    import msvcrt
-except ImportError:  # only on Windows
-    msvcrt = None
-
 _ONLY_REGULAR = "A model or run folder may contain only regular files."
 
 LARGEST_JSON = 1 << 30  # bytes of a stored JSON or text file; a vocabulary of millions of words has a few dozen MiB
 
-_LOCKED_BYTE = (1 << 31) - 2  # offset of the byte to lock on Windows: beyond the content, which stays readable
+LOCK = ".lock"  # file that is locked where the system cannot open folders
 
 UNFINISHED = ".unfinished"  # suffix of half-written files
 SAFETENSORS_UNFINISHED = ".tmp??????"  # pattern of half-written files of the library safetensors
@@ -191,7 +181,7 @@ def holds_model(folder: Path) -> bool:
 
 
 def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: int = 0) -> str:
-    """Return UTF-8 bytes as text.
+    """Decode UTF-8 text without its byte-order mark; report line and byte of a fault.
 
     first_line, first_byte: where the content starts in its source; lines count from 1, bytes from 0.
     Raises InputError naming source, line and byte offset of the first error.
@@ -213,6 +203,14 @@ def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: in
         raise InputError(
             f"{source}, line {line}: found byte 0x{found} at offset {first_byte + offset}, expected UTF-8 text"
         ) from error
+
+
+def sha256(parts: Iterable[bytes | memoryview]) -> str:
+    """Return the SHA-256 hash, in hexadecimal digits, of bytes that are given in parts."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def split_lines(text: str) -> list[str]:
@@ -251,7 +249,7 @@ def _cached_file(path: Path) -> str | None:
 
 @contextmanager
 def _opened_stored(path: str | Path, flags: int) -> Iterator[BinaryIO]:
-    # Windows lacks some of these flags. There, links are found by lstat, except for a race just after it.
+    # Where a system lacks these flags, links are found by lstat, except for a race just after it.
     flags |= sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"))
     try:
         if os.path.islink(path):
@@ -314,7 +312,7 @@ def check_stored(path: str | Path) -> None:
 
 
 def parse_json(content: bytes | str, source: str) -> Any:
-    """Return a JSON value.
+    """Parse JSON. source: its name in errors.
 
     Raises InputError if it is damaged, nested too deeply, or contains a repeated key, NaN or an infinite number.
     """
@@ -423,20 +421,21 @@ def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Lock a file or folder for other processes while the block runs. The lock of a killed process is released.
 
-    Raises InputError if another process has locked it. Does nothing if the system has no such locks.
+    Raises InputError if another process has locked it. Does nothing if the file system has no locks.
     """
+    folder = path if os.path.isdir(path) else path.parent
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
+    if path == folder and not hasattr(os, "O_DIRECTORY"):  # a system that cannot open folders
+        path, flags = folder / LOCK, os.O_RDWR | os.O_CREAT
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        descriptor = os.open(path, flags)
     except OSError as error:
-        if fcntl is None:  # Windows cannot open folders
-            yield
-            return
         raise system_error(path, "opened", error) from error
     try:
-        lock(descriptor, path if os.path.isdir(path) else path.parent)
+        lock(descriptor, folder)
         yield
     finally:
         os.close(descriptor)
@@ -447,20 +446,14 @@ def lock(descriptor: int, folder: Path) -> None:
 
     Raises InputError naming the folder if another process has locked the file.
     """
+    from filelock import lock_descriptor  # imported here because most commands lock nothing
+
     try:
-        if fcntl is not None:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        elif msvcrt is not None:
-            position = os.lseek(descriptor, 0, os.SEEK_CUR)
-            os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
-            try:
-                msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-            finally:
-                os.lseek(descriptor, position, os.SEEK_SET)
-    except (BlockingIOError, PermissionError):  # PermissionError: on Windows
-        raise InputError(f"{folder}: another process is using this folder; wait until it ends") from None
+        is_locked = lock_descriptor(descriptor, blocking=False)
     except OSError:
         return  # a network file system without locks
+    if not is_locked:
+        raise InputError(f"{folder}: another process is using this folder; wait until it ends")
 
 
 def remove_unfinished(folder: Path) -> None:

@@ -13,7 +13,6 @@ Limits are `Annotated` types of pydantic, such as those below. All errors of a f
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import re
 import types
@@ -28,18 +27,20 @@ import yaml
 from pydantic import Field
 from pydantic.fields import FieldInfo
 
-from syntaxlm.core.errors import InputError, shortened
+from syntaxlm.core.errors import InputError, closest_match, shortened
 from syntaxlm.core.files import read_text
 
 T = TypeVar("T")
 Overrides: TypeAlias = Mapping[str, Any] | Sequence[tuple[str, str]]
 """Settings that override those of a file: dicts, or pairs such as ("model.layers", "3") with values in YAML."""
 
+LARGEST_COUNT, LARGEST_SEED = 2**31 - 1, 2**32 - 1
+
 # Common limits. Upper limits are far above useful values: they reject a mistyped number before memory is allocated.
-Count = Annotated[int, Field(ge=1, le=2**31 - 1)]  # number of words, epochs, steps
+Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]  # number of words, epochs, steps
 Size = Annotated[int, Field(ge=1, le=65_536)]  # one dimension of a tensor
 Layers = Annotated[int, Field(ge=1, le=100)]  # number of stacked layers
-Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]  # seed of a random generator
+Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]  # seed of a random generator
 Fraction = Annotated[float, Field(ge=0, lt=1)]  # dropout rates, decay rates
 # Numbers outside these limits overflow in the computations, or vanish.
 Positive = Annotated[float, Field(ge=1e-30, le=1e9)]
@@ -51,9 +52,6 @@ _MOST_VALUES = 20_000  # in a file of settings
 _MOST_FAULTS = 10  # shown in a message
 _LONGEST_VALUE = 60  # characters shown of a wrong value
 _MOST_BITS = 4096  # of an integer in a YAML file; Python does not print integers of over 14,000 bits
-
-
-LARGEST_COUNT, LARGEST_SEED = 2**31 - 1, 2**32 - 1
 
 
 def check_number(name: str, value: int, least: int, most: int = LARGEST_COUNT) -> None:
@@ -107,53 +105,45 @@ class Settings:
 
 
 @cache
-def _field_readers(kind: Any) -> dict[str, pydantic.TypeAdapter[Any]]:
+def _field_readers(settings: Any) -> dict[str, pydantic.TypeAdapter[Any]]:
     """Return a validator for each field of a dataclass, except nested dataclasses, which check themselves."""
-    hints = _hints(kind)
     return {
         name: pydantic.TypeAdapter(hint, config=_STRICT)
-        for name, hint in hints.items()
-        if not any(dataclasses.is_dataclass(option) for option in _flat(hint))
+        for name, hint in _hints(settings).items()
+        if not any(map(dataclasses.is_dataclass, members_of(hint)))
     }
 
 
-def _faults_of_field(kind: type, name: str, reader: pydantic.TypeAdapter[Any], value: Any) -> list[str]:
+def _faults_of_field(settings: type, name: str, reader: pydantic.TypeAdapter[Any], value: Any) -> list[str]:
     try:
         reader.validate_python(value)
     except pydantic.ValidationError as error:
-        faults = [{**fault, "loc": (name, *fault["loc"])} for fault in _first_faults(error)]
-        more = _further(error)
-        return [line for fault in faults for line in _lines(kind, fault)] + [f"{name}: and {more:,} more"] * (more > 0)
+        faults = [{**fault, "loc": (name, *fault["loc"])} for fault in error.errors(include_url=False)]
+        more = [f"{name}: and {len(faults) - _MOST_FAULTS:,} more"] * (len(faults) > _MOST_FAULTS)
+        return [line for fault in faults[:_MOST_FAULTS] for line in _lines(settings, fault)] + more
     return []
 
 
-def _first_faults(error: pydantic.ValidationError) -> list[Any]:
-    return error.errors(include_url=False)[:_MOST_FAULTS]
-
-
-def _further(error: pydantic.ValidationError) -> int:
-    """Return the number of faults that are not shown, such as those of the other entries of a long list."""
-    return max(0, error.error_count() - _MOST_FAULTS)
-
-
 @cache
-def _reader(kind: Any) -> pydantic.TypeAdapter[Any]:
-    _refuse_unknown_keys(kind)
-    return pydantic.TypeAdapter(kind)
+def _reader(settings: Any) -> pydantic.TypeAdapter[Any]:
+    _refuse_unknown_keys(settings)
+    return pydantic.TypeAdapter(settings)
 
 
-def _refuse_unknown_keys(kind: Any) -> None:
+def _refuse_unknown_keys(settings: Any) -> None:
     """Make a dataclass and its nested dataclasses strict: unknown keys and conversions of types are errors."""
-    if dataclasses.is_dataclass(kind):
-        setattr(kind, "__pydantic_config__", pydantic.ConfigDict(extra="forbid", strict=True))  # noqa: B010
-        for hint in typing.get_type_hints(kind).values():
+    if dataclasses.is_dataclass(settings):
+        setattr(settings, "__pydantic_config__", pydantic.ConfigDict(extra="forbid", strict=True))  # noqa: B010
+        for hint in typing.get_type_hints(settings).values():
             _refuse_unknown_keys(hint)
-    for part in typing.get_args(kind):
+    for part in typing.get_args(settings):
         _refuse_unknown_keys(part)
 
 
-def read_settings(kind: type[T], data: Any, source: str, advice: Mapping[str, str] = types.MappingProxyType({})) -> T:
-    """Convert nested dicts from YAML or JSON to the dataclass `kind`.
+def read_settings(
+    settings: type[T], data: Any, source: str, advice: Mapping[str, str] = types.MappingProxyType({})
+) -> T:
+    """Convert nested dicts from YAML or JSON to a dataclass of settings.
 
     advice: what to do about unknown keys, by dotted key, instead of the closest match.
     Raises InputError naming the source, with one line per fault: the dotted key, the value found, the value expected;
@@ -162,23 +152,22 @@ def read_settings(kind: type[T], data: Any, source: str, advice: Mapping[str, st
     if not _is_small(data):
         raise InputError(f"{source}: found over {_MOST_VALUES:,} values; expected settings")
     try:
-        settings: T = _reader(typing.cast(typing.Hashable, kind)).validate_json(
-            json.dumps(data, default=str)  # a YAML date, such as 2024-01-31, becomes text
-        )
+        text = json.dumps(data, default=str)  # a YAML date, such as 2024-01-31, becomes text
+        return typing.cast(T, _reader(typing.cast(typing.Hashable, settings)).validate_json(text))
     except pydantic.ValidationError as error:
-        lines = [line for fault in _first_faults(error) for line in _lines(kind, fault, advice)]
-        raise InputError(_listed(source, lines, _further(error))) from None
+        faults = error.errors(include_url=False)
+        lines = [line for fault in faults[:_MOST_FAULTS] for line in _lines(settings, fault, advice)]
+        raise InputError(_listed(source, lines, max(0, len(faults) - _MOST_FAULTS))) from None
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{source}: {error}") from None
-    return settings
 
 
 def _is_small(data: Any) -> bool:
     """Return whether nested dicts and lists have at most `_MOST_VALUES` values."""
     count, waiting = 0, [data]
     while waiting and count <= _MOST_VALUES:
-        one = waiting.pop()
-        inner = list(one.values()) if isinstance(one, Mapping) else one if isinstance(one, list | tuple) else ()
+        value = waiting.pop()
+        inner = list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
         count += len(inner)
         waiting += inner
     return count <= _MOST_VALUES
@@ -188,66 +177,62 @@ def _listed(source: str, faults: Sequence[str], more: int = 0) -> str:
     """Format the faults of one source, one line per fault. more: number of further faults."""
     if len(faults) == 1:
         return f"{source}: {faults[0]}"
-    rest = [f"  and {more:,} more"] * (more > 0)
-    return "\n".join(
-        [f"{source}: {len(faults) + more} settings cannot be used", *(f"  {one}" for one in faults), *rest]
-    )
+    rest = [f"and {more:,} more"] * (more > 0)
+    return "\n  ".join([f"{source}: {len(faults) + more} settings cannot be used", *faults, *rest])
 
 
-def _lines(kind: type, fault: Any, advice: Mapping[str, str] = types.MappingProxyType({})) -> list[str]:
+def _lines(settings: type, fault: Any, known: Mapping[str, str] = types.MappingProxyType({})) -> list[str]:
     """Format an error of pydantic as one line, or as several if settings contradict each other.
 
-    advice: see `read_settings`.
+    known: see `advice` of `read_settings`.
     """
-    place = fault["loc"]
-    if fault["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        path, section = _followed(kind, place[:-1])
-        key = _dotted(path, str(place[-1]))
-        if key in advice:
-            return [f"{key}: no such setting. {advice[key]}"]
-        names = list(dict.fromkeys(name for option in _flat(section) for name in _hints(option)))
-        close = difflib.get_close_matches(str(place[-1]), names, n=1, cutoff=0.5)
-        hint = f"Did you mean {_dotted(path, close[0])}?" if close else f"There are: {', '.join(names)}."
-        return [f"{key}: no such setting. {hint}"]
-    key, hint = _followed(kind, place)
-    if fault["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        tags = ", ".join(str(tag) for option in _flat(hint) for tag in _tags(option))
-        name = fault["ctx"]["discriminator"].strip("'")
-        if name not in fault["input"]:
-            return [f"{key}.{name}: missing; expected one of {tags}"]
-        return [f"{key}.{name}: found {_shown(fault['input'][name])}; expected one of {tags}"]
-    if fault["type"] in ("missing", "missing_argument"):
+    reason, place, value = fault["type"], fault["loc"], fault["input"]
+    if reason in ("unexpected_keyword_argument", "extra_forbidden"):
+        section, hint = _followed(settings, place[:-1])
+        names = list(dict.fromkeys(name for option in members_of(hint) for name in _hints(option)))
+        key = _dotted(section, str(place[-1]))
+        others = f"There are: {', '.join(names)}."
+        advice = known.get(key) or closest_match(place[-1], names, others, f"{section}." if section else "")
+        return [f"{key}: no such setting. {advice}"]
+    key, hint = _followed(settings, place)
+    if reason in ("union_tag_invalid", "union_tag_not_found"):
+        tags = ", ".join(str(tag) for option in members_of(hint) for tag in _tags(option))
+        tag = fault["ctx"]["discriminator"].strip("'")
+        found = f"found {_shown(value[tag])}" if tag in value else "missing"
+        return [f"{key}.{tag}: {found}; expected one of {tags}"]
+    if reason in ("missing", "missing_argument"):
         return [f"{key}: missing"]
-    if fault["type"] == "value_error":  # from a section's own check
+    if reason == "value_error":  # from a section's own check
         error = fault["ctx"]["error"]
         return [_dotted(key, line) for line in (error.faults if isinstance(error, SettingsError) else [str(error)])]
-    return [f"{key + ': ' if key else ''}found {_shown(fault['input'])}; expected {_expected(fault, hint)}"]
+    return [f"{key}{': ' if key else ''}found {_shown(value)}; expected {_expected(fault, hint)}"]
+
+
+_OUT_OF_RANGE = ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number")
 
 
 def _expected(fault: Any, hint: Any) -> str:
-    """Describe the expected value, including the limits of the setting if the value is outside them."""
-    options = [option for option in _flat(hint) if dataclasses.is_dataclass(option)]
-    if options:
-        names = list(dict.fromkeys(name for option in options for name in _hints(option)))
+    """Describe the expected value: the limits of the setting if it has any, otherwise as pydantic does."""
+    reason, expected = fault["type"], str(fault["msg"]).removeprefix("Input should be ")
+    names = dict.fromkeys(name for option in members_of(hint) for name in _hints(option))
+    if names:
         return f"a section with the settings {', '.join(names)}"
-    limits = limits_of(hint)
-    if fault["type"] == "greater_than_equal" and int in _flat(hint):
-        return f"{limits['ge']:,} or more"
-    if fault["type"] in ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"):
-        is_positive = isinstance(fault["input"], int | float) and fault["input"] > 0
-        return _between(limits) if limits == limits_of(Positive) and is_positive else range_of(hint)
-    if fault["type"] in ("too_short", "too_long"):
+    if reason in ("too_short", "too_long"):
+        limits = limits_of(hint)
         least, most = limits.get("min_length", 0), limits.get("max_length")
         return f"{least} or more entries" if most is None else f"{least} to {most} entries"
-    if fault["type"] == "string_too_short":
-        return "text that is not empty"
-    if fault["type"] in ("float_type", "float_parsing"):
+    if reason == "greater_than_equal" and int in members_of(hint):
+        return f"{fault['ctx']['ge']:,} or more"
+    if reason == "less_than_equal" and limits_of(hint) == limits_of(Positive):
+        return f"a number up to {fault['ctx']['le']:g}"
+    if reason in _OUT_OF_RANGE or reason.startswith("float_"):
         return range_of(hint) or "a finite number"
-    if fault["type"] in ("int_type", "int_parsing", "int_from_float"):
-        return f"an integer, {range_of(hint)}" if range_of(hint) else "an integer"
-    expected = str(fault["msg"]).removeprefix("Input should be ")
-    if fault["type"] == "string_type" and isinstance(fault["input"], bool | int | float):
-        expected += "; put it in quotes"  # YAML reads NO and 007 as a boolean and a number
+    if reason.startswith("int_"):
+        return ", ".join(filter(None, ["an integer", range_of(hint)]))
+    if reason == "string_too_short":
+        return "text that is not empty"
+    if reason == "string_type" and isinstance(fault["input"], bool | int | float):
+        return f"{expected}; put it in quotes"  # YAML reads NO and 007 as a boolean and a number
     return expected
 
 
@@ -256,14 +241,10 @@ def range_of(hint: Any) -> str:
     limits = {name: value for name, value in limits_of(hint).items() if name in ("gt", "ge", "lt", "le")}
     if not limits:
         return ""
-    if int in _flat(hint):
+    if int in members_of(hint):
         return f"{limits['ge']:,} to {limits['le']:,}" if "le" in limits else f"{limits['ge']:,} or more"
     if limits == limits_of(Positive):
         return "a positive number"
-    return _between(limits)
-
-
-def _between(limits: Mapping[str, float]) -> str:
     lower = f"from {limits['ge']:g}" if "ge" in limits else f"above {limits['gt']:g} and" if "gt" in limits else ""
     upper = f"to {limits['le']:g}" if "le" in limits else f"under {limits['lt']:g}" if "lt" in limits else ""
     between = " to" if "ge" in limits and "lt" in limits else " up" if "gt" in limits and "le" in limits else ""
@@ -272,22 +253,21 @@ def _between(limits: Mapping[str, float]) -> str:
 
 def limits_of(hint: Any) -> dict[str, Any]:
     """Return the limits in the `Field` of a setting, {"ge": 1, "le": 65536}; for a union, those of all its members."""
-    found: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
     for part in typing.get_args(hint):
         if isinstance(part, FieldInfo):
-            for limit in part.metadata:
-                found |= {
-                    name: value
-                    for name in ("gt", "ge", "lt", "le", "min_length", "max_length")
-                    if (value := getattr(limit, name, None)) is not None
-                }
+            for mark in part.metadata:
+                limits |= {name: value for name in _LIMITS if (value := getattr(mark, name, None)) is not None}
         elif typing.get_origin(hint) in (typing.Union, types.UnionType, typing.Annotated):
-            found |= limits_of(part)
-    return found
+            limits |= limits_of(part)
+    return limits
+
+
+_LIMITS = ("gt", "ge", "lt", "le", "min_length", "max_length")
 
 
 def _dotted(*parts: str) -> str:
-    return ".".join(part for part in parts if part)
+    return ".".join(filter(None, parts))
 
 
 def _shown(value: Any) -> str:
@@ -295,46 +275,44 @@ def _shown(value: Any) -> str:
     return shortened(text, _LONGEST_VALUE)
 
 
-def _followed(kind: Any, place: Sequence[str | int]) -> tuple[str, Any]:
+def _followed(hint: Any, place: Sequence[str | int]) -> tuple[str, Any]:
     """Return the dotted key of the location of an error, without the tags of unions, and the type expected there."""
     path = []
     for part in place:
-        name = str(part)
-        inner = next((_hints(option)[name] for option in _flat(kind) if name in _hints(option)), None)
-        tagged = next((option for option in _flat(kind) if part in _tags(option)), None)
+        members = members_of(hint)
+        tagged = next((member for member in members if part in _tags(member)), None)
+        inner = next((_hints(member)[str(part)] for member in members if str(part) in _hints(member)), None)
         if inner is None and tagged is not None:
-            kind = tagged
-        else:
-            path.append(str(part))
-            if inner is None and isinstance(part, int):  # an entry of a list
-                inner = next((argument for option in _flat(kind) for argument in typing.get_args(option)), None)
-            kind = inner
-    return ".".join(path), kind
+            hint = tagged
+            continue
+        if isinstance(part, int):  # an entry of a list
+            inner = next((argument for member in members for argument in typing.get_args(member)), None)
+        path.append(str(part))
+        hint = inner
+    return ".".join(path), hint
 
 
-def _flat(kind: Any) -> list[Any]:
+def members_of(hint: Any) -> list[Any]:
     """Return a type, or the members of a union, without their limits."""
-    if typing.get_origin(kind) is typing.Annotated:
-        return _flat(typing.get_args(kind)[0])
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        return [option for argument in typing.get_args(kind) for option in _flat(argument)]
-    return [kind]
-
-
-def _hints(kind: Any) -> Mapping[str, Any]:
-    """Return the types of a dataclass's fields, with their limits; an empty dict for other types."""
-    return _hints_of_fields(kind) if isinstance(kind, type) and dataclasses.is_dataclass(kind) else {}
+    if typing.get_origin(hint) is typing.Annotated:
+        return members_of(typing.get_args(hint)[0])
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return [member for argument in typing.get_args(hint) for member in members_of(argument)]
+    return [hint]
 
 
 @cache
-def _hints_of_fields(kind: Any) -> dict[str, Any]:
-    hints = typing.get_type_hints(kind, include_extras=True)
-    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+def _hints(settings: Any) -> Mapping[str, Any]:
+    """Return the types of a dataclass's fields, with their limits; an empty dict for other types."""
+    if not isinstance(settings, type) or not dataclasses.is_dataclass(settings):
+        return {}
+    hints = typing.get_type_hints(settings, include_extras=True)
+    return {field.name: hints[field.name] for field in dataclasses.fields(settings)}
 
 
-def _tags(kind: Any) -> tuple[Any, ...]:
-    """Return the values of the field that names the member of a union: "name" of models, "context" of batches."""
-    return typing.get_args(_hints(kind).get("name") or _hints(kind).get("context"))
+def _tags(settings: Any) -> tuple[Any, ...]:
+    """Return the values of the field that selects a member of a union: "name" of models, "context" of batches."""
+    return typing.get_args(_hints(settings).get("name") or _hints(settings).get("context"))
 
 
 def read_yaml(path: Path) -> Any:
@@ -410,7 +388,7 @@ def _yaml_value(text: str) -> Any:
 
 
 def read_sections(path: Path, overrides: Overrides, expected: str) -> dict[str, Any]:
-    """Read a YAML file as nested dicts and applies overrides.
+    """Read a YAML file as nested dicts and apply overrides.
 
     overrides: see `override`.
     expected: some sections of the file, for the message if the file has none.
@@ -431,57 +409,49 @@ def override(data: dict[str, Any], overrides: Overrides) -> None:
     Raises InputError for an invalid key, a value that is not YAML, and a setting given twice in dicts.
     """
     if isinstance(overrides, Mapping):
-        _override_by_dict(data, overrides, "overrides")
+        given: dict[str, Any] = {}
+        for key, value in _leaves(overrides):
+            twice = next((old for old in given if _overlap(old, key)), None)
+            if twice is not None:
+                also = f" (as {twice} and {key})" if twice != key else ""
+                raise InputError(f"overrides: {min(twice, key, key=len)} is given twice{also}; expected one value")
+            given[key] = value
+        for key, value in given.items():
+            _put(data, key, value, f"overrides: {key}")
         return
     for key, text in overrides:
-        _put(data, key, _value_of(key, text), f"--{key}")
+        try:
+            value = _yaml_value(text)
+        except (yaml.YAMLError, RecursionError):
+            raise InputError(f"--{key}: {shortened(repr(text), _LONGEST_VALUE)} is not a value YAML can read") from None
+        _put(data, key, value, f"--{key}")
 
 
-def _override_by_dict(data: dict[str, Any], overrides: Mapping[str, Any], source: str) -> None:
-    """source: where the overrides are from, for messages."""
-    given: dict[str, Any] = {}
-    for key, value in _leaves(overrides, source):
-        twice = next((one for one in given if f"{one}.".startswith(f"{key}.") or f"{key}.".startswith(f"{one}.")), None)
-        if twice is not None:
-            also = f" (as {twice} and {key})" if twice != key else ""
-            raise InputError(f"{source}: {min(twice, key, key=len)} is given twice{also}; expected one value")
-        given[key] = value
-    nested: dict[str, Any] = {}
-    for key, value in given.items():
-        _put(nested, key, value, f"{source}: {key}")
-    for key, value in _leaves(nested, source):
-        _put(data, key, value, f"{source}: {key}")
+def _overlap(key: str, other: str) -> bool:
+    """Return whether two dotted names are the same, or one is a section of the other."""
+    return f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")
 
 
-def _leaves(settings: Mapping[str, Any], source: str, section: str = "") -> Iterator[tuple[str, Any]]:
+def _leaves(settings: Mapping[str, Any], section: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the dotted names and values of nested settings."""
     for key, value in settings.items():
         if not isinstance(key, str) or not all(key.split(".")):
             place = f" in {section}" if section else ""
-            raise InputError(f"{source}: found the key {key!r}{place}; expected the name of a setting")
+            raise InputError(f"overrides: found the key {key!r}{place}; expected the name of a setting")
         name = _dotted(section, key)
         if isinstance(value, Mapping):
-            yield from _leaves(value, source, name)
+            yield from _leaves(value, name)
         else:
             yield name, value
 
 
-def _put(data: dict[str, Any], key: str, value: Any, place_name: str) -> None:
-    """Set the value of one dotted key in nested dicts. place_name: for messages."""
-    place = data
-    *path, last = key.split(".")
-    for part in path:
-        inner = place.get(part)
-        if inner is None:  # missing or empty
-            inner = place[part] = {}
-        if not isinstance(inner, dict):
-            raise InputError(f"{place_name}: {part} is a single setting, not a section")
-        place = inner
-    place[last] = value
-
-
-def _value_of(key: str, text: str) -> Any:
-    try:
-        return _yaml_value(text)
-    except (yaml.YAMLError, RecursionError):
-        raise InputError(f"--{key}: {shortened(repr(text), _LONGEST_VALUE)} is not a value YAML can read") from None
+def _put(data: dict[str, Any], key: str, value: Any, place: str) -> None:
+    """Set the value of one dotted key in nested dicts. place: of the value, for messages."""
+    *sections, last = key.split(".")
+    for section in sections:
+        if data.get(section) is None:  # missing or empty
+            data[section] = {}
+        data = data[section]
+        if not isinstance(data, dict):
+            raise InputError(f"{place}: {section} is a single setting, not a section")
+    data[last] = value

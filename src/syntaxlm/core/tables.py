@@ -1,4 +1,10 @@
-"""Results as data frames of pandas or polars, which are optional and imported when a data frame is asked for."""
+"""Results as tables: typed columns and a report, written as text, JSON, TSV, CSV, Markdown, HTML or Parquet.
+
+A type of result has one `Columns`, so that its files and data frames have the same columns whatever the model. Rows are
+dictionaries that are written as they come. An evaluation returns a result with a `Report`: facts, tables for reading
+and notes, with the same rows. pandas or polars (data frames) and pyarrow (Parquet) are optional and imported when they
+are used; so is rich, for text.
+"""
 
 from __future__ import annotations
 
@@ -7,57 +13,74 @@ import importlib
 import io
 import math
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass
+from html import escape
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import replaced
-
-# Results as tables: named, typed columns, written as TSV, CSV or Parquet, or given as data frames.
-#
-# A type of result has one `Table`, so that its files and data frames have the same columns whatever the model. Rows are
-# dictionaries that are written as they come. Parquet needs pyarrow, which is optional and imported when it is used.
-
+from syntaxlm.core.files import replaced, to_json
 
 ColumnType = Literal[
     "integer", "number", "text", "boolean", "list of integers", "list of numbers", "list of text", "list of pairs"
 ]
+RowFormat = Literal["tsv", "csv", "json", "parquet"]
+ReportFormat = Literal["text", "json", "tsv", "csv", "markdown", "html", "parquet"]
 Row = Mapping[str, Any]
 
 ROWS_PER_GROUP = 1 << 16  # of a Parquet file: what is held in memory, and what readers skip or read at once
 SMALLEST_DECIMAL = 1e-3  # smaller numbers are written with an exponent, so that they keep their digits
+PERCENT = "percent"  # format of fractions in a report: 0.616 is shown as 61.6
 
 _NEEDS_QUOTES = re.compile('[\t"\r\n]')
+_TEXT_WIDTH = 10_000  # characters of a line: tables are never wrapped
 
 
 class Column(NamedTuple):
-    """A column of a table. meaning: of its values, which may be missing; with the unit."""
+    """A column of a table.
+
+    meaning: of its values, which may be missing; with the unit.  format: of its values in a report: PERCENT, or a
+    format specification such as ".2f"; "": by type.
+    """
 
     type: ColumnType
     meaning: str
+    format: str = ""
 
 
 @dataclass(frozen=True)
-class Table:
-    """The columns of a type of result. name: for people and for the metadata of Parquet files. row: what one row is."""
+class Columns(Mapping[str, Column]):
+    """The columns of a type of result, by name.
+
+    name: for people and for the metadata of Parquet files.  row: what one row is.
+    """
 
     name: str
     row: str
-    columns: Mapping[str, Column]
+    by_name: Mapping[str, Column]
 
-    def with_text(self, names: Iterable[str], meaning: str) -> Table:
-        """Return the table with further columns of text."""
-        return replace(self, columns={**self.columns, **{name: Column("text", meaning) for name in names}})
+    def __getitem__(self, name: str) -> Column:
+        return self.by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.by_name)
+
+    def __len__(self) -> int:
+        return len(self.by_name)
+
+    def with_text(self, names: Iterable[str], meaning: str) -> Columns:
+        """Return these columns and further columns of text."""
+        return Columns(self.name, self.row, {**self, **{name: Column("text", meaning) for name in names}})
 
 
 class HasRows(ABC):
-    """A result with rows. A subclass has `table`, and `rows` that yield a value or None for each of its columns."""
+    """A result with rows. A subclass has `columns`, and `rows` that yield a value or None for each of them."""
 
-    table: Table
+    columns: Columns
 
     @abstractmethod
     def rows(self) -> Iterator[Row]:
@@ -68,32 +91,265 @@ class HasRows(ABC):
 
         Raises InputError if neither library is installed.
         """
-        types = {name: column.type for name, column in self.table.columns.items()}
-        return dataframe(self.rows(), types)
+        return dataframe(self.rows(), {name: column.type for name, column in self.columns.items()})
 
     def to_parquet(self, path: str | Path) -> None:
         """Write the rows to a Parquet file, atomically. Raises InputError as `write_parquet` does."""
-        write_parquet(self.rows(), self.table, path)
+        write_parquet(self.rows(), self.columns, path)
+
+
+class HasReport(HasRows):
+    """The result of an evaluation. A subclass has `report`; text, JSON, files and data frames follow from it."""
+
+    @abstractmethod
+    def report(self) -> Report:
+        """Return the figures with their facts, tables for reading, and notes."""
+
+    @property
+    def columns(self) -> Columns:  # type: ignore[override]
+        """The columns of the rows."""
+        return self.report().columns
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows of files and data frames."""
+        return iter(self.report().rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all figures for JSON: fractions from 0 to 1, None where there is no figure."""
+        return self.report().to_dict()
+
+    def __str__(self) -> str:
+        return self.report().text()
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table for reading.
+
+    headings: of the columns, with the format of their values: PERCENT, or a format specification; "": text is aligned
+        left, integers have thousands separators.  A heading may have several lines.
+    rows: values of the columns; None is shown as "-", "" as nothing, text as it is.
+    """
+
+    headings: Mapping[str, str]
+    rows: Sequence[Sequence[Any]]
+    title: str = ""
+
+    @classmethod
+    def of(cls, columns: Columns, rows: Iterable[Row], headings: Mapping[str, str], title: str = "") -> Section:
+        """Return some columns of a report's rows.  headings: by name of the column."""
+        formats = {heading: columns[name].format for name, heading in headings.items()}
+        return cls(formats, [[row[name] for name in headings] for row in rows], title)
+
+    def cells(self) -> list[list[str]]:
+        """Return the values of all rows as text."""
+        formats = list(self.headings.values())
+        return [[format_value(value, one) for value, one in zip(row, formats, strict=True)] for row in self.rows]
+
+    def is_number(self) -> list[bool]:
+        """Return whether each column has numbers, which are aligned right."""
+        columns = zip(self.headings.values(), *self.rows, strict=True)
+        return [bool(one) or any(isinstance(value, int | float) for value in values) for one, *values in columns]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The figures of an evaluation.
+
+    facts: what they were measured on and how: data, protocol, decoder, seeds.  explanation: sentences on the method.
+    sections: tables for reading.  notes: comparisons, warnings, remarks.
+    columns, rows: of TSV, CSV and Parquet files and of data frames.
+    figures: of JSON, with standard keys; dataclasses, tuples and arrays are converted.
+    """
+
+    columns: Columns
+    rows: Sequence[Row]
+    figures: Mapping[str, Any]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    explanation: Sequence[str] = ()
+    sections: Sequence[Section] = ()
+    notes: Sequence[str] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures for JSON."""
+        figures: dict[str, Any] = plain(self.figures)
+        return figures
+
+    @property
+    def summary(self) -> str:
+        """The facts on one line."""
+        return "   ".join(f"{name} {format_value(value)}".strip() for name, value in self.facts.items())
+
+    def text(self) -> str:
+        """Return the report for a terminal, without the last line end."""
+        parts = ["\n".join(filter(None, [self.summary, *self.explanation]))]
+        parts += [f"{one.title}\n{aligned(one)}" if one.title else aligned(one) for one in self.sections if one.rows]
+        return "\n\n".join(filter(None, [*parts, "\n".join(self.notes)]))
+
+    def markdown(self) -> str:
+        """Return the report in Markdown."""
+        parts = [f"# {_capitalised(self.columns.name)}", self.summary, *self.explanation]
+        for section in filter(lambda section: section.rows, self.sections):
+            parts += [f"## {section.title}"] if section.title else []
+            rules = ["---:" if is_number else "---" for is_number in section.is_number()]
+            table = [list(section.headings), rules, *section.cells()]
+            parts.append("\n".join(f"| {' | '.join(map(_markdown_cell, cells))} |" for cells in table))
+        return "\n\n".join(filter(None, [*parts, "\n".join(f"- {note}" for note in self.notes)]))
+
+    def html(self) -> str:
+        """Return the report as a self-contained page."""
+        title = escape(_capitalised(self.columns.name))
+        parts = [f"<h1>{title}</h1>", *(f"<p>{escape(one)}</p>" for one in [self.summary, *self.explanation] if one)]
+        for section in filter(lambda section: section.rows, self.sections):
+            parts += [f"<h2>{escape(section.title)}</h2>"] if section.title else []
+            sides = ["right" if is_number else "left" for is_number in section.is_number()]
+            rows = [_html_row(list(section.headings), sides, "th")]
+            rows += [_html_row(cells, sides, "td") for cells in section.cells()]
+            parts.append(f"<table>\n{''.join(rows)}</table>")
+        parts += [f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in self.notes)}</ul>"] if self.notes else []
+        return _PAGE.format(title=title, body="\n".join(parts))
+
+    def formatted(self, format: ReportFormat) -> str:
+        """Return the report in a format other than Parquet, without the last line end."""
+        if format in ("tsv", "csv"):
+            return "".join(format_rows(self.rows, self.columns, format)).removesuffix("\n")
+        made = {"text": self.text, "markdown": self.markdown, "html": self.html, "json": self.json}
+        return made[format]()
+
+    def json(self) -> str:
+        """Return the figures as one JSON value."""
+        return to_json(self.to_dict())
+
+    def write(self, path: str | Path | None, format: ReportFormat) -> None:
+        """Write the report, atomically.
+
+        path: None: standard output, which Parquet cannot be written to.
+        Raises InputError for an unknown format, and if the file cannot be written.
+        """
+        if format not in get_args(ReportFormat):
+            raise InputError(f"found format {format!r}; expected one of {', '.join(get_args(ReportFormat))}")
+        if format == "parquet":
+            write_rows(self.rows, self.columns, path, format)
+        else:
+            write_lines([self.formatted(format) + "\n"], path)
+
+
+_PAGE = """<!doctype html>
+<html>
+<head>
+<meta charset="utf-8">
+<title>{title}</title>
+<style>body{{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:80rem}}th,td{{padding:0 1rem 0 0}}</style>
+</head>
+<body>
+{body}
+</body>
+</html>"""
+
+
+def _html_row(cells: Sequence[str], sides: Sequence[str], tag: str) -> str:
+    aligned_cells = zip(cells, sides, strict=True)
+    return "<tr>" + "".join(f'<{tag} align="{side}">{escape(cell)}</{tag}>' for cell, side in aligned_cells) + "</tr>\n"
+
+
+def _markdown_cell(cell: str) -> str:
+    return cell.replace("|", "\\|").replace("\n", " ")
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def aligned(section: Section) -> str:
+    """Return a section as a table of aligned columns: text to the left, numbers to the right."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="")
+    for heading, is_number in zip(section.headings, section.is_number(), strict=True):
+        table.add_column(Text(heading), justify="right" if is_number else "left", no_wrap=True)
+    for cells in section.cells():
+        table.add_row(*map(Text, cells))
+    output = io.StringIO()
+    Console(file=output, width=_TEXT_WIDTH, color_system=None).print(table)
+    return "\n".join(line.rstrip() for line in output.getvalue().splitlines())
+
+
+def format_value(value: Any, format: str = "") -> str:
+    """Return a value for reading.  format: see `Section`."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str) or not isinstance(value, int | float):
+        return str(value)
+    if format == PERCENT:
+        return f"{100 * value:.1f}"
+    return f"{value:{format or (',' if isinstance(value, int) else '.4g')}}"
+
+
+def plain(value: Any) -> Any:
+    """Return a result as values for JSON: dataclasses and named tuples as objects, arrays and tuples as lists."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if is_dataclass(value):
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if hasattr(value, "tolist"):  # an array or scalar of numpy
+        return value.tolist()
+    return str(value) if isinstance(value, Path) else value
+
+
+def write_rows(rows: Iterable[Row], columns: Columns, path: str | Path | None, format: RowFormat) -> None:
+    """Write rows as they come.  format: json writes JSON lines.
+
+    path: replaced when all rows are written; None: standard output, which Parquet cannot be written to.
+    Raises InputError if the file cannot be written.
+    """
+    if format != "parquet":
+        write_lines(format_rows(rows, columns, format), path)
+    elif path is None:
+        raise InputError("Parquet: found standard output; expected a file")
+    else:
+        write_parquet(rows, columns, path)
+
+
+def write_lines(lines: Iterable[str], path: str | Path | None) -> None:
+    """Write lines with their ends as UTF-8, atomically.  path: None: standard output."""
+    if path is None:
+        sys.stdout.writelines(lines)
+        return
+    with replaced(Path(path)) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        file.writelines(lines)
+
+
+def format_rows(rows: Iterable[Row], columns: Columns, format: RowFormat) -> Iterator[str]:
+    """Yield lines with their ends: for TSV and CSV a header, then one line for each row.
+
+    The header comes with the first row, so that an error before it leaves no output. Missing values are empty cells,
+    numbers have six decimals, and the values of a list are separated by spaces.
+    """
+    if format == "json":
+        yield from (to_json(row) + "\n" for row in rows)
+        return
+    format_line = format_cells if format == "tsv" else format_comma_separated
+    header = format_line(columns) + "\n"
+    for row in rows:
+        yield header + format_line(_cell(row[name]) for name in columns) + "\n"
+        header = ""
+    if header:
+        yield header
 
 
 def format_cells(cells: Iterable[str]) -> str:
     """Return a tab-separated line of these cells, without its line end."""
     return "\t".join('"' + cell.replace('"', '""') + '"' if _NEEDS_QUOTES.search(cell) else cell for cell in cells)
-
-
-def format_rows(rows: Iterable[Row], table: Table, separated_by: Literal["tabs", "commas"]) -> Iterator[str]:
-    """Yield lines with their ends: a header, then one for each row.
-
-    The header comes with the first row, so that an error before it leaves no output. Missing values are empty cells,
-    numbers have six decimals, and the values of a list are separated by spaces.
-    """
-    format_line = format_cells if separated_by == "tabs" else format_comma_separated
-    header = format_line(table.columns) + "\n"
-    for row in rows:
-        yield header + format_line(_cell(row[name]) for name in table.columns) + "\n"
-        header = ""
-    if header:
-        yield header
 
 
 def format_comma_separated(cells: Iterable[str]) -> str:
@@ -117,27 +373,29 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
-def write_parquet(rows: Iterable[Row], table: Table, path: str | Path, rows_per_group: int = ROWS_PER_GROUP) -> None:
+def write_parquet(
+    rows: Iterable[Row], columns: Columns, path: str | Path, rows_per_group: int = ROWS_PER_GROUP
+) -> None:
     """Write rows to a Parquet file, which replaces `path` when all are written.
 
     rows_per_group: number of rows that are held in memory and written together, as a row group.
-    The file's metadata have the table's name; those of each column have its meaning.
+    The file's metadata have the name of the columns; those of each column have its meaning.
     Raises InputError if pyarrow is not installed or the file cannot be written.
     """
     check_parquet()
     import pyarrow
     from pyarrow.parquet import ParquetWriter
 
-    schema = parquet_schema(table)
+    schema = parquet_schema(columns)
     rest = iter(rows)
     with replaced(Path(path)) as temporary, ParquetWriter(temporary, schema, compression="zstd") as writer:
         while group := list(islice(rest, rows_per_group)):
-            columns = {name: [row[name] for row in group] for name in table.columns}
-            writer.write_table(pyarrow.Table.from_pydict(columns, schema=schema))
+            values = {name: [row[name] for row in group] for name in columns}
+            writer.write_table(pyarrow.Table.from_pydict(values, schema=schema))
 
 
-def parquet_schema(table: Table) -> Any:
-    """Return the pyarrow.Schema of a table. Raises InputError if pyarrow is not installed."""
+def parquet_schema(columns: Columns) -> Any:
+    """Return the pyarrow.Schema of columns. Raises InputError if pyarrow is not installed."""
     check_parquet()
     import pyarrow
 
@@ -154,9 +412,9 @@ def parquet_schema(table: Table) -> Any:
     }
     fields = [
         pyarrow.field(name, types[column.type], metadata={"description": column.meaning})
-        for name, column in table.columns.items()
+        for name, column in columns.items()
     ]
-    return pyarrow.schema(fields, metadata={"syntaxlm.table": table.name})
+    return pyarrow.schema(fields, metadata={"syntaxlm.table": columns.name})
 
 
 def check_parquet() -> None:

@@ -93,10 +93,8 @@ class _Zstandard:
     needs_input = True
 
     def __init__(self) -> None:
-        try:
-            import zstandard
-        except ImportError:
-            raise _Damaged("the package zstandard is not installed: pip install zstandard") from None
+        import zstandard  # imported here because few files need it
+
         self._error = zstandard.ZstdError
         self._stream = zstandard.ZstdDecompressor(max_window_size=_MAXIMUM_WINDOW).decompressobj()
 

@@ -6,7 +6,6 @@ tagged (`word_TAG` tokens) if the file name says so or the model reads tags.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -25,7 +24,7 @@ import numpy.typing as npt
 
 from syntaxlm.core import text_files
 from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.core.files import system_error
+from syntaxlm.core.files import sha256, system_error
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.text_files import (
     STANDARD_INPUT,
@@ -444,7 +443,7 @@ def _fingerprint(path: str | Path, normaliser: Normaliser, vocabulary: Vocabular
         raise system_error(path, "read", error) from error
     file = [os.path.realpath(path), state.st_size, state.st_mtime_ns]
     what = [_FORMAT, file, normaliser.to_dict(), vocabulary.to_dict()]
-    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]
+    return sha256([json.dumps(what, sort_keys=True).encode()])[:32]
 
 
 def _word_type(vocabulary: Vocabulary) -> npt.DTypeLike:

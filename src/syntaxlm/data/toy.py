@@ -21,9 +21,9 @@ from syntaxlm.core.files import make_folder, write_text
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.settings import LARGEST_SEED, check_number
 from syntaxlm.data.toy_lexicon import FEATURES, LABELS, RULES, LexicalCategory, Rule, english_lexicon, read_rules
-from syntaxlm.trees import write_brackets, write_conllu
 from syntaxlm.trees.charts import equal_lengths, parts
-from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
+from syntaxlm.trees.conllu import write_conllu
+from syntaxlm.trees.tree import Constituent, DependencyTree, Tree, write_brackets
 
 # The built-in probabilistic grammar of a fragment of English, with exact sampling and scoring.
 #

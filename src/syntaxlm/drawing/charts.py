@@ -22,7 +22,6 @@ from syntaxlm.drawing.svg import (
     TEXT_SIZES,
     Anchor,
     Picture,
-    Theme,
     figure,
     flowing,
     right_to_left,
@@ -46,20 +45,6 @@ MOST_LOG_TICKS = 7
 Point = tuple[float, float]
 Interval = tuple[float, float, float]
 Sample = Literal["line", "bar", "marker"]
-
-
-def line_chart_svg(
-    series: Mapping[str, Sequence[Point]], title: str, x_label: str = "", y_label: str = "", theme: Theme = "auto"
-) -> str:
-    """Return lines as an SVG document; see `line_chart`."""
-    return line_chart(series, title, x_label, y_label).svg(theme)
-
-
-def bar_chart_svg(
-    names: Sequence[str], series: Mapping[str, Sequence[float]], title: str, y_label: str = "", theme: Theme = "auto"
-) -> str:
-    """Return bars as an SVG document; see `bar_chart`."""
-    return bar_chart(names, series, title, y_label).svg(theme)
 
 
 def line_chart(
@@ -491,19 +476,6 @@ STRENGTHS = 12  # of the colour in compact maps
 DARK = 0.72  # cells with at least this share of the full colour have their value in the background's colour
 
 Matrix = npt.NDArray[np.floating] | Sequence[Sequence[float]]
-
-
-def heat_map_svg(
-    matrix: Matrix,
-    row_labels: Sequence[str],
-    column_labels: Sequence[str],
-    title: str,
-    row_axis: str = "",
-    column_axis: str = "",
-    theme: Theme = "auto",
-) -> str:
-    """Return a matrix as an SVG document; see `heat_map`."""
-    return heat_map(matrix, row_labels, column_labels, title, row_axis, column_axis).svg(theme)
 
 
 def heat_map(

@@ -10,10 +10,9 @@ from pathlib import Path
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.files import format_dependency_latex, write_picture
-from syntaxlm.drawing.layout import LONGEST_LABEL, LONGEST_WORD, MARGIN, Word
+from syntaxlm.drawing.layout import LONGEST_LABEL, LONGEST_WORD, MARGIN, DrawableDependencies, Word
 from syntaxlm.drawing.page import Section, html_page
 from syntaxlm.drawing.svg import TEXT_SIZES, Picture, Theme, right_to_left, shortened, text_width, visible
-from syntaxlm.trees.tree import DependencyTree
 
 # The layout of a dependency tree: words in a row, and above them an arc from each head to its dependent.
 #
@@ -82,12 +81,12 @@ class _Span:
     level: int
 
 
-def lay_out_arcs(tree: DependencyTree) -> ArcLayout:
+def lay_out_arcs(tree: DrawableDependencies) -> ArcLayout:
     """Return lay out a dependency tree. Raises InputError for a word that is its own head, and for too many words."""
     _check(tree)
     shown = [shortened(visible(word), LONGEST_WORD) for word in tree.words]
     tags = [shortened(visible(tag), LONGEST_LABEL) if tag else "" for tag in tree.tags]
-    labels = [_label(tree, word) for word in range(1, len(tree) + 1)]
+    labels = [_label(tree, word) for word in range(1, len(tree.words) + 1)]
     spans = _levels(tree)
     legs = _legs(tree, spans)
     centres, width = _columns(tree, shown, tags, labels, spans, legs)
@@ -131,28 +130,28 @@ def _row(shown: Sequence[str], full: Sequence[str], places: Sequence[float], y: 
     return tuple(Word(x, y, text, whole) for x, text, whole in zip(places, shown, full, strict=True) if text)
 
 
-def _check(tree: DependencyTree) -> None:
-    if len(tree) > MAXIMUM_WORDS:
+def _check(tree: DrawableDependencies) -> None:
+    if len(tree.words) > MAXIMUM_WORDS:
         raise InputError(
-            f"sentence {tree.name or '(no id)'}: found {len(tree):,} words; expected at most {MAXIMUM_WORDS:,} in a"
-            " picture of arcs"
+            f"sentence {tree.name or '(no id)'}: found {len(tree.words):,} words; expected at most {MAXIMUM_WORDS:,} in"
+            " a picture of arcs"
         )
     for word, head in enumerate(tree.heads, 1):
-        if head == word or not 0 <= head <= len(tree):
+        if head == word or not 0 <= head <= len(tree.words):
             raise InputError(
                 f"sentence {tree.name or '(no id)'}: word {word}, {tree.words[word - 1]!r}, has head {head}; expected"
-                f" another word, 1 to {len(tree)}, or 0"
+                f" another word, 1 to {len(tree.words)}, or 0"
             )
 
 
-def _label(tree: DependencyTree, word: int) -> str:
+def _label(tree: DrawableDependencies, word: int) -> str:
     label = tree.labels[word - 1]
     if not label:
         return "" if tree.heads[word - 1] else ROOT_LABEL
     return shortened(visible(label), LONGEST_LABEL)
 
 
-def _levels(tree: DependencyTree) -> list[_Span]:
+def _levels(tree: DrawableDependencies) -> list[_Span]:
     """Return the arcs between words, shortest first, each on the lowest level above all the arcs below it."""
     pairs = sorted(
         (abs(head - word), min(head, word), max(head, word), word) for word, head in enumerate(tree.heads, 1) if head
@@ -164,7 +163,7 @@ def _levels(tree: DependencyTree) -> list[_Span]:
     return spans
 
 
-def _legs(tree: DependencyTree, spans: Sequence[_Span]) -> dict[Leg, float]:
+def _legs(tree: DrawableDependencies, spans: Sequence[_Span]) -> dict[Leg, float]:
     """Return the x of each leg, relative to the middle of its word. spans: shorter ones first."""
     found: dict[Leg, float] = {}
     for place, head in enumerate(tree.heads, 1):
@@ -176,7 +175,7 @@ def _legs(tree: DependencyTree, spans: Sequence[_Span]) -> dict[Leg, float]:
 
 
 def _columns(
-    tree: DependencyTree,
+    tree: DrawableDependencies,
     words: Sequence[str],
     tags: Sequence[str],
     labels: Sequence[str],
@@ -221,7 +220,7 @@ def _columns(
     return [MARGIN + before_first + x for x in places], 2 * MARGIN + before_first + places[-1] + behind_last
 
 
-def _is_crossed(tree: DependencyTree, span: _Span, spans: Sequence[_Span]) -> bool:
+def _is_crossed(tree: DrawableDependencies, span: _Span, spans: Sequence[_Span]) -> bool:
     """Return whether a leg of another arc, or ROOT's arrow, crosses an arc's horizontal line."""
     inside = range(span.low + 1, span.high)
     return any(not tree.heads[place - 1] for place in inside) or any(
@@ -254,9 +253,9 @@ def _between(word: int, head: int) -> range:
     return range(min(word, head) + 1, max(word, head))
 
 
-def _hangs_on(tree: DependencyTree, word: int, head: int) -> bool:
+def _hangs_on(tree: DrawableDependencies, word: int, head: int) -> bool:
     """Return whether a word directly or indirectly depends on this head. Also terminates if there is a cycle."""
-    for _ in range(len(tree)):
+    for _ in range(len(tree.words)):
         word = tree.heads[word - 1]
         if word in (0, head):
             break
@@ -266,19 +265,14 @@ def _hangs_on(tree: DependencyTree, word: int, head: int) -> bool:
 ARROW = 7.0, 3.2  # pixels: length of an arrow's head, half its width
 
 
-def dependency_svg(tree: DependencyTree, theme: Theme = "auto") -> str:
-    """Return a dependency tree as an SVG document; see `dependency_picture`."""
-    return dependency_picture(tree).svg(theme)
-
-
-def dependency_picture(tree: DependencyTree) -> Picture:
+def dependency_picture(tree: DrawableDependencies) -> Picture:
     """Return words and tags in a row, with a labelled arc above them from each head to its dependent.
 
     The root has an arrow from above. Arcs that make a tree non-projective have a different colour.
     Raises InputError for a word that is its own head.
     """
     layout = lay_out_arcs(tree)
-    descriptions = [_description(tree, word) for word in range(1, len(tree) + 1)]
+    descriptions = [_description(tree, word) for word in range(1, len(tree.words) + 1)]
     lower_last = sorted(layout.arcs, key=lambda arc: arc.top)
     elements = [element for arc in lower_last for element in _arc(arc, layout, descriptions[arc.word - 1])]
     elements += [
@@ -292,7 +286,7 @@ def dependency_picture(tree: DependencyTree) -> Picture:
     return Picture(layout.width, layout.height, tuple(elements), title, "; ".join(descriptions))
 
 
-def _description(tree: DependencyTree, word: int) -> str:
+def _description(tree: DrawableDependencies, word: int) -> str:
     """Return the arc to a word as text, such as "cat: nsubj of sleeps"."""
     head, label = tree.heads[word - 1], tree.labels[word - 1]
     if not head:
@@ -323,7 +317,7 @@ def _arc(arc: Arc, layout: ArcLayout, tooltip: str) -> list[str]:
     return [svg.path(line, f"arc{variant}", tooltip), svg.path(tip, f"arrow{variant}")]
 
 
-def write_dependencies(trees: Sequence[DependencyTree], path: Path, theme: Theme = "auto") -> None:
+def write_dependencies(trees: Sequence[DrawableDependencies], path: Path, theme: Theme = "auto") -> None:
     """Write trees, one below another, as SVG, PNG, HTML or LaTeX, chosen by the extension. Raises InputError."""
     write_picture(
         path,
@@ -336,14 +330,14 @@ def write_dependencies(trees: Sequence[DependencyTree], path: Path, theme: Theme
     )
 
 
-def _stacked(trees: Sequence[DependencyTree]) -> Picture:
+def _stacked(trees: Sequence[DrawableDependencies]) -> Picture:
     if len(trees) == 1:
         return dependency_picture(trees[0])
     mirrored = right_to_left(word for tree in trees for word in tree.words)
     return svg.stacked([_headed(tree) for tree in trees], "Dependency trees", gap=4, align_right=mirrored)
 
 
-def _headed(tree: DependencyTree) -> Picture:
+def _headed(tree: DrawableDependencies) -> Picture:
     """Return a tree with its name above it, on the side where the sentence starts."""
     picture = dependency_picture(tree)
     height = TEXT_SIZES["heading"] + MARGIN
@@ -357,7 +351,7 @@ def _headed(tree: DependencyTree) -> Picture:
     return Picture(both.width, both.height, both.elements, picture.title, picture.description)
 
 
-def _page(trees: Sequence[DependencyTree], theme: Theme) -> str:
+def _page(trees: Sequence[DrawableDependencies], theme: Theme) -> str:
     sections = [
         Section(
             tree.name if len(trees) > 1 else "",

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import replaced, write_text
+from syntaxlm.drawing.layout import INDUCED_LABEL, DrawableDependencies, DrawableTree
 from syntaxlm.drawing.svg import FONTS, Picture, Theme
-from syntaxlm.trees.tree import DependencyTree, Tree
 
 # Trees as LaTeX: constituency trees for the package forest, dependency trees for tikz-dependency.
 
@@ -29,14 +29,13 @@ _SPECIAL = {
 }
 
 
-def format_latex(tree: Tree) -> str:
+def format_latex(tree: DrawableTree) -> str:
     """Return the tree as a forest environment; words are in a row at the bottom, induced nodes have no label."""
     opened: dict[int, list[str]] = {}
-    closed = [0] * (len(tree) + 1)
-    for part in tree.constituents:
-        label = "" if part.label == "X" else _escaped(part.label)
-        opened.setdefault(part.start, []).append(f"[{label}")
-        closed[part.end] += 1
+    closed = [0] * (len(tree.words) + 1)
+    for label, start, end in tree.constituents:
+        opened.setdefault(start, []).append("[" + ("" if label == INDUCED_LABEL else _escaped(label)))
+        closed[end] += 1
     pieces = []
     for place, (word, tag) in enumerate(zip(tree.words, tree.tags, strict=True)):
         leaf = f"[{_escaped(word)}, tier=word]"
@@ -45,7 +44,7 @@ def format_latex(tree: Tree) -> str:
     return "\\begin{forest}\n" + " ".join(pieces) + "\n\\end{forest}"
 
 
-def format_dependency_latex(tree: DependencyTree) -> str:
+def format_dependency_latex(tree: DrawableDependencies) -> str:
     """Return the tree as a dependency environment: words in a row, labelled arcs."""
     ampersand = r"\&"  # separates words in the environment, also escaped
     words = [_escaped(word).replace(ampersand, r"\symbol{38}") for word in tree.words]

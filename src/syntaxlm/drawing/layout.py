@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from typing import Protocol
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing.svg import TEXT_SIZES, right_to_left, shortened, text_width, visible
-from syntaxlm.trees.tree import INDUCED_LABEL, Constituent, Tree
 
 MARGIN = 12.0  # pixels around everything
 WIDEST = 1150.0  # pixels: words of wider sentences are slanted
@@ -27,7 +27,39 @@ AXIS = 48.0  # pixels left of the bars for their axis
 MAXIMUM_NODES = 20_000  # words and constituents; the picture of a larger tree takes minutes and shows nothing
 TREE_HEIGHT = 420.0  # pixels: levels of deeper trees are moved closer together
 
+INDUCED_LABEL = "X"  # of constituents without a label of their own; not drawn
+
 Span = tuple[int, int]
+LabelledSpan = tuple[str, int, int]
+
+
+class DrawableTree(Protocol):
+    """A constituency tree: words, their tags ("" for none), and constituents (label, start, end) in pre-order.
+
+    `str` of it is its description for screen readers.
+    """
+
+    @property
+    def words(self) -> Sequence[str]: ...
+    @property
+    def tags(self) -> Sequence[str]: ...
+    @property
+    def constituents(self) -> Sequence[LabelledSpan]: ...
+
+
+class DrawableDependencies(Protocol):
+    """A dependency tree: words, their tags and labels ("" for none), heads from 1 (0: root), and a name or ""."""
+
+    @property
+    def words(self) -> Sequence[str]: ...
+    @property
+    def tags(self) -> Sequence[str]: ...
+    @property
+    def heads(self) -> Sequence[int]: ...
+    @property
+    def labels(self) -> Sequence[str]: ...
+    @property
+    def name(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -111,7 +143,7 @@ class TreeLayout:
     mirrored: bool
 
 
-def columns_of(trees: Sequence[Tree], words: Sequence[str]) -> Columns:
+def columns_of(trees: Sequence[DrawableTree], words: Sequence[str]) -> Columns:
     """Return columns wide enough for the words and for the labels and tags of all the trees over them."""
     for tree in trees:
         check_size(tree)
@@ -126,18 +158,15 @@ def columns_of(trees: Sequence[Tree], words: Sequence[str]) -> Columns:
     return Columns(tuple(edges), turned)
 
 
-def _widths(trees: Sequence[Tree], widths: list[float]) -> list[float]:
+def _widths(trees: Sequence[DrawableTree], widths: list[float]) -> list[float]:
     """Return column widths, increased where a tag or a constituent's label is wider than its words."""
     for tree in trees:
         for place, tag in enumerate(tree.tags):
             widths[place] = max(widths[place], _text_width(tag, "tag") + 8)
-        for part in sorted(tree.constituents, key=lambda part: part.end - part.start):
-            label = _label(part)
-            if label:
-                room = sum(widths[part.start : part.end])
-                missing = (_text_width(label, "label") + 10 - room) / (part.end - part.start)
-                if missing > 0:
-                    widths[part.start : part.end] = [width + missing for width in widths[part.start : part.end]]
+        for full, start, end in sorted(tree.constituents, key=lambda part: part[2] - part[1]):
+            if label := _label(full):
+                missing = (_text_width(label, "label") + 10 - sum(widths[start:end])) / (end - start)
+                widths[start:end] = [width + max(0.0, missing) for width in widths[start:end]]
     return widths
 
 
@@ -145,8 +174,8 @@ def _text_width(label: str, role: str) -> float:
     return text_width(shortened(visible(label), LONGEST_LABEL), TEXT_SIZES[role])
 
 
-def _label(part: Constituent) -> str:
-    return "" if part.label == INDUCED_LABEL else shortened(visible(part.label), LONGEST_LABEL)
+def _label(label: str) -> str:
+    return "" if label == INDUCED_LABEL else shortened(visible(label), LONGEST_LABEL)
 
 
 def _word(word: str) -> str:
@@ -154,7 +183,7 @@ def _word(word: str) -> str:
 
 
 def lay_out(
-    tree: Tree,
+    tree: DrawableTree,
     words: Sequence[str],
     distances: Sequence[float] | None = None,
     shared: Set[Span] | None = None,
@@ -209,24 +238,23 @@ def lay_out(
     )
 
 
-def check_size(tree: Tree) -> None:
+def check_size(tree: DrawableTree) -> None:
     """Raise InputError for a tree that is too large for a picture."""
-    nodes = len(tree) + len(tree.constituents)
-    if nodes > MAXIMUM_NODES:
+    if len(tree.words) + len(tree.constituents) > MAXIMUM_NODES:
         raise InputError(
-            f"a tree of {len(tree):,} words and {len(tree.constituents):,} constituents is too large for a picture;"
-            f" expected at most {MAXIMUM_NODES:,} together"
+            f"a tree of {len(tree.words):,} words and {len(tree.constituents):,} constituents is too large for a"
+            f" picture; expected at most {MAXIMUM_NODES:,} together"
         )
 
 
-def _check(tree: Tree, words: Sequence[str], distances: Sequence[float] | None) -> None:
+def _check(tree: DrawableTree, words: Sequence[str], distances: Sequence[float] | None) -> None:
     check_size(tree)
-    if len(words) != len(tree):
-        raise ValueError(f"found {len(words)} words for a tree over {len(tree)} words")
+    if len(words) != len(tree.words):
+        raise ValueError(f"found {len(words)} words for a tree over {len(tree.words)} words")
     if distances is None:
         return
-    if len(distances) != len(tree):
-        raise ValueError(f"found {len(distances)} distances for {len(tree)} words; expected one per word")
+    if len(distances) != len(words):
+        raise ValueError(f"found {len(distances)} distances for {len(words)} words; expected one per word")
     if not all(map(math.isfinite, distances[1:])):
         raise ValueError("distances must be finite")
 
@@ -248,12 +276,12 @@ class _Placing:
 
 
 def _tree_parts(
-    tree: Tree, place: _Placing, shared: Set[Span] | None
+    tree: DrawableTree, place: _Placing, shared: Set[Span] | None
 ) -> tuple[tuple[Node, ...], tuple[Edge, ...], float]:
     """Return the nodes, the edges, and the y where the tree ends."""
     parts, columns = tree.constituents, place.columns
-    parents, word_parents = parents_of(tree)
-    labels = [_label(part) for part in parts]
+    parents, word_parents = parents_of(parts, len(tree.words))
+    labels = [_label(label) for label, _, _ in parts]
     levels, lefts, rights = [1] * len(parts), [math.inf] * len(parts), [-math.inf] * len(parts)
     for word, parent in enumerate(word_parents):
         if parent >= 0:
@@ -263,7 +291,7 @@ def _tree_parts(
     for child in range(len(parts) - 1, -1, -1):  # children come after their parents
         # A label that stays within its columns overlaps no other label.
         half = text_width(labels[child], TEXT_SIZES["label"]) / 2 + 2 if labels[child] else 0.0
-        low, high = columns.edges[parts[child].start] + half, columns.edges[parts[child].end] - half
+        low, high = columns.edges[parts[child][1]] + half, columns.edges[parts[child][2]] - half
         middle = middles[child] = min(max((lefts[child] + rights[child]) / 2, low), max(low, high))
         parent = parents[child]
         if parent >= 0:
@@ -279,9 +307,9 @@ def _tree_parts(
         return foot - levels[node] * step
 
     nodes = []
-    for node, part in enumerate(parts):
-        span = (part.start, part.end)
-        mark = None if shared is None or part.end - part.start < 2 else span in shared
+    for node, (_, start, end) in enumerate(parts):
+        span = (start, end)
+        mark = None if shared is None or end - start < 2 else span in shared
         ends = sorted((place.across(min(lefts[node], middles[node])), place.across(max(rights[node], middles[node]))))
         nodes.append(Node(place.across(middles[node]), height(node), ends[0], ends[1], labels[node], span, mark))
     edges = [
@@ -301,17 +329,17 @@ def _step(levels: int, labelled: bool) -> float:
     return max(least, min(usual, TREE_HEIGHT / max(1, levels)))
 
 
-def parents_of(tree: Tree) -> tuple[list[int], list[int]]:
-    """For each constituent and for each word, the index of the parent constituent; -1 without a parent."""
+def parents_of(constituents: Sequence[LabelledSpan], words: int) -> tuple[list[int], list[int]]:
+    """For each constituent and for each of so many words, the index of the parent constituent; -1 for none."""
     parents: list[int] = []
-    word_parents = [-1] * len(tree)
+    word_parents = [-1] * words
     around: list[int] = []
-    for child, part in enumerate(tree.constituents):
-        while around and tree.constituents[around[-1]].end <= part.start:
+    for child, (_, start, end) in enumerate(constituents):
+        while around and constituents[around[-1]][2] <= start:
             around.pop()
         parents.append(around[-1] if around else -1)
         around.append(child)
-        word_parents[part.start : part.end] = [child] * (part.end - part.start)
+        word_parents[start:end] = [child] * (end - start)
     return parents, word_parents
 
 

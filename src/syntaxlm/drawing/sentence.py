@@ -14,16 +14,16 @@ from syntaxlm.drawing import svg
 from syntaxlm.drawing.charts import heat_map
 from syntaxlm.drawing.dependencies import dependency_picture
 from syntaxlm.drawing.files import check_format, format_dependency_latex, format_latex, write_picture
+from syntaxlm.drawing.layout import DrawableDependencies, DrawableTree
 from syntaxlm.drawing.page import Section, html_page
 from syntaxlm.drawing.svg import UNKNOWN, Picture, Theme, right_to_left
 from syntaxlm.drawing.tree import tree_picture
-from syntaxlm.trees.decoding import Scores
-from syntaxlm.trees.tree import DependencyTree, Tree, format_brackets
 
 MAPS_WIDTH = 1750.0  # greatest width of a row of maps in pixels
 READING = "the token being read"
 
 Values = npt.NDArray[np.float32]
+Scores = npt.NDArray[np.floating]
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ class Analysis:
     tokens: tuple[str, ...]
     distances: tuple[float, ...]
     unknown: tuple[bool, ...]
-    tree: Tree
+    tree: DrawableTree
     span_scores: Scores | None = field(default=None, compare=False)
     marginals: Scores | None = field(default=None, compare=False)
-    dependencies: DependencyTree | None = None
+    dependencies: DrawableDependencies | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class Drawing:
     """The drawing of a sentence: its tree, optionally with a gold tree and maps."""
 
     analysis: Analysis
-    gold: Tree | None = None
+    gold: DrawableTree | None = None
     maps: SentenceMaps | None = None
 
     def tree_picture(self) -> Picture:
@@ -137,9 +137,9 @@ class Drawing:
         one = self.analysis
         unknown = [word for word, is_unknown in zip(one.words, one.unknown, strict=True) if is_unknown]
         note = f"Underlined words are not in the model's vocabulary: {', '.join(unknown)}" if unknown else ""
-        brackets = {"induced, as brackets": format_brackets(one.tree)}
+        brackets = {"induced, as brackets": str(one.tree)}
         if self.gold is not None:
-            brackets["gold, as brackets"] = format_brackets(self.gold)
+            brackets["gold, as brackets"] = str(self.gold)
         sections = [Section("Tree", (self.tree_picture(), *self.scores_pictures()), note, brackets)]
         if arcs := self.dependency_pictures():
             sections.insert(0, Section("Dependencies", arcs))

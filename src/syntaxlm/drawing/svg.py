@@ -277,6 +277,9 @@ class Picture:
             + "</svg>\n"
         )
 
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
 
 def stacked(pictures: Sequence[Picture], title: str = "", gap: float = 16, align_right: bool = False) -> Picture:
     """Return pictures stacked vertically. title: by default that of the first."""

@@ -6,24 +6,28 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 
-from nltk.tree.prettyprinter import TreePrettyPrinter
-
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
-from syntaxlm.drawing.layout import AXIS, MARGIN, SLANT, Columns, Node, Span, TreeLayout, columns_of, lay_out
+from syntaxlm.drawing.layout import (
+    AXIS,
+    MARGIN,
+    SLANT,
+    Columns,
+    DrawableTree,
+    Node,
+    Span,
+    TreeLayout,
+    columns_of,
+    lay_out,
+)
 from syntaxlm.drawing.svg import (
     ELLIPSIS,
     TEXT_SIZES,
-    UNKNOWN,
-    UNKNOWN_MARK,
     Anchor,
     Picture,
-    Theme,
     figure,
-    marked,
     text_width,
 )
-from syntaxlm.trees.tree import Tree, format_brackets, to_nltk
 
 BESIDE = 1000.0  # pixels: wider pairs of trees are drawn one below the other
 NODE = 4.0  # pixels: radius of a marker
@@ -55,38 +59,27 @@ class Comparison:
         return f"{both}: of {self.induced} induced and {self.gold} gold spans (without the whole sentence)"
 
 
-def spans_of(tree: Tree) -> set[Span]:
+def spans_of(tree: DrawableTree) -> set[Span]:
     """Return a tree's spans of two or more words."""
-    return {(part.start, part.end) for part in tree.constituents if part.end - part.start > 1}
+    return {(start, end) for _, start, end in tree.constituents if end - start > 1}
 
 
-def compare(tree: Tree, gold: Tree) -> Comparison:
+def compare(tree: DrawableTree, gold: DrawableTree) -> Comparison:
     """Count shared spans. Raises InputError for trees with different numbers of words."""
-    if len(tree) != len(gold):
+    if len(tree.words) != len(gold.words):
         raise InputError(
-            f"the induced tree has {len(tree)} words, but the gold tree has {len(gold)}; expected the same words"
+            f"the induced tree has {len(tree.words)} words, but the gold tree has {len(gold.words)}; expected the same"
+            " words"
         )
-    whole = {(0, len(tree))}
+    whole = {(0, len(tree.words))}
     induced, golden = spans_of(tree) - whole, spans_of(gold) - whole
     return Comparison(len(induced & golden), len(induced), len(golden))
 
 
-def tree_svg(
-    tree: Tree,
-    distances: Sequence[float] | None = None,
-    gold: Tree | None = None,
-    words: Sequence[str] | None = None,
-    notes: Sequence[str] | None = None,
-    theme: Theme = "auto",
-) -> str:
-    """Return a tree as an SVG document; see `tree_picture`."""
-    return tree_picture(tree, distances, gold, words, notes).svg(theme)
-
-
 def tree_picture(
-    tree: Tree,
+    tree: DrawableTree,
     distances: Sequence[float] | None = None,
-    gold: Tree | None = None,
+    gold: DrawableTree | None = None,
     words: Sequence[str] | None = None,
     notes: Sequence[str] | None = None,
     span_notes: Mapping[Span, SpanNote] | None = None,
@@ -102,8 +95,8 @@ def tree_picture(
     """
     words = tree.words if words is None else words
     notes = [""] * len(words) if notes is None else notes
-    if len(notes) != len(tree):
-        raise ValueError(f"found {len(notes)} notes for {len(tree)} words; expected one per word")
+    if len(notes) != len(tree.words):
+        raise ValueError(f"found {len(notes)} notes for {len(tree.words)} words; expected one per word")
     if gold is None:
         return _paint(tree, lay_out(tree, words, distances), notes, _title("Tree", words), span_notes)
     return _two_trees(tree, gold, words, distances, notes)
@@ -114,7 +107,11 @@ def _title(what: str, words: Sequence[str]) -> str:
 
 
 def _two_trees(
-    tree: Tree, gold: Tree, words: Sequence[str], distances: Sequence[float] | None, notes: Sequence[str]
+    tree: DrawableTree,
+    gold: DrawableTree,
+    words: Sequence[str],
+    distances: Sequence[float] | None,
+    notes: Sequence[str],
 ) -> Picture:
     comparison = compare(tree, gold)
     shared: Set[Span] = spans_of(tree) & spans_of(gold)
@@ -167,7 +164,7 @@ def _legend(comparison: Comparison) -> Picture:
 
 
 def _paint(
-    tree: Tree,
+    tree: DrawableTree,
     layout: TreeLayout,
     notes: Sequence[str],
     title: str,
@@ -212,9 +209,9 @@ def _unshortened(drawn: str, full: str) -> str:
     return "" if drawn == full else full
 
 
-def _brackets(tree: Tree) -> str:
+def _brackets(tree: DrawableTree) -> str:
     try:
-        return format_brackets(tree) if tree.words else ""
+        return str(tree)
     except InputError:  # some words cannot be written in brackets, but all can be drawn
         return ""
 
@@ -280,27 +277,3 @@ def _axis(layout: TreeLayout) -> list[str]:
         elements.append(svg.line(x, y, x + 4 * outward, y, "axis"))
         elements.append(svg.text(x + 6 * outward, y + 3, figure(value, layout.scale), "small", anchor))
     return elements
-
-
-# Trees drawn with box characters.
-
-
-DEEPEST = 200  # constituents, of which there are more than words only in chains of single children
-WIDEST = 40  # words; wider trees do not fit a terminal, and nltk's printer is recursive
-
-
-def draw_tree(tree: Tree, known: Sequence[bool] = ()) -> str:
-    """Return the tree, top down, in box characters; for more than 40 words or 200 constituents, a note instead.
-
-    known: whether a model's vocabulary has each word; the others are marked with *. Empty: no marks.
-    """
-    if len(tree.constituents) > DEEPEST:
-        return f"(a tree of {len(tree.constituents)} constituents is too deep to draw here)"
-    if len(tree) > WIDEST:
-        return f"(a tree over {len(tree)} words is too wide to draw here)"
-    drawn = to_nltk(tree)
-    for number, place in enumerate(drawn.treepositions("leaves")):
-        drawn[place] = number  # nltk sorts leaves and misplaces strings next to subtrees; numbers keep their order
-    words = marked(tree.words, known) if known else list(tree.words)
-    text: str = TreePrettyPrinter(drawn, words).text(unicodelines=True)
-    return text.rstrip() + ("" if all(known) else f"\n{UNKNOWN_MARK} {UNKNOWN}")

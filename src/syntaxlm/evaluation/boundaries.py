@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.data.corpora import EncodedCorpus, read_lines
 from syntaxlm.parsing.structure import distances_of
 from syntaxlm.storage.folder import ModelBundle
@@ -157,7 +157,7 @@ def score_boundaries(name: str, found: Flags, there: Flags) -> BoundaryScore:
     return BoundaryScore(name, len(there), int(there.sum()), int(found.sum()), int((found & there).sum()))
 
 
-BOUNDARY_SCORES = Table(
+BOUNDARY_SCORES = Columns(
     "word boundaries",
     "layer and reading of the distances, or baseline",
     {
@@ -203,7 +203,7 @@ class BoundaryReport(HasRows):
     scores: tuple[BoundaryScore, ...]
     baselines: tuple[BoundaryScore, ...]
 
-    table = BOUNDARY_SCORES
+    columns = BOUNDARY_SCORES
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures for JSON."""

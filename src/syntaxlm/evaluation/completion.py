@@ -280,7 +280,7 @@ def scored_questions(report: CompletionReport) -> Iterator[dict[str, Any]]:
                     "differing_words_known": column.differing_known[place, :size].tolist(),
                     "all_words_known": column.all_known[place, :size].tolist(),
                 }
-                for column in report.columns
+                for column in report.all_scores
             },
         }
 

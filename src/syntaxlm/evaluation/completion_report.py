@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.data.completion import CompletionQuestion
 from syntaxlm.evaluation.pairs import FEW_KNOWN, Credits, Flags, compare_credits
 from syntaxlm.scoring.engine import LogProbs
 from syntaxlm.text.reader import AS_TOKENISED
 from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.trees import BootstrapResult
+from syntaxlm.trees.significance import BootstrapResult
 
 INTERPOLATED = "interpolated"
 
-COMPLETION_ACCURACIES = Table(
+COMPLETION_ACCURACIES = Columns(
     "sentence completion",
     "model and subset of the questions",
     {
@@ -196,7 +196,7 @@ class CompletionReport(HasRows):
     style: TreebankStyle = AS_TOKENISED
     per_token: bool = False
 
-    table = COMPLETION_ACCURACIES
+    columns = COMPLETION_ACCURACIES
 
     @property
     def candidate_count(self) -> int:
@@ -208,7 +208,7 @@ class CompletionReport(HasRows):
         return float(np.mean([1 / len(question) for question in self.questions]))
 
     @property
-    def columns(self) -> tuple[CompletionScores, ...]:
+    def all_scores(self) -> tuple[CompletionScores, ...]:
         """The scores of each model and, if there are several, of their interpolation."""
         return self.models if self.interpolation is None else (*self.models, self.interpolation.scores)
 
@@ -246,7 +246,7 @@ class CompletionReport(HasRows):
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the accuracies of every model and of the interpolation, with the columns of `COMPLETION_ACCURACIES`."""
-        for column in self.columns:
+        for column in self.all_scores:
             for part, among in column.parts().items():
                 one = column.accuracy(among)
                 low, high = one.interval or (None, None)
@@ -307,7 +307,7 @@ class CompletionReport(HasRows):
         ]
 
     def _table(self) -> list[str]:
-        columns = self.columns
+        columns = self.all_scores
         width = max(27, *(len(column.name) for column in columns))
         rows = [("accuracy, 95% interval (number of questions)", [column.name for column in columns])]
         rows += [

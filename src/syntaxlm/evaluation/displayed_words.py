@@ -23,8 +23,7 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import Column, ColumnType, HasRows
-from syntaxlm.core.tables import Table as ResultTable
+from syntaxlm.core.tables import Column, Columns, ColumnType, HasRows
 from syntaxlm.core.text_files import read_lines, source_name
 from syntaxlm.data.tables import names_beside, separated, wrong_number_of_cells
 from syntaxlm.scoring.surprisal import Context, WordSurprisal, surprisals
@@ -658,16 +657,16 @@ class WordTable(HasRows):
     """
 
     words: DisplayedWords
-    columns: Mapping[str, Sequence[Any]]
+    values: Mapping[str, Sequence[Any]]
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        names = list(self.columns)
-        return (dict(zip(names, row, strict=True)) for row in zip(*self.columns.values(), strict=True))
+        names = list(self.values)
+        return (dict(zip(names, row, strict=True)) for row in zip(*self.values.values(), strict=True))
 
     @property
     def summary(self) -> str:
         """Numbers of words and unknown words, such as "120 words, 3 unknown (2.5%), 1 not read"."""
-        known = self.columns["in_vocabulary"]
+        known = self.values["in_vocabulary"]
         unknown, not_read = list(known).count(False), list(known).count(None)
         text = f"{len(known):,} words, {unknown:,} unknown ({unknown / len(known):.1%})"
         return text + (f", {not_read:,} not read" if not_read else "")
@@ -676,10 +675,10 @@ class WordTable(HasRows):
         return list(self.rows())
 
     @property
-    def table(self) -> ResultTable:  # type: ignore[override]  # the columns depend on the input
+    def columns(self) -> Columns:  # type: ignore[override]  # they depend on the input
         """The columns, with the types of their values."""
-        columns = {name: Column(_type_of(values), "") for name, values in self.columns.items()}
-        return ResultTable("displayed words", "displayed word", columns)
+        types = {name: Column(_type_of(values), "") for name, values in self.values.items()}
+        return Columns("displayed words", "displayed word", types)
 
 
 def _type_of(values: Sequence[Any]) -> ColumnType:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.data.labelled_pairs import LabelledPair, read_labelled_pairs
 from syntaxlm.data.logic import RELATIONS, FormulaPair, read_formula_pairs
 from syntaxlm.models.pair_classifier import PairBatch, PairClassifier
@@ -85,7 +85,7 @@ class AccuracyScore:
         return f"{name:<22}{self.pairs:>8,}{shares[0]:>8.1f}{shares[1]:>12.1f}"
 
 
-CLASSIFIER_ACCURACIES = Table(
+CLASSIFIER_ACCURACIES = Columns(
     "accuracies of a pair classifier",
     "group of pairs",
     {
@@ -132,7 +132,7 @@ class ClassificationReport(AnsweredPairs):
 
     labels: tuple[str, ...]
 
-    table = CLASSIFIER_ACCURACIES
+    columns = CLASSIFIER_ACCURACIES
 
     def score(self, label: str | None = None) -> AccuracyScore:
         """Score the pairs with this label; None: all pairs."""
@@ -205,7 +205,7 @@ def evaluate_classifier(
 # Bowman, Manning, Potts 2015, section 3; Shen et al. 2019 (ON-LSTM), section 5.4 and Figure 4.
 
 
-INFERENCE_ACCURACIES = Table(
+INFERENCE_ACCURACIES = Columns(
     "logical inference",
     "group of formula pairs",
     {
@@ -229,7 +229,7 @@ class InferenceReport(AnsweredPairs):
     pairs: tuple[FormulaPair, ...]
     maximum_operators: int
 
-    table = INFERENCE_ACCURACIES
+    columns = INFERENCE_ACCURACIES
 
     def score(self, operators: range | None = None, relation: str | None = None) -> AccuracyScore:
         """Score the pairs with these numbers of operators and with this relation; None: any."""

@@ -19,19 +19,19 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json, write_text
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.data.pairs import MinimalPair, read_pairs
 from syntaxlm.scoring.engine import LogProbs, Scorer
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.trees import BootstrapResult
+from syntaxlm.trees.significance import BootstrapResult
 
 BOOTSTRAP_SAMPLES = 10_000
 FEW_KNOWN = 0.01  # share of pairs with only known words, below which the text has another style than the model's
 
-PAIR_ACCURACIES = Table(
+PAIR_ACCURACIES = Columns(
     "minimal pairs",
     "model, group of pairs and set of words",
     {
@@ -116,7 +116,7 @@ class PairsReport(HasRows):
     sources: tuple[str, ...]
     style: TreebankStyle = AS_TOKENISED
 
-    table = PAIR_ACCURACIES
+    columns = PAIR_ACCURACIES
 
     @cached_property
     def adjacent(self) -> Flags:

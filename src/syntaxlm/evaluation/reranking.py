@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.data.parse_candidates import SCORE, ParseCandidates, read_candidates, with_gold
 from syntaxlm.models.abilities import GeneratesTrees
 from syntaxlm.scoring.surprisal import log_probs_of_trees
@@ -224,7 +224,7 @@ class _Tally:
         return {name: AttachmentScores(np.stack(rows), self._labelled) for name, rows in self._counts.items()}
 
 
-RERANKING_SCORES = Table(
+RERANKING_SCORES = Columns(
     "reranking",
     "way of choosing a candidate",
     {
@@ -261,7 +261,7 @@ class RerankReport(HasRows):
     tuning: WeightTuning | None = None
     scores: dict[str, AttachmentScores] = field(default_factory=dict)
 
-    table = RERANKING_SCORES
+    columns = RERANKING_SCORES
 
     def compared(self) -> BootstrapResult | None:
         """Compare the UAS without punctuation of the picked trees with that of the first candidates.

@@ -17,19 +17,11 @@ import numpy as np
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import parse_json
 from syntaxlm.core.text_files import read_lines
-from syntaxlm.trees import (
-    PROTOCOLS,
-    BootstrapResult,
-    RunScores,
-    SeedScores,
-    SpanSets,
-    compare_runs,
-    parse_brackets,
-    right,
-    score,
-)
-from syntaxlm.trees.scoring import Fractions
-from syntaxlm.trees.spans import Flags
+from syntaxlm.trees.bounds import right
+from syntaxlm.trees.scoring import PROTOCOLS, Fractions, score
+from syntaxlm.trees.significance import BootstrapResult, RunScores, SeedScores, compare_runs
+from syntaxlm.trees.spans import Flags, SpanSets
+from syntaxlm.trees.tree import parse_brackets
 
 Rows = Sequence[tuple[str, dict[str, Any]]]  # the lines of a file of details, each with its place
 RIGHT_BRANCHING = "right-branching"

@@ -16,7 +16,7 @@ import torch
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import Count, NonNegative, Seed, Settings
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.models.abilities import LabelsSpans, PredictsNextToken, SampledSentence, SamplesSentences
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.storage.folder import ModelBundle
@@ -63,7 +63,7 @@ def as_text(normaliser: Normaliser, tokens: list[str]) -> str:
 # Sampling of sentences with their trees from a grammar, top-down from the start symbol.
 
 
-SAMPLED_TREES = Table(
+SAMPLED_TREES = Columns(
     "sampled trees",
     "sentence",
     {
@@ -92,7 +92,7 @@ class SentenceWithTree(HasRows):
     tokens: list[str]
     tree: Tree
 
-    table = SAMPLED_TREES
+    columns = SAMPLED_TREES
 
     def __str__(self) -> str:
         return self.text
@@ -174,7 +174,7 @@ SAMPLED_TOGETHER = 64  # sentences sampled in one batch
 Numbers = npt.NDArray[np.float64]
 
 
-GENERATED_SENTENCES = Table(
+GENERATED_SENTENCES = Columns(
     "generated sentences",
     "sentence",
     {
@@ -205,7 +205,7 @@ class GeneratedSentence(HasRows):
     surprisals: list[float]
     ended: bool
 
-    table = GENERATED_SENTENCES
+    columns = GENERATED_SENTENCES
 
     def __str__(self) -> str:
         return self.text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from syntaxlm.batches import TreeBatches
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import to_json, write_text
+from syntaxlm.core.files import sha256, to_json, write_text
 from syntaxlm.core.tensor_files import TensorFile, read_tensors, refuse, tensor_faults, write_tensors
 from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.models.abilities import GeneratesTrees, Model
@@ -272,8 +271,10 @@ def read_stops(folder: str | Path, stored: ModelBundle) -> Stops:
 
 def fingerprint(model: Model) -> str:
     """Return an identifier of a model's weights: a hash of names, shapes and values."""
-    found = hashlib.sha256()
-    for name, tensor in distinct_tensors(model).items():
-        found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        found.update(tensor.cpu().contiguous().view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
+
+    def parts() -> Iterator[bytes]:
+        for name, tensor in distinct_tensors(model).items():
+            yield f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode()
+            yield tensor.cpu().contiguous().view(torch.uint8).numpy().tobytes()
+
+    return sha256(parts())

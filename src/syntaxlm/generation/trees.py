@@ -19,7 +19,7 @@ from torch import Tensor
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import Count
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.generation.sentences import MAXIMUM, SAMPLED_TOGETHER, Numbers, Sampling, choose
 from syntaxlm.generation.stops import possible_edges, tree_model
 from syntaxlm.models.abilities import GeneratesTrees
@@ -54,7 +54,7 @@ class TreeSampling(Sampling):
         return self.maximum_depth or MAXIMUM_DEPTH
 
 
-GENERATED_TREES = Table(
+GENERATED_TREES = Columns(
     "generated dependency trees",
     "sentence",
     {
@@ -87,7 +87,7 @@ class GeneratedTree(HasRows):
     tree_surprisal: float
     cut: tuple[str, ...] = ()
 
-    table = GENERATED_TREES
+    columns = GENERATED_TREES
 
     @property
     def text(self) -> str:

@@ -16,20 +16,22 @@ import numpy as np
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import check_number
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.core.text_files import no_sentence
 from syntaxlm.data.corpora import read_sentences
 from syntaxlm.parsing.collapse import branching_side
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import Rule, rules_for
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.trees import PROTOCOLS, AgreementMatrix, BranchingF1, Protocol, SpanSets, agreement, branching_f1
+from syntaxlm.trees.averaging import AgreementMatrix, BranchingF1, agreement, branching_f1
+from syntaxlm.trees.scoring import PROTOCOLS, Protocol
+from syntaxlm.trees.spans import SpanSets
 
 SENTENCES = 1000  # default number of sentences that are parsed
 _APART = 0.10  # F1 by which an outlier's mean agreement with the others is below the agreement among the others
 
 
-MODEL_AGREEMENT = Table(
+MODEL_AGREEMENT = Columns(
     "agreement of models",
     "ordered pair of models",
     {
@@ -60,7 +62,7 @@ class Agreement(HasRows):
     matrix: AgreementMatrix
     branching: Sequence[BranchingF1]
 
-    table = MODEL_AGREEMENT
+    columns = MODEL_AGREEMENT
 
     @property
     def odd_one_out(self) -> int | None:

@@ -11,7 +11,8 @@ import numpy as np
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.parsing.structure import Rule, Structure, rules_of, structure_of
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.trees import PROTOCOLS, branching_f1
+from syntaxlm.trees.averaging import branching_f1
+from syntaxlm.trees.scoring import PROTOCOLS
 
 SENTENCES = 300  # number of sentences that are parsed
 ONE_SIDED = 0.90  # trees count as right (left) branching if their F1 with right- (left-)branching trees is this or more

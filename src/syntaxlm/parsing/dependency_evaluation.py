@@ -13,21 +13,22 @@ import torch
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json, write_text
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.data.treebanks import Treebank, read_treebank
 from syntaxlm.models.abilities import ParsesDependencies
 from syntaxlm.ops.dmv import Decisions, expected_counts
 from syntaxlm.parsing.evaluation import tokens_for
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.trees import PROTOCOLS, GoldPreprocessing, Protocol, find_preprocessing
+from syntaxlm.trees.preprocessing import GoldPreprocessing, find_preprocessing
+from syntaxlm.trees.scoring import PROTOCOLS, Protocol
 from syntaxlm.trees.spans import AnyIntegers, Integers, offsets_of
 
 SCHEMA_VERSION = 1  # of `AttachmentReport.to_dict`
 
 Fractions = npt.NDArray[np.float64]
 
-DEPENDENCY_SCORES = Table(
+DEPENDENCY_SCORES = Columns(
     "attachment scores",
     "set of dependency trees: those of the model, or a baseline",
     {
@@ -91,7 +92,7 @@ class AttachmentReport(HasRows):
     treebank: str
     preprocessing: str
 
-    table = DEPENDENCY_SCORES
+    columns = DEPENDENCY_SCORES
 
     @property
     def word_count(self) -> int:

@@ -18,27 +18,16 @@ from syntaxlm.models.registry import build_encoder, build_model
 from syntaxlm.parsing.report import GoldTrees, ParsingReport, RandomWeights
 from syntaxlm.parsing.structure import COSTLY_RULES, Rule, Structure, layers_for, rules_for, rules_of, structure_of
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.trees import (
-    DECODING_RULES,
-    PROTOCOLS,
-    GoldPreprocessing,
-    LabelMapping,
-    ParsingScores,
-    Protocol,
-    SpanSets,
-    TieBreaking,
-    Tree,
-    average,
-    baseline_scores,
-    clean_all,
-    find_preprocessing,
-    label_mapping,
-    paired_bootstrap,
-    read_brackets,
-    right,
-    score,
-)
+from syntaxlm.trees.averaging import average
+from syntaxlm.trees.bounds import right
+from syntaxlm.trees.charts import TieBreaking
+from syntaxlm.trees.decoding import DECODING_RULES
 from syntaxlm.trees.matching import GOLD_ADVICE, gold_sides, read_matching, wrong_number
+from syntaxlm.trees.preprocessing import GoldPreprocessing, clean_all, find_preprocessing
+from syntaxlm.trees.scoring import PROTOCOLS, LabelMapping, ParsingScores, Protocol, label_mapping, score
+from syntaxlm.trees.significance import baseline_scores, paired_bootstrap
+from syntaxlm.trees.spans import SpanSets
+from syntaxlm.trees.tree import Tree, read_brackets
 
 MOST_UNKNOWN_TAGS = 0.5  # share of words with unknown tags, above which the treebank has a different tag set
 MOST_SEEDS = 1000  # maximum number of untrained models

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.core import display
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.core.text_files import line_bytes, no_sentence, plain_size, source_name
 from syntaxlm.data.corpora import GivenText, read_sentences
 from syntaxlm.models.abilities import LabelsSpans
@@ -26,11 +25,12 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError, without_tags
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.trees import DECODING_RULES, SpanSets, TieBreaking, average, format_brackets, format_spans, trees_of
-from syntaxlm.trees.decoding import Scores, SpanScores
+from syntaxlm.trees.averaging import average
+from syntaxlm.trees.charts import TieBreaking
+from syntaxlm.trees.decoding import DECODING_RULES, Scores, SpanScores
 from syntaxlm.trees.matching import beginning
-from syntaxlm.trees.spans import Positions
-from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
+from syntaxlm.trees.spans import Positions, SpanSets, format_spans, trees_of
+from syntaxlm.trees.tree import Constituent, DependencyTree, Tree, format_brackets
 
 # Adds words and punctuation marks that a model does not read to its tree.
 
@@ -67,7 +67,7 @@ def with_unread(tree: Tree, offsets: Sequence[tuple[int, int]], not_read: Sequen
     return Tree(tuple(leaf[1] for leaf in leaves), tuple(leaf[2] for leaf in leaves), tuple(constituents))
 
 
-CONSTITUENTS = Table(
+CONSTITUENTS = Columns(
     "constituents",
     "constituent of two words or more",
     {
@@ -117,7 +117,7 @@ class Parse(HasRows):
     not_read: list[NotRead] = field(default_factory=list)
     heads: list[int] = field(default_factory=list)
 
-    table = CONSTITUENTS
+    columns = CONSTITUENTS
 
     @property
     def dependencies(self) -> DependencyTree | None:
@@ -180,7 +180,9 @@ class Parse(HasRows):
 
     def _repr_svg_(self) -> str:
         """Draw the tree and its distances as SVG, for notebooks."""
-        return display.render("tree", self.tree, self.distances or None, words=self.words)
+        from syntaxlm.drawing.tree import tree_picture  # pictures are imported only to draw
+
+        return tree_picture(self.tree, self.distances or None, words=self.words).svg()
 
 
 @dataclass(frozen=True)

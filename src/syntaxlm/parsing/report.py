@@ -11,19 +11,11 @@ from typing import Any
 import numpy as np
 
 from syntaxlm.core.files import to_json, write_text
-from syntaxlm.core.tables import Column, HasRows, Table
-from syntaxlm.trees import (
-    BaselineScores,
-    BootstrapResult,
-    LabelMapping,
-    ParsingScores,
-    SeedScores,
-    SpanSets,
-    Tree,
-    format_brackets,
-    over_seeds,
-    trees_of,
-)
+from syntaxlm.core.tables import Column, Columns, HasRows
+from syntaxlm.trees.scoring import LabelMapping, ParsingScores
+from syntaxlm.trees.significance import BaselineScores, BootstrapResult, SeedScores, over_seeds
+from syntaxlm.trees.spans import SpanSets, trees_of
+from syntaxlm.trees.tree import Tree, format_brackets
 
 SCHEMA_VERSION = 2  # of `ParsingReport.to_dict`; 1 had "clean_up" for "preprocessing" and "deviation" for "std"
 
@@ -110,7 +102,7 @@ class RandomWeights:
         return {"f1": self.f1.to_dict(), "f1_by_decoder": by_decoder, "shape": shape}
 
 
-PARSING_SCORES = Table(
+PARSING_SCORES = Columns(
     "parsing scores",
     "set of trees: a decoder, a baseline or an upper bound",
     {
@@ -158,7 +150,7 @@ class ParsingReport(HasRows):
     random_weights: RandomWeights | None = None
     labels: LabelMapping | None = None
 
-    table = PARSING_SCORES
+    columns = PARSING_SCORES
 
     @property
     def against_right(self) -> BootstrapResult:

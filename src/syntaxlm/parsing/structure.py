@@ -29,20 +29,23 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.structures import Distances, Heads, SpanMarginals
 from syntaxlm.models.structures import SpanScores as BatchSpanScores
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.trees import DECODING_RULES, DecodingRule, SpanSets, average, decode
+from syntaxlm.trees.averaging import average
 from syntaxlm.trees.charts import MAXIMUM_WORDS
 from syntaxlm.trees.decoding import (
+    DECODING_RULES,
     HEAD_RULES,
     SPAN_RULES,
+    DecodingRule,
     HeadRule,
     SpanRule,
     SpanScores,
+    decode,
     decode_heads,
     decode_spans,
     places_of,
 )
 from syntaxlm.trees.matching import beginning
-from syntaxlm.trees.spans import AnyIntegers, Flags, Integers, Positions, gathered, offsets_of
+from syntaxlm.trees.spans import AnyIntegers, Flags, Integers, Positions, SpanSets, gathered, offsets_of
 from syntaxlm.trees.tree import INDUCED_LABEL
 
 TOKEN_BUDGET = 1 << 12  # tokens per batch: enough for large products, few enough that freed memory is reused

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.abilities import HasHiddenStates
 from syntaxlm.models.batches import TextMode
@@ -47,7 +47,7 @@ class CacheTrial:
         return dataclasses.asdict(self) | {"perplexities": by_weight}
 
 
-CACHE_TRIALS = Table(
+CACHE_TRIALS = Columns(
     "neural cache weights",
     "pair of theta and weight that was tried",
     {
@@ -67,7 +67,7 @@ class CacheTuning(HasRows):
     without_cache: LanguageModelScore
     trials: tuple[CacheTrial, ...]
 
-    table = CACHE_TRIALS
+    columns = CACHE_TRIALS
 
     @property
     def best_trial(self) -> CacheTrial:

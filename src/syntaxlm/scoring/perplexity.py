@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.models.abilities import HasHiddenStates, ScoresSentences
@@ -27,7 +27,7 @@ def perplexity_text(perplexity: float) -> str:
     return f"{perplexity:.2f}" if perplexity < 1e6 else f"{perplexity:.3g}"
 
 
-PERPLEXITIES = Table(
+PERPLEXITIES = Columns(
     "perplexity",
     "text; with a neural cache, the text with and without it",
     {
@@ -71,7 +71,7 @@ class LanguageModelScore(HasRows):
     source: str = ""
     likelihood_estimate: str | None = None
 
-    table = PERPLEXITIES
+    columns = PERPLEXITIES
 
     @classmethod
     def from_dict(cls, figures: dict[str, Any]) -> LanguageModelScore:
@@ -119,7 +119,7 @@ class LanguageModelScore(HasRows):
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield one row, with the columns of `PERPLEXITIES`."""
         figures = {**self.to_dict(), "cache": False}
-        yield {name: figures[name] for name in PERPLEXITIES.columns}
+        yield {name: figures[name] for name in PERPLEXITIES}
 
     def __str__(self) -> str:
         unknown = f"{self.unknown:,} unknown ({100 * self.unknown / self.tokens:.1f}%)"

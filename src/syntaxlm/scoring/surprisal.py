@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.errors import InputError, shortened
-from syntaxlm.core.tables import Column, Table
+from syntaxlm.core.tables import Column, Columns
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus, read_words
 from syntaxlm.data.treebanks import dependency_trees
@@ -36,7 +36,7 @@ from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.tree import DependencyTree
 
-SURPRISALS = Table(
+SURPRISALS = Columns(
     "surprisals",
     "word; for character-level models, a character; or the end of a sentence",
     {

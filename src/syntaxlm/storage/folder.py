@@ -14,7 +14,6 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from syntaxlm.core import display
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import make_folder, parse_json, read_stored, to_json, write_text
 from syntaxlm.core.settings import Settings, T, read_settings
@@ -128,6 +127,8 @@ class ModelBundle:
         def listed(settings: object) -> str:
             return ", ".join(f"{name} {value}" for name, value in vars(settings).items() if name[0] != "_")
 
+        from syntaxlm.drawing.page import facts_html  # imported only for notebooks
+
         facts = {
             "parameters": f"{self.model.parameter_count:,}",
             "vocabulary": f"{len(self.vocabulary):,} tokens, unknown words written {self.vocabulary.unknown}",
@@ -136,7 +137,7 @@ class ModelBundle:
             "settings": listed(self.settings.model),
             "normaliser": listed(self.settings.normaliser),
         }
-        return display.render("facts", f"Model {self.name}", facts)
+        return facts_html(f"Model {self.name}", facts)
 
 
 def structure_name(model: Model) -> str:

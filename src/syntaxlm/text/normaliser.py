@@ -7,7 +7,6 @@ aligned with characters of the original line, whatever the Unicode form changes,
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +16,7 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
-from syntaxlm.core.errors import InputError, shortened
+from syntaxlm.core.errors import InputError, closest_match, shortened
 from syntaxlm.core.settings import Settings
 
 Units = Literal["words", "characters", "tags"]
@@ -160,9 +159,8 @@ class Normaliser(Settings, section="normaliser"):
         known = [field.name for field in dataclasses.fields(cls)]
         for name in settings:
             if name not in known:
-                nearest = difflib.get_close_matches(str(name), known, 1)
-                hint = f" Did you mean normaliser.{nearest[0]}?" if nearest else f" There are {', '.join(known)}."
-                raise InputError(f"normaliser.{name}: no such setting.{hint}")
+                hint = closest_match(name, known, f"There are {', '.join(known)}.", "normaliser.")
+                raise InputError(f"normaliser.{name}: no such setting. {hint}")
         return cls(**settings)
 
     def tokens(self, line: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import parse_json, read_stored, replaced
+from syntaxlm.core.files import parse_json, read_stored, replaced, sha256
 
 IntegerArray = npt.NDArray[np.integer[Any]]
 BooleanArray = npt.NDArray[np.bool_]
@@ -114,7 +113,7 @@ class Vocabulary:
 
     def fingerprint(self) -> str:
         """Return a hash of the tokens in their order and of the special tokens, as an identifier."""
-        return hashlib.sha256(json.dumps(self.to_dict()).encode()).hexdigest()
+        return sha256([json.dumps(self.to_dict()).encode()])
 
     def __len__(self) -> int:
         return len(self.tokens)

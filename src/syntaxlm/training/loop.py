@@ -7,7 +7,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import keep_freed_memory
 from syntaxlm.core.progress import progress_bar, status
 from syntaxlm.data.supervision import Supervision
-from syntaxlm.models.abilities import Criterion, Loss, TrainsByCounting
+from syntaxlm.models.abilities import Loss, TrainsByCounting
 from syntaxlm.models.batches import Batch, State
 from syntaxlm.training.checkpoint import (
     read_checkpoint,
@@ -30,33 +30,11 @@ from syntaxlm.training.checkpoint import (
 from syntaxlm.training.processes import Processes
 from syntaxlm.training.progress import RunLog
 from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSettings
-from syntaxlm.training.result import TrainingResult
+from syntaxlm.training.result import TrainingResult, Validation
 from syntaxlm.training.run_folder import CHECKPOINT, RECIPE
 from syntaxlm.training.schedule import Plateau, WeightAverage, build_optimiser
 
 EXPLODED = 100.0  # a run has diverged if its loss exceeds this many times the first loss, and this many nats
-
-
-@dataclass(frozen=True)
-class Validation:
-    """The value of a model's criterion on the validation data.
-
-    figures: values for metrics.jsonl, by key: "valid_loss", "valid_perplexity".
-    """
-
-    criterion: Criterion
-    value: float
-    figures: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def cost(self) -> float:
-        """The value, negated if the criterion is maximised, so that lower is better."""
-        return -self.value if self.criterion.maximise else self.value
-
-    @property
-    def logged(self) -> dict[str, Any]:
-        """The values of a line of metrics.jsonl."""
-        return self.figures | {"criterion": f"{self.criterion.name}, {self.criterion.unit}"}
 
 
 class Task(ABC):
@@ -413,9 +391,7 @@ class CountingLoop:
         for counted, batch in enumerate(progress_bar(self.task.full_pass(), "counting, batches"), 1):  # noqa: B007
             self.model.accumulate(batch)
         if not counted:
-            raise InputError(
-                f"{self.log.folder}: found nothing to count; expected training text with one word or more"
-            )
+            raise InputError(f"{self.log.folder}: found nothing to count; expected training text with one word or more")
         with status("estimating"):
             return self.model.maximise()
 

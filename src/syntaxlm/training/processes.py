@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import timedelta
 from types import FrameType
 from typing import Any, TypeVar
@@ -79,6 +79,14 @@ class Processes:
         fault = self.from_first(fault)
         if fault is not None:
             raise InputError(fault)
+
+    @contextmanager
+    def holding(self, take: Callable[[], AbstractContextManager[_Value]]) -> Iterator[_Value | None]:
+        """Enter a context in the first process only; the others get None. Its InputError is raised in all processes."""
+        with ExitStack() as stack:
+            entered: list[_Value] = []
+            self.on_rank_zero(lambda: entered.append(stack.enter_context(take())))
+            yield entered[0] if entered else None
 
     def any_rank(self, wanted: bool) -> bool:
         """Return whether `wanted` is true in any process. Returns the same value everywhere, so that all stop

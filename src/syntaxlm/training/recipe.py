@@ -1,8 +1,8 @@
 """Recipes: all settings of a training run, read from YAML.
 
 There is one type of recipe for each type of data: `TextRecipe` (a section `text`), `TreeRecipe` (dependency trees, a
-section `trees`) and `PairRecipe` (classifiers of pairs, a section `pairs`). The sections optimiser, schedule and run are
-the same in all of them; `batches` has the settings of the type of data.
+section `trees`) and `PairRecipe` (classifiers of pairs, a section `pairs`). The sections optimiser, schedule and run
+are the same in all of them; `batches` has the settings of the type of data.
 """
 
 from __future__ import annotations
@@ -249,6 +249,7 @@ class Recipe(Settings):
     """The sections of every recipe. Each type of recipe adds a section of data, and the batches of this data.
 
     data_section: the name of the section of data: "text", "trees" or "pairs".
+    unit: what the loss is a mean over, for the speed of training.
     """
 
     model: ModelConfig
@@ -257,6 +258,7 @@ class Recipe(Settings):
     run: RunSettings = field(default_factory=RunSettings)
 
     data_section: ClassVar[str]
+    unit: ClassVar[str] = "tokens"
 
     @property
     def data(self) -> DataSettings:
@@ -297,7 +299,9 @@ class TextRecipe(Recipe):
             if reads(self.model) == "sentences":
                 faults.append(f"batches.context: found carry; expected reset: {name} models read whole sentences")
             if self.optimiser.loss_normalisation == "sentences":
-                faults.append("optimiser.loss_normalisation: found sentences; expected tokens, or batches.context reset")
+                faults.append(
+                    "optimiser.loss_normalisation: found sentences; expected tokens, or batches.context reset"
+                )
         elif reads(self.model) == "sentences" and not batches.predict_eos:
             faults.append(f"batches.predict_eos: found false; expected true: {name} models read ends of sentences")
         return faults
@@ -330,9 +334,11 @@ class PairRecipe(Recipe):
     batches: PairBatchSettings = field(default_factory=PairBatchSettings)
 
     data_section = "pairs"
+    unit = "pairs"
 
 
 RECIPES: tuple[type[Recipe], ...] = (TextRecipe, TreeRecipe, PairRecipe)
+LanguageModelRecipe = TextRecipe | TreeRecipe
 
 
 def _model_faults(model: ModelConfig, section: str = "text") -> list[str]:

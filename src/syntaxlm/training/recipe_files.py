@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, closest_match
 
 
 def bundled_recipes() -> Path:
@@ -33,6 +32,5 @@ def find_recipe(name: str | Path) -> Path:
     if bundled.exists():
         return bundled
     names = recipe_names()
-    nearest = difflib.get_close_matches(str(name), names, 1)
-    advice = f"Did you mean {nearest[0]}?" if nearest else f"Bundled recipes: {', '.join(names)}"
+    advice = closest_match(name, names, f"Bundled recipes: {', '.join(names)}")
     raise InputError(f"{name}: no such recipe file. {advice}")

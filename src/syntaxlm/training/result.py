@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,8 +14,8 @@ from pydantic import AfterValidator
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import parse_json, read_stored
-from syntaxlm.core.settings import read_settings
-from syntaxlm.evaluation.pair_classification import AnsweredPairs
+from syntaxlm.evaluation.pair_classification import ClassificationReport, InferenceReport
+from syntaxlm.models.abilities import Criterion
 from syntaxlm.parsing.collapse import TreeFigures
 from syntaxlm.scoring.perplexity import LanguageModelScore
 
@@ -37,6 +37,28 @@ Numbers = Annotated[Any, AfterValidator(_check_numbers)]
 
 
 @dataclass(frozen=True)
+class Validation:
+    """The value of a model's criterion on the validation data.
+
+    figures: values for metrics.jsonl, by key: "valid_loss", "valid_perplexity".
+    """
+
+    criterion: Criterion
+    value: float
+    figures: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def cost(self) -> float:
+        """The value, negated if the criterion is maximised, so that lower is better."""
+        return -self.value if self.criterion.maximise else self.value
+
+    @property
+    def logged(self) -> dict[str, Any]:
+        """The values of a line of metrics.jsonl."""
+        return self.figures | {"criterion": f"{self.criterion.name}, {self.criterion.unit}"}
+
+
+@dataclass(frozen=True)
 class CriterionValue:
     """The value of a model's own criterion on the validation text.
 
@@ -47,6 +69,11 @@ class CriterionValue:
     unit: str
     value: float
 
+    @classmethod
+    def of(cls, validation: Validation) -> CriterionValue:
+        """Return the name and the value of a validation."""
+        return cls(validation.criterion.name, validation.criterion.unit, validation.value)
+
     def __str__(self) -> str:
         return f"{self.name} {self.value:.4f} {self.unit}"
 
@@ -55,7 +82,7 @@ class CriterionValue:
 class TrainingResult:
     """The result of a training run: its folder, its length, and the scores of the best weights.
 
-    parameters: number of trainable parameters; None for an interrupted run.
+    parameters: number of trainable parameters; None for models that are trained by counting and interrupted runs.
     valid, test: scores on the validation and test text; None if there are none.
     answers: answers of a pair classifier to the test pairs; None for other models, and without test pairs.
     criterion: for a model without probabilities, its own criterion on the validation data; None for other models.
@@ -80,7 +107,7 @@ class TrainingResult:
     trees: TreeFigures | None = None
     criterion: CriterionValue | None = None
     parameters: int | None = None
-    answers: AnsweredPairs | None = None
+    answers: ClassificationReport | InferenceReport | None = None
 
     def to_dict(self) -> dict[str, Any]:
         test = self.test or self.answers
@@ -103,7 +130,8 @@ class TrainingResult:
         if self.counted is not None:
             rounds = f"{self.epochs:.0f} rounds" if self.epochs > 1 else "counted"
             spent = f"{rounds} in {self.seconds:.1f} seconds"
-        lines = [f"{self.folder}: {self.parameters or 0:,} parameters, {spent}{averaged}"]
+        parameters = "" if self.parameters is None else f"{self.parameters:,} parameters, "
+        lines = [f"{self.folder}: {parameters}{spent}{averaged}"]
         counted = {name.replace("_", " "): values for name, values in (self.counted or {}).items() if values}
         lines += [f"{name}: {_numbers(values)}" for name, values in counted.items()]
         if self.supervised is not None:
@@ -127,13 +155,13 @@ def _numbers(values: Any) -> str:
 
 
 def read_result(folder: Path) -> TrainingResult:
-    """Read the result of the finished run of a model in a folder. Raises InputError if the file is missing or damaged."""
+    """Read the result of the finished run in a folder. Raises InputError if the file is missing or damaged."""
     path = folder / RESULT
     content = read_stored(path)
     try:
         data = parse_json(content, "JSON")
         valid, test = (None if data[text] is None else _score(data[text]) for text in ("valid", "test"))
-        supervised, criterion, trees = data["supervised"], data["criterion"], data["trees"]
+        supervised, counted, criterion, trees = (data[name] for name in ("supervised", "counted", "criterion", "trees"))
         if criterion is not None and criterion["value"] is None:
             criterion |= {"value": math.inf}
         return TrainingResult(
@@ -145,18 +173,15 @@ def read_result(folder: Path) -> TrainingResult:
             test,
             averaged=bool(data["averaged"]),
             supervised=None if supervised is None else (_count(supervised["sentences"]), _count(supervised["of"])),
-            counted=read_settings(_COUNTED, data["counted"], "counted"),
+            counted=counted and {name: _check_numbers(figure) for name, figure in counted.items()},
             trees=None if trees is None else _tree_figures(trees),
             criterion=None if criterion is None else _criterion(criterion),
-            parameters=_count(data["parameters"]),
+            parameters=None if data["parameters"] is None else _count(data["parameters"]),
         )
     except (InputError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{path}: not a valid training result: {error!r}. Remove the file, and it will be written again."
         ) from error
-
-
-_COUNTED: Any = dict[str, Numbers] | None
 
 
 def _tree_figures(data: Any) -> TreeFigures:
@@ -166,7 +191,8 @@ def _tree_figures(data: Any) -> TreeFigures:
 
 
 def _criterion(data: Any) -> CriterionValue:
-    if not isinstance(data["name"], str) or not isinstance(data["unit"], str) or type(data["value"]) not in (int, float):
+    is_named = isinstance(data["name"], str) and isinstance(data["unit"], str)
+    if not is_named or type(data["value"]) not in (int, float):
         raise ValueError("expected a criterion with name, unit and a number")
     return CriterionValue(data["name"], data["unit"], float(data["value"]))
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import (
+    locked,
     make_folder,
     parse_json,
     read_stored,
     read_stored_text,
     remove_empty,
+    remove_unfinished,
+    sha256,
     system_error,
     to_json,
     write_text,
@@ -29,7 +30,6 @@ from syntaxlm.core.text_files import STANDARD_INPUT
 from syntaxlm.storage.folder import WEIGHTS
 
 RECIPE, METRICS, INPUTS, CHECKPOINT = "recipe.yaml", "metrics.jsonl", "inputs.json", "checkpoint.safetensors"
-LOCK = ".lock"
 LARGEST_RECIPE = 1 << 20  # bytes
 
 _BEFORE_TRAINING = frozenset(  # files that are written before the first step
@@ -39,79 +39,61 @@ _ATTEMPTS = 100  # to claim a folder that other runs create and, when they are r
 
 
 @dataclass
-class LockedFolder:
-    """A folder that no other process can lock until `release`. The system releases the lock of a killed process.
+class ClaimedFolder:
+    """The locked folder of a new run.
 
-    made: folders that were created for the claim of a run, innermost first.
+    made: folders that were created for the run, innermost first.
     before: names of the files that were in the folder before the claim.
     """
 
     path: Path
-    lock: FileLock
-    made: list[Path] = field(default_factory=list)
-    before: frozenset[str] = frozenset()
-
-    def release(self) -> None:
-        """Release the lock and remove its file; a process that has just opened this file makes a new one."""
-        (self.path / LOCK).unlink(missing_ok=True)
-        self.lock.release()
+    made: list[Path]
+    before: frozenset[str]
 
     def abandon(self) -> None:
         """Withdraw a claim before training: remove the files that were written and the folders that were created."""
         for name in _BEFORE_TRAINING - self.before:
             (self.path / name).unlink(missing_ok=True)
-        self.release()
         remove_empty(self.made)
 
 
-def lock_folder(folder: Path) -> LockedFolder:
-    """Lock a folder. Raises InputError if another process has locked it, or if it cannot be written."""
-    lock = FileLock(folder / LOCK, thread_local=False)
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        raise InputError(f"{folder}: another process is using this folder; wait until it ends") from None
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise system_error(folder / LOCK, "written", error) from error
-    return LockedFolder(folder, lock)
-
-
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Lock a folder while the block runs, see `lock_folder`."""
-    lock = lock_folder(folder)
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def claim(folder: Path, recipe: str) -> LockedFolder:
-    """Lock a folder for a new run and write recipe.yaml into it.
+def claimed(folder: Path, recipe: str) -> Iterator[ClaimedFolder]:
+    """Lock a folder for a new run while the block runs, and write recipe.yaml into it.
 
     recipe: the content of recipe.yaml.
     If several processes claim the same folder, exactly one succeeds.
-    Raises InputError if the folder already has a recipe or cannot be written; the folder is unchanged then.
+    Raises InputError if the folder already has a run or cannot be written; the folder is unchanged then.
     """
+    with ExitStack() as stack:
+        made = _make_and_lock(folder, stack)
+        claim = ClaimedFolder(folder, made, frozenset(os.listdir(folder)))
+        try:
+            refuse_run(folder)
+            remove_unfinished(folder)  # of a process that was killed before it had claimed the folder
+            write_text(recipe, folder / RECIPE, stored=True)
+        except BaseException:
+            claim.abandon()
+            raise
+        yield claim
+
+
+def _make_and_lock(folder: Path, stack: ExitStack) -> list[Path]:
+    """Make a folder and lock it until the stack is closed. Return the created folders."""
     for _ in range(_ATTEMPTS):
         made = make_folder(folder)
         try:
-            claimed = lock_folder(folder)
-        except FileNotFoundError:  # another run was refused and has just removed the folder
-            continue
-        except BaseException:
-            remove_empty(made)
-            raise
-        claimed.made, claimed.before = made, frozenset(filter((lambda name: os.path.lexists(folder / name)), _BEFORE_TRAINING))
-        try:
-            refuse_run(folder)
-            write_text(recipe, folder / RECIPE, stored=True)
-        except BaseException:
-            claimed.abandon()
-            raise
-        return claimed
+            before = os.stat(folder).st_ino
+            lock = ExitStack()
+            lock.enter_context(locked(folder))
+            if os.stat(folder).st_ino == before:
+                stack.enter_context(lock)
+                return made
+            lock.close()
+        except (FileNotFoundError, InputError):
+            if folder.exists():  # and it belongs to the run that has locked it, also if this process made it
+                raise
+        # Another run was refused and has just removed the folder.
     raise InputError(f"{folder}: other processes keep creating and removing this folder. Name another folder.")
 
 
@@ -165,16 +147,13 @@ def fingerprint(paths: Mapping[str, str | None], treebanks: Iterable[str] = ()) 
 def _hash(path: str | Path) -> str | None:
     if str(path) == STANDARD_INPUT:
         return None
-    digest = hashlib.sha256()
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return None
         with open(path, "rb") as file:
-            while block := file.read(_BLOCK):
-                digest.update(block)
+            return sha256(iter(partial(file.read, _BLOCK), b""))
     except OSError as error:
         raise system_error(path, "read", error) from error
-    return digest.hexdigest()
 
 
 def write_fingerprints(folder: Path, fingerprints: Fingerprints) -> None:

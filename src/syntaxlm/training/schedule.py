@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from syntaxlm.training.recipe import OptimiserSettings, ScheduleSettings
 
+
 def build_optimiser(model: nn.Module, settings: OptimiserSettings) -> torch.optim.Optimizer:
     """Return the optimiser of a recipe: fused Adam or plain SGD."""
     if settings.kind == "sgd":

@@ -11,11 +11,10 @@ from typing import Any
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import LARGEST_SEED, check_number
-from syntaxlm.training.data import fingerprint_texts
 from syntaxlm.training.recipe import Recipe
 from syntaxlm.training.result import RESULT, Figure, TrainingResult, read_result
+from syntaxlm.training.run import RECIPE, ProgressCallback, fingerprints_of, read_run_recipe, resume, train
 from syntaxlm.training.run_folder import check_fingerprints
-from syntaxlm.training.trainer import RECIPE, ProgressCallback, read_run_recipe, resume, train
 
 Watching = Callable[[Recipe], AbstractContextManager[ProgressCallback]]
 
@@ -89,7 +88,7 @@ def train_or_resume(folder: Path, recipe: Recipe, watching: Watching) -> Trainin
     """
     begun = (folder / RECIPE).exists()
     if is_finished(folder):
-        check_fingerprints(folder, fingerprint_texts(recipe))
+        check_fingerprints(folder, fingerprints_of(recipe))
         return read_result(folder)
     with watching(recipe) as watcher:
         return resume(folder, watcher) if begun else train(recipe, folder, watcher)

@@ -14,20 +14,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.core.files import held, make_folder, remove_empty, remove_unfinished, to_json, write_text
+from syntaxlm.core.files import locked, make_folder, remove_empty, remove_unfinished, to_json, write_text
 from syntaxlm.core.settings import Overrides
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.models.abilities import TrainsByGradient
 from syntaxlm.storage.folder import VOCABULARY, ModelBundle, find_device, read_model
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.training.recipe import Recipe, read_recipe, with_overrides
+from syntaxlm.training.recipe import Recipe, SentenceBatchSettings, TreeRecipe, read_recipe, with_overrides
 from syntaxlm.training.recipe_files import find_recipe
 from syntaxlm.training.result import TrainingResult
-from syntaxlm.training.run_folder import fingerprint
+from syntaxlm.training.run_folder import fingerprint, refuse_run
 from syntaxlm.training.seeds import Watching, check_settings, seeded, train_or_resume
 from syntaxlm.training.study_table import Comparison, Row
-from syntaxlm.training.trainer import refuse_run
 from syntaxlm.training.treebank_scores import TreebankEvaluation, TreebankScore
 
 COMPARISON = "comparison.json"
@@ -66,11 +65,11 @@ def read_recipes(
             stem = find_recipe(name).stem
             if stem in recipes:
                 raise InputError(f"{name}: found two recipes with the name {stem}; expected different names")
-            recipes[stem] = with_tagged_text(read_recipe(name, settings), tagged)
-            text = recipes[stem].text
-            for key, path in (("train", text.train), ("valid", text.valid), ("test", text.test)):
-                if path is not None and not os.path.exists(path):
-                    raise InputError(f"{name}: text.{key}: {path}: no such file")
+            recipes[stem] = recipe = with_tagged_text(read_recipe(name, settings), tagged)
+            for key in ("train", "valid", "test"):
+                path = recipe.data.files.get(key)
+                if path is not None and key not in recipe.data.treebanks and not os.path.exists(path):
+                    raise InputError(f"{name}: {recipe.data_section}.{key}: {path}: no such file")
         except InputError as error:
             faults.append(str(error))
     if faults:
@@ -84,7 +83,7 @@ def with_tagged_text(recipe: Recipe, tagged: Mapping[str, str] | None) -> Recipe
     tagged: files of tagged text by part: "train", "valid" and, if there is one, "test"; None or empty: no change.
     Raises InputError if "train" or "valid" is missing.
     """
-    if not tagged or recipe.reads == "trees" or recipe.text.normaliser.units != "tags":
+    if not tagged or recipe.data.normaliser.units != "tags":
         return recipe
     if missing := [part for part in ("train", "valid") if part not in tagged]:
         raise InputError(f"tagged text: {' and '.join(missing)} is missing; expected files to train and to validate")
@@ -122,7 +121,7 @@ def compare(
     for note in [*notes, *_vocabulary_notes(recipes)]:
         warnings.warn(InputWarning(note), stacklevel=2)
     made = make_folder(folder)
-    with held(folder):
+    with locked(folder):
         remove_unfinished(folder)
         try:
             baselines = [] if trees is None else trees.baselines(folder)
@@ -172,7 +171,7 @@ def _compare(
 
 def _with_run(row: Row, result: TrainingResult, stored: ModelBundle, counted: dict[str, int]) -> Row:
     """Return the row with another finished run.  counted: cached numbers of tokens per epoch, by settings."""
-    key = repr((row.recipe.text.train, row.recipe.text.normaliser, row.recipe.batches))
+    key = repr((row.recipe.data.train, row.recipe.data.normaliser, row.recipe.batches))
     if key not in counted:
         counted[key] = _epoch_tokens(row.recipe, result.folder)
     vocabulary = stored.vocabulary
@@ -206,7 +205,7 @@ def _text_notes(recipes: Mapping[str, Recipe]) -> list[str]:
     notes, hashes = [], {}
     for units, of_units in _by_units(recipes).items():
         for part, consequence in _DEPENDS_ON.items():
-            paths = {name: getattr(recipe.text, part) for name, recipe in of_units.items()}
+            paths = {name: getattr(recipe.data, part) for name, recipe in of_units.items()}
             for path in paths.values():
                 if path is not None and path not in hashes:
                     found = fingerprint({part: path}, [part] if units == "dependency trees" else [])
@@ -223,8 +222,8 @@ def _vocabulary_notes(recipes: Mapping[str, Recipe]) -> list[str]:
     for of_units in _by_units(recipes).values():
         settings = {
             name: {
-                **{f"text.normaliser.{key}": value for key, value in recipe.text.normaliser.to_dict().items()},
-                **{f"text.vocabulary.{key}": value for key, value in vars(recipe.text.vocabulary).items()},
+                **{f"text.normaliser.{key}": value for key, value in recipe.data.normaliser.to_dict().items()},
+                **{f"text.vocabulary.{key}": value for key, value in vars(recipe.data.vocabulary).items()},
             }
             for name, recipe in of_units.items()
         }
@@ -249,12 +248,12 @@ def _by_units(recipes: Mapping[str, Recipe]) -> dict[str, dict[str, Recipe]]:
 
 def _epoch_tokens(recipe: Recipe, folder: Path) -> int:
     """Return the number of tokens that an epoch of training predicts, including predicted ends of sentences."""
-    if recipe.reads == "trees":
-        sizes, most = map(len, dependency_trees(recipe.text.train)), recipe.batches.maximum_words
+    if isinstance(recipe, TreeRecipe):
+        sizes, most = map(len, dependency_trees(recipe.trees.train)), recipe.batches.maximum_words
         return sum(size for size in sizes if most is None or size <= most)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
-    with EncodedCorpus.encode(recipe.text.train, recipe.text.normaliser, vocabulary) as corpus:
-        lengths, limit = corpus.lengths, recipe.batches.maximum_words
-        if not recipe.batches.carry_state and limit is not None:
-            lengths = lengths[lengths <= limit]
-        return int(lengths.sum()) + len(lengths) * recipe.batches.predict_eos
+    with EncodedCorpus.encode(recipe.data.train, recipe.data.normaliser, vocabulary) as corpus:
+        lengths = corpus.lengths
+        if isinstance(recipe.batches, SentenceBatchSettings) and recipe.batches.maximum_words is not None:
+            lengths = lengths[lengths <= recipe.batches.maximum_words]
+        return int(lengths.sum()) + len(lengths) * recipe.mode.predict_eos

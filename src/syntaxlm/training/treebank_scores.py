@@ -27,17 +27,11 @@ from syntaxlm.parsing.report import GoldTrees
 from syntaxlm.parsing.structure import Rule, layer_of, rules_for, structure_of
 from syntaxlm.storage.folder import CONFIG, LABELS, VOCABULARY, WEIGHTS, ModelBundle
 from syntaxlm.training.run_folder import fingerprint
-from syntaxlm.trees import (
-    DECODING_RULES,
-    PROTOCOLS,
-    GoldPreprocessing,
-    Protocol,
-    SpanSets,
-    baseline_scores,
-    find_preprocessing,
-    score,
-)
-from syntaxlm.trees.spans import concatenated
+from syntaxlm.trees.decoding import DECODING_RULES
+from syntaxlm.trees.preprocessing import GoldPreprocessing, find_preprocessing
+from syntaxlm.trees.scoring import PROTOCOLS, Protocol, score
+from syntaxlm.trees.significance import baseline_scores
+from syntaxlm.trees.spans import SpanSets, concatenated
 
 TREES, BASELINES = "trees.json", "baselines.json"
 SHORT = 10  # words; F1 is also computed for sentences of up to this length

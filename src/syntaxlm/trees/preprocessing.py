@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Literal
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, closest_match
 from syntaxlm.core.settings import read_settings, read_yaml
 from syntaxlm.trees.tree import Constituent, Tree
 
@@ -102,12 +101,9 @@ def find_preprocessing(rule: GoldPreprocessing | str | Path) -> GoldPreprocessin
     path = Path(rule)
     if path.suffix in (".yaml", ".yml") or path.exists():
         return _read_clean_up(path)
-    close = difflib.get_close_matches(str(rule), PREPROCESSINGS, n=1)
-    hint = f"Did you mean {close[0]}? " if close else ""
-    raise InputError(
-        f"preprocessing {str(rule)!r}: no such rule or file. {hint}Available:"
-        f" {', '.join(PREPROCESSINGS)}; or a YAML file."
-    )
+    available = f"Available: {', '.join(PREPROCESSINGS)}; or a YAML file."
+    hint = f"{closest_match(rule, PREPROCESSINGS)} {available}".strip()
+    raise InputError(f"preprocessing {str(rule)!r}: no such rule or file. {hint}")
 
 
 def _read_clean_up(path: Path) -> GoldPreprocessing:

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TextIO
 
-from syntaxlm.core import display
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import write_text
 from syntaxlm.core.text_files import read_whole_text, source_name
@@ -142,7 +141,9 @@ class Tree:
 
     def pretty_print(self, file: TextIO | None = None) -> None:
         """Print the tree, drawn with box characters.  file: default standard output."""
-        print(display.render("tree as text", self) if self.words else "", file=file)
+        from syntaxlm.drawing.terminal import draw_tree  # pictures are imported only to draw
+
+        print(draw_tree(self), file=file)
 
     def to_nltk(self) -> nltk.Tree:
         """Return the tree as nltk has it, words as they are. Raises InputError for a tree without words."""
@@ -150,7 +151,9 @@ class Tree:
 
     def _repr_svg_(self) -> str:
         """Return the tree as an SVG picture, for notebooks."""
-        return display.render("tree", self)
+        from syntaxlm.drawing.tree import tree_picture
+
+        return tree_picture(self).svg()
 
 
 @dataclass(frozen=True)
@@ -176,7 +179,9 @@ class DependencyTree:
 
     def _repr_svg_(self) -> str:
         """Return the tree as an SVG picture, for notebooks."""
-        return display.render("dependency tree", self)
+        from syntaxlm.drawing.dependencies import dependency_picture
+
+        return dependency_picture(self).svg()
 
 
 # Bracketed constituency trees, as text and as nltk.Tree, read and written without recursion.

@@ -12,7 +12,8 @@ from syntaxlm.models.backbone import NeuralParser
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.structures import Distances, Heads, SpanMarginals, SpanScores
 from syntaxlm.parsing.structure import RULES_OF, rules_of, structure_of
-from syntaxlm.trees import DependencyTree, dependency_faults
+from syntaxlm.trees.conllu import dependency_faults
+from syntaxlm.trees.tree import DependencyTree
 from tests.fresh_models import KNOWN, fresh
 from tests.models.variants import (
     BOS,

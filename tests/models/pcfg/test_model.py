@@ -18,7 +18,7 @@ from syntaxlm.models.pcfg import CompoundPCFGConfig, NeuralPCFGConfig, SimplePCF
 from syntaxlm.models.pcfg import model as implementation
 from syntaxlm.models.pcfg.grammars import CompoundGrammar, Sentences
 from syntaxlm.ops.inside import Layout, TableRules, log_partition, reference
-from syntaxlm.training.optimisers import WeightAverage
+from syntaxlm.training.schedule import WeightAverage
 from syntaxlm.trees.decoding import decode_spans
 from tests.models.pcfg.small import (
     BOS,

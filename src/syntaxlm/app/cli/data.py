@@ -52,8 +52,7 @@ def add_data(commands: Any) -> None:
         "text8",
         help="split text8 into training and validation text",
         description="Write DIR/train.txt, the first 99 million characters of text8, and DIR/valid.txt, the last"
-        " million, each as one line. This is the split of published figures. Training requires batches.carry_state"
-        " true.",
+        " million, each as one line. This is the split of published figures. Training requires batches.context carry.",
         epilog="example: syntaxlm data text8 text8 -o data/text8",
     )
     text8.add_input("file", metavar="FILE", help="unpacked text8, 100,000,000 bytes; - for standard input")

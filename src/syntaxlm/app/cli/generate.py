@@ -94,7 +94,7 @@ def _generate(options: argparse.Namespace) -> None:
     sampled = iter(progress_bar(sampled, "sampling", options.sentences))
     if options.format in ROW_FORMATS:
         first = next(sampled)
-        write_rows((row for one in chain([first], sampled) for row in one.rows()), first.table, options)
+        write_rows((row for one in chain([first], sampled) for row in one.rows()), first.columns, options)
         return
     with text_output(options.output) as file:
         file.writelines(_formatted(one, options) for one in sampled)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.app.cli.options import add_figures, print_result
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 
 
 def add_models(commands: Any) -> None:
@@ -100,7 +100,7 @@ class Entry:
         return "\n".join(_lines(self.figures))
 
 
-MODEL_FOLDERS = Table(
+MODEL_FOLDERS = Columns(
     "model folders",
     "model folder",
     {
@@ -122,14 +122,14 @@ class Listing(HasRows):
     folder: Path
     models: list[dict[str, Any]]
 
-    table = MODEL_FOLDERS
+    columns = MODEL_FOLDERS
 
     def to_dict(self) -> dict[str, Any]:
         return {"schema_version": 1, "folder": str(self.folder), "models": self.models}
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Return a row for each folder, with the columns of `MODEL_FOLDERS`."""
-        return ({name: model.get(name) for name in MODEL_FOLDERS.columns} for model in self.models)
+        return ({name: model.get(name) for name in MODEL_FOLDERS} for model in self.models)
 
     def __str__(self) -> str:
         if not self.models:

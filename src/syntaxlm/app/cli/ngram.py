@@ -69,7 +69,7 @@ def _from_arpa(options: argparse.Namespace) -> None:
     from syntaxlm.models.ngram import NGramModel
     from syntaxlm.storage.arpa import NGramSummary
     from syntaxlm.storage.folder import import_arpa, read_model, write_model
-    from syntaxlm.training.trainer import refuse_run
+    from syntaxlm.training.run import refuse_run
 
     refuse_run(options.output)
     with status("reading"):

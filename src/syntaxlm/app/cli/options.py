@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from syntaxlm.app.cli.formats import ROW_FORMATS, add_format
 from syntaxlm.app.cli.parser import Parser
@@ -19,7 +19,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
 
 if TYPE_CHECKING:
-    from syntaxlm.core.tables import Row, Table
+    from syntaxlm.core.tables import Columns, Row
     from syntaxlm.data.corpora import GivenText
     from syntaxlm.models.batches import TextMode
     from syntaxlm.storage.folder import ModelBundle
@@ -360,30 +360,17 @@ def output_path(path: Path | None, suffix: str = ".txt") -> Iterator[Path]:
 def print_result(result: Any, options: argparse.Namespace) -> None:
     """Figures in the chosen format, to `--output` if the command has it for its figures."""
     if options.format in ROW_FORMATS:
-        write_rows(result.rows(), result.table, options)
+        write_rows(result.rows(), result.columns, options)
         return
     with text_output(getattr(options, "output", None)) as file:
         file.write(_formatted(result, options) + "\n")
 
 
-def write_rows(rows: Iterable[Row], table: Table, options: argparse.Namespace) -> None:
+def write_rows(rows: Iterable[Row], columns: Columns, options: argparse.Namespace) -> None:
     """Write rows as they come, as TSV, CSV, JSON lines or Parquet, to `--output`."""
-    from syntaxlm.core.tables import write_parquet
+    from syntaxlm.core import tables
 
-    if options.format == "parquet":
-        write_parquet(rows, table, options.output)
-        return
-    with text_output(options.output) as file:
-        file.writelines(lines_of_rows(rows, table, options.format))
-
-
-def lines_of_rows(rows: Iterable[Row], table: Table, format: str) -> Iterable[str]:
-    """Return lines with their ends. format: tsv or csv, with a header, or json, one object per line."""
-    from syntaxlm.core.tables import format_rows
-
-    if format == "json":
-        return (to_json(row) + "\n" for row in rows)
-    return format_rows(rows, table, "tabs" if format == "tsv" else "commas")
+    tables.write_rows(rows, columns, options.output, options.format)
 
 
 def print_summary(result: Any, options: argparse.Namespace, head: str = "") -> None:
@@ -410,6 +397,5 @@ def _formatted(result: Any, options: argparse.Namespace) -> str:
     if options.format == "json":
         return to_json(result.to_dict())
     if options.format in ROW_FORMATS:
-        separated_by: Literal["tabs", "commas"] = "tabs" if options.format == "tsv" else "commas"
-        return "".join(format_rows(result.rows(), result.table, separated_by)).removesuffix("\n")
+        return "".join(format_rows(result.rows(), result.columns, options.format)).removesuffix("\n")
     return str(result)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,8 +129,7 @@ def _formatted(parses: Parses, kind: str, with_unread: bool) -> str:
     elif kind == "json":
         trees = [to_json(parse and parse.to_dict()) for parse in parses]
     elif kind == "tree":
-        with _without_scipy():
-            from syntaxlm.drawing.tree import draw_tree  # imports nltk, which the other formats do without
+        from syntaxlm.drawing.terminal import draw_tree
 
         trees = [draw_tree(parse.tree, parse.known) if parse else "" for parse in parses]
     else:
@@ -151,19 +147,3 @@ def _picture(parses: Parses) -> str:
             " The command report draws several on one page"
         )
     return sentences[0]._repr_svg_() + "\n"
-
-
-@contextmanager
-def _without_scipy() -> Iterator[None]:
-    """Hide scipy from imports in the block, because nltk imports it if it is installed, which takes a second.
-
-    Only statistics of nltk need it, which no command uses.
-    """
-    hidden = "scipy" not in sys.modules
-    if hidden:
-        sys.modules["scipy"] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        if hidden:
-            del sys.modules["scipy"]

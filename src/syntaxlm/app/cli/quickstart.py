@@ -36,7 +36,7 @@ def _quickstart(options: argparse.Namespace) -> int:
     from syntaxlm.app.cli.train import exit_code
     from syntaxlm.app.quickstart import run_quickstart
     from syntaxlm.core.progress import error_console
-    from syntaxlm.training.display import ProgressDisplay
+    from syntaxlm.training.progress import ProgressDisplay
     from syntaxlm.training.recipe import read_recipe
     from syntaxlm.training.recipe_files import find_recipe
 

@@ -13,11 +13,9 @@ from syntaxlm.app.cli.options import (
     add_seed,
     add_theme,
     add_treebank_style,
-    lines_of_rows,
     load_model,
     model_names,
     print_result,
-    text_output,
     treebank_style,
     write_rows,
 )
@@ -25,13 +23,14 @@ from syntaxlm.app.cli.parser import Parser
 from syntaxlm.core.errors import InputError
 
 if TYPE_CHECKING:
+    from syntaxlm.core.tables import RowFormat
     from syntaxlm.scoring.surprisal import Context
 
 FREQUENCIES_HELP = (
     "word frequencies: a list with a word and its count per line, separated by a tab, or a plain text whose words are"
     " counted, such as the models' training text"
 )
-_SUFFIXES = {".csv": "csv", ".json": "json", ".jsonl": "json"}
+_SUFFIXES: dict[str, RowFormat] = {".csv": "csv", ".json": "json", ".jsonl": "json"}
 
 
 def add_reading_times(kinds: Any) -> None:
@@ -143,12 +142,13 @@ def context_of(options: argparse.Namespace) -> Context | None:
     return contexts[options.carry_state]
 
 
-def table_format(path: Path | None) -> str:
+def table_format(path: Path | None) -> RowFormat:
     """Return the format of a table by the extension of its file."""
     return "tsv" if path is None else _SUFFIXES.get(path.suffix.lower(), "tsv")
 
 
 def _reading_times(options: argparse.Namespace) -> None:
+    from syntaxlm.core import tables
     from syntaxlm.evaluation.reading_times import (
         Contexts,
         RegressionSettings,
@@ -177,8 +177,7 @@ def _reading_times(options: argparse.Namespace) -> None:
     )  # fmt: skip
     if options.details is not None:
         words = report.word_table()
-        with text_output(options.details) as file:
-            file.writelines(lines_of_rows(words.rows(), words.table, table_format(options.details)))
+        tables.write_rows(words.rows(), words.columns, options.details, table_format(options.details))
     if options.picture is not None:
         report.write_picture(options.picture, options.theme)
     print_result(report, options)
@@ -231,5 +230,5 @@ def score_displayed_words(stored: Any, options: argparse.Namespace) -> None:
         is_text=is_text, frequencies=options.frequencies, context=context_of(options), spillover=options.spillover,
         style=treebank_style(options),
     )  # fmt: skip
-    write_rows(found.rows(), found.table, options)
+    write_rows(found.rows(), found.columns, options)
     error_console().print(found.summary, markup=False, soft_wrap=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from syntaxlm.app.cli.options import add_figures, add_output, print_result, text_output
-from syntaxlm.core.tables import Column, HasRows, Table
+from syntaxlm.core.tables import Column, Columns, HasRows
 
 
 def add_recipes(commands: Any) -> None:
@@ -40,7 +40,7 @@ def add_recipes(commands: Any) -> None:
     parser.set_defaults(run=_show)
 
 
-SHIPPED_RECIPES = Table(
+SHIPPED_RECIPES = Columns(
     "shipped recipes",
     "recipe",
     {
@@ -57,7 +57,7 @@ class RecipeList(HasRows):
 
     recipes: list[dict[str, str]]
 
-    table = SHIPPED_RECIPES
+    columns = SHIPPED_RECIPES
 
     def to_dict(self) -> dict[str, Any]:
         return {"schema_version": 1, "recipes": self.recipes}

@@ -24,7 +24,7 @@ from syntaxlm.app.cli.reading_times import add_displayed_words, score_displayed_
 from syntaxlm.core.errors import InputError
 
 if TYPE_CHECKING:
-    from syntaxlm.core.tables import Row, Table
+    from syntaxlm.core.tables import Columns, Row
 
 
 def add_score(commands: Any) -> None:
@@ -68,8 +68,8 @@ def _score(options: argparse.Namespace) -> int:
     if scores_displayed_words(options):
         score_displayed_words(load_model(options.model, options), options)
         return 0
-    rows, table = _scored(load_model(options.model, options), options)
-    write_rows(rows, table, options)
+    rows, columns = _scored(load_model(options.model, options), options)
+    write_rows(rows, columns, options)
     return 0
 
 
@@ -84,8 +84,8 @@ def _run_job(options: argparse.Namespace) -> int:
     return jobs.run(options, ScoreOptions(names, treebank_style(options), options.carry_state))
 
 
-def _scored(stored: Any, options: argparse.Namespace) -> tuple[Iterator[Row], Table]:
-    """Return the rows, one sentence at a time, and their table."""
+def _scored(stored: Any, options: argparse.Namespace) -> tuple[Iterator[Row], Columns]:
+    """Return the rows, one sentence at a time, and their columns."""
     from syntaxlm.data import tables
     from syntaxlm.data.corpora import read_sentences
     from syntaxlm.models.abilities import ScoresTokens
@@ -110,13 +110,13 @@ def _scored(stored: Any, options: argparse.Namespace) -> tuple[Iterator[Row], Ta
             raise InputError("--column: found a sentence as TEXT; expected a table file")
         else:
             names, read = tables.read_table(text, options.column)
-            names = tables.names_beside(list(SURPRISALS.columns), names)
+            names = tables.names_beside(list(SURPRISALS), names)
         texts, others = tee(read)
         context: Context | None = {None: None, True: "carry", False: "reset"}[options.carry_state]
         found = surprisals(stored, (row.text for row in texts), context, treebank_style(options))
         scored = zip(others, found, strict=True)
-    table = SURPRISALS.with_text(names, "column of the input table")
-    return _rows(stored, scored, names, text, options), table
+    columns = SURPRISALS.with_text(names, "column of the input table")
+    return _rows(stored, scored, names, text, options), columns
 
 
 def _rows(stored: Any, scored: Any, names: Sequence[str], text: Any, options: argparse.Namespace) -> Iterator[Row]:

@@ -130,15 +130,12 @@ def add_focus(commands: Any) -> None:
 
 def exit_code(stopped: bool) -> int:
     """Return 0, or the exit code of the signal that stopped training after it saved."""
-    from syntaxlm.training.run import received_signal
+    from syntaxlm.training.processes import received_signal
 
     return 128 + (received_signal() or signal.SIGINT) if stopped else 0
 
 
 def _train(options: argparse.Namespace) -> int:
-    from syntaxlm.training.recipe import read_recipe
-    from syntaxlm.training.recipe_files import find_recipe, is_pair_recipe, is_pair_run
-
     if options.resume:
         extra = options.recipe or options.output or options.overrides or options.seeds != 1 or options.device
         if extra:
@@ -146,61 +143,36 @@ def _train(options: argparse.Namespace) -> int:
                 "--resume uses the recipe and settings of the run's folder; omit RECIPE, --output, --seeds, --device"
                 " and settings"
             )
-        if is_pair_run(options.resume):
-            return _train_classifier(options)
         return _resume(options)
     if not options.recipe or not options.output:
         raise InputError("train: expected either RECIPE and --output DIR, or --resume DIR")
     if options.seeds < 1:
         raise InputError(f"--seeds: found {options.seeds}; expected 1 or more")
-    path = find_recipe(options.recipe)
-    if is_pair_recipe(path):
-        return _train_classifier(options)
     from syntaxlm.core.progress import error_console
-    from syntaxlm.training.display import ProgressDisplay
+    from syntaxlm.training.progress import ProgressDisplay
+    from syntaxlm.training.recipe import read_recipe
+    from syntaxlm.training.run import train
     from syntaxlm.training.seeds import train_seeds
-    from syntaxlm.training.trainer import train
 
-    recipe = read_recipe(path, [*options.overrides, *training_device(options)])
+    recipe = read_recipe(options.recipe, [*options.overrides, *training_device(options)])
     if options.seeds > 1:
         seeds = train_seeds(
-            recipe, options.output, options.seeds, lambda one: ProgressDisplay(one.schedule, error_console())
+            recipe, options.output, options.seeds, lambda one: ProgressDisplay(one.schedule, error_console(), one.unit)
         )
         return _ended(seeds, any(run.stopped for run in seeds.runs), options)
-    with ProgressDisplay(recipe.schedule, error_console()) as display:
+    with ProgressDisplay(recipe.schedule, error_console(), recipe.unit) as display:
         result = train(recipe, options.output, display)
     return _ended(result, result.stopped, options)
 
 
 def _resume(options: argparse.Namespace) -> int:
     from syntaxlm.core.progress import error_console
-    from syntaxlm.training.display import ProgressDisplay
-    from syntaxlm.training.trainer import read_run_recipe, resume
+    from syntaxlm.training.progress import ProgressDisplay
+    from syntaxlm.training.run import read_run_recipe, resume
 
-    with ProgressDisplay(read_run_recipe(options.resume).schedule, error_console()) as display:
+    recipe = read_run_recipe(options.resume)
+    with ProgressDisplay(recipe.schedule, error_console(), recipe.unit) as display:
         result = resume(options.resume, display)
-    return _ended(result, result.stopped, options)
-
-
-def _train_classifier(options: argparse.Namespace) -> int:
-    from syntaxlm.core.progress import error_console
-    from syntaxlm.training.display import ProgressDisplay
-    from syntaxlm.training.pair_classifier import read_pair_recipe, read_pair_run, resume_classifier, train_classifier
-
-    if options.seeds != 1:
-        raise InputError(
-            "--seeds: not available for recipes of pair classifiers; run train once per seed, with --training.seed"
-        )
-    if options.resume:
-        recipe = read_pair_run(options.resume)
-    else:
-        overrides = [*options.overrides, *training_device(options, "training.accelerator")]
-        recipe = read_pair_recipe(options.recipe, overrides)
-    with ProgressDisplay(recipe.schedule, error_console(), "pairs") as display:
-        if options.resume:
-            result = resume_classifier(options.resume, display)
-        else:
-            result = train_classifier(recipe, options.output, display)
     return _ended(result, result.stopped, options)
 
 
@@ -214,7 +186,7 @@ def _ended(result: Any, stopped: bool, options: argparse.Namespace) -> int:
 def _compare(options: argparse.Namespace) -> int:
     from syntaxlm.core.progress import error_console
     from syntaxlm.parsing.evaluation import protocol_named
-    from syntaxlm.training.display import ProgressDisplay
+    from syntaxlm.training.progress import ProgressDisplay
     from syntaxlm.training.study import compare, read_recipes
     from syntaxlm.training.treebank_scores import TreebankEvaluation
 
@@ -245,8 +217,8 @@ def _compare(options: argparse.Namespace) -> int:
 
 def _focus(options: argparse.Namespace) -> int:
     from syntaxlm.core.progress import error_console
-    from syntaxlm.training.display import ProgressDisplay
     from syntaxlm.training.focus import focus
+    from syntaxlm.training.progress import ProgressDisplay
     from syntaxlm.training.recipe import read_recipe
     from syntaxlm.training.recipe_files import find_recipe
 

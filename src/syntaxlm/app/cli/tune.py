@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import shlex
 from pathlib import Path
 from typing import Any
@@ -93,14 +94,20 @@ def _add_stops(kinds: Any) -> None:
 
 def _stops(options: argparse.Namespace) -> None:
     from syntaxlm.core.progress import error_console
-    from syntaxlm.training.display import ProgressDisplay
-    from syntaxlm.training.stops import StopTraining, train_stops
+    from syntaxlm.training.classifiers import StopRecipe, train_stops
+    from syntaxlm.training.progress import ProgressDisplay
 
-    names = ("reads", "hidden_size", "learning_rate", "epochs", "patience", "minutes", "seed")
-    settings = StopTraining(**{name: getattr(options, name) for name in names})
+    recipe = StopRecipe(reads=options.reads, hidden_size=options.hidden_size)
+    limits = {"epochs": options.epochs, "stop_patience": options.patience, "minutes": options.minutes}
+    recipe = dataclasses.replace(
+        recipe,
+        optimiser=dataclasses.replace(recipe.optimiser, learning_rate=options.learning_rate),
+        schedule=dataclasses.replace(recipe.schedule, **limits),
+        run=dataclasses.replace(recipe.run, seed=options.seed),
+    )
     files = options.trees, options.valid, options.test
-    with ProgressDisplay(settings.schedule, error_console(), "words") as display:
-        result = train_stops(options.model, *files, settings, display)
+    with ProgressDisplay(recipe.schedule, error_console(), "words") as display:
+        result = train_stops(options.model, *files, recipe, display)
     print_figures(result, options)
 
 
@@ -132,7 +139,7 @@ def _cache(options: argparse.Namespace) -> None:
     ]
     command = shlex.join(words)
     if options.format in ROW_FORMATS:
-        write_rows(tuning.rows(), tuning.table, options)
+        write_rows(tuning.rows(), tuning.columns, options)
         return
     if options.format == "json":
         found = to_json(tuning.to_dict() | {"command": command})

@@ -25,7 +25,7 @@ from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import (
     append_stored,
     check_stored,
-    held,
+    locked,
     make_folder,
     open_stored,
     parse_json,
@@ -84,7 +84,7 @@ class JobFolder:
         """
         made = make_folder(path)
         try:
-            with held(path):
+            with locked(path):
                 yield cls(path)._checked()
         finally:
             remove_empty([path / ROWS, *made])

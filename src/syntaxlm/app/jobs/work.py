@@ -6,7 +6,6 @@ what imports slowly.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 import time
@@ -21,13 +20,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from syntaxlm.app.jobs.lines import Line
 from syntaxlm.app.jobs.sources import IdType, Task
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tables import Column, Row, Table, write_parquet
+from syntaxlm.core.files import sha256
+from syntaxlm.core.tables import Column, Columns, Row, write_parquet
 from syntaxlm.text.treebank_style import TreebankStyle
 
 if TYPE_CHECKING:
     from syntaxlm.parsing.structure import Rule
     from syntaxlm.storage.folder import ModelBundle
-    from syntaxlm.trees import TieBreaking
+    from syntaxlm.trees.charts import TieBreaking
 
 BadLines = Literal["stop", "skip"]
 RowsOf = Callable[[Sequence[str], int], list[Row]]
@@ -38,14 +38,14 @@ class Loaded(NamedTuple):
 
     rows: returns the rows of lines of text; its second argument is the number of the first line.
     together: number of lines that it takes at a time.
-    table: of the rows.
+    columns: of the rows.
     reads_tags: whether the models read tagged text.
     sha256: of each model.
     """
 
     rows: RowsOf
     together: int
-    table: Table
+    columns: Columns
     reads_tags: bool
     sha256: tuple[str, ...]
 
@@ -141,21 +141,23 @@ def model_hash(stored: ModelBundle) -> str:
 
     from syntaxlm.storage.folder import distinct_tensors
 
-    found = hashlib.sha256(json.dumps(asdict(stored.settings), sort_keys=True, default=str).encode())
-    if not stored.vocabulary.is_open:
-        found.update(stored.vocabulary.fingerprint().encode())
-    for name, tensor in sorted(distinct_tensors(stored.model).items()):
-        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        found.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-    return found.hexdigest()
+    def parts() -> Iterator[bytes | memoryview]:
+        yield json.dumps(asdict(stored.settings), sort_keys=True, default=str).encode()
+        if not stored.vocabulary.is_open:
+            yield stored.vocabulary.fingerprint().encode()
+        for name, tensor in sorted(distinct_tensors(stored.model).items()):
+            yield f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
+            yield tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data
+
+    return sha256(parts())
 
 
-def job_table(table: Table, id_type: IdType | None) -> Table:
-    """Return the table of the rows of a job: also with the file and, if there are ids, the id of each sentence."""
-    columns = {"file": Column("text", "name of the input, as given to the job")}
+def job_columns(columns: Columns, id_type: IdType | None) -> Columns:
+    """Return the columns of the rows of a job: also the file and, if there are ids, the id of each sentence."""
+    first = {"file": Column("text", "name of the input, as given to the job")}
     if id_type is not None:
-        columns["id"] = Column(id_type, "value of the column of ids")
-    return Table(table.name, table.row, {**columns, **table.columns})
+        first["id"] = Column(id_type, "value of the column of ids")
+    return Columns(columns.name, columns.row, {**first, **columns})
 
 
 class ShardResult(NamedTuple):
@@ -229,10 +231,10 @@ class Worker:
                 count += 1
                 yield row
 
-        table = job_table(self._loaded.table, self._setup.id_type)
+        columns = job_columns(self._loaded.columns, self._setup.id_type)
         path = Path(self._setup.folder) / task.shard.file_name
         try:
-            write_parquet(rows(), table, path)
+            write_parquet(rows(), columns, path)
         except _StoppedError:
             return ShardResult(None, tuple(bad), time.process_time() - start, peak_memory())
         return ShardResult(count, tuple(bad), time.process_time() - start, peak_memory(), path.stat().st_size)

@@ -244,7 +244,7 @@ class Use:
         return f"{self.sentences:,} sentences {what}{skipped}"
 
 
-GRAMMAR_ENTRIES = tables.Table(
+GRAMMAR_ENTRIES = tables.Columns(
     "grammar",
     "rule of a nonterminal, or word of a preterminal",
     {
@@ -275,14 +275,14 @@ class GrammarReport(tables.HasRows):
     nonterminals: tuple[ListedNonterminal, ...]
     preterminals: tuple[ListedPreterminal, ...]
 
-    table = GRAMMAR_ENTRIES
+    columns = GRAMMAR_ENTRIES
 
     def to_dict(self) -> dict[str, Any]:
         return {"schema_version": SCHEMA_VERSION, **asdict(self)}
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the listed rules and words, with the columns of `GRAMMAR_ENTRIES`."""
-        empty = dict.fromkeys(GRAMMAR_ENTRIES.columns)
+        empty = dict.fromkeys(GRAMMAR_ENTRIES)
         for one in self.nonterminals:
             head = {name: getattr(one, name) for name in ("symbol", "count", "share", "start_probability")}
             for rule in one.rules:

@@ -20,7 +20,7 @@ from syntaxlm.app.serve.limits import Limits
 from syntaxlm.app.serve.pairs import align, decisive_column, likelier
 from syntaxlm.app.serve.pictures import chart_picture, pair_picture, sentence_picture
 from syntaxlm.core.errors import InputError
-from syntaxlm.drawing.tree import tree_svg
+from syntaxlm.drawing.tree import tree_picture
 from syntaxlm.generation.sentences import GeneratedSentence, SentenceWithTree
 from syntaxlm.generation.trees import GeneratedTree
 from syntaxlm.models.abilities import (
@@ -338,5 +338,5 @@ def _generated_values(one: GeneratedSentence | SentenceWithTree | GeneratedTree,
     if isinstance(one, SentenceWithTree):
         values["brackets"] = _brackets(one.tree)
         if pictures:
-            values["svg"] = tree_svg(one.tree)
+            values["svg"] = tree_picture(one.tree).svg()
     return values

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import sys
 import tracemalloc
+from dataclasses import dataclass
+from typing import get_args
 
+import numpy as np
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tables import Column, Table, format_rows, write_parquet
+from syntaxlm.core.tables import (
+    PERCENT,
+    Column,
+    Columns,
+    HasReport,
+    Report,
+    ReportFormat,
+    Section,
+    format_rows,
+    write_parquet,
+)
 from tests.api.models import language_model
 from tests.fresh_models import fresh
 from tests.grammar_models import grammar
 
-NUMBERS = Table("numbers", "number", {"number": Column("integer", "a number"), "name": Column("text", "its name")})
+NUMBERS = Columns("numbers", "number", {"number": Column("integer", "a number"), "name": Column("text", "its name")})
 ODD = ["", "a\tb", 'say "no"', "x, y", "two\nlines", "\u2028", "'"]
 
 
@@ -106,24 +120,24 @@ def test_without_pyarrow_the_extra_is_reported(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("separated_by", "delimiter"), [("tabs", "\t"), ("commas", ",")])
-def test_separated_cells_are_read_as_they_were(separated_by, delimiter):
+@pytest.mark.parametrize(("format", "delimiter"), [("tsv", "\t"), ("csv", ",")])
+def test_separated_cells_are_read_as_they_were(format, delimiter):
     rows = [{"number": number, "name": name} for number, name in enumerate(ODD)]
-    text = "".join(format_rows(rows, NUMBERS, separated_by))
+    text = "".join(format_rows(rows, NUMBERS, format))
     read = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
     assert [(row["number"], row["name"]) for row in read] == [(str(row["number"]), row["name"]) for row in rows]
 
 
 def test_cells_of_numbers_lists_and_missing_values():
     kinds = ("number", "boolean", "list of numbers", "list of pairs", "text")
-    table = Table("cells", "row", {kind: Column(kind, kind) for kind in kinds})
+    table = Columns("cells", "row", {kind: Column(kind, kind) for kind in kinds})
     values = [
         (0.5, True, [0.25, 1], [[0, 2], [1, 2]], "a"),
         (1.5e-7, False, [], [], None),
         (None, None, [None], [], "b"),
     ]
     rows = [dict(zip(kinds, one, strict=True)) for one in values]
-    assert [line.split(",") for line in "".join(format_rows(rows, table, "commas")).splitlines()[1:]] == [
+    assert [line.split(",") for line in "".join(format_rows(rows, table, "csv")).splitlines()[1:]] == [
         ["0.500000", "true", "0.250000 1", "0:2 1:2", "a"],
         ["1.5e-07", "false", "", "", ""],
         ["", "", "", "", "b"],
@@ -136,5 +150,75 @@ def test_an_error_before_the_first_row_leaves_no_header():
         yield
 
     with pytest.raises(InputError):
-        next(format_rows(rows(), NUMBERS, "tabs"))
-    assert list(format_rows([], NUMBERS, "tabs")) == ["number\tname\n"]
+        next(format_rows(rows(), NUMBERS, "tsv"))
+    assert list(format_rows([], NUMBERS, "tsv")) == ["number\tname\n"]
+
+
+SCORES = Columns(
+    "scores", "set of trees", {
+        "trees": Column("text", "name"), "f1": Column("number", "F1, 0 to 1", PERCENT), "size": Column("integer", "")
+    },
+)  # fmt: skip
+
+
+class Scored(HasReport):
+    """A result with a report."""
+
+    def report(self):
+        rows = [
+            {"trees": "a|b", "f1": 0.61649, "size": 1234},
+            {"trees": "<gold>", "f1": None, "size": 5},
+            {"trees": "日本", "f1": float("nan"), "size": 6},
+        ]
+        return Report(
+            SCORES, rows, {"schema_version": 1, "interval": Ends(np.float64(0.5), (1, 2))},
+            facts={"wsj.mrg": "", "protocol": "wsj-test", "sentences": 12345},
+            explanation=["F1 in percent"],
+            sections=[Section.of(SCORES, rows, {"f1": "F1", "size": "number\nof words", "trees": "trees"}, "Trees")],
+            notes=["a note"],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ends:
+    low: float
+    values: tuple[int, int]
+
+
+def test_text_of_a_report_has_facts_aligned_tables_and_notes():
+    assert str(Scored()).splitlines() == [
+        "wsj.mrg   protocol wsj-test   sentences 12,345",
+        "F1 in percent",
+        "",
+        "Trees",
+        "         number",
+        "  F1   of words   trees",
+        "61.6      1,234   a|b",
+        "   -          5   <gold>",
+        "   -          6   日本",
+        "",
+        "a note",
+    ]
+
+
+def test_all_formats_of_a_report_have_its_figures(tmp_path, capsys):
+    report = Scored().report()
+    for format in get_args(ReportFormat):
+        report.write(tmp_path / format, format)
+    written = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir() if path.name != "parquet"}
+    assert "| 61.6 | 1,234 | a\\|b |" in written["markdown"]
+    assert '<td align="left">&lt;gold&gt;</td>' in written["html"]
+    assert json.loads(written["json"]) == {"schema_version": 1, "interval": {"low": 0.5, "values": [1, 2]}}
+    assert written["tsv"].splitlines()[:2] == ["trees\tf1\tsize", "a|b\t0.616490\t1234"]
+    assert written["csv"].replace(",", "\t") == written["tsv"]
+    report.write(None, "text")
+    assert capsys.readouterr().out == written["text"] == str(Scored()) + "\n"
+    frame = Scored().to_dataframe()
+    assert list(frame.columns) == list(SCORES)
+    assert frame["size"].tolist() == [1234, 5, 6]
+
+
+@pytest.mark.parametrize(("format", "message"), [("xml", "xml.*text, json"), ("parquet", "standard output.*a file")])
+def test_formats_that_a_report_cannot_be_written_in(format, message):
+    with pytest.raises(InputError, match=message):
+        Scored().report().write(None, format)
