@@ -17,7 +17,7 @@ from torch.nn.functional import normalize
 from benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
 from syntaxlm.core.files import keep_freed_memory
 from syntaxlm.ops import diora
-from syntaxlm.ops.diora import Composition, reference
+from syntaxlm.ops.diora import Composition, inside_outside_reference
 
 SENTENCES, WORDS = 32, 18
 
@@ -46,7 +46,7 @@ def by_split(size: int) -> Contestant:
     leaves, root, composition = tensors(size, 1)
 
     def step() -> None:
-        charts = reference.inside_outside(leaves[0], root, composition)
+        charts = inside_outside_reference(leaves[0], root, composition)
         torch.stack([charts.outside[word, word + 1].vector for word in range(WORDS)]).sum().backward()
 
     return Contestant("reference", "32", step, WORDS)

@@ -2,7 +2,7 @@
 
 A step is forward, loss over the vocabulary, backward, clipping and optimiser. In one run:
 - the fast form, in float32 and bf16-mixed;
-- the reference: the same model with the op's per-step autograd loop and a plain softmax, in float32;
+- the reference: the same model with the references of its ops, per-step autograd loops, in float32;
 - nn.LSTM: a language model of the same embedding, hidden size and layers, in both precisions.
 
 words: the published word model, E 800, H 1200, 2 layers, T 35, B 64, V 10,000.
@@ -15,25 +15,22 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import torch
 
 from benchmarks import training
 from benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
-from benchmarks.training import WORDS, with_plain_softmax
+from benchmarks.training import WORDS
 from syntaxlm.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.data.toy import english_fragment
-from syntaxlm.models.abilities import Model
-from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.prpn import PRPNConfig
 from syntaxlm.models.registry import build_model
-from syntaxlm.ops import gated_memory
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import OptimiserSettings
@@ -49,20 +46,10 @@ def contestant(
     batches: Sequence[TokenBatch],
     form: str,
     precision: str,
-    ops: ModuleType | None = None,
     tokens: Sequence[int] | None = None,
 ) -> Contestant:
-    """Trains on the batches in turn. ops: the op of the recurrence, with a plain softmax, for the reference."""
-
-    def build() -> Model:
-        model = build_model(config, WORDS)
-        if ops is not None:
-            assert isinstance(model, NeuralModel)
-            model.backbone.ops = ops  # type: ignore[assignment]
-            with_plain_softmax(model)
-        return model
-
-    return training.contestant(build, batches, form, precision, SETTINGS, tokens)
+    """Trains on the batches in turn."""
+    return training.contestant(partial(build_model, config, WORDS), batches, form, precision, SETTINGS, tokens)
 
 
 def words(rounds: int) -> list[Row]:
@@ -81,7 +68,7 @@ def words(rounds: int) -> list[Row]:
     contestants = [
         contestant(prpn, batches, "fast", "bf16-mixed"),
         contestant(prpn, batches, "fast", "32"),
-        contestant(prpn, batches, "reference", "32", gated_memory.reference),
+        contestant(prpn, batches, "reference", "32"),
         contestant(lstm, batches, "nn.LSTM", "32"),
         contestant(lstm, batches, "nn.LSTM", "bf16-mixed"),
     ]
@@ -116,7 +103,7 @@ def sentences(rounds: int, text: Path) -> list[Row]:
     contestants = [
         contestant(PRPNConfig(), samples["mixed"], "fast", "bf16-mixed"),
         contestant(PRPNConfig(), samples["mixed"], "fast", "32"),
-        contestant(PRPNConfig(), as_they_come, "reference", "32", gated_memory.reference, real),
+        contestant(PRPNConfig(), as_they_come, "reference", "32", real),
         contestant(LSTMConfig(), samples["alike"], "nn.LSTM", "32"),
         contestant(LSTMConfig(), samples["alike"], "nn.LSTM", "bf16-mixed"),
     ]

@@ -4,7 +4,7 @@ A step is forward, loss over the vocabulary, backward, clipping and optimiser, o
 those of every shipped recipe MODEL-ptb-words that reads a stream, at their published sizes. In one run, in float32, in
 float32 with TF32 products, and in bf16-mixed:
 - fast: the model as it is trained;
-- uncompiled: without the kernels that torch compiles for it (SYNTAXLM_NATIVE=0), the reference of the ratios;
+- uncompiled: without the kernels that torch compiles for it, the reference of the ratios;
 - nn.LSTM (cuDNN): layers of the same sizes, with the same dropouts except weight drop, which it does not support;
 - the first and the last with the whole step captured as one CUDA graph, if possible.
 Then a step of a simple PCFG, as in benchmarks.inside.
@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -42,13 +41,12 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.on_lstm import ONLSTMConfig
 from syntaxlm.models.registry import MODELS, ModelConfig, build_model
-from syntaxlm.ops.native import SWITCH
 from syntaxlm.training.progress import ProgressDisplay
 from syntaxlm.training.recipe import OptimiserSettings, StreamBatchSettings, TextRecipe, read_recipe
 from syntaxlm.training.recipe_files import bundled_recipes
 from syntaxlm.training.run import Event, train
 
-TESTS = "tests/ops/test_on_lstm.py", "tests/ops/test_fused.py"
+TESTS = "tests/ops/test_on_lstm.py", "tests/ops/test_backend.py"
 PUBLISHED = "{}-ptb-words"
 RECIPE = PUBLISHED.format("on-lstm")
 REPEATS = 10  # steps timed together
@@ -118,7 +116,6 @@ def speeds(case: Case, precision: str, device: torch.device, rounds: int) -> lis
 
     ours, theirs = of(partial(build_model, case.config, WORDS), "fast"), of(partial(bar, case.config), "nn.LSTM")
     reference = of(partial(build_model, case.config, WORDS), "uncompiled")
-    reference = dataclasses.replace(reference, step=partial(_uncompiled, reference.step))
     contestants = [ours, reference, theirs]
     with products(precision):
         if device.type == "cuda":
@@ -172,17 +169,6 @@ def _repeated(one: Contestant, times: int, device: torch.device) -> Contestant:
     return Contestant(one.form, one.precision, step, one.tokens * times)
 
 
-def _uncompiled(step: Callable[[], None]) -> None:
-    before = os.environ.get(SWITCH)
-    os.environ[SWITCH] = "0"
-    try:
-        step()
-    finally:
-        del os.environ[SWITCH]
-        if before is not None:
-            os.environ[SWITCH] = before
-
-
 def longest_run(options: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     """Trains the recipe for the given minutes; returns perplexity by epoch and how training ended."""
     settings = {
@@ -208,7 +194,7 @@ def longest_run(options: argparse.Namespace, device: torch.device) -> dict[str, 
 
     with (
         tempfile.TemporaryDirectory() as temporary,
-        ProgressDisplay(recipe.schedule, Console(stderr=options.json, highlight=False)) as display,
+        ProgressDisplay(recipe, Console(stderr=options.json, highlight=False)) as display,
     ):
         result = train(recipe, options.output or Path(temporary) / "run", watch)
     ended = {"epochs": result.epochs, "steps": result.steps, "seconds": result.seconds, "stopped": result.stopped}

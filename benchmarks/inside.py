@@ -22,7 +22,8 @@ from syntaxlm.core.files import keep_freed_memory
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.pcfg import PCFG, SPECIALS
 from syntaxlm.models.pcfg.grammars import Sentences, SimpleGrammar
-from syntaxlm.ops.inside import fast, reference
+from syntaxlm.ops.backend import using
+from syntaxlm.ops.inside import log_partition_reference
 
 BOS, EOS = 1, 2
 TESTS = "tests/ops/test_inside.py", "tests/models/pcfg"
@@ -76,7 +77,7 @@ def product_operations(sizes: Sizes, batch: Sentences) -> float:
 def reference_loss(model: PCFG, batch: Sentences) -> torch.Tensor:
     tables = model.grammar.tables(batch)
     parts = tables.words.split(batch.lengths)
-    return -torch.stack([reference.log_partition(tables.rules, tables.emissions[part]) for part in parts]).sum()
+    return -torch.stack([log_partition_reference(tables.rules, tables.emissions[part]) for part in parts]).sum()
 
 
 def step(form: str, precision: str, sizes: Sizes, batch: Sentences, device: torch.device) -> Callable[[], None]:
@@ -88,14 +89,11 @@ def step(form: str, precision: str, sizes: Sizes, batch: Sentences, device: torc
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-3, betas=(0.75, 0.999), fused=True)
 
     def run() -> None:
-        usable = fast.usable
-        if form == "torch":
-            fast.usable = lambda *_: None
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed"):
+        low = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed")
+        with low, using("torch" if form == "torch" else "compiled"):
             total = reference_loss(model, batch) if form == "reference" else model.loss(given).total
         optimiser.zero_grad()
         (total / len(batch)).backward()
-        fast.usable = usable
         torch.nn.utils.clip_grad_norm_(model.parameters(), 3.0)
         optimiser.step()
         if device.type == "cuda":

@@ -2,7 +2,7 @@
 
 A step is forward, loss over the vocabulary, backward, clipping and optimiser. In one run:
 - the fast form, in float32 and bf16-mixed;
-- the reference: the same model with the op's per-step autograd loop and a plain softmax, in float32;
+- the reference: the same model with the references of its ops, a per-step autograd loop, in float32;
 - nn.LSTM: layers of the same sizes, with the same dropouts except weight drop, which it does not support, in both
   precisions.
 
@@ -18,12 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.timing import Row, race, refuse_failing_tests, show
-from benchmarks.training import WORDS, contestant, with_plain_softmax
+from benchmarks.training import WORDS, contestant
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import Rows
 from syntaxlm.models.on_lstm import ONLSTMConfig, build
-from syntaxlm.ops import on_lstm
 from syntaxlm.ops.on_lstm import Recurrence
 from syntaxlm.training.recipe import OptimiserSettings
 
@@ -53,22 +52,18 @@ class TorchLayer(nn.Module):
         super().__init__()
         self.lstm = nn.LSTM(input_size, size)
 
-    def forward(self, inputs: Tensor, state: tuple[Tensor, Tensor] | None, rows: Rows, ops: object) -> Recurrence:
+    def forward(self, inputs: Tensor, state: tuple[Tensor, Tensor] | None, rows: Rows) -> Recurrence:
         assert state is None
         hidden, (last, cell) = self.lstm(rows.padded(inputs))
         return Recurrence(rows.of(hidden), (last[0], cell[0]), None, None)
 
 
 def model_of(config: ONLSTMConfig, form: str) -> NeuralModel:
-    """The model in one version of this benchmark: fast, reference, nn.LSTM."""
+    """The model in one form of this benchmark: fast, reference, nn.LSTM."""
     model = build(config, WORDS)
-    stack = model.backbone.get_submodule("stack")
-    if form == "reference":
-        stack.ops = on_lstm.reference  # type: ignore[assignment]
-        with_plain_softmax(model)
     if form == "nn.LSTM":
         sizes = config.embedding_size, *config.layer_sizes
-        stack.layers = nn.ModuleList(map(TorchLayer, sizes, sizes[1:]))
+        model.backbone.get_submodule("stack").layers = nn.ModuleList(map(TorchLayer, sizes, sizes[1:]))
     return model
 
 

@@ -2,7 +2,7 @@
 
 model: a step is forward, loss over the vocabulary, backward, clipping and optimiser, on a stream with carried state.
 One run has PaLM-U and the same AWD-LSTM without span attention, in float32 and bf16-mixed, and PaLM-U with the
-reference of its span attention. Sizes 400-1020-1020-400, R 400, A 100, m 20, T 70, B 20, V 10,000. op: forward and
+references of its ops. Sizes 400-1020-1020-400, R 400, A 100, m 20, T 70, B 20, V 10,000. op: forward and
 backward of span attention alone, at these sizes: compiled, in torch, and the reference.
 """
 
@@ -15,14 +15,14 @@ from functools import partial
 import torch
 
 from benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
-from benchmarks.training import WORDS, contestant
+from benchmarks.training import BACKENDS, WORDS, contestant
 from syntaxlm.models import on_lstm, palm
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.on_lstm import ONLSTMConfig
 from syntaxlm.models.palm import PaLMConfig, SpanAttention
-from syntaxlm.ops import span_attention
-from syntaxlm.ops.span_attention import SpanWeights, fast
+from syntaxlm.ops.backend import using
+from syntaxlm.ops.span_attention import SpanWeights, span_attention
 from syntaxlm.training.recipe import OptimiserSettings
 
 STEPS, COLUMNS = 70, 20
@@ -55,13 +55,8 @@ PALM = PaLMConfig(
 
 
 def model_of(form: str) -> NeuralModel:
-    """AWD-LSTM, PaLM, or PaLM with the reference of its span attention."""
-    if form == "AWD-LSTM":
-        return on_lstm.build(AWD_LSTM, WORDS)
-    model = palm.build(PALM, WORDS)
-    if form == "reference":
-        model.backbone.get_submodule("attention").ops = span_attention.reference  # type: ignore[assignment]
-    return model
+    """AWD-LSTM or PaLM."""
+    return on_lstm.build(AWD_LSTM, WORDS) if form == "AWD-LSTM" else palm.build(PALM, WORDS)
 
 
 def models() -> list[Contestant]:
@@ -85,16 +80,11 @@ def ops() -> list[Contestant]:
     carried = torch.randn(PALM.maximum_span, COLUMNS, SIZES[1])
 
     def step(form: str, precision: str) -> Callable[[], None]:
-        op = span_attention.reference if form == "reference" else span_attention
-
         def run() -> None:
-            usable = fast.usable
-            if form == "torch":
-                fast.usable = lambda *_: None
-            with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16-mixed"):
-                reading = op.span_attention(inputs, carried, weights, PALM.maximum_span, [COLUMNS] * STEPS)
+            low = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16-mixed")
+            with low, using(BACKENDS.get(form, "compiled")):
+                reading = span_attention(inputs, carried, weights, PALM.maximum_span, [COLUMNS] * STEPS)
             reading.context.sum().backward()
-            fast.usable = usable
 
         return run
 

@@ -8,19 +8,19 @@ import torch
 
 from benchmarks.timing import PROCESSOR, Contestant
 from syntaxlm.models.abilities import Loss, Model
-from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.ops.softmax.reference import target_log_probs as plain_log_probs
+from syntaxlm.ops.backend import Backend, using
 from syntaxlm.training.recipe import OptimiserSettings
 from syntaxlm.training.schedule import build_optimiser
 
 WORDS = 10_000  # vocabulary size
 
 
-def with_plain_softmax(model: NeuralModel) -> None:
-    """Replaces the fast softmax by the plain one."""
-    decoder = model.decoder
-    decoder.log_probs = lambda rows, targets: plain_log_probs(rows, decoder.weight, decoder.bias, targets)  # type: ignore[method-assign]
+BACKENDS: dict[str, Backend] = {
+    "reference": "reference",
+    "torch": "torch",
+    "uncompiled": "torch",
+}  # by form; else compiled
 
 
 def contestant(
@@ -35,7 +35,8 @@ def contestant(
     """Trains on the batches in turn: forward, loss, backward, clipping, optimiser. A batch that carries state continues
     the previous one, the first batch the last one of the previous round.
 
-    build: creates the model with fresh weights; tokens: number of real ones per batch, if there is padding.
+    build: creates the model with fresh weights; form: chooses from `BACKENDS`; tokens: number of real ones per batch,
+    if there is padding.
     """
     tokens = tokens or [batch.token_count() for batch in batches]
     torch.manual_seed(0)
@@ -51,7 +52,8 @@ def contestant(
     def step() -> None:
         nonlocal state
         for batch, real in zip(batches, tokens, strict=True):
-            with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed"):
+            low = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed")
+            with low, using(BACKENDS.get(form, "compiled")):
                 found: Loss = model.loss(batch, state if batch.carries else None)  # type: ignore[operator]
                 loss = sum(found.penalties.values()) + found.total / real
             optimiser.zero_grad()

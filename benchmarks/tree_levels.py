@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from types import ModuleType
 
 import numpy as np
 import torch
@@ -24,8 +23,8 @@ from syntaxlm.batches import TreeBatches
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, label_vocabulary
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.models.batches import TreeBatch
-from syntaxlm.ops import tree_levels
-from syntaxlm.ops.tree_levels import EDGES, EdgeWeights, States
+from syntaxlm.ops.backend import Backend, using
+from syntaxlm.ops.tree_levels import EDGES, EdgeWeights, States, recurrence
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.tree import DependencyTree
@@ -52,7 +51,7 @@ def batch_of(path: str | None) -> TreeBatch:
     return TreeBatches(corpus, corpus.text.word_count, shuffle=False, seed=0).batch(chosen)
 
 
-def along_paths(op: ModuleType, batch: TreeBatch, lstm: bool, precision: str) -> Contestant:
+def along_paths(backend: Backend, batch: TreeBatch, lstm: bool, precision: str) -> Contestant:
     generator = torch.Generator().manual_seed(0)
 
     def drawn(*shape: int) -> Tensor:
@@ -63,11 +62,11 @@ def along_paths(op: ModuleType, batch: TreeBatch, lstm: bool, precision: str) ->
     inputs, zeros = drawn(batch.token_count(), INPUT), torch.zeros(1, SIZE)
 
     def step() -> None:
-        with torch.autocast("cpu", torch.bfloat16, enabled=precision != "32"):
-            states = op.recurrence(inputs, weights, batch.levels, States(zeros, zeros if lstm else None))
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision != "32"), using(backend):
+            states = recurrence(inputs, weights, batch.levels, States(zeros, zeros if lstm else None))
         states.hidden.sum().backward()
 
-    return Contestant("reference" if op is tree_levels.reference else "level by level", precision, step, len(inputs))
+    return Contestant("reference" if backend == "reference" else "level by level", precision, step, len(inputs))
 
 
 def from_left_to_right(batch: TreeBatch, lstm: bool) -> Contestant:
@@ -92,9 +91,9 @@ def main() -> None:
     rows: list[Row] = []
     for name, lstm in (("tanh", False), ("lstm", True)):
         contestants = [
-            along_paths(tree_levels, batch, lstm, "bf16-mixed"),
-            along_paths(tree_levels, batch, lstm, "32"),
-            along_paths(tree_levels.reference, batch, lstm, "32"),
+            along_paths("compiled", batch, lstm, "bf16-mixed"),
+            along_paths("compiled", batch, lstm, "32"),
+            along_paths("reference", batch, lstm, "32"),
             from_left_to_right(batch, lstm),
         ]
         case = f"{name} {INPUT}-{SIZE}, {batch.sentence_count()} trees, {len(batch.levels.counts)} levels"

@@ -21,7 +21,7 @@ from syntaxlm.drawing import svg
 from syntaxlm.drawing.svg import UNKNOWN, Picture
 from syntaxlm.drawing.tree import tree_picture
 from syntaxlm.parsing.evaluation import gold_trees
-from syntaxlm.parsing.structure import Rule
+from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.tree import Tree
 
@@ -36,13 +36,11 @@ def chosen_trees(treebank: str, preprocessing: str, count: int, words: range) ->
     return found
 
 
-def picture(
-    model: ModelBundle, trees: Sequence[Tree], decoder: Rule | None = None, layer: int | None = None
-) -> Picture:
+def picture(model: ModelBundle, trees: Sequence[Tree], options: ParseOptions = ParseOptions()) -> Picture:
     """Each sentence with its induced tree, the distances, and the treebank's tree."""
     parts = []
     for tree in trees:
-        found = analyse(model, tree, decoder, layer)
+        found = analyse(model, tree, options)
         notes = [UNKNOWN if unknown else "" for unknown in found.unknown]
         parts.append(tree_picture(found.tree, found.distances or None, tree, found.words, notes))
     return svg.stacked(parts, "Induced trees beside the trees of a treebank", gap=20)
@@ -61,7 +59,7 @@ def main() -> tuple[Picture, argparse.Namespace]:
     chosen = parser.parse_args()
     words = range(chosen.min_words, chosen.max_words + 1)
     trees = chosen_trees(chosen.treebank, chosen.preprocessing, chosen.sentences, words)
-    return picture(load(chosen.model), trees, chosen.decoder, chosen.layer), chosen
+    return picture(load(chosen.model), trees, ParseOptions(decoder=chosen.decoder, layer=chosen.layer)), chosen
 
 
 if __name__ == "__main__":

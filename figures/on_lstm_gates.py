@@ -30,9 +30,11 @@ from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import RecurrentLayer, drop_weights
 from syntaxlm.models.on_lstm import ONLSTMBackbone
-from syntaxlm.ops.on_lstm.reference import cumax
-from syntaxlm.parsing.structure import layers_for
+from syntaxlm.ops.on_lstm import cumax
+from syntaxlm.parsing.options import ParseOptions
+from syntaxlm.parsing.structure import decodings
 from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.options import AS_WRITTEN
 
 Gates = npt.NDArray[np.float32]
 
@@ -78,9 +80,10 @@ def master_gates(model: ModelBundle, tokens: Sequence[str]) -> list[MasterGates]
 
 def picture(model: ModelBundle, sentence: str, layer: int | None = None) -> Picture:
     """The figure; layer: that of the tree and of the gates below."""
-    found = analyse(model, sentence, layer=layer)
+    options = ParseOptions(layer=layer, **AS_WRITTEN)
+    found = analyse(model, sentence, options)
     gates = master_gates(model, found.tokens)
-    ((number,), words) = layers_for([model], layer), list(found.words)
+    (_, number), words = decodings([model], options)[0], list(found.words)
     notes = [UNKNOWN if unknown else "" for unknown in found.unknown]
     tree = tree_picture(found.tree, found.distances, words=words, notes=notes)
     names = [f"layer {place + 1}" for place in range(len(gates))]

@@ -23,8 +23,9 @@ from syntaxlm.core.progress import progress_bar
 from syntaxlm.data.treebanks import read_treebank, treebank_tokens
 from syntaxlm.drawing.charts import Point, scatter_chart
 from syntaxlm.drawing.svg import Picture, stacked
+from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.parsing.evaluation import gold_trees, protocol_named, with_fresh_weights
-from syntaxlm.parsing.structure import rules_of, structure_of
+from syntaxlm.parsing.structure import structure_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.decoding import SpanRule
 from syntaxlm.trees.scoring import score
@@ -51,7 +52,7 @@ def points(
     Raises InputError for a model without span scores.
     """
     for name, model in models:
-        if RULE not in rules_of(model.model):
+        if not isinstance(model.model, ParsesSentences) or RULE not in model.model.decoders:
             raise InputError(f"{name}: found a model of type {model.settings.model.name}; expected a PaLM")
     read = read_treebank(treebank, "ptb-keep")
     gold = SpanSets.of(gold_trees(read))

@@ -96,9 +96,9 @@ def picture(model: ModelBundle, sentences: Sequence[str]) -> Picture:
     read = [model.normaliser.tokens(sentence) for sentence in sentences]
     for tokens in read:
         structure = structure_of(model, [list(tokens)], labels=False)
-        if not len(structure.distances):
+        if not structure.layers:
             raise InputError("the model gives no distances; expected a character-level PRPN")
-        parts.append(distances_picture(tokens, structure.distances[0].tolist(), space))
+        parts.append(distances_picture(tokens, structure.word_values(layer=1)["distances"], space))
     parts.append(gates_picture(model, read[0], space))
     return svg.stacked(parts, "Distances between characters, and memory gates, of a PRPN", gap=14)
 

@@ -22,7 +22,6 @@ from syntaxlm.core.files import to_json, write_text
 from syntaxlm.core.text_files import read_lines
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.storage.folder import read_model
-from syntaxlm.text.reader import AUTO_STYLE
 
 RESULTS = Path(__file__).parents[1] / "results" / "shipped"
 MODELS = ("en", "en-fast")
@@ -52,9 +51,17 @@ def main() -> None:
             "".join(tokenised(line) + "\n" for _, line in read_lines(data / EWT)), encoding="utf-8"
         )
         for model, folder_of in {"en": "en", "en-fast": "en-fast", "kn5": runs / "kn5"}.items():
-            for ending, option in {"ewt": "--carry-state", "ewt-sentences": "--no-carry-state"}.items():
+            for ending, option in {"ewt": "carry", "ewt-sentences": "reset"}.items():
                 if model != "en-fast" or ending == "ewt-sentences":  # grammars read sentences by themselves
-                    _report(f"{model}-{ending}", "evaluate", "perplexity", str(folder_of), "ewt-test.txt", option)
+                    _report(
+                        f"{model}-{ending}",
+                        "evaluate",
+                        "perplexity",
+                        str(folder_of),
+                        "ewt-test.txt",
+                        "--context",
+                        option,
+                    )
 
 
 def _report(name: str, *arguments: str) -> None:
@@ -71,9 +78,9 @@ def _time(model: str) -> None:
 
     stored = read_model(model)
     lines = [line for _, line in read_lines(EWT)][:TIMED_SENTENCES]
-    parse_lines(stored, lines[:100], style=AUTO_STYLE)
+    parse_lines(stored, lines[:100])
     begin = time.perf_counter()
-    parse_lines(stored, lines, style=AUTO_STYLE)
+    parse_lines(stored, lines)
     seconds = time.perf_counter() - begin
     figures = {"sentences": len(lines), "text": EWT, "threads": torch.get_num_threads()}
     figures["sentences_per_second"] = round(len(lines) / seconds, 1)

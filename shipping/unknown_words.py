@@ -15,8 +15,10 @@ from statistics import fmean
 
 from syntaxlm.core.files import to_json, write_text
 from syntaxlm.core.text_files import read_lines
+from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.storage.folder import read_model
+from syntaxlm.text.options import AS_WRITTEN
 
 
 def main() -> None:
@@ -38,7 +40,10 @@ def compared(with_classes: Path, without: Path, text: Path) -> dict[str, object]
     lines = [line for _, line in read_lines(text)]
     pairs: list[tuple[float, float]] = []
     after_unknown: list[tuple[float, float]] = []
-    for one, other in zip(*(surprisals(read_model(folder), lines) for folder in (with_classes, without)), strict=True):
+    for one, other in zip(
+        *(surprisals(read_model(folder), lines, ScoreOptions(**AS_WRITTEN)) for folder in (with_classes, without)),
+        strict=True,
+    ):
         unknown_before = False
         for row, same in zip(one, other, strict=True):
             known = bool(row.in_vocabulary and same.in_vocabulary)

@@ -9,6 +9,7 @@ import pytest
 
 from syntaxlm.models.abilities import ScoresSentences
 from syntaxlm.models.batches import TextMode
+from syntaxlm.scoring.options import PerplexityOptions
 from syntaxlm.storage.folder import ModelBundle, ModelSettings
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
@@ -44,3 +45,10 @@ def layered(mode: TextMode = SENTENCES) -> ModelBundle:
     stored = fresh("on-lstm", mode)
     settings = dataclasses.replace(stored.settings, model=config_of("on-lstm", **sizes))
     return dataclasses.replace(stored, model=built("on-lstm", **sizes), settings=settings)
+
+
+def reading(mode: TextMode | None) -> PerplexityOptions:
+    """Options that read a text in this mode; None: as in training."""
+    if mode is None:
+        return PerplexityOptions()
+    return PerplexityOptions(context="carry" if mode.carry_state else "reset", predict_eos=mode.predict_eos)

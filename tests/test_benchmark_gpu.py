@@ -8,8 +8,6 @@ import pytest
 import torch
 from benchmarks import gpu, training
 
-from syntaxlm.ops.native import SWITCH
-
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
@@ -55,15 +53,6 @@ def test_the_bar_has_the_layers_of_the_model():
     (case,) = [case for case in gpu.cases(tiny=True) if case.name == "on-lstm"]
     layers = [module for module in gpu.bar(case.config).modules() if isinstance(module, torch.nn.LSTM)]
     assert [(layer.input_size, layer.hidden_size) for layer in layers] == [(8, 12), (12, 12), (12, 8)]
-
-
-def test_uncompiled_steps_restore_the_previous_switch(monkeypatch):
-    seen = []
-    for value in (None, "1"):
-        monkeypatch.delenv(SWITCH, raising=False) if value is None else monkeypatch.setenv(SWITCH, value)
-        gpu._uncompiled(lambda: seen.append(gpu.os.environ[SWITCH]))
-        assert gpu.os.environ.get(SWITCH) == value
-    assert seen == ["0", "0"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from syntaxlm.models.abilities import Model, Parses, TrainsByCounting
+from syntaxlm.models.abilities import Model, ParsesSentences, TrainsByCounting
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.structures import Distances
 
@@ -26,7 +26,7 @@ class MutualInformationConfig:
     smoothing: float = 0.5  # added to the count of every pair of words
 
 
-class MutualInformationParser(Model, TrainsByCounting, Parses):
+class MutualInformationParser(Model, TrainsByCounting, ParsesSentences):
     """The distance before a word is minus the pointwise mutual information of it and the word before.
 
     pairs: (n,), first * V + second, rising.  pair_counts: (n,).  counts: (2, V), of words as first and as second.

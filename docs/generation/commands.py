@@ -37,10 +37,6 @@ Every command has `--help`. `syntaxlm --version` prints the version, `syntaxlm c
 | 130 | interrupted by Ctrl-C (SIGINT), also where training saved its state and stopped |
 | 143 | ended by SIGTERM, also where training saved its state and stopped |
 
-## Old spellings
-
-Commands and options of earlier versions, such as `evaluate lm` and `--clean-up`, still work. A warning names the
-present spelling.
 
 ## List of commands"""
 

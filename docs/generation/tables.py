@@ -21,15 +21,15 @@ TABLES = {
     "syntaxlm.parsing.agreement:MODEL_AGREEMENT": ["evaluate agreement"],
     "syntaxlm.evaluation.boundaries:BOUNDARY_SCORES": ["evaluate boundaries"],
     "syntaxlm.evaluation.pairs:PAIR_ACCURACIES": ["evaluate pairs"],
-    "syntaxlm.evaluation.completion_report:COMPLETION_ACCURACIES": ["evaluate completion"],
-    "syntaxlm.evaluation.pair_classification:INFERENCE_ACCURACIES": ["evaluate logic"],
-    "syntaxlm.evaluation.pair_classification:CLASSIFIER_ACCURACIES": ["evaluate classifier"],
+    "syntaxlm.evaluation.completion:COMPLETION_ACCURACIES": ["evaluate completion"],
+    "syntaxlm.evaluation.pair_classification:CLASSIFIER_ACCURACIES": ["evaluate logic", "evaluate classifier"],
+    "syntaxlm.evaluation.significance:COMPARED_MODELS": ["evaluate significance"],
     "syntaxlm.evaluation.reranking:RERANKING_SCORES": ["rerank"],
     "syntaxlm.training.study_table:COMPARED_RECIPES": ["compare"],
     "syntaxlm.scoring.cache_tuning:CACHE_TRIALS": ["tune cache"],
     "syntaxlm.app.report.grammar:GRAMMAR_ENTRIES": ["grammar"],
     "syntaxlm.app.cli.models:MODEL_FOLDERS": ["models list"],
-    "syntaxlm.app.cli.recipes:SHIPPED_RECIPES": ["recipes list"],
+    "syntaxlm.app.cli.models:BUNDLED_RECIPES": ["recipes list"],
 }
 
 
@@ -37,11 +37,12 @@ def format_table() -> str:
     """The formats of every command, and the extensions of an output file that choose them."""
     rows = []
     for parser in build_parser().leaves():
-        formats = parser.get_default("formats")
-        if formats is not None:
-            names = [f"`{name}`" for name in formats.names]
-            default = f"`{formats.default}`" if formats.default else "see the command"
-            suffixes = " ".join(f"`{suffix}`" for suffix in formats.suffixes)
+        action = parser._option_string_actions.get("--format")
+        if action is not None:
+            names = [f"`{name}`" for name in action.choices or ()]
+            usual = parser.get_default("usual_format") or action.default
+            default = f"`{usual}`" if usual else "see the command"
+            suffixes = " ".join(f"`{suffix}`" for suffix in parser.formats or ())
             rows.append([f"`{parser.prog.removeprefix('syntaxlm ')}`", " ".join(names), default, suffixes])
     return table(["command", "formats", "default", "extensions of `-o FILE`"], rows)
 

@@ -17,10 +17,10 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.generation.sentences import generate, sample_with_trees
 from syntaxlm.generation.stops import write_stops
 from syntaxlm.generation.trees import generate_trees
-from syntaxlm.models.abilities import ScoresSentences, ScoresTokens
+from syntaxlm.models.abilities import ParsesSentences, ScoresSentences, ScoresTokens
 from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
-from syntaxlm.parsing.parse import parse_lines, parse_lines_together
-from syntaxlm.parsing.structure import rules_of
+from syntaxlm.parsing.options import DecodingOptions, ParseOptions
+from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.storage.folder import write_model
 from tests.api.models import language_model
@@ -32,7 +32,7 @@ from tests.models.variants import SENTENCE_VARIANTS, TEXT_MODELS, TOKEN_SCORERS,
 SENTENCE = "the old cat sees a dog"
 TEXTS = [SENTENCE, "", "a dog", "  ", "the", "the cat , the dog ."]
 SENTENCE_SCORERS = names_with(ScoresSentences, among=list(SENTENCE_VARIANTS))
-PARSERS = [name for name in [*TEXT_MODELS, *SENTENCE_VARIANTS] if rules_of(fresh(name).model)]
+PARSERS = [name for name in [*TEXT_MODELS, *SENTENCE_VARIANTS] if isinstance(fresh(name).model, ParsesSentences)]
 
 
 @pytest.fixture(scope="module")
@@ -81,13 +81,13 @@ def test_a_stream_is_read_lazily(prpn):
 def test_options_of_parsing_are_passed_on():
     nlp = language_model(layered())
     for options in ({"decoder": "unbiased"}, {"layer": 3}):
-        assert nlp.parse([SENTENCE], **options) == list(parse_lines(nlp, [SENTENCE], **options))
+        assert nlp.parse([SENTENCE], **options) == list(parse_lines(nlp, [SENTENCE], ParseOptions(**options)))
     pcfg = language_model(grammar("simple-pcfg"))
-    (expected,) = parse_lines(pcfg, [SENTENCE], labels=True)
+    (expected,) = parse_lines(pcfg, [SENTENCE], ParseOptions(labels=True))
     assert pcfg.parse(SENTENCE, labels=True) == expected
     others = [nlp, pcfg]
     for ties in ("first", "random"):
-        (average,) = parse_lines_together([*others], [SENTENCE], "unbiased", ties=ties)
+        (average,) = parse_lines([*others], [SENTENCE], ParseOptions(decoder="unbiased", ties=ties))
         assert nlp.parse(SENTENCE, also=[pcfg], decoder="unbiased", ties=ties).tree == average.tree
 
 
@@ -237,7 +237,9 @@ def test_sentences_are_generated_with_trees_where_the_model_has_them(tmp_path):
 def test_evaluations_are_those_of_the_modules(toy, prpn, tmp_path):
     treebank = toy / "test.mrg"
     protocol = protocol_named("wsj10")
-    expected = evaluate_parsing(prpn, treebank, protocol, "unbiased", "none").to_dict()
+    expected = evaluate_parsing(
+        prpn, treebank, protocol=protocol, clean_up="none", options=DecodingOptions(decoder="unbiased")
+    ).to_dict()
     assert prpn.evaluate_parsing(treebank, "wsj10", decoder="unbiased", preprocessing="none").to_dict() == expected
     assert prpn.evaluate_parsing(treebank, protocol, decoder="unbiased", preprocessing="none").to_dict() == expected
     with pytest.raises(InputError, match="max_words: found together with a protocol object"):

@@ -19,13 +19,13 @@ LABELLED = "7a) The cat [sat] .\n7b) The cat [ate] .\n\n9a) A [dog] .\n9b) A [fo
 
 @pytest.fixture
 def read(tmp_path):
-    """Reads questions and answers given as text; returns them as (name, candidates, right)."""
+    """Reads questions and answers given as text; returns them as (name, candidates, correct)."""
 
     def read(questions: str | bytes, answers: str | bytes) -> list[tuple[str, tuple[str, ...], int]]:
         for name, content in (("questions.txt", questions), ("answers.txt", answers)):
             (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
         found = read_questions(tmp_path / "questions.txt", tmp_path / "answers.txt")
-        return [(one.name, one.candidates, one.right) for one in found]
+        return [(one.name, one.candidates, one.correct) for one in found]
 
     return read
 
@@ -79,9 +79,9 @@ def test_parsed_candidates_give_their_words_and_keep_their_trees(tmp_path):
     (tmp_path / "a.txt").write_text("<s> it reigns </s>\n<s> it sees </s>\n")
     for answers in ("a.conllu", "a.txt"):
         first, second = read_questions(tmp_path / "q.conllu", tmp_path / answers)
-        assert (first.candidates, first.right, first.trees) == (("it rains", "it reigns"), 1, tuple(asked[:2]))
+        assert (first.candidates, first.correct, first.trees) == (("it rains", "it reigns"), 1, tuple(asked[:2]))
         assert first.place == f"{tmp_path / 'q.conllu'}, sentence q-1"
-        assert (second.right, second.place) == (0, f"{tmp_path / 'q.conllu'}, sentence 3")
+        assert (second.correct, second.place) == (0, f"{tmp_path / 'q.conllu'}, sentence 3")
 
 
 def parsed(*sentences: str) -> list[DependencyTree]:
@@ -99,7 +99,7 @@ def test_plain_questions_take_their_trees_from_a_file_of_parses(tmp_path, plain)
     (tmp_path / "a.txt").write_text(PLAIN_ANSWERS)
     write_conllu(parsed("the cat sat", "the cat ate", "a dog ran", "a do g flew"), tmp_path / "p.conllu")
     first, second = read_questions(tmp_path / "q.txt", tmp_path / "a.txt", tmp_path / "p.conllu")
-    assert (first.candidates, first.right, first.place) == (tuple(CATS[:2]), 0, f"{tmp_path / 'q.txt'}, line 1")
+    assert (first.candidates, first.correct, first.place) == (tuple(CATS[:2]), 0, f"{tmp_path / 'q.txt'}, line 1")
     assert [tree.words for tree in second.trees] == [("a", "dog", "ran"), ("a", "do", "g", "flew")]
     assert [tree.name for tree in second.trees] == ["3", "4"]
     assert (first.parses, second.parses) == (str(tmp_path / "p.conllu"),) * 2
@@ -193,7 +193,7 @@ def test_the_published_questions_are_1040_of_five_and_their_parses_are_the_same_
     plain = read_questions(MSR / "Holmes.lm_format.questions.txt", MSR / "Holmes.lm_format.answers.txt")
     parsed = read_questions(MSR / "holmes.questions.conllu", MSR / "holmes.answers.conllu")
     assert [len(question) for question in plain] == [5] * 1040
-    assert [(one.candidates, one.right) for one in plain] == [(one.candidates, one.right) for one in parsed]
+    assert [(one.candidates, one.correct) for one in plain] == [(one.candidates, one.correct) for one in parsed]
     assert [[tree.words for tree in one.trees] for one in parsed[:9]] == [
         [tuple(candidate.split()) for candidate in one.candidates] for one in plain[:9]
     ]

@@ -13,7 +13,7 @@ import zstandard
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.completion import read_questions
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
-from syntaxlm.data.logic import read_formula_pairs
+from syntaxlm.data.labelled_pairs import read_formula_pairs
 from syntaxlm.data.pairs import read_pairs
 from syntaxlm.data.parse_candidates import read_candidates
 from syntaxlm.data.running_text import read_paragraphs
@@ -22,7 +22,7 @@ from syntaxlm.data.treebanks import dependency_trees, read_treebank, treebank_fi
 from syntaxlm.storage.arpa import read_arpa
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-from tests.fuzz.test_readers import ARPA, BRACKETS, CONLLU, DP
+from tests.app.fuzz.test_readers import ARPA, BRACKETS, CONLLU, DP
 
 COMPRESS = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstandard.ZstdCompressor().compress}
 VOCABULARY = Vocabulary(["<unk>", "<s>", "</s>", "the", "cat"])
@@ -94,7 +94,7 @@ def test_completion_questions_and_answers_may_be_compressed(tmp_path):
     (tmp_path / "q.txt.xz").write_bytes(lzma.compress(b"a cat\na dog\n"))
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"a dog\n"))
     (question,) = read_questions(tmp_path / "q.txt.xz", tmp_path / "a.txt.gz")
-    assert (question.candidates, question.right) == (("a cat", "a dog"), 1)
+    assert (question.candidates, question.correct) == (("a cat", "a dog"), 1)
     parsed = "1\ta\t_\t_\t_\t_\t2\t_\t_\t_\n2\t{}\t_\t_\t_\t_\t0\t_\t_\t_\n\n"
     (tmp_path / "q.conllu.zst").write_bytes(COMPRESS[".zst"]((parsed.format("cat") + parsed.format("dog")).encode()))
     (question,) = read_questions(tmp_path / "q.conllu.zst", tmp_path / "a.txt.gz")

@@ -1,4 +1,4 @@
-"""Text files as token ids: exact, in bounded memory, cached, and with errors reported by place."""
+"""Text files as token ids: exact, in bounded memory, and with errors reported by place."""
 
 import io
 import os
@@ -61,15 +61,17 @@ def test_lines_lose_their_ends_and_the_byte_order_mark_and_nothing_else(tmp_path
         (b" \n\n", "text: found no sentence"),
     ],
 )
-def test_a_file_without_text_is_reported_with_the_place(tmp_path, content, fault):
+def test_a_file_without_text_is_reported_with_the_place(tmp_path, monkeypatch, content, fault):
     path = tmp_path / "text"
     path.write_bytes(content)
     with pytest.raises(InputError, match=fault):
         count_tokens(path, NORMALISER)
-    for cache in (None, tmp_path / "cache"):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for in_memory in (corpora.IN_MEMORY, 0):
+        monkeypatch.setattr(corpora, "IN_MEMORY", in_memory)
         with pytest.raises(InputError, match=fault):
-            EncodedCorpus.encode(path, NORMALISER, VOCABULARY, cache)
-    assert not list((tmp_path / "cache").iterdir())
+            EncodedCorpus.encode(path, NORMALISER, VOCABULARY)
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_missing_file_and_a_folder_are_reported(tmp_path):
@@ -122,37 +124,6 @@ def test_chunks_files_and_memory_give_the_same_corpus(tmp_path_factory, lines, c
     corpus.close()
 
 
-def test_the_cache_is_used_while_nothing_changed_and_only_then(text, tmp_path, monkeypatch):
-    cache = tmp_path / "cache"
-    first = EncodedCorpus.encode(text, NORMALISER, VOCABULARY, cache)
-    assert isinstance(first.ids, np.memmap)
-    encodings = []
-    original = corpora._encode_into
-    monkeypatch.setattr(corpora, "_encode_into", lambda *given: encodings.append(given) or original(*given))
-    second = EncodedCorpus.encode(text, NORMALISER, VOCABULARY, cache)
-    assert encodings == []
-    assert sentences(second) == sentences(first)
-    assert (second.unknown_count, second.character_count) == (first.unknown_count, first.character_count)
-    EncodedCorpus.encode(text, Normaliser(lower_case=True), VOCABULARY, cache)
-    EncodedCorpus.encode(text, NORMALISER, Vocabulary(["<unk>", "<s>", "</s>"]), cache)
-    text.write_text("the cat\n")
-    assert sentences(EncodedCorpus.encode(text, NORMALISER, VOCABULARY, cache)) == [[3, 4]]
-    assert len(encodings) == 3
-    assert sentences(first) == sentences(second)
-
-
-@pytest.mark.parametrize("name", ["ids", "offsets", "line_numbers", "about.json"])
-def test_a_damaged_cache_is_rebuilt(text, tmp_path, name):
-    cache = tmp_path / "cache"
-    expected = sentences(EncodedCorpus.encode(text, NORMALISER, VOCABULARY, cache))
-    (folder,) = cache.iterdir()
-    content = (folder / name).read_bytes()
-    (folder / name).unlink()
-    (folder / name).write_bytes(content[:-1])
-    assert sentences(EncodedCorpus.encode(text, NORMALISER, VOCABULARY, cache)) == expected
-    assert list(cache.iterdir()) == [folder]
-
-
 def test_temporary_files_go_with_the_corpus(text, tmp_path, monkeypatch):
     monkeypatch.setattr(corpora, "IN_MEMORY", 0)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -176,12 +147,26 @@ def test_sentences_at_hand_make_a_corpus_and_may_be_empty():
         corpus.sentence(3)
 
 
-def test_large_vocabularies_have_wide_ids(tmp_path):
+def test_a_full_disk_is_reported_and_nothing_stays(text, tmp_path, monkeypatch):
+    def full(column, values):
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(corpora, "IN_MEMORY", 0)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setattr(corpora._Column, "write", full)
+    with pytest.raises(InputError, match=r"cannot be written with the ids of .*text\.txt: No space left"):
+        EncodedCorpus.encode(text, NORMALISER, VOCABULARY)
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_large_vocabularies_have_wide_ids(tmp_path, monkeypatch):
     path = tmp_path / "text"
     path.write_text("w69999 w0\n")
     vocabulary = Vocabulary(["<unk>", "<s>", "</s>", *(f"w{number}" for number in range(70_000))])
-    for cache in (None, tmp_path / "cache"):
-        corpus = EncodedCorpus.encode(path, NORMALISER, vocabulary, cache)
+    for in_memory in (corpora.IN_MEMORY, 0):
+        monkeypatch.setattr(corpora, "IN_MEMORY", in_memory)
+        corpus = EncodedCorpus.encode(path, NORMALISER, vocabulary)
         assert corpus.ids.dtype == np.int32
         assert sentences(corpus) == [[70_002, 3]]
 

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.data.logic import (
+from syntaxlm.data.labelled_pairs import (
     RELATIONS,
     TOKENS,
     VARIABLES,
@@ -18,8 +18,8 @@ from syntaxlm.data.logic import (
     read_formula_pairs,
     relation,
     sample_formula,
+    write_formula_pairs,
     write_logic,
-    write_pairs,
 )
 
 WORLDS = [dict(zip(VARIABLES, values, strict=True)) for values in itertools.product((False, True), repeat=6)]
@@ -130,7 +130,7 @@ def test_the_same_seed_gives_the_same_files_and_another_gives_others(written, tm
 
 def test_pairs_come_back_as_written_and_a_file_without_a_header_is_read(tmp_path):
     pairs = [FormulaPair("#", "a", "( not b )", 1), FormulaPair("v", "( a ( or b ) )", "( not a )", 1)]
-    write_pairs(pairs, tmp_path / "pairs.tsv")
+    write_formula_pairs(pairs, tmp_path / "pairs.tsv")
     assert read_formula_pairs(tmp_path / "pairs.tsv") == pairs
     (tmp_path / "bare").write_text("#\ta\t( not b )\nv\t( a ( or b ) )\t( not a )\n")
     assert read_formula_pairs(tmp_path / "bare") == pairs
@@ -139,7 +139,7 @@ def test_pairs_come_back_as_written_and_a_file_without_a_header_is_read(tmp_path
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("#\ta", "found 2 cells; expected relation, left and right"),
+        ("#\ta", "found 2 cells; expected relation, left, right"),
         ("~\ta\tb", "found the relation '~'; expected one of < > = | ^ v #"),
         ("#\ta\t( not g )", "found 'g' in '( not g )'; expected tokens of ( ) a b"),
         ("#\t\tb", "found an empty formula"),

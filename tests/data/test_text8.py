@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.data import text8
-from syntaxlm.data.text8 import split_text8
+from syntaxlm.data import running_text
+from syntaxlm.data.running_text import split_text8
 
 
 @pytest.fixture
 def short(monkeypatch):
     """A text8 of 40 bytes, of which 30 are training text."""
-    monkeypatch.setattr(text8, "BYTES", 40)
-    monkeypatch.setattr(text8, "TRAINING_BYTES", 30)
+    monkeypatch.setattr(running_text, "TEXT8_BYTES", 40)
+    monkeypatch.setattr(running_text, "TEXT8_TRAINING_BYTES", 30)
 
 
 def test_the_real_sizes_are_those_of_the_published_split():
-    assert (text8.BYTES, text8.TRAINING_BYTES) == (100_000_000, 99_000_000)
+    assert (running_text.TEXT8_BYTES, running_text.TEXT8_TRAINING_BYTES) == (100_000_000, 99_000_000)
 
 
 def test_the_parts_are_the_bytes_before_and_after_the_split(short, tmp_path):

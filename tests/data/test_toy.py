@@ -12,8 +12,15 @@ import numpy as np
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.data.toy import ToyGrammar, ToySentence, english_fragment, write_corpus
-from syntaxlm.data.toy_lexicon import LexicalCategory, Rule, read_rules, verb_forms
+from syntaxlm.data.toy import (
+    LexicalCategory,
+    ToyGrammar,
+    ToySentence,
+    english_fragment,
+    read_rules,
+    verb_forms,
+    write_corpus,
+)
 from syntaxlm.trees.conllu import dependency_faults, read_conllu
 from syntaxlm.trees.tree import read_brackets
 
@@ -83,6 +90,8 @@ def test_every_category_and_word_class_is_a_distribution(grammar: ToyGrammar) ->
     for entry in grammar.lexicon.values():
         assert sum(entry.probabilities) == pytest.approx(1)
         assert len(set(entry.words)) == len(entry.words)
+    children = {child for rules in grammar.rules.values() for rule in rules for child in rule.children}
+    assert children <= grammar.rules.keys() ^ grammar.lexicon.keys()
 
 
 def test_words_are_many_and_lower_case_and_of_zipf_frequencies(grammar: ToyGrammar) -> None:
@@ -114,24 +123,6 @@ def test_mean_length_is_the_exact_expectation_and_long_sentences_are_rare(
     assert abs(lengths.mean() - grammar.expected_length()) < 4 * lengths.std() / math.sqrt(len(lengths))
     assert (lengths > 60).mean() < 0.005
     assert one_letter("S -> 7 a_DT | 3 S* S/conj").expected_length() == pytest.approx(1.75)  # x = 0.7 + 0.3 * 2 x
-
-
-@pytest.mark.parametrize("table", ["S -> 1 a_DT | 1 S* S/conj", "S -> 1 a_DT | 2 S* S/conj", "S -> 1 S"])
-def test_an_inconsistent_grammar_is_refused(table: str) -> None:
-    with pytest.raises(ValueError, match="infinite expected size"):
-        one_letter(table)
-
-
-def test_all_errors_of_a_grammar_are_reported_together() -> None:
-    rules = [Rule("S", ("Noun", "Nuon"), 0.5, 0, ("", "obj"))]
-    with pytest.raises(ValueError, match=r"(?s)Noun is neither .*Nuon is neither .*S has probabilities \[0.5\]"):
-        ToyGrammar(rules, {}, {}, "S")
-
-
-@pytest.mark.parametrize("line", ["S a_X", "S -> a_X", "S -> 0 a_X", "S -> 1 A B", "S -> 1 A* B", "S -> 1 A/x", "S ->"])
-def test_a_malformed_line_of_the_table_is_reported(line: str) -> None:
-    with pytest.raises(ValueError, match="rule table, line 2"):
-        read_rules("A -> 1 a_DT\n" + line, {}, "S")
 
 
 def test_variables_only_on_the_right_share_the_weight_and_bound_ones_agree() -> None:
@@ -216,8 +207,6 @@ def test_perplexity_floor_counts_the_end_of_each_sentence(grammar: ToyGrammar, s
     two = one_letter("S -> 1 a_X | 1 b_X* b_X/obj")
     assert two.perplexity_floor([("a",), ("b", "b")]) == pytest.approx(math.exp(2 * math.log(2) / 5))
     assert 15 <= grammar.perplexity_floor([s.words for s in sample[:100]]) <= 40
-    with pytest.raises(ValueError, match="at least one"):
-        grammar.perplexity_floor([])
 
 
 def test_sentences_are_sampled_as_often_as_they_are_probable() -> None:
@@ -238,8 +227,6 @@ def test_the_same_seed_gives_the_same_sentences_and_another_seed_others(grammar:
     assert first[:7] == grammar.sample(7, seed=5)
     assert [s.words for s in first] != [s.words for s in grammar.sample(20, seed=6)]
     assert grammar.sample(0, seed=5) == []
-    with pytest.raises(ValueError, match="-1 sentences"):
-        grammar.sample(-1, seed=5)
 
 
 def test_constituents_nest_in_pre_order_under_one_sentence_node(sample: list[ToySentence]) -> None:

@@ -30,7 +30,7 @@ def test_every_bin_has_a_point_with_its_values_and_an_interval():
 def test_charts_of_several_models_have_the_same_axes():
     lower = [one._replace(mean=one.mean - 100, low=one.low - 100, high=one.high - 100) for one in BINS]
     root = read_svg(binned_means_picture({"a": BINS, "b": lower, "c": BINS, "d": BINS}, "x", "y").svg())
-    assert [drawn(one) for one in of_role(root, "heading")] == ["a", "b", "c", "d"]
+    assert [drawn(one) for one in of_role(root, "title")] == ["a", "b", "c", "d"]
     labels = [drawn(one) for one in of_role(root, "small")]
     assert labels[: len(labels) // 4] * 4 == labels
     first, other = of_role(root, "area-0")[0], of_role(root, "area-0")[2]

@@ -95,22 +95,29 @@ def test_every_character_but_the_first_of_a_line_has_one_gap_and_white_space_non
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=12))
 def test_the_threshold_is_the_best_of_all_there_are(pairs):
     distances = np.array([pair[0] for pair in pairs], np.float32) / 7
-    there = np.array([pair[1] for pair in pairs])
-    if not there.any():
-        there[0] = True
-    of_all = {value: score_boundaries("", distances >= value, there).f1 for value in distances.tolist()}
-    assert of_all[best_threshold(distances, there)] == max(of_all.values())
+    gold = np.array([pair[1] for pair in pairs])
+    gold[0] |= not gold.any()
+    of_all = {value: score_boundaries("", distances >= value, gold).f1 for value in distances.tolist()}
+    assert of_all[best_threshold(distances, gold)] == max(of_all.values())
 
 
 def test_precision_recall_f1_and_random_f1():
-    found, there = np.zeros(12, np.bool_), np.zeros(12, np.bool_)
-    found[:5], there[3:9] = True, True
-    score = score_boundaries("", found, there)
+    predicted, gold = np.zeros(12, np.bool_), np.zeros(12, np.bool_)
+    predicted[:5], gold[3:9] = True, True
+    score = score_boundaries("", predicted, gold)
     assert (score.precision, score.recall, score.f1) == (2 / 5, 2 / 6, 4 / 11)
     random = np.random.default_rng(0)
-    simulated = [score_boundaries("", random.permutation(found), there).f1 for _ in range(5000)]
+    simulated = [score_boundaries("", random.permutation(predicted), gold).f1 for _ in range(5000)]
     assert score.random_f1 == pytest.approx(np.mean(simulated), abs=0.005)
-    assert score_boundaries("", ~there & False, there).f1 == 0
+
+
+@pytest.mark.parametrize(
+    ("predicted", "gold", "expected"),
+    [([0], [1], (0, 0, 0)), ([1], [0], (0, 0, 0)), ([1], [1], (1, 1, 1)), ([1, 0], [1, 1], (1, 1 / 2, 2 / 3))],
+)
+def test_scores_of_one_or_two_gaps(predicted, gold, expected):
+    score = score_boundaries("", np.array(predicted, np.bool_), np.array(gold, np.bool_))
+    assert (score.precision, score.recall, score.f1) == pytest.approx(expected)
 
 
 def spoken(stored, monkeypatch, values):
@@ -143,7 +150,7 @@ def test_a_model_that_reads_no_spaces_is_held_against_those_of_the_text(text, mo
     stored = spoken(stored_model(space=None), monkeypatch, lambda tokens: [float(token in "ds") for token in tokens])
     (score,) = evaluate_boundaries(stored, text).scores
     assert score.reading == "character"
-    assert (score.right, score.found) != (0, 0)
+    assert (score.correct, score.predicted) != (0, 0)
     assert score.precision == pytest.approx(2 / 3, abs=0.02)  # sees: its last s is not a first character
 
 
@@ -162,7 +169,7 @@ def test_the_threshold_comes_from_the_part_that_is_not_measured(text, tmp_path, 
         own, _ = gaps_of(["the dog"], stored.normaliser)
         values = np.array(next(iter(parse_lines(stored, ["the dog"]))).distances, np.float32)
         assert score.threshold == best_threshold(values[own.tokens(score.reading)], own.boundaries)
-        assert score.there == gaps.boundaries.sum()
+        assert score.gold == gaps.boundaries.sum()
 
 
 def test_boundaries_are_found_where_distances_reach_the_threshold(text):
@@ -175,21 +182,21 @@ def test_boundaries_are_found_where_distances_reach_the_threshold(text):
     report = evaluate_boundaries(stored, text)
     assert [score.layer for score in report.scores] == [1, 1]
     for score in report.scores:
-        found = distances[measured.tokens(score.reading)] >= np.float32(score.threshold)
-        assert (score.found, score.right) == (found.sum(), (found & measured.boundaries).sum())
-    assert any(0 < score.found < score.gaps for score in report.scores)
+        predicted = distances[measured.tokens(score.reading)] >= np.float32(score.threshold)
+        assert (score.predicted, score.correct) == (predicted.sum(), (predicted & measured.boundaries).sum())
+    assert any(0 < score.predicted < score.gaps for score in report.scores)
 
 
 def test_baselines_are_every_gap_and_every_so_many_characters_of_a_line(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("abc def ghi jkl\n" * 20 + "ab cdef ghi\n" * 4)
     every_gap, every_three = evaluate_boundaries(stored_model(), path).baselines
-    assert (every_gap.recall, every_gap.found) == (1.0, every_gap.gaps)
+    assert (every_gap.recall, every_gap.predicted) == (1.0, every_gap.gaps)
     assert every_three.name == "every 3 characters"
     measured = every_three.gaps - 4 * 8
-    assert every_three.there == round(measured * 3 / 11) + 4 * 2
-    assert every_three.found - every_three.right == 4  # ab|cdef|ghi: after 3 characters incorrect, after 6 correct
-    assert every_three.there - every_three.right == 4
+    assert every_three.gold == round(measured * 3 / 11) + 4 * 2
+    assert every_three.predicted - every_three.correct == 4  # ab|cdef|ghi: after 3 not, after 6
+    assert every_three.gold - every_three.correct == 4
 
 
 def test_models_and_texts_without_boundaries_are_reported(text, tmp_path):

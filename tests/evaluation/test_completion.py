@@ -13,15 +13,17 @@ import pytest
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.completion import CompletionQuestion
 from syntaxlm.evaluation.completion import (
+    CompletionReport,
     completion_scores,
     differing_words,
     evaluate_completion,
+    first_half,
     interpolate,
     score_questions,
     tune_weights,
     write_questions,
 )
-from syntaxlm.evaluation.completion_report import Accuracy, CompletionReport, first_half
+from syntaxlm.evaluation.significance import Accuracy
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.surprisal import log_probs_of_trees
 from syntaxlm.storage.folder import ModelBundle
@@ -51,33 +53,12 @@ def scores(log_probs, rights=None, name="model", known=None):
     return completion_scores(name, asked, flat, flags, flags)
 
 
-@pytest.fixture
-def small(prpn):
-    """A stored model whose vocabulary is the cat cats sleep sleeps ."""
-    vocabulary = Vocabulary(["<unk>", "<s>", "</s>", "the", "cat", "cats", "sleep", "sleeps", "."])
-    normaliser = Normaliser(lower_case=True)
-    return ModelBundle(prpn.model, replace(prpn.settings, normaliser=normaliser), vocabulary)
-
-
-def spoken(monkeypatch, log_probs):
-    """Replaces a model's log-probabilities by those of joined tokens; returns the list of scored sentences."""
-    asked = []
-
-    def scored(scorer, encoded):
-        sentences = [" ".join(scorer.vocabulary.decode(ids)) for ids in encoded]
-        asked.extend(sentences)
-        return np.array([log_probs[sentence] for sentence in sentences], np.float64)
-
-    monkeypatch.setattr(Scorer, "_encoded_sentences", scored)
-    return asked
-
-
 def test_the_most_probable_candidate_is_chosen_and_equal_ones_earn_a_share():
     found = scores([[-1, -2, -3], [-2, -1, -3], [-1, -1, -3], [-1, -1, -1], [-1, -2, -1], [-3, -1]], [0, 0, 1, 2, 1, 0])
     assert found.credits == pytest.approx([1, 0, 1 / 2, 1 / 3, 0, 0])
     assert found.ties.tolist() == [False, False, True, True, True, False]
-    assert found.accuracy().credit == pytest.approx(1 + 1 / 2 + 1 / 3)
-    assert found.accuracy(np.array([True, False, True, False, False, False])).fraction == pytest.approx(0.75)
+    assert found.accuracy().correct == pytest.approx(1 + 1 / 2 + 1 / 3)
+    assert found.accuracy("first_half").fraction == pytest.approx(0.5)
     assert found.to_dict()["ties_with_correct"] == 2
 
 
@@ -87,10 +68,8 @@ def test_questions_of_unlike_sizes_share_no_candidates():
     assert found.credits.tolist() == [0.5, 1]
 
 
-def test_known_words_are_those_after_normalisation_and_identical_candidates_tie(small, monkeypatch):
-    asked = spoken(
-        monkeypatch, {"the cat <unk>": -1.0, "the cats <unk>": -2.0, "the <unk> <unk>": -3.0, "the <unk>": -4.0}
-    )
+def test_known_words_are_those_after_normalisation_and_identical_candidates_tie(small, spoken):
+    asked = spoken({"the cat <unk>": -1.0, "the cats <unk>": -2.0, "the <unk> <unk>": -3.0, "the <unk>": -4.0})
     questions = [
         question("The cat purrs", "The cats purrs", "The zebra purrs"),
         question("the cat purrs", "the cats purrs"),
@@ -114,14 +93,14 @@ def test_the_differing_words_of_a_candidate_are_those_that_not_all_have_as_often
     assert differing_words([["no", "cat"], ["cat", "no"]]) == [set(), set()]
 
 
-def test_punctuation_and_contractions_are_split_on_request(small, monkeypatch):
-    spoken(monkeypatch, {"the cat sleeps .": -1.0, "the cat sleep .": -2.0})
+def test_punctuation_and_contractions_are_split_on_request(small, spoken):
+    spoken({"the cat sleeps .": -1.0, "the cat sleep .": -2.0})
     found = score_questions(small, [question("The cat sleeps.", "The cat sleep.")], TreebankStyle("split", "split"))
     assert found.all_known.all()
 
 
-def test_a_longer_candidate_is_chosen_by_its_mean_on_request(small, monkeypatch):
-    spoken(monkeypatch, {"the cat": -6.0, "the cat sleeps .": -7.0})
+def test_a_longer_candidate_is_chosen_by_its_mean_on_request(small, spoken):
+    spoken({"the cat": -6.0, "the cat sleeps .": -7.0})
     asked = [question("the cat", "the cat sleeps .")]
     assert score_questions(small, asked).chosen.tolist() == [[True, False]]
     means = score_questions(small, asked, per_token=True)
@@ -139,14 +118,14 @@ def test_a_trained_model_scores_candidates_as_it_scores_sentences(prpn, toy, tmp
     expected = Scorer.of(prpn).sentences([prpn.normaliser.tokens(line) for one in lines for line in one])
     assert report.models[0].log_probs.ravel() == pytest.approx(expected, rel=1e-5)
     best = expected.reshape(12, 3).argmax(1)
-    assert report.models[0].accuracy().credit == (best == 0).sum()
+    assert report.models[0].accuracy().correct == (best == 0).sum()
     write_questions(report, rows)
     written = [json.loads(row) for row in rows.read_text().splitlines()]
     assert [row["candidates"] for row in written] == lines
     for row in written:
         values = row["models"]["model"]["log_probs"]
         assert row["models"]["model"]["chosen"] == [values.index(max(values))]
-        assert row["models"]["model"]["credit"] == (row["right"] == values.index(max(values)))
+        assert row["models"]["model"]["credit"] == (row["correct"] == values.index(max(values)))
 
 
 def test_interpolation_adds_up_log_probabilities_by_their_weights():
@@ -285,15 +264,15 @@ def test_the_table_has_chance_and_every_model_on_all_and_on_both_halves(two, fil
     assert rows["questions with a tie for the highest"] == ["0", "0", "0"]
 
 
-def test_text_of_another_style_gives_a_warning(small, monkeypatch, files):
-    spoken(monkeypatch, dict.fromkeys(["<unk> <unk>"], -1.0))
+def test_text_of_another_style_gives_a_warning(small, spoken, files):
+    spoken(dict.fromkeys(["<unk> <unk>"], -1.0))
     files[0].write_text("a b\na c\nb c\nb d\n")
     files[1].write_text("a b\nb d\n")
     assert "hardly any question has only words in the vocabulary of model" in str(evaluate_completion(small, *files))
 
 
-def test_a_report_of_one_model_interpolates_nothing(small, monkeypatch, files):
-    spoken(monkeypatch, dict.fromkeys(files[0].read_text().splitlines(), -1.0))
+def test_a_report_of_one_model_interpolates_nothing(small, spoken, files):
+    spoken(dict.fromkeys(files[0].read_text().splitlines(), -1.0))
     report = evaluate_completion(small, *files)
     assert isinstance(report, CompletionReport)
     assert report.interpolation is None
@@ -302,7 +281,7 @@ def test_a_report_of_one_model_interpolates_nothing(small, monkeypatch, files):
     assert "interpolated" not in str(report)
 
 
-def test_what_cannot_be_scored_or_weighted_is_reported(small, two, files, monkeypatch):
+def test_what_cannot_be_scored_or_weighted_is_reported(small, two, files, spoken):
     for shares, said in (
         ([], "0 weights"),
         ([0.2, 0.3], "2 weights"),
@@ -324,7 +303,7 @@ def test_what_cannot_be_scored_or_weighted_is_reported(small, two, files, monkey
         InputError, match=r"questions.txt, line 1, question 4: the normaliser of model leaves no word of '\?!'"
     ):
         score_questions(dropping, [question("the cat", "?!", name="4")])
-    spoken(monkeypatch, {"the cat": math.nan, "the cats": -1.0})
+    spoken({"the cat": math.nan, "the cats": -1.0})
     with pytest.raises(InputError, match="prpn: the model returned NaN; its weights are unusable"):
         score_questions(small, [question("the cat", "the cats")])
     files[0].write_text("the cat\nthe cats\n")

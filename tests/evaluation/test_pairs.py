@@ -13,13 +13,12 @@ from syntaxlm.data.pairs import MinimalPair, read_pairs
 from syntaxlm.evaluation.pairs import (
     PairScores,
     PairsReport,
-    compare_credits,
     differing_words,
     evaluate_pairs,
     score_pairs,
     write_pairs,
 )
-from syntaxlm.evaluation.significance import compare_details
+from syntaxlm.evaluation.significance import compare_credits, compare_details
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import Normaliser
@@ -28,44 +27,21 @@ from syntaxlm.text.vocabulary import Vocabulary
 from tests.shared_data import DATA
 
 
-def spoken(monkeypatch, log_probs):
-    """Replaces a model's log-probabilities by those of joined tokens; returns the list of scored sentences."""
-    asked = []
-
-    def scored(scorer, encoded):
-        sentences = [" ".join(scorer.vocabulary.decode(ids)) for ids in encoded]
-        asked.extend(sentences)
-        return np.array([log_probs[sentence] for sentence in sentences], np.float64)
-
-    monkeypatch.setattr(Scorer, "_encoded_sentences", scored)
-    return asked
-
-
-@pytest.fixture
-def small(prpn):
-    """A stored model whose vocabulary is the cat cats sleep sleeps ."""
-    vocabulary = Vocabulary(["<unk>", "<s>", "</s>", "the", "cat", "cats", "sleep", "sleeps", "."])
-    normaliser = Normaliser(lower_case=True)
-    return ModelBundle(prpn.model, replace(prpn.settings, normaliser=normaliser), vocabulary)
-
-
 def pair(better, worse, case="case", **groups):
     return MinimalPair(better, worse, case, groups, "file", 1)
 
 
-def test_a_pair_is_correct_only_if_the_better_sentence_is_strictly_more_probable(small, monkeypatch):
-    spoken(monkeypatch, {"the cat": -1.0, "the cats": -2.0, "the sleep": -2.0})
+def test_a_pair_is_correct_only_if_the_better_sentence_is_strictly_more_probable(small, spoken):
+    spoken({"the cat": -1.0, "the cats": -2.0, "the sleep": -2.0})
     pairs = [pair("the cat", "the cats"), pair("the cats", "the cat"), pair("the cats", "the sleep")]
     scores = score_pairs(small, pairs)
-    assert scores.right.tolist() == [True, False, False]
+    assert scores.correct.tolist() == [True, False, False]
     assert scores.ties.tolist() == [False, False, True]
     assert (scores.better.tolist(), scores.worse.tolist()) == ([-1, -2, -2], [-2, -1, -2])
 
 
-def test_words_are_known_or_not_as_the_model_reads_them(small, monkeypatch):
-    asked = spoken(
-        monkeypatch, dict.fromkeys(["the cat <unk>", "the cats <unk>", "<unk> cat", "the <unk> <unk>"], -1.0)
-    )
+def test_words_are_known_or_not_as_the_model_reads_them(small, spoken):
+    asked = spoken(dict.fromkeys(["the cat <unk>", "the cats <unk>", "<unk> cat", "the <unk> <unk>"], -1.0))
     pairs = [
         pair("The cat purrs", "The cats purrs"),  # differs in known words only
         pair("zebra cat", "horse cat"),
@@ -79,28 +55,28 @@ def test_words_are_known_or_not_as_the_model_reads_them(small, monkeypatch):
     assert sorted(asked) == ["<unk> cat", "the <unk> <unk>", "the cat <unk>", "the cats <unk>"]
 
 
-def test_punctuation_and_contractions_are_split_on_request(small, monkeypatch):
-    asked = spoken(monkeypatch, {"the cat sleeps .": -1.0, "the cat sleep .": -2.0})
+def test_punctuation_and_contractions_are_split_on_request(small, spoken):
+    asked = spoken({"the cat sleeps .": -1.0, "the cat sleep .": -2.0})
     scores = score_pairs(small, [pair("The cat sleeps.", "The cat sleep.")], TreebankStyle("split", "split"))
     assert scores.all_known.all()
     assert len(asked) == 2
 
 
-def test_every_sentence_is_scored_once_for_all_files(small, monkeypatch, tmp_path):
+def test_every_sentence_is_scored_once_for_all_files(small, spoken, tmp_path):
     first = {"sentences": ["the cat", "the cats", "the sleep"]}
     second = {"sentence_good": "The cats", "sentence_bad": "the  cat"}
     for name, item in (("a", first), ("b", second), ("c", second)):
         (tmp_path / name).write_text(json.dumps(item) + "\n")
-    asked = spoken(monkeypatch, {"the cat": -1.0, "the cats": -2.0, "the sleep": -3.0})
+    asked = spoken({"the cat": -1.0, "the cats": -2.0, "the sleep": -3.0})
     report = evaluate_pairs(small, [tmp_path])
     assert sorted(asked) == ["the cat", "the cats", "the sleep"]
-    assert report.models[0].right.tolist() == [True, True, True, False, False]
+    assert report.models[0].correct.tolist() == [True, True, True, False, False]
 
 
-def test_pairs_that_are_not_neighbours_count_in_their_own_group_only(small, monkeypatch, tmp_path):
+def test_pairs_that_are_not_neighbours_count_in_their_own_group_only(small, spoken, tmp_path):
     path = tmp_path / "pairs.jsonl"
     path.write_text(json.dumps({"sentences": ["the cats", "the cat", "the sleep"]}) + "\n")
-    spoken(monkeypatch, {"the cat": -3.0, "the cats": -1.0, "the sleep": -2.0})
+    spoken({"the cat": -3.0, "the cats": -1.0, "the sleep": -2.0})
     report = evaluate_pairs({"one": small, "two": small}, path)
     figures = report.to_dict()
     assert figures["pairs"] == figures["models"][0]["all"]["pairs"] == 2
@@ -131,6 +107,7 @@ def test_cases_and_groups_have_their_own_accuracy_and_cases_their_mean():
         pair("g", "g", "y"),
     ]
     report = PairsReport(tuple(pairs), (scores("m", [1, 0, 0, 1], [True, True, False, False]),), ("file",))
+    assert {row["accuracy"] for row in report.rows() if (row["group"], row["words"]) == ("x", "all")} == {1 / 3}
     (figures,) = report.to_dict()["models"]
     assert figures["all"] == {"accuracy": 0.5, "correct": 2, "pairs": 4}
     assert figures["differing_words_known"] == {"accuracy": 0.5, "correct": 1, "pairs": 2}
@@ -156,6 +133,14 @@ def test_the_table_has_all_models_and_the_style_of_the_text():
     assert rows["B"][1:] == ["1", "0.0", "0.0", "100.0", "-"]
     assert "right compared with left, all pairs: accuracy difference +25.0" in reported
     assert "right compared with left, pairs with all differing words known: accuracy difference +0.0" in reported
+
+
+@pytest.mark.parametrize(("count", "places"), [(3, "file, line 1)"), (4, " and 1 more)"), (6, " and 3 more)")])
+def test_pairs_of_identical_sentences_are_named(count, places):
+    pairs = tuple(pair("a", "a") for _ in range(count))
+    warned = str(PairsReport(pairs, (scores("m", [0] * count),), ("file",)))
+    assert f"{count} pairs of identical sentences" in warned
+    assert places in warned
 
 
 def test_an_unknown_style_of_text_gives_a_warning_unless_a_style_is_chosen():
@@ -193,7 +178,7 @@ def test_a_trained_model_scores_pairs_as_it_scores_sentences(prpn, toy, tmp_path
     assert [row["line"] for row in rows] == [1, 2, 3, 4, 5, 6]
     for row in rows:
         better, worse = row["models"]["one"]["log_prob"]
-        assert row["models"]["one"]["right"] == (better > worse)
+        assert row["models"]["one"]["correct"] == (better > worse)
 
 
 def test_what_cannot_be_scored_is_reported(small):

@@ -28,8 +28,8 @@ from syntaxlm.evaluation.reading_times import (
     held_out_log_likelihood,
     independent,
 )
+from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
-from syntaxlm.text.reader import AUTO_STYLE
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.fresh_models import STREAM, fresh
 from tests.shared_data import DATA
@@ -64,7 +64,7 @@ def test_words_with_punctuation_and_contractions_are_aligned_with_their_tokens()
         "`` do n't , ''", "he", "said -- twice .", "it 's", "( the", "word )", "N", "<unk>", "well-known !", "<unk>",
     )  # fmt: skip
     assert scores.known.tolist() == [True] * 7 + [False, True, False]
-    rows = next(surprisals(stored, [" ".join(words)], style=AUTO_STYLE))
+    rows = next(surprisals(stored, [" ".join(words)], ScoreOptions()))
     assert np.allclose(scores.surprisal, [row.surprisal for row in rows if row.word])
     assert rows[-1].word == ""  # the end of the sentence does not count
 
@@ -109,7 +109,7 @@ def test_long_sentences_are_split_for_models_of_whole_sentences(monkeypatch):
     with pytest.warns(InputWarning, match="1 sentences have more than 6 words"):
         scores = score_words(fresh("simple-pcfg"), words)
     parts = ["the cat sees a,", "dog the cat sees the old"]
-    rows = [row for line in surprisals(fresh("simple-pcfg"), parts, style=AUTO_STYLE) for row in line if row.word]
+    rows = [row for line in surprisals(fresh("simple-pcfg"), parts, ScoreOptions()) for row in line if row.word]
     assert np.allclose(scores.surprisal, [row.surprisal for row in rows])
     assert score_words(fresh("lstm"), words).long_sentences == 0
 

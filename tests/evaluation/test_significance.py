@@ -59,7 +59,10 @@ def test_trees_are_compared_with_right_branching(scored, tmp_path, capsys):
     assert figures["difference"]["seeds"] == [2, 1]
     found = compare_details(files[:2], [RIGHT_BRANCHING], samples=300)
     assert found.result == hierarchical_bootstrap(scores[:2], [baseline], samples=300)
-    assert f"second  {100 * baseline.f1:.1f}   right branching\n" in str(found)
+    rows = {row["row"]: row for row in found.rows()}
+    assert (rows["second"]["runs"], rows["second"]["seeds"]) == ("right branching", None)
+    assert rows["second"]["score"] == pytest.approx(baseline.f1)
+    assert (rows["difference"]["score"], rows["difference"]["low"]) == (found.result.difference, found.result.low)
     assert "note" not in str(found), "right branching has no seeds"
     assert "note: with a single seed" in str(compare_details(files[:1], [RIGHT_BRANCHING], samples=20))
 
@@ -146,7 +149,7 @@ def pairs_file(path, right):
         {
             "case": "agreement", "better": f"better {place}", "worse": f"worse {place}",
             "models": {
-                name: {"right": values[place], "differing_words_known": place < len(values) - 1}
+                name: {"correct": values[place], "differing_words_known": place < len(values) - 1}
                 for name, values in right.items()
             },
         }

@@ -14,6 +14,7 @@ from syntaxlm.generation import sentences as generation
 from syntaxlm.generation.sentences import Sampling, as_text, choose, generate
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.registry import build_model
+from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.text.normaliser import Normaliser
 from tests.fresh_models import OPEN, SENTENCES, STREAM, every_model, fresh
@@ -32,7 +33,7 @@ def test_the_surprisals_are_those_of_reading_the_sentence_at_once(name, mode, pr
     assert [sentence.number for sentence in sentences] == [1, 2, 3, 4, 5]
     assert len({sentence.text for sentence in sentences}) > 1
     for sentence in sentences:
-        (rows,) = surprisals(stored, [sentence.text], "reset")
+        (rows,) = surprisals(stored, [sentence.text], ScoreOptions(context="reset"))
         expected = [row.surprisal for row in rows][: None if sentence.ended else -1]
         assert sentence.surprisals == pytest.approx(expected, abs=1e-9)
 

@@ -21,6 +21,7 @@ from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.storage import transformers as reader
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import OpenVocabulary
+from tests.fresh_models import reading
 from tests.hub.small_transformers import EOS, WINDOW, write_transformer
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -135,11 +136,11 @@ def test_a_stream_is_read_as_running_text(name, models, direct):
     rows = [row for line in nlp.surprisal(lines, context="carry") for row in line]
     words, total = expected(*direct[name], name, "the old cat sees a dog too .")
     assert [-row.surprisal * math.log(2) for row in rows] == pytest.approx(words, rel=1e-9)
-    score = evaluate_text(nlp, lines, TextMode(carry_state=True, predict_eos=False))
+    score = evaluate_text(nlp, lines, reading(TextMode(carry_state=True, predict_eos=False)))
     assert score.nats == pytest.approx(-total, rel=1e-9)
     assert (score.tokens, score.unknown) == (8, 0)
     with pytest.raises(InputError, match=r"reads a stream as running text, without ends .* --no-predict-eos"):
-        evaluate_text(nlp, lines, TextMode(carry_state=True, predict_eos=True))
+        evaluate_text(nlp, lines, reading(TextMode(carry_state=True, predict_eos=True)))
 
 
 def test_long_texts_are_read_in_windows_that_overlap_by_half(models, direct):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch import Tensor
 
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.ops.backend import using
 
 
 def losses(model: NeuralModel, batch: TokenBatch) -> list[float]:
@@ -29,10 +28,8 @@ def check_dropout(model: NeuralModel, batch: TokenBatch) -> None:
     assert first == second
 
 
-def check_against_reference(
-    model: NeuralModel, batch: TokenBatch, put_reference: Callable[[], None], penalties: int | None = None
-) -> None:
-    """Loss and all gradients, in training, before and after `put_reference`. penalties: how many are expected."""
+def check_against_reference(model: NeuralModel, batch: TokenBatch, penalties: int | None = None) -> None:
+    """Loss and all gradients, in training, by ops and by their references. penalties: how many are expected."""
 
     def loss() -> Tensor:
         torch.manual_seed(5)
@@ -41,7 +38,8 @@ def check_against_reference(
         return sum(found.penalties.values()) + found.total
 
     found = torch.autograd.grad(fast := loss(), list(model.parameters()))
-    put_reference()
-    expected = torch.autograd.grad(slow := loss(), list(model.parameters()))
+    with using("reference"):
+        slow = loss()
+    expected = torch.autograd.grad(slow, list(model.parameters()))
     assert fast.item() == pytest.approx(slow.item(), abs=1e-10)
     torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-10)

@@ -16,6 +16,7 @@ from syntaxlm.data.treebanks import read_treebank, write_tags
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.ccm import CCM, CCMConfig, log_tree_count, random_split_marginals
 from syntaxlm.parsing.evaluation import evaluate_parsing
+from syntaxlm.parsing.options import DecodingOptions
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.run import resume, train
@@ -180,7 +181,9 @@ def folders(tagged, tmp_path_factory):
 @pytest.mark.parametrize("units", ["tags", "words"])
 def test_a_model_of_tags_or_words_parses_and_gives_no_perplexity(units, folders, tagged, toy, capsys):
     folder = str(folders / units)
-    report = evaluate_parsing(read_model(folder), toy / "test.mrg", clean_up="none", decoder="viterbi")
+    report = evaluate_parsing(
+        read_model(folder), toy / "test.mrg", clean_up="none", options=DecodingOptions(decoder="viterbi")
+    )
     assert set(report.scores) == {"mbr", "viterbi"}
     assert 0 < report.scores["viterbi"].f1 < 1
     line = "the_DT old_JJ dog_NN sleeps_VBZ" if units == "tags" else "the old dog sleeps"
@@ -191,9 +194,9 @@ def test_a_model_of_tags_or_words_parses_and_gives_no_perplexity(units, folders,
 
 
 def test_trees_of_ccm_are_averaged_with_those_of_another_model(folders, tagged, prpn):
-    from syntaxlm.parsing.parse import parse_lines_together
+    from syntaxlm.parsing.parse import parse_lines
 
-    both = parse_lines_together([read_model(folders / "words"), prpn], ["the old dog sleeps"])
+    both = parse_lines([read_model(folders / "words"), prpn], ["the old dog sleeps"])
     assert len(both.brackets()) == 1
 
 

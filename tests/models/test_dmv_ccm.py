@@ -11,7 +11,7 @@ import torch
 from syntaxlm.core.errors import InputError
 from syntaxlm.models import dmv_ccm, sizes
 from syntaxlm.models.dmv_ccm import DMVCCM, DMVCCMConfig
-from syntaxlm.ops.dmv import Decisions, reference
+from syntaxlm.ops.dmv import Decisions, projective_trees, tree_log_prob
 from syntaxlm.trees.decoding import decode_heads
 from tests.models.test_dmv import batch_of
 
@@ -31,12 +31,12 @@ def test_scores_and_trees_are_those_of_all_trees():
     batch = batch_of([sentence])
     decisions = Decisions(*model.dmv.decisions(torch.tensor([sentence])))
     (weights,) = model.ccm.log_span_weights(batch)
-    trees = list(reference.projective_trees(len(sentence)))
+    trees = list(projective_trees(len(sentence)))
     spans = decode_heads(np.concatenate(trees), np.full(len(trees), len(sentence)), "heads-binary")
     singles = {(word, word + 1) for word in range(len(sentence))}
     scores = torch.stack(
         [
-            reference.tree_log_prob(decisions, tree) + sum(weights[span] for span in spans.sentence(number) | singles)
+            tree_log_prob(decisions, tree) + sum(weights[span] for span in spans.sentence(number) | singles)
             for number, tree in enumerate(trees)
         ]
     )

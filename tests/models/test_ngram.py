@@ -18,10 +18,10 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.tensor_files import read_tensors, write_tensors
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.generation.sentences import generate
-from syntaxlm.models.abilities import Parses
+from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.models.batches import TextMode, TokenBatch
 from syntaxlm.models.ngram import NEVER, NGramConfig, NGramModel
-from syntaxlm.ops.kneser_ney.reference import KneserNey
+from syntaxlm.ops.kneser_ney import KneserNeyReference
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
@@ -87,7 +87,7 @@ def test_probabilities_of_all_words_sum_to_one_after_any_context(sentences, orde
 @given(texts, st.integers(1, 4), texts)
 def test_sentence_probabilities_equal_the_reference(sentences, order, others):
     model, _ = counted(sentences, order=order)
-    reference = KneserNey([[BEGIN, *sentence, END] for sentence in sentences], WORDS, order)
+    reference = KneserNeyReference([[BEGIN, *sentence, END] for sentence in sentences], WORDS, order)
     for sentence in others[:3]:
         words = [BEGIN, *sentence, END]
         column = torch.tensor(words)[:, None]
@@ -243,7 +243,7 @@ def test_sentences_are_generated_and_the_model_has_no_trees(run):
         bits = sentence.surprisals[: len(sentence.tokens)]
         rows = next(iter(surprisals(stored, [sentence.text])))
         assert bits == pytest.approx([row.surprisal for row in rows[:-1]], rel=1e-5)
-    assert not isinstance(stored.model, Parses)
+    assert not isinstance(stored.model, ParsesSentences)
 
 
 def damaged(run, tmp_path, change):

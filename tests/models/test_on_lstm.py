@@ -11,10 +11,11 @@ import torch
 from torch import nn
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.models.abilities import HasMaps, Parses
+from syntaxlm.models.abilities import HasMaps, ParsesSentences
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import RecurrentStack, Rows, drop_weights, embed_with_dropout, locked_dropout
 from syntaxlm.models.on_lstm import ONLSTMConfig, build
+from syntaxlm.ops.backend import using
 from tests.golden import ON_LSTM_FILES, ON_LSTM_NAMES, released_on_lstm
 from tests.models.checks import check_against_reference, check_dropout
 
@@ -28,19 +29,18 @@ def test_there_are_golden_files():
     assert ON_LSTM_FILES
 
 
-@pytest.mark.parametrize("reference", [False, True])
+@pytest.mark.parametrize("backend", ["compiled", "torch", "reference"])
 @pytest.mark.parametrize("path", ON_LSTM_FILES, ids=lambda path: path.stem)
-def test_equals_the_released_program_in_value_state_and_every_gradient(path, reference):
+def test_equals_the_released_program_in_value_state_and_every_gradient(path, backend):
     stack, golden = released_on_lstm(path)
-    if reference:
-        stack.ops = stack.ops.reference
     inputs = torch.from_numpy(golden["x"]).requires_grad_()
     steps, columns, _ = inputs.shape
     rows = Rows(steps, columns, None, inputs.device)
     names = {"hidden": "h", "cell": "c"}
     layers = range(len(stack.layers))
     before = {f"{ours}.{n}": torch.from_numpy(golden[f"l{n}.{name}0"]) for n in layers for ours, name in names.items()}
-    read = stack(rows.of(inputs), rows, before)
+    with using(backend):
+        read = stack(rows.of(inputs), rows, before)
     found = {
         "output": rows.padded(read.layers[-1]),
         "distance_forget": torch.stack([rows.padded(part) for part in read.distances]),
@@ -64,11 +64,7 @@ def test_fast_model_equals_reference_in_loss_penalties_and_every_gradient_under_
     config = dataclasses.replace(SMALL, cell=cell, **dict.fromkeys(NONE, 0.4))
     torch.manual_seed(0)
     model = build(config, 11).double().train()
-
-    def put_reference():
-        model.backbone.stack.ops = model.backbone.stack.ops.reference
-
-    check_against_reference(model, BATCH, put_reference)
+    check_against_reference(model, BATCH)
 
 
 @pytest.mark.parametrize("rate", NONE)
@@ -118,7 +114,7 @@ def test_every_layer_has_distances_that_do_not_depend_on_later_words():
 
 def test_a_plain_lstm_has_no_structure():
     model = build(dataclasses.replace(SMALL, cell="lstm", chunk_size=5), 11)
-    assert not isinstance(model, (Parses, HasMaps))
+    assert not isinstance(model, (ParsesSentences, HasMaps))
     assert model.backbone.distance_layers == 0
     assert model.read(BATCH).distances is None
 

@@ -78,11 +78,7 @@ def test_fast_model_equals_reference_in_loss_penalties_and_every_gradient_under_
     supervision = 0.5 if scores == "learned" else 0.0
     model = built(form=form, scores=scores, supervision=supervision, **dict.fromkeys(NONE, 0.4)).train()
     batch = dataclasses.replace(BATCH, spans=SPANS)
-
-    def put_reference():
-        model.backbone.attention.ops = model.backbone.attention.ops.reference
-
-    check_against_reference(model, batch, put_reference, penalties=2 + (scores == "learned"))
+    check_against_reference(model, batch, penalties=2 + (scores == "learned"))
 
 
 @pytest.mark.parametrize("rate", NONE)

@@ -8,19 +8,23 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.models.abilities import HasMaps, Parses
+from syntaxlm.models.abilities import HasMaps, ParsesSentences
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.prpn import PredictNetwork, PRPNConfig, ReadingLayer, build
+from syntaxlm.ops.backend import using
 from tests.golden import PRPN_FILES, released_prpn
 from tests.models.variants import word_log_probs
 
 
-@pytest.mark.parametrize("reference", [False, True])
+@pytest.mark.parametrize("backend", ["compiled", "torch", "reference"])
 @pytest.mark.parametrize("path", PRPN_FILES, ids=lambda path: path.stem)
-def test_equals_the_released_program_with_carried_state(path, reference):
+def test_equals_the_released_program_with_carried_state(path, backend):
     model, golden = released_prpn(path)
-    if reference:
-        model.backbone.ops = model.backbone.ops.reference
+    with using(backend):
+        check_outputs(model, golden)
+
+
+def check_outputs(model, golden):
     state = None
     for suffix in ("", "_next"):
         tokens = torch.from_numpy(golden["x" + suffix])
@@ -63,8 +67,8 @@ def test_fast_model_equals_reference_in_every_gradient_under_dropout(form, block
         model.backbone.parser.head.weight.normal_()
     fast = training_loss(model, seed=5)
     gradients = torch.autograd.grad(fast, list(model.parameters()), allow_unused=True)
-    model.backbone.ops = model.backbone.ops.reference
-    slow = training_loss(model, seed=5)
+    with using("reference"):
+        slow = training_loss(model, seed=5)
     assert fast.item() == pytest.approx(slow.item(), abs=1e-10)
     for (name, _), ours, expected in zip(
         model.named_parameters(),
@@ -232,8 +236,8 @@ def test_ablations_agree_with_the_reference_under_dropout_and_ended_columns(part
         torch.nn.init.normal_(weight)
     fast = training_loss(model, seed=5)
     gradients = torch.autograd.grad(fast, list(model.parameters()))
-    model.backbone.ops = model.backbone.ops.reference
-    slow = training_loss(model, seed=5)
+    with using("reference"):
+        slow = training_loss(model, seed=5)
     assert fast.item() == pytest.approx(slow.item(), abs=1e-9)
     for ours, expected in zip(gradients, torch.autograd.grad(slow, list(model.parameters())), strict=True):
         torch.testing.assert_close(ours, expected, rtol=1e-7, atol=1e-9)
@@ -242,7 +246,7 @@ def test_ablations_agree_with_the_reference_under_dropout_and_ended_columns(part
 def test_a_plain_lstm_has_no_structure_and_carries_one_step():
     plain = {"parsing": False, "reading_attention": False, "predict_attention": False}
     model = build(dataclasses.replace(SMALL, **plain), 11)
-    assert not isinstance(model, (Parses, HasMaps))
+    assert not isinstance(model, (ParsesSentences, HasMaps))
     read = model.read(BATCH)
     assert read.distances is None
     assert not read.maps

@@ -8,7 +8,7 @@ import pytest
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.models import abilities
-from syntaxlm.models.abilities import LACKS, NeedsTextCounts, Parses
+from syntaxlm.models.abilities import LACKS, NeedsTextCounts, ParsesSentences
 from syntaxlm.models.batches import TreeBatch
 from syntaxlm.models.registry import MODELS, model_types_with, require
 from tests.models.variants import EVERY, batch_for, built, class_of, config_of
@@ -80,7 +80,7 @@ def test_the_types_listed_are_those_of_which_some_variant_has_the_ability(abilit
 )
 def test_the_error_for_a_model_that_does_not_parse_has_its_name_and_settings(name, message, others):
     with pytest.raises(InputError) as caught:
-        require(built(name), Parses, type_of(name), "drawing")
+        require(built(name), ParsesSentences, type_of(name), "drawing")
     refusal, _, types = str(caught.value).partition(" Model types that can: ")
     assert refusal == message
     found = set(types.removesuffix(".").split(", "))

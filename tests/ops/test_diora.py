@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,83 +11,82 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from syntaxlm.ops import diora
-from syntaxlm.ops.diora import Composition, kernels, reference
-from syntaxlm.ops.native import usable
+from syntaxlm.ops.diora import Composition, inside_outside_reference
+from tests.ops.harness import FORMS, TORCH, check, random
 
 COLUMNS = 3
 every_length = pytest.mark.parametrize("length", [1, 2, 3, 6])
 either_sharing = pytest.mark.parametrize("shared", [True, False], ids=["shared", "own outside weights"])
 
 
-def random(*shape: int, seed: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
-
-
-def tensors(length: int, size: int = 7, shared: bool = True, dtype: torch.dtype = torch.float64) -> list[Tensor]:
+def tensors(length: int, size: int = 7, shared: bool = True) -> dict[str, Tensor]:
     """Leaves, root, and the weights of one composition or two."""
     shapes = [(size, 2 * size), (size,), (size, size), (size,), (size, size)] * (1 if shared else 2)
-    found = [
-        normalize(random(COLUMNS, length, size, seed=1, dtype=dtype), dim=-1),
-        normalize(random(size, seed=2, dtype=dtype), dim=0),
-        *(random(*shape, seed=3 + number, dtype=dtype) for number, shape in enumerate(shapes)),
-    ]
-    return [one.requires_grad_() for one in found]
+    found = {
+        "leaves": normalize(random(COLUMNS, length, size, seed=1), dim=-1),
+        "root": normalize(random(size, seed=2), dim=0),
+        **{f"weight {number}": random(*shape, seed=3 + number) for number, shape in enumerate(shapes)},
+    }
+    return {name: tensor.requires_grad_() for name, tensor in found.items()}
 
 
-def compositions(weights: list[Tensor]) -> tuple[Composition, ...]:
+def compositions(given: dict[str, Tensor]) -> tuple[Composition, ...]:
+    weights = list(given.values())[2:]
     return tuple(Composition(*weights[place : place + 5]) for place in range(0, len(weights), 5))
 
 
-def outside_by_recursion(leaves: Tensor, root: Tensor, *weights: Tensor) -> Tensor:
-    found = [reference.inside_outside(one, root, *compositions(list(weights))).outside for one in leaves]
-    words = range(leaves.shape[1])
-    return torch.stack([torch.stack([charts[word, word + 1].vector for word in words]) for charts in found])
+def charts(given: dict[str, Tensor]):
+    return [inside_outside_reference(leaves, given["root"], *compositions(given)) for leaves in given["leaves"]]
 
 
-def outside(leaves: Tensor, root: Tensor, *weights: Tensor) -> Tensor:
-    return diora.outside(leaves, root, *compositions(list(weights)))
+def outside_reference(given: dict[str, Tensor]) -> Tensor:
+    words = range(given["leaves"].shape[1])
+    return torch.stack([torch.stack([one.outside[word, word + 1].vector for word in words]) for one in charts(given)])
 
 
-def gradients(result: Tensor, inputs: list[Tensor]) -> list[Tensor]:
-    """Of a random weighting of the result."""
-    found = torch.autograd.grad(
-        (result * random(*result.shape, seed=9, dtype=result.dtype)).sum(), inputs, allow_unused=True
-    )
-    return [torch.zeros_like(one) if grad is None else grad for one, grad in zip(inputs, found, strict=True)]
-
-
-def assert_close(found: list[Tensor], expected: list[Tensor], tolerance: float) -> None:
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+def outside(given: dict[str, Tensor]) -> Tensor:
+    return diora.outside(given["leaves"], given["root"], *compositions(given))
 
 
 @every_length
 @either_sharing
 def test_outside_vectors_and_every_gradient_equal_those_of_the_recursion(length, shared):
-    inputs = tensors(length, shared=shared)
-    fast, expected = outside(*inputs), outside_by_recursion(*inputs)
-    assert_close([fast, *gradients(fast, inputs)], [expected, *gradients(expected, inputs)], 1e-11)
+    check(outside, outside_reference, tensors(length, shared=shared), TORCH)
+
+
+@pytest.mark.parametrize("form", FORMS[1:4], ids=str)
+@pytest.mark.parametrize("size", [1, 7, 40])
+@either_sharing
+def test_every_form_equals_the_recursion(form, size, shared):
+    check(outside, outside_reference, tensors(6, size, shared), replace(form, gradient=5 * form.gradient), "diora")
+
+
+@pytest.mark.parametrize("form", FORMS[4:], ids=str)
+def test_bfloat16_products_give_nearly_the_same(form):
+    """Their rows are padded to fewer sizes, which changes nothing."""
+    check(outside, outside_reference, tensors(6, 40), replace(form, value=0.05, gradient=0.2), "diora")
 
 
 @every_length
 def test_sentence_vectors_and_every_gradient_equal_those_of_the_recursion(length):
-    leaves, root, *weights = tensors(length)
-    (composition,) = compositions(weights)
-    fast = diora.inside(leaves, composition)
-    charts = [reference.inside_outside(one, root, composition) for one in leaves]
-    expected = torch.stack([one.inside[0, length].vector for one in charts])
-    inputs = [leaves, *weights]
-    assert_close([fast, *gradients(fast, inputs)], [expected, *gradients(expected, inputs)], 1e-11)
+    def inside(given: dict[str, Tensor]) -> Tensor:
+        return diora.inside(given["leaves"], *compositions(given))
+
+    def inside_reference(given: dict[str, Tensor]) -> Tensor:
+        return torch.stack([one.inside[0, length].vector for one in charts(given)])
+
+    given = tensors(length)
+    given["root"] = given["root"].detach()
+    check(inside, inside_reference, given, TORCH)
 
 
 @every_length
 def test_split_scores_equal_those_of_the_recursion_in_the_order_of_charts(length):
-    leaves, root, *weights = tensors(length)
-    (composition,) = compositions(weights)
-    found = diora.split_scores(leaves, composition)
+    given = tensors(length)
+    found = diora.split_scores(given["leaves"], *compositions(given))
     assert found.shape == (math.comb(length + 1, 3), COLUMNS)
-    for column, one in enumerate(leaves):
-        splits = reference.inside_outside(one, root, composition).splits
+    for column, chart in enumerate(charts(given)):
+        splits = chart.splits
         expected = [
             splits[start, start + width][left - 1]
             for width in range(2, length + 1)
@@ -97,35 +97,8 @@ def test_split_scores_equal_those_of_the_recursion_in_the_order_of_charts(length
             torch.testing.assert_close(found[:, column], torch.stack(expected), rtol=0, atol=1e-11)
 
 
-@pytest.mark.skipif(usable(kernels.SOURCE, torch.float32) is None, reason="no C compiler")
-@pytest.mark.parametrize("size", [1, 7, 40])
-@either_sharing
-def test_compiled_kernels_agree_with_torch(monkeypatch, size, shared):
-    inputs = tensors(6, size, shared, torch.float32)
-    compiled = outside(*inputs)
-    compiled_gradients = gradients(compiled, inputs)
-    monkeypatch.setattr(kernels, "usable", lambda *_: None)
-    eager = outside(*inputs)
-    assert_close([compiled, *compiled_gradients], [eager, *gradients(eager, inputs)], 1e-4)
-
-
-@pytest.mark.parametrize("compiled", [True, False])
-def test_bfloat16_products_give_nearly_the_same(monkeypatch, compiled):
-    """Their rows are padded to fewer sizes, which changes nothing."""
-    inputs = tensors(6, 40, dtype=torch.float32)
-    exact = outside(*inputs)
-    exact_gradients = gradients(exact, inputs)
-    if not compiled:
-        monkeypatch.setattr(kernels, "usable", lambda *_: None)
-    with torch.autocast("cpu", torch.bfloat16):
-        rounded = outside(*inputs)
-    assert (rounded - exact).norm() < 0.05 * exact.norm()
-    for one, other in zip(gradients(rounded, inputs), exact_gradients, strict=True):
-        assert (one - other).norm() < 0.2 * other.norm()
-
-
 @every_length
 def test_vectors_have_norm_1(length):
-    leaves, root, *weights = tensors(length)
-    for found in (outside(leaves, root, *weights), diora.inside(leaves, *compositions(weights))):
+    given = tensors(length)
+    for found in (outside(given), diora.inside(given["leaves"], *compositions(given))):
         torch.testing.assert_close(found.norm(dim=-1), torch.ones(found.shape[:-1], dtype=torch.float64))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from syntaxlm.ops import dmv
-from syntaxlm.ops.dmv import ZERO, Decisions, reference
+from syntaxlm.ops.dmv import ZERO, Decisions, projective_trees, tree_log_prob
 from syntaxlm.trees.decoding import decode_heads
 
 
@@ -31,7 +31,7 @@ def one(decisions: Decisions, index: int) -> Decisions:
 @pytest.mark.parametrize(("words", "trees"), [(1, 1), (2, 2), (3, 7), (4, 30), (5, 143)])
 def test_the_reference_sums_over_all_projective_trees(words, trees):
     """There are C(3n - 2, n - 1) / n of n words (OEIS A006013)."""
-    found = list(reference.projective_trees(words))
+    found = list(projective_trees(words))
     assert len(set(found)) == len(found) == trees
 
 
@@ -43,7 +43,7 @@ def test_fast_form_equals_reference_in_value_and_every_gradient(words, impossibl
     torch.testing.assert_close(dmv.log_partition(decisions), values)
     for index in range(3):
         inputs = Decisions(*(part.requires_grad_() for part in one(decisions, index)))
-        expected = reference.log_partition(inputs)
+        expected = dmv.log_partition_reference(inputs)
         assert values[index].item() == pytest.approx(expected.item(), rel=1e-12)
         gradients = torch.autograd.grad(expected, inputs, materialize_grads=True)
         if expected > ZERO / 2:
@@ -56,9 +56,9 @@ def test_the_best_tree_is_that_of_the_enumeration(words):
     decisions = random_decisions(4, words, seed=2)
     log_probs, heads = dmv.best_heads(decisions)
     for index in range(4):
-        expected = reference.best_heads(one(decisions, index))
+        expected = dmv.best_heads_reference(one(decisions, index))
         assert tuple(heads[index].tolist()) == expected
-        assert log_probs[index].item() == pytest.approx(reference.tree_log_prob(one(decisions, index), expected).item())
+        assert log_probs[index].item() == pytest.approx(tree_log_prob(one(decisions, index), expected).item())
 
 
 def test_counts_are_those_of_trees():
@@ -78,7 +78,7 @@ def test_an_impossible_sentence_has_the_tree_of_the_fewest_impossible_decisions(
     decisions.root[:, 2] = ZERO
     log_probs, (heads,) = dmv.best_heads(decisions)
     assert log_probs < ZERO / 2
-    assert tuple(heads.tolist()) == reference.best_heads(decisions)
+    assert tuple(heads.tolist()) == dmv.best_heads_reference(decisions)
     assert log_probs > 1.5 * ZERO
 
 
@@ -89,14 +89,14 @@ def test_trees_with_weighted_constituents_are_those_of_the_enumeration(words, im
     weights = torch.randn(3, words, words + 1, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     values, counts, posteriors = dmv.expected_counts_with_spans(decisions, weights)
     heads = dmv.best_heads_with_spans(decisions, weights)
-    trees = list(reference.projective_trees(words))
+    trees = list(projective_trees(words))
     binary = decode_heads(np.concatenate(trees), np.full(len(trees), words), "heads-binary")
     spans = [binary.sentence(number) | {(word, word + 1) for word in range(words)} for number in range(len(trees))]
     for index in range(3):
         own = one(decisions, index)
         totals = torch.stack(
             [
-                reference.tree_log_prob(own, tree) + sum(weights[index, start, end] for start, end in constituents)
+                tree_log_prob(own, tree) + sum(weights[index, start, end] for start, end in constituents)
                 for tree, constituents in zip(trees, spans, strict=True)
             ]
         )

@@ -1,29 +1,27 @@
-"""The inside algorithm: fast forms agree with the reference, and the reference with enumeration."""
+"""The inside algorithm: every form agrees with the reference, and the reference with enumeration."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from functools import cache
+from dataclasses import replace
 
 import pytest
 import torch
 
-from syntaxlm.ops import inside
-from syntaxlm.ops.inside import FactoredRules, Layout, TableRules, fast, native, reference, tiles
-from syntaxlm.ops.inside.emissions import emission_log_probs, emission_log_probs_reference
-from syntaxlm.ops.native import usable
+from syntaxlm.ops import inside, products
+from syntaxlm.ops.inside import (
+    FactoredRules,
+    Layout,
+    TableRules,
+    log_partition_reference,
+    partition,
+    prefix_log_probs_reference,
+)
+from tests.ops.harness import FORMS, TORCH, Form, check
 
 LENGTHS = ([2], [2, 5, 3, 7, 7], [3, 3, 3], [9, 2])
 FACTORED = {"simple": (4, 6, None), "rank above m": (3, 5, 7), "rank below m": (7, 4, 3), "wide": (70, 30, None)}
-
-
-@pytest.fixture
-def threads():
-    """Sets torch's number of threads for one test."""
-    before = torch.get_num_threads()
-    yield torch.set_num_threads
-    torch.set_num_threads(before)
 
 
 def shares(*shape, seed, sharpness=2.0):
@@ -51,14 +49,13 @@ def word_log_probs(words, preterminals, seed=5, dtype=torch.float64):
     return torch.log_softmax(3 * logits, 0).requires_grad_()
 
 
-def leaves(rules):
-    parts = (rules.root, rules.binary) if isinstance(rules, TableRules) else (rules.root, rules.left, rules.right)
-    return [*parts, rules.parent] if getattr(rules, "parent", None) is not None else list(parts)
+def tensors_of(rules):
+    names = ("root", "binary") if isinstance(rules, TableRules) else ("root", "left", "right", "parent")
+    return {name: getattr(rules, name) for name in names}
 
 
 def converted(rules, dtype):
-    made = (part.to(dtype) for part in leaves(rules))
-    return type(rules)(*made)
+    return type(rules)(**{name: None if part is None else part.to(dtype) for name, part in tensors_of(rules).items()})
 
 
 def text(lengths, words=8, seed=3):
@@ -75,14 +72,8 @@ def expected_log_partition(rules, log_probs, words, lengths, weights=None):
     values = []
     for number, own in enumerate(words.split(lengths)):
         each = rules.of(number) if isinstance(rules, TableRules) else rules
-        values.append(reference.log_partition(each, log_probs[own], None if weights is None else weights[number]))
+        values.append(log_partition_reference(each, log_probs[own], None if weights is None else weights[number]))
     return torch.stack(values)
-
-
-def gradients(values, parts):
-    """Gradients of a weighting of the sentences, so that gradients of sentences do not cancel."""
-    weighting = torch.linspace(0.5, 2, len(values), dtype=torch.float64)
-    return torch.autograd.grad((values * weighting.to(values.dtype)).sum(), parts)
 
 
 def trees_of(first, last):
@@ -124,14 +115,14 @@ def test_reference_equals_enumeration_in_probability_marginals_and_best_derivati
     log_probs = word_log_probs(length, 2)
     every = list(derivations_of(rules, log_probs))
     total = sum(probability for probability, _ in every)
-    assert float(reference.log_partition(rules, log_probs).detach().exp()) == pytest.approx(total, rel=1e-12)
-    marginals = reference.marginals(rules, log_probs)
+    assert float(log_partition_reference(rules, log_probs).detach().exp()) == pytest.approx(total, rel=1e-12)
+    marginals = span_gradients(rules, log_probs, torch.logsumexp)[1]
     for first, last in itertools.combinations(range(length), 2):
         share = sum(probability for probability, spans in every if (first, last) in spans) / total
         assert float(marginals[first, last]) == pytest.approx(share, rel=1e-9)
     best, spans = max(every, key=lambda one: one[0])
     if isinstance(rules, TableRules) or rules.parent is None:
-        found, chosen = reference.viterbi(rules, log_probs)
+        found, chosen = span_gradients(rules, log_probs, torch.amax)
         assert float(found.exp()) == pytest.approx(best, rel=1e-12)
         assert set(map(tuple, chosen.nonzero().tolist())) == set(spans)
     (derivation,) = inside.best_derivations(rules, log_probs, torch.arange(length), Layout([length]))
@@ -140,39 +131,41 @@ def test_reference_equals_enumeration_in_probability_marginals_and_best_derivati
     assert len(derivation.preterminals) == length
 
 
-@cache
-def reference_partition(sizes, lengths, weighted):
-    """Rules, word log-probabilities, words and span weights; the log-partition of the reference; its gradients."""
-    rules, log_probs, words = factored(*FACTORED[sizes]), word_log_probs(8, FACTORED[sizes][1]), text(lengths)
-    weights = span_weights(lengths) if weighted else None
-    expected = expected_log_partition(rules, log_probs, words, lengths, weights)
-    return rules, log_probs, words, weights, expected.detach(), gradients(expected, [*leaves(rules), log_probs])
+def span_gradients(rules, log_probs, add):
+    """The log of the sum or maximum over derivations by the reference, and its gradients by log-weights of spans."""
+    weights = torch.zeros(len(log_probs), len(log_probs), dtype=torch.float64, requires_grad=True)
+    total = log_partition_reference(rules.detach(), log_probs.detach(), weights, add)
+    return total.detach(), torch.autograd.grad(total, weights)[0]
+
+
+def check_partition(rules, words, lengths, weights, form, kernel=None):
+    log_probs = word_log_probs(int(words.max()) + 1, rules.preterminals)
+
+    def fast(given):
+        given = dict(given)
+        log_probs = given.pop("log_probs")
+        return inside.log_partition(type(rules)(**given), log_probs, words, Layout(lengths), weights)
+
+    def expected(given):
+        given = dict(given)
+        log_probs = given.pop("log_probs")
+        return expected_log_partition(type(rules)(**given), log_probs, words, lengths, weights)
+
+    check(fast, expected, tensors_of(rules) | {"log_probs": log_probs}, form, kernel)
+
+
+PARTITION_FORMS = (*FORMS[:4], Form("bfloat16", "compiled", low=True), Form("torch, bfloat16", "torch", low=True))
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "span weights"])
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
-@pytest.mark.parametrize("form", ["torch", "compiled", "compiled, 2 threads", "bfloat16", "bfloat16 by torch"])
+@pytest.mark.parametrize("form", PARTITION_FORMS, ids=str)
 @pytest.mark.parametrize("sizes", FACTORED)
-def test_factored_rules_equal_the_reference_in_value_and_every_gradient(
-    sizes, form, lengths, weighted, threads, monkeypatch
-):
-    """torch in float64, compiled kernels in float32, and bfloat16 products with the tolerance of that type."""
-    if form != "torch" and usable(native.SOURCE, torch.float32) is None:
-        pytest.skip("no C compiler")
-    threads(2 if form.endswith("2 threads") else 1)
-    low = form.startswith("bfloat16")
-    if form == "bfloat16 by torch":
-        monkeypatch.setattr(fast, "tiles_usable", lambda *_: False)
-    rules, log_probs, words, weights, expected, expected_gradients = reference_partition(
-        sizes, tuple(lengths), weighted
-    )
-    dtype = torch.float64 if form == "torch" else torch.float32
-    with torch.autocast("cpu", torch.bfloat16, enabled=low):
-        ours = inside.log_partition(converted(rules, dtype), log_probs.to(dtype), words, Layout(lengths), weights)
-    tolerance = {torch.float64: 1e-11, torch.float32: 1e-5}[dtype] if not low else 2e-2
-    torch.testing.assert_close(ours.double(), expected, rtol=0, atol=3 * tolerance)
-    for one, other in zip(gradients(ours, [*leaves(rules), log_probs]), expected_gradients, strict=True):
-        assert float((one - other).norm()) <= tolerance * float(other.norm())
+def test_factored_rules_equal_the_reference_in_value_and_every_gradient(sizes, form, lengths, weighted):
+    if form.low:
+        form = replace(form, value=3e-2, gradient=2e-2)
+    rules = factored(*FACTORED[sizes])
+    check_partition(rules, text(lengths), lengths, span_weights(lengths) if weighted else None, form, "inside")
 
 
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
@@ -180,30 +173,22 @@ def test_factored_rules_equal_the_reference_in_value_and_every_gradient(
 def test_tables_equal_the_reference_in_value_and_every_gradient(per_sentence, lengths):
     rules = tables(3, 4, len(lengths) if per_sentence else None)
     words = torch.arange(sum(lengths)) if per_sentence else text(lengths)
-    log_probs, weights = word_log_probs(int(words.max()) + 1, 4), span_weights(lengths)
-    parts = [*leaves(rules), log_probs]
-    expected = expected_log_partition(rules, log_probs, words, lengths, weights)
-    ours = inside.log_partition(rules, log_probs, words, Layout(lengths), weights)
-    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-11)
-    for one, other in zip(gradients(ours, parts), gradients(expected, parts), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+    check_partition(rules, words, lengths, span_weights(lengths), TORCH)
 
 
-@pytest.mark.parametrize("form", ["torch", "compiled"])
+@pytest.mark.parametrize("form", FORMS[:3], ids=str)
 @pytest.mark.parametrize("make", [lambda: factored(4, 6, None), lambda: factored(5, 4, 3), lambda: tables(3, 4)],
                          ids=["simple", "rank", "table"])  # fmt: skip
 def test_posteriors_are_the_marginals_of_the_reference_and_label_by_the_best_symbol(make, form):
     rules, lengths = make(), [2, 5, 3, 7]
-    dtype = torch.float64 if form == "torch" else torch.float32
     words, log_probs = text(lengths), word_log_probs(8, rules.preterminals)
-    found = inside.posteriors(converted(rules, dtype), log_probs.to(dtype), words, Layout(lengths))
+    with form.running(None if isinstance(rules, TableRules) else "inside"):
+        found = inside.posteriors(converted(rules, form.dtype), log_probs.to(form.dtype), words, Layout(lengths))
     for number, own in enumerate(words.split(lengths)):
         length = len(own)
-        expected = reference.marginals(rules, log_probs[own])
+        expected = span_gradients(rules, log_probs[own], torch.logsumexp)[1]
         marginals = found.marginals[number].double()
-        torch.testing.assert_close(
-            marginals[:length, :length], expected, rtol=0, atol=1e-5 if form != "torch" else 1e-10
-        )
+        torch.testing.assert_close(marginals[:length, :length], expected, rtol=0, atol=10 * form.value)
         assert not marginals[length:].any()
         assert not marginals[:, length:].any()
         by_symbol = symbol_shares(rules, log_probs[own])
@@ -217,7 +202,7 @@ def test_posteriors_are_the_marginals_of_the_reference_and_label_by_the_best_sym
 def symbol_shares(rules, log_probs):
     """(n, n, m) by the reference: the probability that a span has each nonterminal."""
     weights = torch.zeros(len(log_probs), len(log_probs), rules.nonterminals, dtype=torch.float64, requires_grad=True)
-    return torch.autograd.grad(reference.log_partition(rules, log_probs, weights), weights)[0]
+    return torch.autograd.grad(log_partition_reference(rules, log_probs, weights), weights)[0]
 
 
 @pytest.mark.parametrize("make", [lambda: factored(3, 4, None), lambda: factored(3, 4, 5), lambda: tables(3, 4)],
@@ -228,7 +213,7 @@ def test_prefix_probabilities_equal_the_reference_and_add_up(make):
     found = inside.prefix_log_probs(rules, log_probs, words, Layout(lengths))
     totals = expected_log_partition(rules, log_probs, words, lengths)
     for number, own in enumerate(words.split(lengths)):
-        expected = reference.prefix_log_probs(rules, log_probs[own])
+        expected = prefix_log_probs_reference(rules, log_probs[own])
         torch.testing.assert_close(found.prefixes[number, : len(own)], expected, rtol=0, atol=1e-9)
         torch.testing.assert_close(found.sentences[number, len(own) - 1], totals[number], rtol=0, atol=1e-9)
         assert torch.isinf(found.prefixes[number, len(own) :]).all()
@@ -286,7 +271,7 @@ def test_next_words_equal_the_reference(kind):
     found = inside.next_words(rules, log_probs, torch.tensor(prefix), (3,))
     values = torch.log(found.weights[0] @ log_probs.detach().exp().T) + found.scales[0]
     for word in range(8):
-        expected = reference.prefix_log_probs(rules, log_probs[[*prefix, word]])[-1]
+        expected = prefix_log_probs_reference(rules, log_probs[[*prefix, word]])[-1]
         torch.testing.assert_close(values[word], expected.detach(), rtol=0, atol=1e-9)
 
 
@@ -350,13 +335,13 @@ def test_blocks_of_sentences_change_nothing(monkeypatch, dtype):
         emissions = log_probs.detach().float().requires_grad_()
         sides = [part.detach().requires_grad_() for part in (given.root, given.left, given.right)]
         with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
-            found = fast.log_partition(FactoredRules(*sides), emissions, words, layout)
+            found = inside.log_partition(FactoredRules(*sides), emissions, words, layout)
             found.sum().backward()
-            marginals = fast.posteriors(FactoredRules(*sides), emissions, words, layout).marginals
+            marginals = inside.posteriors(FactoredRules(*sides), emissions, words, layout).marginals
         return found, marginals, emissions.grad, *(side.grad for side in sides)
 
     together = results()
-    monkeypatch.setattr(fast, "CACHED", 64 * 50)
+    monkeypatch.setattr(partition, "BLOCK_ENTRIES", 64 * 50)
     assert len(layout.blocks(50)) == 4
     for one, other in zip(together, results(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
@@ -372,59 +357,19 @@ def test_long_sentences_do_not_underflow_or_overflow():
     assert prefixes.isfinite().all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize(
-    ("preterminals", "size", "words", "biased"), [(5, 4, 70, True), (130, 64, 2100, True), (64, 32, 999, False)]
-)
-def test_emissions_equal_the_reference_in_value_and_every_gradient(preterminals, size, words, biased, dtype):
-    generator = torch.Generator().manual_seed(0)
-    hidden, vectors, bias = (
-        torch.randn(*shape, dtype=torch.float64, generator=generator).div(size**0.25).requires_grad_()
-        for shape in ((preterminals, size), (words, size), (words,))
-    )
-    parts = [hidden, vectors, bias] if biased else [hidden, vectors]
-    columns = torch.randperm(words, generator=generator)[:9]
-    expected = emission_log_probs_reference(hidden, vectors, bias if biased else None, columns)
-    kind = torch.float64 if dtype == torch.float64 else torch.float32
-    with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
-        ours = emission_log_probs(hidden.to(kind), vectors.to(kind), bias.to(kind) if biased else None, columns)
-    tolerance = {torch.float64: 1e-11, torch.float32: 1e-5, torch.bfloat16: 3e-2}[dtype]
-    torch.testing.assert_close(ours.double(), expected, rtol=0, atol=2 * tolerance)
-    upstream = torch.randn(expected.shape, dtype=torch.float64, generator=generator)
-    for one, other in zip(
-        torch.autograd.grad((ours * upstream).sum(), parts),
-        torch.autograd.grad((expected * upstream).sum(), parts),
-        strict=True,
-    ):
-        assert float((one - other).norm()) <= tolerance * float(other.norm())
-
-
-def test_product_softmax_equals_torch_in_value_and_every_gradient():
-    rows, columns = (torch.randn(n, 6, dtype=torch.float64).requires_grad_() for n in (5, 7))
-    ours, expected = inside.product_softmax(rows, columns), torch.softmax(rows @ columns.T, 1)
-    torch.testing.assert_close(ours, expected)
-    upstream = torch.randn(5, 7, dtype=torch.float64)
-    for one, other in zip(
-        torch.autograd.grad(ours, (rows, columns), upstream),
-        torch.autograd.grad(expected, (rows, columns), upstream),
-        strict=True,
-    ):
-        torch.testing.assert_close(one, other)
-
-
-@pytest.mark.skipif(not tiles.tiles_usable(32), reason="this processor has no AMX tiles")
+@pytest.mark.skipif(not products.tiles_usable(32), reason="this processor has no AMX tiles")
 @pytest.mark.parametrize(("rows", "inner", "columns"), [(1, 32, 32), (17, 64, 96), (45, 512, 1024), (9000, 64, 32)])
 def test_tiles_equal_torch_for_any_number_of_rows(rows, inner, columns):
     inputs, weight = torch.randn(rows, inner).bfloat16(), torch.randn(columns, inner).bfloat16()
     expected = inputs.float() @ weight.float().T
-    for product in (tiles.TiledProduct(weight), tiles.TiledProduct(weight.T.contiguous(), columns=True)):
+    for product in (products.TiledProduct(weight), products.TiledProduct(weight.T.contiguous(), columns=True)):
         torch.testing.assert_close(product(inputs, torch.empty(rows, columns)), expected, rtol=1e-4, atol=1e-4)
         low = product(inputs, torch.empty(rows, columns, dtype=torch.bfloat16))
         torch.testing.assert_close(low, expected.bfloat16(), rtol=1e-2, atol=1e-2)
     left, right = torch.randn(rows, inner).bfloat16(), torch.randn(rows, columns).bfloat16()
-    sums = tiles.tiled_product_of_sums(left, right)
+    sums = products.tiled_product_of_sums(left, right)
     torch.testing.assert_close(sums, left.float().T @ right.float(), rtol=1e-4, atol=2e-3)
-    parts = tiles.TiledProduct(weight)(
+    parts = products.TiledProduct(weight)(
         torch.cat([inputs, inputs], 1)[:, :inner], torch.empty(rows, 2 * columns)[:, :columns]
     )
     torch.testing.assert_close(parts, expected, rtol=1e-4, atol=1e-4)

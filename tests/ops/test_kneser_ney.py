@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syntaxlm.ops import kneser_ney
-from syntaxlm.ops.kneser_ney import FALLBACK, discounts_of
-from syntaxlm.ops.kneser_ney.reference import KneserNey
+from syntaxlm.ops.kneser_ney import FALLBACK, KneserNeyReference, discounts_of
 
 BEGIN, END, UNKNOWN, WORDS = 0, 1, 2, 6  # ids 3, 4, 5 are words
 
@@ -51,7 +50,7 @@ minimum_counts = st.sampled_from([(1,), (1, 2), (1, 1, 2), (1, 2, 3), (1, 3)])
 def test_fast_form_equals_reference_in_every_probability_and_sums_to_one(found, order, least, context):
     sequences = [[BEGIN, *sentence, END] for sentence in found]
     estimate = kneser_ney.estimate(*concatenated(sequences), WORDS, order, least)
-    table, reference = Table(estimate, WORDS), KneserNey(sequences, WORDS, order, least)
+    table, reference = Table(estimate, WORDS), KneserNeyReference(sequences, WORDS, order, least)
     for known in (tuple(context), tuple(sequences[0][: order - 1])):
         values = [table.probability(word, known) for word in range(WORDS)]
         assert values == pytest.approx([reference.probability(word, known) for word in range(WORDS)], rel=1e-12)
@@ -65,7 +64,7 @@ def test_fast_form_equals_reference_in_every_probability_and_sums_to_one(found, 
 def test_a_stream_whose_first_token_ends_sentences_too_predicts_it(stream, order):
     sequences = [[0, *stream, 0]]
     table = Table(kneser_ney.estimate(*concatenated(sequences), 4, order), 4)
-    reference = KneserNey(sequences, 4, order)
+    reference = KneserNeyReference(sequences, 4, order)
     for context in product(range(4), repeat=order - 1):
         values = [table.probability(word, context) for word in range(4)]
         assert values == pytest.approx([reference.probability(word, context) for word in range(4)], rel=1e-12)
@@ -75,7 +74,7 @@ def test_a_stream_whose_first_token_ends_sentences_too_predicts_it(stream, order
 
 def test_counts_are_those_of_the_paper():
     """For `a b a b` and `b`: distinct previous words below the highest order; occurrences at the start."""
-    reference = KneserNey([[BEGIN, 3, 4, 3, 4, END], [BEGIN, 4, END], [BEGIN, 4, END]], WORDS, 3)
+    reference = KneserNeyReference([[BEGIN, 3, 4, 3, 4, END], [BEGIN, 4, END], [BEGIN, 4, END]], WORDS, 3)
     assert reference.counts[1] == {(3,): 2, (4,): 2, (END,): 1}
     assert reference.counts[2] == {(BEGIN, 3): 1, (BEGIN, 4): 2, (3, 4): 2, (4, 3): 1, (4, END): 2}
     assert reference.counts[3][3, 4, 3] == 1
@@ -107,7 +106,7 @@ def test_rare_n_grams_are_removed_and_their_probability_goes_to_shorter_contexts
     arrays = concatenated(sequences)
     full, cut = (kneser_ney.estimate(*arrays, WORDS, 4, least) for least in ((1,), (1, 1, 3, 4)))
     assert full.discounts.tolist() == cut.discounts.tolist()
-    occurrences = KneserNey(sequences, WORDS, 4).occurrences
+    occurrences = KneserNeyReference(sequences, WORDS, 4).occurrences
     for order, least in enumerate((1, 3, 4), 2):
         expected = sum(count >= least for count in occurrences[order].values())
         assert len(cut.grams[order - 1].keys) == expected <= len(full.grams[order - 1].keys)

@@ -1,41 +1,55 @@
-"""The softmax over the vocabulary, with compiled kernels and without."""
+"""Softmaxes of products in every form, compared with their references."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 import torch
 
-from syntaxlm.ops import native
-from syntaxlm.ops.softmax import fast, reference, target_log_probs
+from syntaxlm.ops import softmax
+from syntaxlm.ops.softmax import (
+    emission_log_probs,
+    emission_log_probs_reference,
+    product_softmax,
+    target_log_probs,
+    target_log_probs_reference,
+)
+from tests.ops.harness import FORMS, TORCH, check, every_form, leaves, random
 
 
-@pytest.mark.parametrize("elements", [1, 30, 11 * 7, 1 << 23])
+def check_targets(rows: int, words: int, form, size: int = 5) -> None:
+    tensors = leaves({"rows": (rows, size), "weight": (words, size), "bias": (words,)})
+    targets = torch.randint(words, (rows,), generator=torch.Generator().manual_seed(0))
+    check(
+        lambda given: target_log_probs(**given, targets=targets),
+        lambda given: target_log_probs_reference(**given, targets=targets),
+        tensors, form, "softmax",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("elements", [1, 30, 11 * 7])
 @pytest.mark.parametrize("rows", [1, 7, 20])
-def test_target_log_probs_equal_log_softmax_and_gather_in_value_and_every_gradient(monkeypatch, rows, elements):
+def test_parts_of_any_size_change_nothing(monkeypatch, rows, elements):
     """elements: number of logits at a time: one row, a few rows, or all."""
-    for chunk in ("FORWARD_CHUNK", "BACKWARD_CHUNK"):
-        monkeypatch.setattr(fast, chunk, elements)
-    for fewest in ("FORWARD_ROWS", "BACKWARD_ROWS"):
-        monkeypatch.setattr(fast, fewest, 1)
-    torch.manual_seed(0)
-    hidden = torch.randn(rows, 5, dtype=torch.float64, requires_grad=True)
-    weight = torch.randn(11, 5, dtype=torch.float64, requires_grad=True)
-    bias = torch.randn(11, dtype=torch.float64, requires_grad=True)
-    targets = torch.randint(11, (rows,))
-    outer = torch.randn(rows, dtype=torch.float64)
-    value = target_log_probs(hidden, weight, bias, targets)
-    expected = torch.log_softmax(hidden @ weight.T + bias, -1).gather(1, targets[:, None])[:, 0]
-    torch.testing.assert_close(value, expected, rtol=0, atol=1e-13)
-    gradients = torch.autograd.grad((value * outer).sum(), (hidden, weight, bias))
-    wanted = torch.autograd.grad((expected * outer).sum(), (hidden, weight, bias))
-    for found, right in zip(gradients, wanted, strict=True):
-        torch.testing.assert_close(found, right, rtol=0, atol=1e-13)
+    for name, value in {"CHUNK": elements, "ROWS": 1}.items():
+        monkeypatch.setattr(softmax, f"FORWARD_{name}", value)
+        monkeypatch.setattr(softmax, f"BACKWARD_{name}", value)
+    check_targets(rows, 11, TORCH)
+
+
+@every_form
+@pytest.mark.parametrize("words", [2, 1023, 1024, 2500])
+def test_log_probs_of_targets_equal_the_reference_in_value_and_every_gradient(words, form):
+    check_targets(33, words, form, size=20)
 
 
 def test_parts_have_many_rows_even_of_a_large_vocabulary():
     """With one row in a part, every row would read all weights."""
-    for chunk, fewest in ((fast.FORWARD_CHUNK, fast.FORWARD_ROWS), (fast.BACKWARD_CHUNK, fast.BACKWARD_ROWS)):
-        parts = list(fast._parts(700, 10_000_000, chunk, fewest))
+    for chunk, fewest in (
+        (softmax.FORWARD_CHUNK, softmax.FORWARD_ROWS), (softmax.BACKWARD_CHUNK, softmax.BACKWARD_ROWS)
+    ):  # fmt: skip
+        parts = list(softmax._parts(700, 10_000_000, chunk, fewest))
         assert [part.start for part in parts] == list(range(0, 700, fewest))
         assert fewest >= 64
 
@@ -57,50 +71,41 @@ def test_huge_logits_give_finite_log_probs_and_gradients():
     assert torch.isfinite(rows.grad).all()
 
 
-def tensors(rows: int, size: int, width: int = 20, seed: int = 0) -> tuple[torch.Tensor, ...]:
-    """Hidden rows, weight, bias, targets, and an output gradient."""
-    numbers = torch.Generator().manual_seed(seed)
-    hidden, weight, bias, outer = (
-        torch.randn(*shape, generator=numbers) for shape in ((rows, width), (size, width), (size,), (rows,))
-    )
-    targets = torch.randint(size, (rows,), generator=numbers)
-    return hidden.requires_grad_(), weight.requires_grad_(), bias.requires_grad_(), targets, outer
-
-
-@pytest.mark.parametrize("compiled", [True, False])
-@pytest.mark.parametrize("size", [2, 1023, 1024, 2500])
-@pytest.mark.parametrize("low", [False, True])
-def test_float32_and_bfloat16_agree_with_the_reference_compiled_or_not(monkeypatch, compiled, size, low):
-    if not compiled:
-        monkeypatch.setattr(fast, "usable", lambda *arguments: None)
-    elif native.library(fast._SOURCE) is None:
-        pytest.skip("no C compiler")
-    hidden, weight, bias, targets, outer = tensors(33, size)
-    with torch.autocast("cpu", torch.bfloat16, enabled=low):
-        value = target_log_probs(hidden, weight, bias, targets)
-    expected = reference.target_log_probs(hidden, weight, bias, targets)
-    assert value.dtype == torch.float32
-    tolerance = 0.1 if low else 2e-5
-    torch.testing.assert_close(value, expected, rtol=0, atol=tolerance)
-    found = torch.autograd.grad((value * outer).sum(), (hidden, weight, bias))
-    wanted = torch.autograd.grad((expected * outer).sum(), (hidden, weight, bias))
-    for ours, theirs in zip(found, wanted, strict=True):
-        torch.testing.assert_close(
-            ours, theirs, rtol=0, atol=(0.05 if low else 1e-4) * float(theirs.abs().max().clamp(min=1))
-        )
-
-
 def test_a_target_outside_the_vocabulary_raises_an_error():
-    hidden, weight, bias, _, _ = tensors(2, 5)
     for target in (-1, 5):
         with pytest.raises(IndexError, match="expected 0 to 4"):
-            target_log_probs(hidden, weight, bias, torch.tensor([0, target]))
+            target_log_probs(torch.zeros(2, 3), torch.zeros(5, 3), torch.zeros(5), torch.tensor([0, target]))
 
 
-def test_nan_and_infinity_reach_the_loss():
-    hidden, weight, bias, targets, _ = tensors(3, 2000)
-    for value in (float("nan"), float("inf")):
-        with torch.no_grad():
-            broken = hidden.clone()
-            broken[1, 3] = value
-        assert not torch.isfinite(target_log_probs(broken, weight, bias, targets))[1]
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_nan_and_infinity_reach_the_loss(value):
+    rows = random(3, 20, dtype=torch.float32)
+    rows[1, 3] = value
+    weight, targets = random(2000, 20, seed=1, dtype=torch.float32), torch.zeros(3, dtype=torch.int64)
+    finite = torch.isfinite(target_log_probs(rows, weight, torch.zeros(2000), targets))
+    assert finite.tolist() == [True, False, True]
+
+
+@every_form
+@pytest.mark.parametrize("sizes", [(5, 4, 70), (130, 64, 2100), (64, 32, 999)], ids=str)
+@pytest.mark.parametrize("biased", [True, False], ids=["bias", "no bias"])
+def test_emissions_equal_the_reference_in_value_and_every_gradient(sizes, biased, form):
+    preterminals, size, words = sizes
+    tensors = leaves({"hidden": (preterminals, size), "words": (words, size), "bias": (words,) if biased else None})
+    columns = torch.randperm(words, generator=torch.Generator().manual_seed(0))[:9]
+    check(
+        lambda given: emission_log_probs(**given, columns=columns),
+        lambda given: emission_log_probs_reference(**given, columns=columns),
+        tensors, form, "emissions",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("form", [FORMS[0], FORMS[4]], ids=str)
+def test_the_softmax_of_a_product_equals_torch_in_value_and_every_gradient(form):
+    tensors = leaves({"rows": (5, 6), "columns": (7, 6)})
+    form = replace(form, gradient=4 * form.gradient)  # the gradients of a softmax are differences
+    check(
+        lambda given: product_softmax(**given),
+        lambda given: torch.softmax(given["rows"] @ given["columns"].T, 1),
+        tensors, form,
+    )  # fmt: skip

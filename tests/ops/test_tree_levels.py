@@ -1,17 +1,18 @@
-"""The recurrence along dependency paths: agreement of fast form, reference and torch's recurrent layers."""
+"""The recurrence along dependency paths: agreement of every form, reference and torch's recurrent layers."""
 
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from syntaxlm.ops import tree_levels
-from syntaxlm.ops.tree_levels import EdgeWeights, Levels, States
+from syntaxlm.ops.tree_levels import EdgeWeights, Levels, States, recurrence, recurrence_reference
 from syntaxlm.trees.dependencies import paths_of
+from tests.ops.harness import FORMS, TORCH, check, flat, gradients, leaves
 
 ONE = (0,)
 CHAIN = tuple(range(40))  # every word depends on the previous one: 40 levels of one step
@@ -51,89 +52,56 @@ def levels_of(trees):
     return Levels.of(torch.tensor(parents), tuple(map(tuple, counts.tolist()))), words
 
 
-def random(*shape, seed):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
 def tensors_of(steps, cell, before=1):
     """Inputs, weights and the initial state, all with gradients; no cell for a tanh network."""
     gates = 4 * SIZE if cell == "lstm" else SIZE
     shapes = (steps, INPUT), (4, gates, INPUT), (4, gates, SIZE), (4, gates), (before, SIZE), (before, SIZE)
-    tensors = [(random(*shape, seed=n) * 0.7).requires_grad_() for n, shape in enumerate(shapes)]
-    return tensors if cell == "lstm" else tensors[:-1]
+    tensors = leaves(dict(zip(NAMES, shapes, strict=True)))
+    if cell == "tanh":
+        tensors["cell"] = None
+    return {
+        name: tensor if tensor is None else (0.7 * tensor.detach()).requires_grad_() for name, tensor in tensors.items()
+    }
 
 
-def run(op, tensors, levels, dtype=torch.float64):
-    inputs, input_weight, recurrent, bias, hidden, *cell = (tensor.to(dtype) for tensor in tensors)
-    before = States(hidden, cell[0] if cell else None)
-    states = op.recurrence(inputs, EdgeWeights(input_weight, recurrent, bias), levels, before)
-    return [part for part in states if part is not None]
+def run(op, levels, given):
+    weights = EdgeWeights(given["input"], given["recurrent"], given["bias"])
+    return op(given["inputs"], weights, levels, States(given["hidden"], given["cell"]))
 
 
-def gradients(outputs, inputs):
-    """Gradients of a random weighting of the outputs, so that gradients of outputs do not cancel."""
-    loss = sum((out * random(*out.shape, seed=9 + n)).sum() for n, out in enumerate(outputs))
-    return torch.autograd.grad(loss, inputs)
+def check_levels(levels, tensors, form):
+    check(partial(run, recurrence, levels), partial(run, recurrence_reference, levels), tensors, form)
 
 
-def assert_equal(ours, expected, tensors):
-    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-12)
-    grads = zip(NAMES, gradients(ours, tensors), gradients(expected, tensors), strict=False)
-    for name, one, other in grads:
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11, msg=lambda text, n=name: f"{n}: {text}")
-
-
+@pytest.mark.parametrize("form", [FORMS[0], FORMS[1], FORMS[4]], ids=str)  # there is no compiled form
 @pytest.mark.parametrize("cell", ["tanh", "lstm"])
 @pytest.mark.parametrize("case", CASES)
-def test_fast_form_equals_reference_in_value_state_and_every_gradient(case, cell):
+def test_every_form_equals_the_reference_in_value_state_and_every_gradient(case, cell, form):
     levels, words = levels_of(CASES[case])
-    tensors = tensors_of(len(words), cell)
-    ours, expected = (run(op, tensors, levels) for op in (tree_levels, tree_levels.reference))
-    assert len(ours) == (2 if cell == "lstm" else 1)
-    assert_equal(ours, expected, tensors)
+    check_levels(levels, tensors_of(len(words), cell), form)
 
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_gradients_of_hidden_states_or_cells_alone_are_correct(which):
     levels, words = levels_of(CASES["all together"])
-    tensors = tensors_of(len(words), "lstm")
-    ours, expected = (run(op, tensors, levels)[which : which + 1] for op in (tree_levels, tree_levels.reference))
-    assert_equal(ours, expected, tensors)
+    ops = (lambda given, op=op: run(op, levels, given)[which] for op in (recurrence, recurrence_reference))
+    check(*ops, tensors_of(len(words), "lstm"), TORCH)
 
 
 @pytest.mark.parametrize("cell", ["tanh", "lstm"])
 def test_steps_continue_any_previous_states(cell):
     """As in sampling, where each level is computed separately; two steps may continue one state."""
     levels = Levels.of(torch.tensor([2, 0, 2, 2, 1, 3, 7, 6, 3]), ((1, 2, 0, 2), (0, 1, 2, 1)))
-    tensors = tensors_of(9, cell, before=3)
-    ours, expected = (run(op, tensors, levels) for op in (tree_levels, tree_levels.reference))
-    assert_equal(ours, expected, tensors)
+    check_levels(levels, tensors_of(9, cell, before=3), TORCH)
 
 
 @pytest.mark.parametrize("cell", ["tanh", "lstm"])
 def test_without_bias_and_without_gradients_of_inputs_and_state(cell):
     levels, words = levels_of(CASES["all together"])
-    tensors = tensors_of(len(words), cell)
-    inputs, hidden, *more = (tensors[place].detach() for place in (0, 4, *range(5, len(tensors))))
-    found = []
-    for op in (tree_levels, tree_levels.reference):
-        states = op.recurrence(inputs, EdgeWeights(*tensors[1:3]), levels, States(hidden, more[0] if more else None))
-        found.append((states.hidden, gradients([states.hidden], tensors[1:3])))
-    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-11)
-
-
-@pytest.mark.parametrize("cell", ["tanh", "lstm"])
-def test_bfloat16_products_keep_states_in_float32_and_are_close(cell):
-    levels, words = levels_of(CASES["all together"])
-    tensors = [(tensor.detach() * 0.5).requires_grad_() for tensor in tensors_of(len(words), cell)]
-    with torch.autocast("cpu", torch.bfloat16):
-        ours = run(tree_levels, tensors, levels, torch.float32)
-    expected = run(tree_levels.reference, tensors, levels)
-    assert all(part.dtype == torch.float32 for part in ours)
-    for one, other in zip(ours, expected, strict=True):
-        torch.testing.assert_close(one.double(), other, rtol=0, atol=0.03)
-    for one, other in zip(gradients(ours, tensors), gradients(expected, tensors), strict=True):
-        assert float((one - other).norm() / other.norm()) < 0.05
+    tensors = tensors_of(len(words), cell) | {"bias": None}
+    for name in ("inputs", "hidden", "cell"):
+        tensors[name] = None if tensors[name] is None else tensors[name].detach()
+    check_levels(levels, tensors, TORCH)
 
 
 @pytest.mark.parametrize("cell", ["tanh", "lstm"])
@@ -141,30 +109,32 @@ def test_the_states_of_a_tree_do_not_depend_on_the_batch(cell):
     trees = CASES["all together"]
     levels, words = levels_of(trees)
     tensors = tensors_of(len(words), cell)
-    together = run(tree_levels, tensors, levels)
+    together = flat(run(recurrence, levels, tensors))
     for number, tree in enumerate(trees):
         rows = [row for row, (of, _) in enumerate(words) if of == number]
         own_levels, own_words = levels_of([tree])
         assert [words[row][1] for row in rows] == [word for _, word in own_words]
-        alone = run(tree_levels, [tensors[0][rows], *tensors[1:]], own_levels)
-        torch.testing.assert_close(alone, [part[rows] for part in together], rtol=0, atol=1e-13)
+        alone = run(recurrence, own_levels, tensors | {"inputs": tensors["inputs"][rows]})
+        torch.testing.assert_close(flat(alone), [part[rows] for part in together], rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("op", [tree_levels, tree_levels.reference], ids=["fast", "reference"])
+@pytest.mark.parametrize("op", [recurrence, recurrence_reference], ids=["fast", "reference"])
 @pytest.mark.parametrize(("cell", "layer"), [("tanh", nn.RNN), ("lstm", nn.LSTM)])
 @pytest.mark.parametrize(("heads", "first", "edge"), [(CHAIN, 1, 1), (LEFT_CHAIN, 1, 0), ((0,) * 7, 1, 3)])
 def test_a_chain_of_edges_of_one_type_is_the_recurrent_network_of_torch(op, cell, layer, heads, first, edge):
     levels, words = levels_of([heads])
     assert levels.edges().tolist() == [first, *(edge,) * (len(words) - 1)]
     tensors = tensors_of(len(words), cell)
-    for weight in tensors[1:4]:
+    weights = [tensors[name] for name in ("input", "recurrent", "bias")]
+    for weight in weights:
         weight.data[first] = weight.data[edge]
     expected = layer(INPUT, SIZE).double()
-    weights = [weight[edge] for weight in tensors[1:4]]
+    weights = [weight[edge] for weight in weights]
     for parameter, value in zip(expected.parameters(), [*weights, torch.zeros_like(weights[2])], strict=True):
         parameter.data.copy_(value)
-    state = (tensors[4], tensors[5]) if cell == "lstm" else tensors[4]
-    torch.testing.assert_close(run(op, tensors, levels)[0], expected(tensors[0], state)[0], rtol=0, atol=1e-13)
+    state = (tensors["hidden"], tensors["cell"]) if cell == "lstm" else tensors["hidden"]
+    found = run(op, levels, tensors).hidden
+    torch.testing.assert_close(found, expected(tensors["inputs"], state)[0], rtol=0, atol=1e-13)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -172,8 +142,11 @@ def test_a_chain_of_edges_of_one_type_is_the_recurrent_network_of_torch(op, cell
 def test_the_gpu_equals_the_cpu(cell):
     levels, words = levels_of(CASES["all together"])
     tensors = tensors_of(len(words), cell)
-    ours = run(tree_levels, [tensor.cuda() for tensor in tensors], levels.to("cuda"))
-    assert_equal([part.cpu() for part in ours], run(tree_levels.reference, tensors, levels), tensors)
+    on_gpu = {name: None if tensor is None else tensor.cuda() for name, tensor in tensors.items()}
+    ours, expected = run(recurrence, levels.to("cuda"), on_gpu), run(recurrence_reference, levels, tensors)
+    inputs = [tensor for tensor in tensors.values() if tensor is not None]
+    torch.testing.assert_close([part.cpu() for part in flat(ours)], flat(expected), rtol=0, atol=1e-12)
+    torch.testing.assert_close(gradients(ours, inputs), gradients(expected, inputs), rtol=1e-9, atol=1e-11)
 
 
 def test_levels_have_edges_and_rows_by_type():

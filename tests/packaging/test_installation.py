@@ -116,7 +116,7 @@ def test_the_wheel_has_the_package_with_its_data_and_the_recipes_and_nothing_els
     package = {path.relative_to(SOURCES.parent).as_posix() for path in SOURCES.rglob("*") if path.is_file()}
     recipes = {f"syntaxlm/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "recipes").rglob("*.yaml")}
     assert names == {name for name in package if "__pycache__" not in name} | recipes
-    assert {"syntaxlm/py.typed", "syntaxlm/ops/kernels.h", "syntaxlm/ops/inside/inside.c"} <= names
+    assert {"syntaxlm/py.typed", "syntaxlm/ops/kernels/kernels.h", "syntaxlm/ops/kernels/inside.c"} <= names
     assert wheel.stat().st_size < LARGEST_WHEEL
     assert 10e6 < shipped <= LARGEST_SHIPPED
 

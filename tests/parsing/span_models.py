@@ -13,24 +13,29 @@ from syntaxlm.models.abilities import (
     LabelledSpans,
     LabelsSpans,
     Model,
-    Parses,
+    ParsesSentences,
     ScoresTokens,
     TokenScores,
 )
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.structures import SpanMarginals, SpanScores
+from syntaxlm.ops.charts import marginals
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.trees.charts import best, marginals, spans_in
+from syntaxlm.trees.charts import best, spans_in
 from tests.fresh_models import fresh
 from tests.models.variants import TEXT_MODELS, WORDS, built, class_of
 
 NAMES = [
     "ends",
-    *(name for name in TEXT_MODELS if issubclass(class_of(name), Parses) and built(name).structure_type is SpanScores),
+    *(
+        name
+        for name in TEXT_MODELS
+        if issubclass(class_of(name), ParsesSentences) and built(name).structure_type is SpanScores
+    ),
 ]
 
 
-class Ends(Model, Parses, ScoresTokens):
+class Ends(Model, ParsesSentences, ScoresTokens):
     """Scores spans by first and last token, length and the token after them; words have equal probabilities."""
 
     structure_type = SpanScores
@@ -97,7 +102,7 @@ class UnlabelledBrackets(Model, FindsBestTrees, ScoresTokens):
         values = torch.zeros(len(sentences), longest, longest)
         labels = torch.full(values.shape, -1)
         for column, tokens in enumerate(sentences):
-            found = marginals(self.weights(tokens)).spans[:, 0]
+            found = marginals(torch.from_numpy(self.weights(tokens))).spans[:, 0].tolist()
             for start, end, value in zip(*spans_in(len(tokens)), found, strict=True):
                 labels[column, start, end - 1] = self.label(tokens, start, end - 1)
                 if end - start > 1:

@@ -111,7 +111,7 @@ def test_the_command_takes_a_decoder_as_other_commands_do(text, monkeypatch, cap
     models = {"prpn": fresh("prpn"), "palm": fresh("palm"), "pcfg": fresh("simple-pcfg")}
     monkeypatch.setattr("syntaxlm.storage.folder.read_model", lambda folder: models[str(folder)])
     command = ["evaluate", "agreement", str(text), *models, "--json", "--decoder"]
-    for decoder, expected in (("viterbi", ["biased", "greedy-right", "viterbi"]), ("total", ["biased", "cky", "mbr"])):
+    for decoder, expected in (("viterbi", ["biased", "greedy-right", "viterbi"]), ("cky", ["biased", "cky", "mbr"])):
         assert main([*command, decoder]) == 0
         assert json.loads(capsys.readouterr().out)["decoders"] == expected
     with pytest.raises(SystemExit):

@@ -9,17 +9,18 @@ import pytest
 import torch
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.models.abilities import LabelsSpans, Model, Parses
+from syntaxlm.models.abilities import LabelsSpans, Model, ParsesSentences
 from syntaxlm.models.registry import MODELS, ModelType, model_types_with
 from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.parsing import structure
+from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 from syntaxlm.parsing.parse import parse_lines
-from syntaxlm.parsing.structure import MARGINAL_RULES, layers_for, rules_for, rules_of, structure_of
+from syntaxlm.parsing.structure import decodings, structure_of
 from syntaxlm.storage.folder import structure_name
 from syntaxlm.trees.averaging import average
 from syntaxlm.trees.charts import spans_in
 from tests.fresh_models import fresh
-from tests.parsing.span_models import Brackets, bracketing, scoring
+from tests.parsing.span_models import Brackets, bracketing
 from tests.trees.enumeration import all_binary_trees
 
 SENTENCES = [
@@ -48,10 +49,8 @@ def probability(stored, sentence, span):
 def test_marginals_are_placed_by_first_and_last_word_and_are_1_for_single_words():
     stored = bracketing()
     found = structure_of(stored, SENTENCES)
-    assert found.distances.shape == (0, sum(map(len, SENTENCES)))
-    assert found.span_scores is None
     for index, sentence in enumerate(SENTENCES):
-        chart = found.marginals.chart(index)
+        chart = found.table.chart(index)
         for last in range(len(sentence)):
             assert chart[last, last] == 1
             for first in range(last):
@@ -76,12 +75,10 @@ def test_neither_company_nor_order_nor_budget_changes_marginals_and_labels(monke
     order = random.Random(1).sample(range(len(SENTENCES)), len(SENTENCES))
     found = structure_of(stored, [SENTENCES[place] for place in order])
     for index, place in enumerate(order):
-        assert np.array_equal(found.marginals.chart(index), expected.marginals.chart(place), equal_nan=True)
-        own, others = (
-            one.labels[one.marginals.places(np.array([at]))] for one, at in ((found, index), (expected, place))
-        )
+        assert np.array_equal(found.table.chart(index), expected.table.chart(place), equal_nan=True)
+        own, others = (one.codes[one.table.places(np.array([at]))] for one, at in ((found, index), (expected, place)))
         assert np.array_equal(own, others)
-    for rule in MARGINAL_RULES:
+    for rule in ("mbr", "viterbi"):
         trees, others = found.labelled(rule).select(np.argsort(order)), expected.labelled(rule)
         assert [trees.sentence(i) for i in range(len(order))] == [others.sentence(i) for i in range(len(order))]
         assert np.array_equal(np.sort(trees.labels), np.sort(others.labels))
@@ -102,9 +99,9 @@ def test_mbr_gives_the_tree_with_the_greatest_sum_of_marginals_and_viterbi_the_m
     source = random.Random(3)
     sentences = [source.choices(WORDS, k=1 + number % 7) for number in range(60)]
     found = structure_of(stored, sentences)
-    trees = {rule: found.decode(rule) for rule in MARGINAL_RULES}
+    trees = {rule: found.decode(rule) for rule in ("mbr", "viterbi")}
     for index, sentence in enumerate(sentences):
-        weights, chart = weights_of_trees(stored, sentence), found.marginals.chart(index)
+        weights, chart = weights_of_trees(stored, sentence), found.table.chart(index)
         sums = {tree: sum(chart[start, end - 1] for start, end in tree) for tree in weights}
         mbr, viterbi = (frozenset(trees[rule].sentence(index)) for rule in ("mbr", "viterbi"))
         assert sums[mbr] == pytest.approx(max(sums.values()), abs=1e-6)
@@ -127,7 +124,7 @@ def test_the_most_probable_trees_are_computed_once_and_on_request():
     assert stored.model.viterbi_calls == calls
 
 
-@pytest.mark.parametrize("rule", MARGINAL_RULES)
+@pytest.mark.parametrize("rule", ["mbr", "viterbi"])
 def test_labelled_trees_have_the_spans_of_the_rule_and_a_label_for_each_span_and_word(rule):
     stored = bracketing()
     found = structure_of(stored, SENTENCES)
@@ -146,7 +143,7 @@ def test_labelled_trees_have_the_spans_of_the_rule_and_a_label_for_each_span_and
 def test_a_span_without_a_label_is_labelled_x_and_a_word_without_one_is_left_out():
     stored = bracketing()
     found = structure_of(stored, [["the", "cat"], ["dog"]])
-    found.labels[:] = -1
+    found.codes[:] = -1
     labelled = found.labelled("mbr")
     assert labelled.offsets.tolist() == [0, 1, 1]
     assert [labelled.label_names[code] for code in labelled.labels] == ["X"]
@@ -159,7 +156,7 @@ def test_models_without_labels_and_rules_of_other_structures_have_no_labelled_tr
         structure_of(bracketing(), SENTENCES).labelled("cky")
 
 
-class WithoutBestTrees(Model, Parses):
+class WithoutBestTrees(Model, ParsesSentences):
     """A model with the same structure that cannot find the most probable trees."""
 
     structure_type = SpanMarginals
@@ -170,19 +167,17 @@ class WithoutBestTrees(Model, Parses):
 
 def test_the_rules_of_a_model_are_mbr_and_where_it_finds_best_trees_viterbi():
     stored = bracketing()
-    assert rules_of(stored.model) == MARGINAL_RULES == ("mbr", "viterbi")
-    assert rules_of(WithoutBestTrees()) == ("mbr",)
-    assert rules_for([fresh("prpn"), stored, scoring()], None) == ("biased", "mbr", "greedy-right")
-    assert rules_for([fresh("prpn"), stored], "viterbi") == ("biased", "viterbi")
+    assert stored.model.decoders == ("mbr", "viterbi")
+    assert WithoutBestTrees().decoders == ("mbr",)
+    models = [fresh("prpn"), stored]
+    assert decodings(models, DecodingOptions(decoder="viterbi")) == [("biased", 1), ("viterbi", 1)]
     with pytest.raises(InputError, match=r"^decoder cky: lstm models have mbr, viterbi$"):
-        rules_for([stored], "cky")
-    with pytest.raises(InputError, match="layer 1: no model has distances"):
-        layers_for([stored], 1)
+        decodings([stored], DecodingOptions(decoder="cky"))
     assert structure_name(stored.model) == "span probabilities"
 
 
 def test_a_model_that_does_not_label_spans_is_refused_with_the_model_types_that_do(monkeypatch):
-    assert list(parse_lines(bracketing(), ["the cat"], labels=True))
+    assert list(parse_lines(bracketing(), ["the cat"], ParseOptions(labels=True)))
     monkeypatch.setitem(MODELS, "brackets", ModelType(object, lambda config, size: None, (Brackets,)))
     types = model_types_with(LabelsSpans)
     assert types == ["simple-pcfg", "tensor-pcfg", "neural-pcfg", "compound-pcfg", "brackets"]
@@ -192,23 +187,23 @@ def test_a_model_that_does_not_label_spans_is_refused_with_the_model_types_that_
             rf" Model types that can: {', '.join(types)}\.$"
         )
         with pytest.raises(InputError, match=fault):
-            parse_lines(stored, ["the cat"], labels=True)
+            parse_lines(stored, ["the cat"], ParseOptions(labels=True))
 
 
 def test_labels_are_computed_on_request():
     stored = bracketing()
-    assert structure_of(stored, SENTENCES, labels=False).labels is None
-    assert structure_of(stored, SENTENCES).labels is not None
+    assert structure_of(stored, SENTENCES, labels=False).labels == ()
+    assert structure_of(stored, SENTENCES).labels == tuple(Brackets.labels)
 
 
 def test_an_average_takes_marginals_for_mbr_and_trees_for_other_decoders():
     found, distances = structure_of(bracketing(), SENTENCES), structure_of(fresh("prpn"), SENTENCES)
-    assert found.for_average("mbr") is found.marginals
+    assert found.averaging_input("mbr") is found.table
     for one, rule in ((found, "viterbi"), (distances, "biased")):
-        trees, expected = one.for_average(rule), one.decode(rule)
+        trees, expected = one.averaging_input(rule), one.decode(rule)
         assert np.array_equal(trees.starts, expected.starts)
         assert np.array_equal(trees.ends, expected.ends)
-    assert np.array_equal(average([found.for_average("mbr")]).starts, found.decode("mbr").starts)
+    assert np.array_equal(average([found.averaging_input("mbr")]).starts, found.decode("mbr").starts)
 
 
 def test_charts_that_are_too_small_are_refused(monkeypatch):

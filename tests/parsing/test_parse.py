@@ -12,10 +12,9 @@ from syntaxlm.app.cli import main
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing.files import format_latex
 from syntaxlm.drawing.terminal import draw_tree
-from syntaxlm.parsing.parse import parse_lines, parse_lines_together
-from syntaxlm.parsing.structure import MARGINAL_RULES, structure_of
-from syntaxlm.text.reader import AUTO_STYLE
-from syntaxlm.text.treebank_style import TreebankStyle
+from syntaxlm.parsing.options import ParseOptions
+from syntaxlm.parsing.parse import parse_lines
+from syntaxlm.parsing.structure import structure_of
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.averaging import average
 from syntaxlm.trees.charts import TIE_RULES
@@ -41,17 +40,18 @@ def tagged(stored):
     return dataclasses.replace(stored, settings=other.settings, vocabulary=other.vocabulary)
 
 
-@pytest.mark.parametrize("rule", MARGINAL_RULES)
+@pytest.mark.parametrize("rule", ["mbr", "viterbi"])
 def test_labels_are_in_the_brackets_of_spans_and_words(rule):
     stored = bracketing()
-    plain, labelled = (list(parse_lines(stored, LINES, rule, labels=labels)) for labels in (False, True))
-    texts = parse_lines(stored, LINES, rule, labels=True).brackets()
+    plain, labelled = (
+        list(parse_lines(stored, LINES, ParseOptions(decoder=rule, labels=labels))) for labels in (False, True)
+    )
+    texts = parse_lines(stored, LINES, ParseOptions(decoder=rule, labels=True)).brackets()
     spans = structure_of(stored, [line.split() for line in LINES if line.strip()]).labelled(rule)
     sentence = 0
     for one, other, text in zip(plain, labelled, texts, strict=True):
-        if one is None:
-            assert other is None
-            assert text == ""
+        if not one:
+            assert (bool(other), text) == (False, "")
             continue
         assert text == str(other.tree)
         assert parse_brackets(text) == [other.tree] or len(other.words) == 1
@@ -65,14 +65,14 @@ def test_labels_are_in_the_brackets_of_spans_and_words(rule):
         assert found == dict(zip(zip(spans.starts[here], spans.ends[here], strict=True), names, strict=True))
         sentence += 1
     assert texts[2] == "(X dog)"  # the model has no label for a sentence of one word
-    assert parse_lines(stored, LINES, rule).brackets()[4] == "(X a dog)"
+    assert parse_lines(stored, LINES, ParseOptions(decoder=rule)).brackets()[4] == "(X a dog)"
     assert texts[4].startswith("(NT-")
     assert "(T-" in texts[4]
 
 
 def test_json_has_labels_on_request_and_always_marginals():
     stored = bracketing()
-    (plain,), (parse,) = (parse_lines(stored, [LINES[1]], labels=labels) for labels in (False, True))
+    (plain,), (parse,) = (parse_lines(stored, [LINES[1]], ParseOptions(labels=labels)) for labels in (False, True))
     figures = json.loads(json.dumps(parse.to_dict()))
     assert list(figures) == [
         *("number", "words", "tokens", "offsets", "known", "not_read"),
@@ -82,7 +82,7 @@ def test_json_has_labels_on_request_and_always_marginals():
     assert len(figures["word_labels"]) == 6
     assert {label.split("-")[0] for label in figures["labels"]} == {"NT"}
     assert {label.split("-")[0] for label in figures["word_labels"]} == {"T"}
-    chart = structure_of(stored, [parse.words]).marginals.chart(0)
+    chart = structure_of(stored, [parse.words]).table.chart(0)
     expected = [chart[start, end - 1] for start, end in figures["spans"]]
     np.testing.assert_allclose(figures["marginals"], expected, rtol=0, atol=1e-6)
     assert figures["marginals"][0] == pytest.approx(1, abs=1e-6)
@@ -97,7 +97,7 @@ def test_labels_of_words_stand_above_the_tags_of_tagged_text():
     stored = tagged(bracketing())
     words = KNOWN["tags"].split()
     line = " ".join(f"{word.lower()}_{word}" for word in words[:3])
-    parses = parse_lines(stored, [line, "dt_DT"], labels=True)
+    parses = parse_lines(stored, [line, "dt_DT"], ParseOptions(labels=True))
     parse, alone = parses
     figures = parse.to_dict()
     text = parses.brackets()[0]
@@ -113,8 +113,8 @@ def test_labels_of_words_stand_above_the_tags_of_tagged_text():
 def test_models_without_labels_are_refused():
     for stored in (fresh("prpn"), fresh("palm"), bracketing(labelled=False)):
         with pytest.raises(InputError, match="model does not label spans"):
-            parse_lines(stored, LINES, labels=True)
-    assert list(parse_lines(bracketing(), ["", " "], labels=True)) == [None, None]
+            parse_lines(stored, LINES, ParseOptions(labels=True))
+    assert not any(parse_lines(bracketing(), ["", " "], ParseOptions(labels=True)))
 
 
 @pytest.mark.parametrize("ties", TIE_RULES)
@@ -125,14 +125,14 @@ def test_models_of_every_structure_are_averaged_those_of_mbr_by_their_marginals(
 
     def expected(*rules):
         found = [
-            one.marginals if rule == "mbr" else one.decode(rule, stored.model.default_layer)
+            one.averaging_input(rule, stored.model.default_layer)
             for one, stored, rule in zip(structures, models, rules, strict=True)
         ]
         return format_spans(average(found, ties=ties), sentences)
 
     def together(decoder):
-        found = parse_lines_together(models, LINES, decoder, ties=ties)
-        assert found.marginals is None
+        found = parse_lines(models, LINES, ParseOptions(decoder=decoder, ties=ties))
+        assert found.structure is None
         assert not found.labelled
         return [text for text in found.brackets() if text]
 
@@ -140,23 +140,21 @@ def test_models_of_every_structure_are_averaged_those_of_mbr_by_their_marginals(
     assert together(None) == together("mbr") == default
     assert together("viterbi") == expected("viterbi", "viterbi", "biased", "greedy-right", "biased")
     assert together("unbiased") == expected("mbr", "mbr", "unbiased", "greedy-right", "unbiased")
-    pair = parse_lines_together(models[:2], LINES).brackets()
-    assert [text for text in pair if text] == format_spans(
-        average([one.marginals for one in structures[:2]]), sentences
-    )
-    assert parse_lines_together(models[:1] * 2, LINES).brackets() == parse_lines(models[0], LINES).brackets()
+    pair = parse_lines(models[:2], LINES).brackets()
+    assert [text for text in pair if text] == format_spans(average([one.table for one in structures[:2]]), sentences)
+    assert parse_lines(models[:1] * 2, LINES).brackets() == parse_lines(models[0], LINES).brackets()
 
 
 def test_the_command_writes_labels(folders, tmp_path, capsys):
     text = tmp_path / "text.txt"
     text.write_text("\n".join(LINES) + "\n")
-    expected = parse_lines(folders["brackets"], LINES, labels=True)
+    expected = parse_lines(folders["brackets"], LINES, ParseOptions(labels=True))
     assert main(["parse", "brackets", str(text), "--labels"]) == 0
     assert capsys.readouterr().out.splitlines() == expected.brackets()
     assert main(["parse", "brackets", str(text), "--labels", "--format", "json", "--decoder", "viterbi"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    viterbi = parse_lines(folders["brackets"], LINES, "viterbi", labels=True)
-    assert rows == [json.loads(json.dumps(one and one.to_dict())) for one in viterbi]
+    viterbi = parse_lines(folders["brackets"], LINES, ParseOptions(decoder="viterbi", labels=True))
+    assert rows == [json.loads(json.dumps(one.to_dict() if one else None)) for one in viterbi]
     assert main(["parse", "brackets", str(text), "--labels", "--format", "latex"]) == 0
     assert capsys.readouterr().out == "".join((format_latex(one.tree) if one else "") + "\n" for one in expected)
 
@@ -182,15 +180,15 @@ def test_the_command_averages_models_of_every_structure(folders, tmp_path, capsy
     also = ["--also", "prpn", "--also", "palm"]
     for ties in TIE_RULES:
         assert main(["parse", "brackets", str(tmp_path / "text.txt"), *also, "--ties", ties]) == 0
-        expected = parse_lines_together(list(folders.values()), LINES, ties=ties).brackets()
+        expected = parse_lines(list(folders.values()), LINES, ParseOptions(ties=ties)).brackets()
         assert capsys.readouterr().out.splitlines() == expected
 
 
 def test_words_keep_their_offsets_and_unread_marks_are_attached_between_their_neighbours():
     stored = bracketing()
-    style = TreebankStyle("drop", "split")
+    options = ParseOptions(punctuation="drop", contractions="split")
     line = "The “dog” sees, xyzzy can’t."
-    (parse,) = parse_lines(stored, [line], style=style)
+    (parse,) = parse_lines(stored, [line], options)
     assert parse.words == ["The", "dog", "sees", "xyzzy", "ca", "n’t"]
     assert [line[start:end] for start, end in parse.offsets] == parse.words
     assert [part.text for part in parse.not_read] == ["“", "”", ",", "."]
@@ -205,7 +203,7 @@ def test_words_keep_their_offsets_and_unread_marks_are_attached_between_their_ne
     assert spans == {part[1:] for part in parse.tree.constituents}
     for _, start, end in tree.constituents[1:]:
         assert tree.tags[start] != "UNREAD" != tree.tags[end - 1], "a mark borders on a constituent, and is outside it"
-    brackets = parse_lines(stored, [line, ""], style=style)
+    brackets = parse_lines(stored, [line, ""], options)
     assert brackets.brackets(with_unread=True) == [str(tree), ""]
     assert brackets.brackets()[0].count("UNREAD") == 0
 
@@ -220,11 +218,11 @@ def test_models_with_different_vocabularies_split_a_line_in_the_same_way():
     first = with_words(first, **{f"is_{place}": f"word{place}" for place in marks})
     second = with_words(first, **dict(zip((f"is_{place}" for place in marks), ("n't", ",", "."), strict=True)))
     line = ["The dog, didn't see."]
-    alone = parse_lines(first, line, style=AUTO_STYLE)
-    together = parse_lines_together([first, second], line, style=AUTO_STYLE)
+    alone = parse_lines(first, line, ParseOptions())
+    together = parse_lines([first, second], line, ParseOptions())
     assert together.words == alone.words
     assert next(iter(together)).offsets == next(iter(alone)).offsets
-    reverse = parse_lines_together([second, first], line, style=AUTO_STYLE)
+    reverse = parse_lines([second, first], line, ParseOptions())
     assert reverse.words == [["The", "dog", ",", "did", "n't", "see", "."]]
 
 

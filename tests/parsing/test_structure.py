@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 
 import numpy as np
@@ -10,11 +9,11 @@ import pytest
 import torch
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.models.abilities import Model
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.structures import SpanScores
 from syntaxlm.parsing import structure
-from syntaxlm.parsing.structure import layers_for, rules_for, rules_of, structure_of
+from syntaxlm.parsing.options import DecodingOptions
+from syntaxlm.parsing.structure import decodings, structure_of
 from syntaxlm.trees.decoding import DECODING_RULES, SPAN_RULES, decode, decode_spans
 from tests.fresh_models import fresh, layered
 from tests.parsing.span_models import NAMES, scoring
@@ -28,7 +27,7 @@ SENTENCES = [
 @pytest.mark.parametrize("name", NAMES)
 def test_the_score_of_a_span_is_its_share_of_the_step_after_it_reading_the_sentence_alone(name):
     stored = scoring(name)
-    scores, vocabulary = structure_of(stored, SENTENCES).span_scores, stored.vocabulary
+    scores, vocabulary = structure_of(stored, SENTENCES).table, stored.vocabulary
     assert scores.lengths.tolist() == [len(sentence) for sentence in SENTENCES]
     for index, sentence in enumerate(SENTENCES):
         ids = torch.tensor([vocabulary.begin_id, *vocabulary.encode(sentence), vocabulary.end_id])[:, None]
@@ -46,11 +45,11 @@ def test_the_score_of_a_span_is_its_share_of_the_step_after_it_reading_the_sente
 @pytest.mark.parametrize(("tokens", "spans"), [(1, 1 << 17), (1 << 15, 1), (1 << 15, 150), (40, 250)])
 def test_neither_company_nor_order_nor_budget_changes_a_score(name, monkeypatch, tokens, spans):
     stored = scoring(name)
-    expected = structure_of(stored, SENTENCES).span_scores
+    expected = structure_of(stored, SENTENCES).table
     monkeypatch.setattr(structure, "TOKEN_BUDGET", tokens)
     monkeypatch.setattr(structure, "SPAN_BUDGET", spans)
     order = random.Random(1).sample(range(len(SENTENCES)), len(SENTENCES))
-    found = structure_of(stored, [SENTENCES[place] for place in order]).span_scores
+    found = structure_of(stored, [SENTENCES[place] for place in order]).table
     for index, place in enumerate(order):
         np.testing.assert_allclose(found.chart(index), expected.chart(place), rtol=0, atol=1e-5)
 
@@ -84,46 +83,51 @@ def test_a_model_is_read_once_for_all_decoders_and_layers(monkeypatch, kind):
     found = structure_of(stored, SENTENCES)
     assert len(readings) == 1
     if kind == "spans":
-        assert rules_of(stored.model) == SPAN_RULES
-        assert found.distances.shape == (0, sum(map(len, SENTENCES)))
+        assert stored.model.decoders == SPAN_RULES
         for rule in SPAN_RULES:
-            assert np.array_equal(found.decode(rule).starts, decode_spans(found.span_scores, rule).starts)
+            assert np.array_equal(found.decode(rule).starts, decode_spans(found.table, rule).starts)
         return
-    assert rules_of(stored.model) == DECODING_RULES
-    assert found.span_scores is None
+    assert stored.model.decoders == DECODING_RULES
     for layer in (1, 2, 3):
         for rule in DECODING_RULES:
-            expected = decode(found.distances[layer - 1], found.lengths, rule)
+            expected = decode(found.values[layer - 1], found.lengths, rule)
             assert np.array_equal(found.decode(rule, layer).starts, expected.starts)
 
 
 def test_the_decoders_of_a_model_are_those_of_its_structure_and_the_first_is_the_default():
-    assert rules_of(fresh("prpn").model) == DECODING_RULES == ("biased", "unbiased")
-    assert rules_of(scoring().model) == SPAN_RULES == ("greedy-right", "greedy-sum", "cky")
-    assert rules_of(fresh("lstm").model) == rules_of(Model()) == ()
-    prpn, spans = fresh("prpn"), scoring()
-    assert rules_for([prpn, spans, prpn], None) == ("biased", "greedy-right", "biased")
-    assert rules_for([prpn, spans], "unbiased") == ("unbiased", "greedy-right")
-    assert rules_for([prpn, spans], "cky") == ("biased", "cky")
+    assert fresh("prpn").model.decoders == DECODING_RULES == ("biased", "unbiased")
+    assert scoring().model.decoders == SPAN_RULES == ("greedy-right", "greedy-sum", "cky")
 
 
-def test_an_unknown_decoder_is_reported_with_those_of_the_models():
-    prpn, spans = fresh("prpn"), scoring()
-    with pytest.raises(InputError, match=r"^decoder cky: prpn models have biased, unbiased$"):
-        rules_for([prpn, prpn], "cky")
-    with pytest.raises(InputError, match=r"^decoder biased: lstm models have greedy-right, greedy-sum, cky$"):
-        rules_for([spans], "biased")
-    with pytest.raises(InputError, match=r"^decoder best: prpn models have biased, unbiased; lstm models have greedy"):
-        rules_for([prpn, spans], "best")
-    with pytest.raises(InputError, match="this lstm model does not parse, so parsing cannot use it"):
-        rules_for([prpn, fresh("lstm")], None)
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [("biased", 2), ("greedy-right", 1)]),
+        ({"decoder": "unbiased"}, [("unbiased", 2), ("greedy-right", 1)]),
+        ({"decoder": "cky", "layer": 3}, [("biased", 3), ("cky", 1)]),
+    ],
+)
+def test_models_without_the_decoder_or_layer_use_their_defaults(options, expected):
+    assert decodings([layered(), scoring()], DecodingOptions(**options)) == expected
 
 
-def test_layers_are_of_distances_alone():
-    three, spans = layered(), scoring()
-    assert layers_for([three, spans], None) == (2, 1)
-    assert layers_for([three, spans], 3)[0] == 3
-    with pytest.raises(InputError, match="layer 4: the model has distances of layers 1 to 3"):
-        layers_for([spans, three], 4)
-    with pytest.raises(InputError, match="layer 1: no model has distances"):
-        layers_for([spans, dataclasses.replace(spans)], 1)
+@pytest.mark.parametrize(
+    ("models", "options", "message"),
+    [
+        (["prpn", "prpn"], {"decoder": "cky"}, "^decoder cky: prpn models have biased, unbiased$"),
+        (["spans"], {"decoder": "biased"}, "^decoder biased: lstm models have greedy-right, greedy-sum, cky$"),
+        (["prpn", "spans"], {"decoder": "mbr"}, "^decoder mbr: prpn models have biased, unbiased; lstm models have g"),
+        (["prpn", "lstm"], {}, "this lstm model does not parse, so parsing cannot use it"),
+        (["spans", "layered"], {"layer": 4}, "layer 4: the model has distances of layers 1 to 3"),
+        (["spans", "spans"], {"layer": 1}, "layer 1: no model has distances"),
+    ],
+)
+def test_decoders_and_layers_that_no_model_has_are_refused(models, options, message):
+    made = {"spans": scoring, "layered": layered}
+    with pytest.raises(InputError, match=message):
+        decodings([made[name]() if name in made else fresh(name) for name in models], DecodingOptions(**options))
+
+
+def test_an_unknown_decoder_is_refused_with_those_that_exist():
+    with pytest.raises(InputError, match=r"^decoder: found 'best'; expected biased, .* or heads-binary$"):
+        DecodingOptions(decoder="best")

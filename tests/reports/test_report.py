@@ -30,6 +30,7 @@ from syntaxlm.app.report.sentence import analyse
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.parsing.evaluation import evaluate_parsing
+from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 from syntaxlm.parsing.report import scored_sentences
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training.recipe import recipe_from
@@ -195,7 +196,7 @@ def test_the_table_of_f1_has_both_decoders_baselines_and_bounds(page, parsing):
 
 def test_a_model_of_several_layers_has_a_table_of_their_f1(page, toy, tmp_path):
     stored = layered()
-    parsing = evaluate_parsing(stored, toy / "test.mrg", layer=3)
+    parsing = evaluate_parsing(stored, toy / "test.mrg", options=DecodingOptions(layer=3))
     built = page_of(stored, read_run(tmp_path), parsing)
     heads, *rows = Read(built.html()).tables["F1 by layer, percent"]
     assert heads == ["distances", "biased decoder", "unbiased decoder"]
@@ -210,7 +211,7 @@ def test_a_model_of_several_layers_has_a_table_of_their_f1(page, toy, tmp_path):
     (best, *_), *_ = best_and_worst(parsing, scored_sentences(parsing))
     words = scored_sentences(parsing)[best].words
     drawn = next(block for section in built.sections[-2:] for block in section.blocks if block.kind == "figure")
-    own = Drawing(analyse(stored, words, layer=3), parsing.gold.trees[best])
+    own = Drawing(analyse(stored, words, ParseOptions(layer=3)), parsing.gold.trees[best])
     assert drawn.picture.svg() == own.tree_picture().svg()
 
 
@@ -253,7 +254,7 @@ def test_every_figure_of_the_trees_has_its_data_and_protocol(page, parsing):
 
 def test_protocol_decoder_and_limit_are_used(trained, toy, tmp_path):
     protocol = replace(PROTOCOLS["evalb"], max_words=9)
-    write_report(trained.prpn, tmp_path, toy / "test.mrg", protocol, "unbiased", "letters")
+    write_report(trained.prpn, tmp_path, toy / "test.mrg", protocol, DecodingOptions(decoder="unbiased"), "letters")
     text = Read((tmp_path / "report.html").read_text(encoding="utf-8")).text
     assert "protocol evalb (corpus, whole-sentence span kept, up to 9 words)" in text
     assert "preprocessing letters" in text

@@ -13,9 +13,11 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.drawing.sentence import Drawing, map_pictures, over_earlier_steps
 from syntaxlm.models.prpn import PRPNConfig
 from syntaxlm.models.registry import build_model
+from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.storage.folder import ModelBundle, ModelSettings
 from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.drawing.reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles
 
@@ -36,8 +38,8 @@ def penn() -> ModelBundle:
 
 
 def test_a_line_is_parsed_like_by_the_command_parse_and_its_words_are_kept_as_written(penn):
-    analysis = analyse(penn, "The CAT cost $ 1,000 Dollars", "unbiased")
-    (parse,) = parse_lines(penn, ["The CAT cost $ 1,000 Dollars"], "unbiased")
+    analysis = analyse(penn, "The CAT cost $ 1,000 Dollars", ParseOptions(decoder="unbiased", **AS_WRITTEN))
+    (parse,) = parse_lines(penn, ["The CAT cost $ 1,000 Dollars"], ParseOptions(decoder="unbiased"))
     assert analysis.words == ("The", "CAT", "cost", "1,000", "Dollars")
     assert analysis.tokens == ("the", "cat", "cost", "N", "dollars")
     assert analysis.tree == parse.tree
@@ -46,7 +48,7 @@ def test_a_line_is_parsed_like_by_the_command_parse_and_its_words_are_kept_as_wr
 
 def test_a_treebanks_words_are_neither_split_nor_dropped(penn):
     gold = read_gold(GOLD)
-    analysis = analyse(penn, gold.words, "unbiased")
+    analysis = analyse(penn, gold.words, ParseOptions(decoder="unbiased"))
     assert analysis.words == analysis.tree.words == gold.words == ("The", "cat", "cost", "$", "50")
     assert analysis.tokens == ("the", "cat", "cost", "$", "N")
     assert analysis.unknown == (False, False, False, True, False)
@@ -62,8 +64,9 @@ def test_a_parse_is_displayed_as_tree_and_distances(penn):
 @pytest.mark.parametrize("decoder", ["biased", "unbiased"])
 def test_the_requested_decoder_is_used(penn, decoder):
     line = "the cat cost N dollars the cat cost N"
-    (parse,) = parse_lines(penn, [line], decoder)
-    assert analyse(penn, line, decoder).tree == analyse(penn, line.split(), decoder).tree == parse.tree
+    (parse,) = parse_lines(penn, [line], ParseOptions(decoder=decoder))
+    options = ParseOptions(decoder=decoder, **AS_WRITTEN)
+    assert analyse(penn, line, options).tree == analyse(penn, line.split(), options).tree == parse.tree
 
 
 def test_a_sentence_without_words_raises_an_error(penn):

@@ -13,6 +13,7 @@ from syntaxlm.app.report.report import page_of, read_run
 from syntaxlm.app.report.sentence import analyse
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.parsing.evaluation import evaluate_parsing
+from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.trees.decoding import SPAN_RULES
 from syntaxlm.trees.tree import parse_brackets
@@ -27,9 +28,9 @@ GOLD = "(S (NP the old cat) (VP sees (NP a dog)))"
 @pytest.mark.parametrize("rule", [None, *SPAN_RULES])
 def test_the_tree_of_the_rule_is_above_a_chart_with_a_cell_for_every_span(name, rule):
     stored = scoring(name)
-    (parse,) = parse_lines(stored, [SENTENCE], rule)
+    (parse,) = parse_lines(stored, [SENTENCE], ParseOptions(decoder=rule))
     for sentence in (SENTENCE, SENTENCE.split()):
-        analysis = analyse(stored, sentence, rule)
+        analysis = analyse(stored, sentence, ParseOptions(decoder=rule))
         assert analysis.tree == parse.tree
         assert analysis.distances == ()
         root = read_svg(Drawing(analysis, *parse_brackets(GOLD)).picture().svg())
@@ -67,7 +68,7 @@ def test_the_command_draws_it(ending, tmp_path, monkeypatch):
 
 def test_a_report_has_all_rules_and_the_best_and_worst_trees(toy, trained):
     stored = scoring()
-    parsing = evaluate_parsing(stored, toy / "test.mrg", decoder="greedy-sum")
+    parsing = evaluate_parsing(stored, toy / "test.mrg", options=DecodingOptions(decoder="greedy-sum"))
     page = page_of(stored, read_run(trained.lstm), parsing)
     text = page.html()
     assert page.left_out == {}

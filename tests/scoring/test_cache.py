@@ -17,7 +17,7 @@ from syntaxlm.scoring import cache, engine
 from syntaxlm.scoring.cache import CacheSettings, NeuralCache, mixed_log_probs
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
 from syntaxlm.scoring.perplexity import CachedScore, evaluate_text
-from tests.fresh_models import SENTENCES, STREAM, fresh
+from tests.fresh_models import SENTENCES, STREAM, fresh, reading
 
 MODES = pytest.mark.parametrize("mode", [SENTENCES, STREAM], ids=["sentences", "stream"])
 
@@ -70,15 +70,15 @@ def test_the_score_is_that_of_the_equations_token_by_token(stored, text, monkeyp
     read = list(read_by_hand(stored, text, mode))
     for size, theta in product([1, 7, 10_000], [0.0, 0.8]):
         settings = CacheSettings(0.3, theta, size)
-        score = evaluate_text(stored, text, mode, settings)
+        score = evaluate_text(stored, text, reading(mode), settings)
         assert score.nats == pytest.approx(nats_by_hand(read, settings), rel=1e-9), settings
         assert score.tokens == len(read)
 
 
 @MODES
 def test_a_weight_of_0_equals_no_cache(stored, text, mode):
-    score = evaluate_text(stored, text, mode, CacheSettings(0.0, 0.5, 100))
-    assert score.nats == pytest.approx(evaluate_text(stored, text, mode).nats, rel=1e-12)
+    score = evaluate_text(stored, text, reading(mode), CacheSettings(0.0, 0.5, 100))
+    assert score.nats == pytest.approx(evaluate_text(stored, text, reading(mode)).nats, rel=1e-12)
     assert score.nats == score.without_cache.nats
 
 
@@ -148,7 +148,7 @@ def test_words_are_read_once_in_text_order(lstm, toy, monkeypatch, mode, tokens)
     expected = [token for index in range(len(corpus)) for token in (*corpus.sentence(index), lstm.vocabulary.end_id)]
     assert torch.cat([part.tokens for part in parts]).tolist() == expected
     nats = -sum(part.log_probs.sum().item() for part in parts)
-    assert nats == pytest.approx(evaluate_text(lstm, toy / "valid.txt", mode).nats, rel=1e-5)
+    assert nats == pytest.approx(evaluate_text(lstm, toy / "valid.txt", reading(mode)).nats, rel=1e-5)
 
 
 @MODES
@@ -157,7 +157,8 @@ def test_a_text_that_repeats_itself_gains_and_more_so_with_a_longer_memory(lstm,
     (tmp_path / "text.txt").write_text("\n".join(lines * 3) + "\n")
     words = sum(len(line.split()) + 1 for line in lines)
     short, long = (
-        evaluate_text(lstm, tmp_path / "text.txt", mode, CacheSettings(0.3, 1.0, size)) for size in (3, 2 * words)
+        evaluate_text(lstm, tmp_path / "text.txt", reading(mode), CacheSettings(0.3, 1.0, size))
+        for size in (3, 2 * words)
     )
     assert long.perplexity < short.perplexity
     assert long.perplexity < 0.9 * long.without_cache.perplexity
@@ -195,6 +196,6 @@ def test_settings_out_of_range_raise_an_error(settings, message):
 @MODES
 def test_a_model_without_hidden_states_raises_an_error(text, mode):
     stored = fresh("ngram", mode)
-    assert evaluate_text(stored, text, mode).tokens
+    assert evaluate_text(stored, text, reading(mode)).tokens
     with pytest.raises(InputError, match="hidden states"):
-        evaluate_text(stored, text, mode, CacheSettings(0.1, 0.1))
+        evaluate_text(stored, text, reading(mode), CacheSettings(0.1, 0.1))

@@ -21,11 +21,12 @@ from syntaxlm.models.batches import TextMode, TokenBatch
 from syntaxlm.scoring import engine
 from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer
+from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.vocabulary import Vocabulary
-from tests.fresh_models import OPEN, SENTENCES, STREAM, every_model, fresh
+from tests.fresh_models import OPEN, SENTENCES, STREAM, every_model, fresh, reading
 from tests.models.mixture import MixtureOfUnigrams
 from tests.models.variants import WORDS
 
@@ -99,7 +100,7 @@ def test_trained_models_in_single_precision_score_sentences_independently(reques
 def test_all_sentences_together_have_the_loss_of_the_text(prpn, toy):
     lines = (toy / "test.txt").read_text().splitlines()
     found = Scorer.of(prpn).sentences([prpn.normaliser.tokens(line) for line in lines])
-    assert -found.sum() == pytest.approx(evaluate_text(prpn, toy / "test.txt", SENTENCES).nats, rel=1e-6)
+    assert -found.sum() == pytest.approx(evaluate_text(prpn, toy / "test.txt", reading(SENTENCES)).nats, rel=1e-6)
 
 
 @pytest.mark.parametrize("together", [2, 1 << 15])
@@ -339,7 +340,7 @@ def test_a_model_that_only_scores_sentences_scores_pairs():
     stored = mixture()
     likelier, other = sorted(["cat", "dog"], key=lambda word: -Scorer.of(stored).sentences([[word]])[0])
     scores = score_pairs(stored, [MinimalPair(likelier, other, "case", {}, "file", 1)])
-    assert scores.right.all()
+    assert scores.correct.all()
 
 
 def test_a_model_that_only_scores_sentences_raises_an_error_for_tokens(tmp_path):
@@ -352,8 +353,8 @@ def test_a_model_that_only_scores_sentences_raises_an_error_for_tokens(tmp_path)
     )
     for asked in (
         lambda: list(surprisals(stored, ["the cat"])),
-        lambda: list(surprisals(stored, ["the cat"], "carry")),
-        lambda: evaluate_text(stored, tmp_path / "text.txt", STREAM),
+        lambda: list(surprisals(stored, ["the cat"], ScoreOptions(context="carry"))),
+        lambda: evaluate_text(stored, tmp_path / "text.txt", reading(STREAM)),
         lambda: Scorer.of(stored).stream(),
     ):
         with pytest.raises(InputError, match=reported):
@@ -382,7 +383,7 @@ def test_weights_that_are_nan_are_reported_with_the_model_type(tmp_path, name, m
     (tmp_path / "text.txt").write_text("the cat\n")
     asked = [
         lambda: Scorer.of(stored, mode).sentences([["the", "cat"]]),
-        lambda: evaluate_text(stored, tmp_path / "text.txt", mode),
+        lambda: evaluate_text(stored, tmp_path / "text.txt", reading(mode)),
     ]
     if name != "mixture":
         asked.append(lambda: list(Scorer.of(stored).tokens(corpus_of(stored, [["the", "cat"]]))))

@@ -13,7 +13,7 @@ from syntaxlm.models.batches import TextMode, TokenBatch
 from syntaxlm.scoring import engine
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import evaluate_text, perplexity_text
-from tests.fresh_models import SENTENCES, STREAM
+from tests.fresh_models import SENTENCES, STREAM, reading
 
 MODES = pytest.mark.parametrize("mode", [SENTENCES, STREAM], ids=["sentences", "stream"])
 
@@ -40,7 +40,7 @@ def by_hand(stored, lines: list[str], mode: TextMode) -> float:
 def test_the_score_is_that_of_reading_token_by_token(stored, toy, tmp_path, mode):
     lines = (toy / "valid.txt").read_text().splitlines()[:6]
     (tmp_path / "text.txt").write_text("\n".join(lines) + "\n")
-    score = evaluate_text(stored, tmp_path / "text.txt", mode)
+    score = evaluate_text(stored, tmp_path / "text.txt", reading(mode))
     assert score.nats == pytest.approx(by_hand(stored, lines, mode), rel=1e-9)
     assert score.tokens == sum(len(line.split()) + 1 for line in lines)
     assert score.sentences == 6
@@ -51,16 +51,16 @@ def test_the_score_is_that_of_reading_token_by_token(stored, toy, tmp_path, mode
 
 @pytest.mark.parametrize("budget", [1, 37, 200, 100_000])
 def test_the_budget_of_a_batch_changes_no_sentence_score(stored, toy, monkeypatch, budget):
-    expected = evaluate_text(stored, toy / "test.txt", SENTENCES).nats
+    expected = evaluate_text(stored, toy / "test.txt", reading(SENTENCES)).nats
     monkeypatch.setattr(engine, "TOKEN_BUDGET", budget)
-    assert evaluate_text(stored, toy / "test.txt", SENTENCES).nats == pytest.approx(expected, rel=1e-9)
+    assert evaluate_text(stored, toy / "test.txt", reading(SENTENCES)).nats == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("steps", [7, 63, 100_000])
 def test_the_steps_of_a_batch_change_no_stream_score(stored, toy, monkeypatch, steps):
-    expected = evaluate_text(stored, toy / "test.txt", STREAM).nats
+    expected = evaluate_text(stored, toy / "test.txt", reading(STREAM)).nats
     monkeypatch.setattr(engine, "STEPS", steps)
-    assert evaluate_text(stored, toy / "test.txt", STREAM).nats == pytest.approx(expected, rel=1e-9)
+    assert evaluate_text(stored, toy / "test.txt", reading(STREAM)).nats == pytest.approx(expected, rel=1e-9)
 
 
 @MODES
@@ -91,14 +91,14 @@ def test_a_uniform_model_has_the_perplexity_of_its_vocabulary(stored, toy):
         stored.model.decoder.weight.zero_()
         stored.model.decoder.bias.zero_()
     for mode in (SENTENCES, STREAM):
-        score = evaluate_text(stored, toy / "test.txt", mode)
+        score = evaluate_text(stored, toy / "test.txt", reading(mode))
         assert score.perplexity == pytest.approx(len(stored.vocabulary))
 
 
 def test_the_default_mode_is_that_of_training(prpn, toy):
     assert evaluate_text(prpn, toy / "test.txt").mode == prpn.settings.mode == SENTENCES
     assert "state reset at each sentence" in str(evaluate_text(prpn, toy / "test.txt"))
-    assert "state carried through the text" in str(evaluate_text(prpn, toy / "test.txt", STREAM))
+    assert "state carried through the text" in str(evaluate_text(prpn, toy / "test.txt", reading(STREAM)))
 
 
 def test_unknown_words_are_counted(prpn, tmp_path):

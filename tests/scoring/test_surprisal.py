@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from syntaxlm.core.errors import InputWarning
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.scoring import engine, surprisal
+from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import UnknownWords, surprisals, written_words
 from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.text.reader import AS_TOKENISED, AUTO_STYLE
-from syntaxlm.text.treebank_style import TreebankStyle
-from tests.fresh_models import OPEN, SENTENCES, STREAM, every_model, fresh
+from tests.fresh_models import OPEN, SENTENCES, STREAM, every_model, fresh, reading
 
 LINES = ["the old dog sees a cat .", "", "cat", "xyzzy the plugh", " a  dog ", "the cat sees the cat , the dog"]
 MODES = {"reset": SENTENCES, "carry": STREAM}
@@ -46,7 +47,7 @@ def one_by_one(stored, context: str) -> list[list[float]]:
 @pytest.mark.parametrize("context", MODES)
 def test_every_row_is_that_of_reading_token_by_token(name, context):
     stored = fresh(name)
-    rows = list(surprisals(stored, LINES, context))
+    rows = list(surprisals(stored, LINES, ScoreOptions(context=context)))
     for line, words, expected in zip(LINES, rows, one_by_one(stored, context), strict=True):
         assert [word.word for word in words] == ([*line.split(), ""] if expected else [])
         assert [word.surprisal for word in words] == pytest.approx(expected, abs=1e-9)
@@ -58,8 +59,10 @@ def test_the_rows_add_up_to_the_total_of_the_text(name, context, tmp_path):
     stored = fresh(name, splitting="punctuation", lower_case=True, drop_words=("a",))
     lines = ['The "old" dog sees a cat.', "a", "", "cats, dogs!"]
     (tmp_path / "text.txt").write_text("\n".join(lines) + "\n")
-    total = sum(word.surprisal or 0 for words in surprisals(stored, lines, context) for word in words)
-    score = evaluate_text(stored, tmp_path / "text.txt", MODES[context])
+    total = sum(
+        word.surprisal or 0 for words in surprisals(stored, lines, ScoreOptions(context=context)) for word in words
+    )
+    score = evaluate_text(stored, tmp_path / "text.txt", reading(MODES[context]))
     assert total == pytest.approx(score.nats / math.log(2), rel=1e-9)
 
 
@@ -79,8 +82,10 @@ def test_open_sentences_have_the_rows_of_closed_ones_but_for_the_end(name, tmp_p
 def test_the_default_context_is_that_of_training():
     for context, mode in MODES.items():
         stored = fresh("lstm", mode)
-        assert list(surprisals(stored, LINES)) == list(surprisals(stored, LINES, context))
-    reset, carried = (list(surprisals(fresh("lstm"), LINES, context))[2][0].surprisal for context in MODES)
+        assert list(surprisals(stored, LINES)) == list(surprisals(stored, LINES, ScoreOptions(context=context)))
+    reset, carried = (
+        list(surprisals(fresh("lstm"), LINES, ScoreOptions(context=context)))[2][0].surprisal for context in MODES
+    )
     assert abs(reset - carried) > 1e-3
 
 
@@ -88,11 +93,11 @@ def test_the_default_context_is_that_of_training():
 @pytest.mark.parametrize("context", MODES)
 def test_reading_in_chunks_changes_nothing(monkeypatch, together, context):
     stored = fresh("prpn")
-    whole = list(surprisals(stored, LINES, context))
+    whole = list(surprisals(stored, LINES, ScoreOptions(context=context)))
     monkeypatch.setattr(surprisal, "LINES_TOGETHER", together)
     for name in ("TOKENS", "STREAM_STEPS", "TOKEN_BUDGET"):
         monkeypatch.setattr(engine, name, together)
-    for words, others in zip(whole, surprisals(stored, iter(LINES), context), strict=True):
+    for words, others in zip(whole, surprisals(stored, iter(LINES), ScoreOptions(context=context)), strict=True):
         assert [word[:-1] for word in words] == [word[:-1] for word in others]
         assert [word.surprisal for word in words] == pytest.approx([word.surprisal for word in others], abs=1e-9)
 
@@ -173,7 +178,7 @@ def test_one_string_is_refused_at_once(lstm):
 def test_a_row_is_a_word_as_written_with_the_sum_of_its_tokens():
     stored = fresh("lstm")
     line = "The cat’s, dog!"
-    (rows,) = surprisals(stored, [line], style=TreebankStyle("split", "split"))
+    (rows,) = surprisals(stored, [line], ScoreOptions(punctuation="split", contractions="split"))
     assert [(row.word, row.token) for row in rows] == [
         ("The", "<unk>"),
         ("cat’s,", "cat <unk> ,"),
@@ -181,10 +186,10 @@ def test_a_row_is_a_word_as_written_with_the_sum_of_its_tokens():
         ("", "</s>"),
     ]
     assert all(line[row.begin : row.end] == row.word for row in rows)
-    (tokens,) = surprisals(stored, ["The cat 's , dog !"])
+    (tokens,) = surprisals(stored, ["The cat 's , dog !"], ScoreOptions(**AS_WRITTEN))
     bits = [row.surprisal for row in tokens]
     assert rows[1].surprisal == pytest.approx(sum(bits[1:4]))
-    (read,) = surprisals(stored, [line], style=AUTO_STYLE)
+    (read,) = surprisals(stored, [line], ScoreOptions())
     assert [row.token for row in read] == ["the", "<unk> ,", "dog !", "</s>"]
 
 
@@ -194,7 +199,9 @@ def test_the_share_of_unknown_words_is_reported_with_a_way_to_reduce_it():
     counts = {}
     for style in (AUTO_STYLE, AS_TOKENISED):
         unknown = UnknownWords(stored, style)
-        for rows in surprisals(stored, lines, style=style):
+        for rows in surprisals(
+            stored, lines, ScoreOptions(punctuation=style.punctuation, contractions=style.contractions)
+        ):
             unknown.add(rows)
         counts[style] = str(unknown)
     assert counts[AUTO_STYLE] == "10 words, 0 unknown (0.0%)"
@@ -203,19 +210,19 @@ def test_the_share_of_unknown_words_is_reported_with_a_way_to_reduce_it():
         " use --punctuation auto --contractions auto"
     )
     unknown = UnknownWords(stored, AUTO_STYLE)
-    for rows in surprisals(stored, ["xyzzy xyzzy plugh cat"], style=AUTO_STYLE):
+    for rows in surprisals(stored, ["xyzzy xyzzy plugh cat"], ScoreOptions()):
         unknown.add(rows)
     assert str(unknown).startswith("4 words, 3 unknown (75.0%). Most frequent: xyzzy, plugh.")
     unknown = UnknownWords(stored, AUTO_STYLE)
-    for rows in surprisals(stored, ["x" * 10_000], style=AUTO_STYLE):
+    for rows in surprisals(stored, ["x" * 10_000], ScoreOptions()):
         unknown.add(rows)
     assert f"Most frequent: {'x' * 40} .... The surprisal" in str(unknown)
 
 
 def test_carried_state_of_a_model_of_single_sentences_warns():
     with pytest.warns(InputWarning, match="trained on single sentences and now carries its state"):
-        surprisals(fresh("lstm"), LINES, "carry")
+        surprisals(fresh("lstm"), LINES, ScoreOptions(context="carry"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        surprisals(fresh("lstm", STREAM), LINES, "carry")
+        surprisals(fresh("lstm", STREAM), LINES, ScoreOptions(context="carry"))
         surprisals(fresh("lstm"), LINES)

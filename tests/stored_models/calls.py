@@ -26,16 +26,18 @@ from syntaxlm.evaluation.reranking import evaluate_reranking, rerank
 from syntaxlm.generation.sentences import generate
 from syntaxlm.generation.stops import evaluate_stops, read_stops, tree_corpus
 from syntaxlm.generation.trees import generate_trees
-from syntaxlm.models.abilities import GeneratesTrees, Parses
+from syntaxlm.models.abilities import GeneratesTrees, ParsesSentences
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.structures import SpanScores
 from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees, protocol_named
-from syntaxlm.parsing.parse import parse_lines, parse_lines_together
+from syntaxlm.parsing.options import DecodingOptions, ParseOptions
+from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.report import scored_sentences
-from syntaxlm.parsing.structure import rules_of, structure_of
+from syntaxlm.parsing.structure import structure_of
 from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.cache_tuning import tune_cache
 from syntaxlm.scoring.engine import Scorer
+from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import WordSurprisal, surprisals, tree_log_probs, tree_surprisals
 from syntaxlm.storage.folder import (
@@ -47,11 +49,13 @@ from syntaxlm.storage.folder import (
     read_model,
     write_model,
 )
+from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.result import read_result
 from syntaxlm.training.run import resume, train
 from syntaxlm.trees.averaging import average_files
+from tests.fresh_models import reading
 
 __all__ = [
     "InputWarning",
@@ -88,7 +92,7 @@ def mode(bundle: ModelBundle) -> str:
 
 def facts(bundle: ModelBundle) -> dict[str, Any]:
     model = bundle.model
-    parses = isinstance(model, Parses)
+    parses = isinstance(model, ParsesSentences)
     layers = model.distance_layers if parses else 0
     found = {
         "name": bundle.name,
@@ -101,7 +105,7 @@ def facts(bundle: ModelBundle) -> dict[str, Any]:
         "distance_layers": layers,
         "default_layer": model.default_layer if parses and layers else None,
         "span_scores": parses and model.structure_type is SpanScores,
-        "rules": list(rules_of(model)),
+        "rules": list(getattr(model, "decoders", ())),
         "settings": dataclasses.asdict(bundle.settings.model),
         "normaliser": bundle.normaliser.to_dict(),
     }
@@ -123,7 +127,7 @@ def log_probs(bundle: ModelBundle, lines: Sequence[str]) -> list[float]:
 
 def word_surprisals(bundle: ModelBundle, lines: Sequence[str], context: Any = None) -> list[list[list[Any]]]:
     """Rows [word, begin, end, token, in vocabulary, bits] of each line.  context: "reset", "carry", None as trained."""
-    return [list(map(_row, rows)) for rows in surprisals(bundle, lines, context)]
+    return [list(map(_row, rows)) for rows in surprisals(bundle, lines, ScoreOptions(context=context, **AS_WRITTEN))]
 
 
 def _row(row: WordSurprisal) -> list[Any]:
@@ -135,7 +139,7 @@ def text_score(
 ) -> dict[str, Any]:
     """Perplexity and related figures.  mode: of `MODES`.  cache: weight, theta, size."""
     settings = None if cache is None else CacheSettings(*cache)
-    return evaluate_text(bundle, path, None if mode is None else MODES[mode], settings).to_dict()
+    return evaluate_text(bundle, path, reading(None if mode is None else MODES[mode]), settings).to_dict()
 
 
 def tuned_cache(bundle: ModelBundle, path: str, size: int) -> dict[str, Any]:
@@ -152,20 +156,20 @@ def tuned_cache(bundle: ModelBundle, path: str, size: int) -> dict[str, Any]:
 
 def parses(bundle: ModelBundle, lines: Sequence[str], decoder: Any, layer: int | None) -> list[str]:
     """The bracketed tree of each line; "" for a line without words."""
-    return parse_lines(bundle, lines, decoder, layer=layer).brackets()
+    return parse_lines(bundle, lines, ParseOptions(decoder=decoder, layer=layer, **AS_WRITTEN)).brackets()
 
 
 def distances(bundle: ModelBundle, lines: Sequence[str]) -> list[list[list[float]]]:
     """Syntactic distances before each word, by layer and by line with words."""
     full = [one for one in tokens(bundle, lines) if one]
     ends = np.cumsum([len(one) for one in full])[:-1]
-    layers = structure_of(bundle, full).distances.astype(np.float64)
+    layers = structure_of(bundle, full).values.astype(np.float64)
     return [[part.tolist() for part in np.split(layer, ends)] for layer in layers]
 
 
 def span_scores(bundle: ModelBundle, lines: Sequence[str]) -> list[list[float]]:
     """Scores of all spans of each line with words, sorted by their last word, then by length."""
-    scores = structure_of(bundle, [one for one in tokens(bundle, lines) if one]).span_scores
+    scores = structure_of(bundle, [one for one in tokens(bundle, lines) if one]).table
     assert scores is not None
     values = scores.values.astype(np.float64)
     return [values[begin:end].tolist() for begin, end in zip(scores.offsets[:-1], scores.offsets[1:], strict=True)]
@@ -186,7 +190,13 @@ def parsing(
     asked = protocol_named(protocol, max_words)
     # The recorded averages took the first of equally good splits.
     report = evaluate_parsing(
-        bundle, treebank, asked, decoder, preprocessing, layer, also, random_weights, ties="first"
+        bundle,
+        treebank,
+        protocol=asked,
+        clean_up=preprocessing,
+        also=also,
+        random_weights=random_weights,
+        options=DecodingOptions(decoder=decoder, layer=layer, ties="first"),
     )
     rows = [[one.number, one.f1, one.predicted] for one in scored_sentences(report)]
     return {"figures": report.to_dict(), "sentences": rows}
@@ -194,7 +204,7 @@ def parsing(
 
 def parses_together(bundles: Sequence[ModelBundle], lines: Sequence[str], decoder: Any) -> list[str]:
     """Bracketed averages of several models' trees, ties broken as when the figures were recorded."""
-    return parse_lines_together(bundles, lines, decoder, ties="first").brackets()
+    return parse_lines(bundles, lines, ParseOptions(decoder=decoder, ties="first", **AS_WRITTEN)).brackets()
 
 
 def averaged(

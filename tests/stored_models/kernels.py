@@ -46,7 +46,7 @@ def _training_step() -> list[torch.Tensor]:
 
 
 def _compiler() -> str:
-    """The version of the compiler of `syntaxlm.ops.native`, and the processor that it compiles for."""
+    """The version of the compiler of `syntaxlm.ops.backend`, and the processor that it compiles for."""
     name = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if os.environ.get("SYNTAXLM_NATIVE") == "0" or name is None:
         return "none"

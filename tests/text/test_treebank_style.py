@@ -65,5 +65,5 @@ def test_only_punctuation_marks_are_lost(raw):
 
 
 def test_an_unknown_choice_is_reported():
-    with pytest.raises(InputError, match="punctuation: found 'no'; expected keep, split, drop or auto"):
+    with pytest.raises(InputError, match="punctuation: found 'no'; expected auto, keep, split or drop"):
         TreebankStyle("no")  # type: ignore[arg-type]

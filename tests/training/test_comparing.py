@@ -278,7 +278,7 @@ def test_models_that_parse_are_scored_once_beside_baselines(two, toy, tmp_path, 
     folder = tmp_path / "out" / "prpn" / "seed-1"
     for limit, name in ((None, "f1"), (10, "short_f1")):
         protocol = dataclasses.replace(PROTOCOLS["wsj-test"], max_words=limit)
-        report = evaluate_parsing(read_model(folder), toy / "test.mrg", protocol, random_weights=0)
+        report = evaluate_parsing(read_model(folder), toy / "test.mrg", protocol=protocol, random_weights=0)
         assert first.recipes[0].tree_figure(name).mean == report.scores[report.chosen].f1
         for baseline, found in zip(first.baselines, ("left", "right", "random"), strict=True):
             expected = getattr(report.baselines, found)
@@ -303,7 +303,9 @@ def test_sentences_over_the_limit_of_the_protocol_are_not_parsed(two, toy, tmp_p
     protocol = dataclasses.replace(PROTOCOLS["wsj-test"], max_words=8)
     trees = TreebankEvaluation(toy / "test.mrg", protocol)
     found = compare({"prpn": two["prpn"]}, tmp_path / "out", 1, watching, trees=trees)
-    report = evaluate_parsing(read_model(tmp_path / "out/prpn/seed-1"), toy / "test.mrg", protocol, random_weights=0)
+    report = evaluate_parsing(
+        read_model(tmp_path / "out/prpn/seed-1"), toy / "test.mrg", protocol=protocol, random_weights=0
+    )
     (score,) = found.recipes[0].tree_scores
     assert score.f1 == report.scores[report.chosen].f1
     assert score.sentences <= score.parsed < 15

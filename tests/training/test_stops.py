@@ -181,21 +181,6 @@ def test_the_command_trains_and_prints_figures(toy, folder, result, capsys):
     assert shown.split()[2:4] == [f"{100 * first['accuracy']:.1f}", f"{100 * first['always_stop']:.1f}"]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--prompt", "the"], "--prompt: not available for dependency-tree models"),
-        (["--temperature", "-1"], "temperature: found -1.0"),
-        (["--max-depth", "0"], "maximum_depth: found 0"),
-        (["--sentences", "0"], "count: found 0; expected 1 or more"),
-    ],
-)
-def test_what_cannot_be_sampled_is_reported(folder, result, capsys, options, said):
-    code, out, error = call(capsys, "generate", folder, *options)
-    assert (code, out) == (2, "")
-    assert said in error
-
-
 @pytest.mark.parametrize("option", [["--format", "conllu"], ["--max-depth", "3"], ["--redraw"]])
 def test_a_model_of_text_samples_no_trees(trained, capsys, option):
     code, out, error = call(capsys, "generate", trained.prpn, *option)

@@ -111,7 +111,7 @@ def test_the_run_reports_how_many_sentences_have_trees_and_which_differ(toy, tmp
         events.append(event)
         display(event)
 
-    with ProgressDisplay(recipe.schedule, console) as display:
+    with ProgressDisplay(recipe, console) as display:
         result = train(recipe, tmp_path / "run", watch)
     assert [event.kind for event in events].index("trees") == 0
     printed = console.export_text()

@@ -14,7 +14,8 @@ from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.data.treebanks import read_treebank, write_tags
 from syntaxlm.generation.sentences import generate
 from syntaxlm.parsing.evaluation import evaluate_parsing
-from syntaxlm.parsing.parse import parse_lines, parse_lines_together
+from syntaxlm.parsing.options import ParseOptions
+from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.storage.folder import read_model
@@ -105,13 +106,16 @@ def test_parsed_words_stand_below_their_tags(parser):
 
 
 def test_models_of_tags_and_of_words_are_averaged_over_tagged_text(parser, prpn):
-    first, second = parse_lines(parser, [LINE]), parse_lines(prpn, ["the dog sleeps"])
-    assert parse_lines_together([parser, parser], [LINE]).brackets() == first.brackets()
-    assert parse_lines_together([prpn, prpn], ["the dog sleeps"]).brackets() == second.brackets()
-    (mixed,) = parse_lines_together([prpn, parser], [LINE])
+    first, second = (
+        parse_lines(parser, [LINE]),
+        parse_lines(prpn, ["the dog sleeps"]),
+    )
+    assert parse_lines([parser, parser], [LINE]).brackets() == first.brackets()
+    assert parse_lines([prpn, prpn], ["the dog sleeps"]).brackets() == second.brackets()
+    (mixed,) = parse_lines([prpn, parser], [LINE])
     assert mixed.words == ["the", "dog", "sleeps"]
     assert set(mixed.tree.tags) == {""}
-    (mixed,) = parse_lines_together([parser, prpn], [LINE])
+    (mixed,) = parse_lines([parser, prpn], [LINE])
     assert mixed.tree.tags == ("DT", "NN", "VBZ")
 
 
@@ -125,7 +129,9 @@ def test_a_gold_tree_is_analysed_by_its_tags(parser):
 def test_parse_and_evaluate_parse_read_the_same_tags(parser, toy, tagged):
     report = evaluate_parsing(parser, toy / "test.mrg", clean_up="none")
     lines = (tagged / "test.tagged.txt").read_text().splitlines()
-    expected = [parse.tree for parse in parse_lines(parser, lines, report.chosen) if parse is not None]
+    expected = [
+        parse.tree for parse in parse_lines(parser, lines, ParseOptions(decoder=report.chosen)) if parse is not None
+    ]
     found = trees_of(report.predicted[report.chosen], [tree.words for tree in expected])
     assert [tree.constituents for tree in found] == [tree.constituents for tree in expected]
 

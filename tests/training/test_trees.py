@@ -163,7 +163,7 @@ COMMANDS = {
         "expected a treebank",
     ),
     "evaluate perplexity, stream": (
-        ["evaluate", "perplexity", "{model}", "{text}", "--carry-state"],
+        ["evaluate", "perplexity", "{model}", "{text}", "--context", "carry"],
         "reads dependency trees",
     ),
     "evaluate perplexity, cache": (
@@ -171,7 +171,7 @@ COMMANDS = {
         "a neural cache cannot use it",
     ),
     "score, text": (["score", "{model}", "{text}"], "expected a treebank"),
-    "score, context": (["score", "{model}", "{conllu}", "--carry-state"], "sentences do not apply; expected only TEXT"),
+    "score, context": (["score", "{model}", "{conllu}", "--context", "carry"], "do not apply; expected only TEXT"),
 }  # fmt: skip
 
 

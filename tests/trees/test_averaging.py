@@ -288,7 +288,7 @@ def test_charts_filled_by_width_equal_those_filled_split_by_split(length, count,
     found = []
     for few_words in (0, 10_000):
         monkeypatch.setattr(charts, "_FEW_WORDS", few_words)
-        found.append(charts._best_inside(weights, None, length))
+        found.append(charts._best_inside(weights, length))
     assert (found[0] == found[1]).all()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from syntaxlm.ops.dmv.reference import projective_trees
+from syntaxlm.ops.dmv import projective_trees
 from syntaxlm.trees.decoding import decode_heads
 
 

@@ -64,7 +64,7 @@ def test_trees_that_share_no_span_have_no_matched_label():
     found = label_mapping(*sides, WSJ)
     assert [(one.label, one.spans, one.matched, one.gold_label) for one in found.labels] == [("B", 1, 0, "")]
     assert found.accuracy == found.baseline == 1
-    assert "none" in "\n".join(found.lines("mbr"))
+    assert found.section("mbr").rows[0][3] == "none"
 
 
 def test_counts_are_those_of_a_loop_over_all_spans():
@@ -99,13 +99,14 @@ def test_the_printed_table_has_the_protocol_the_decoder_and_the_most_frequent_la
         chain.lengths, chain.offsets, chain.starts, chain.ends, np.arange(SHOWN + 3, dtype=np.int32), names
     )
     gold = SpanSets(chain.lengths, chain.offsets, chain.starts, chain.ends, np.zeros(SHOWN + 3, np.int32), ("NP",))
-    lines = label_mapping(predicted, gold, EVALB).lines("mbr")
-    assert "mbr trees" in lines[0]
-    assert str(EVALB) in lines[0]
-    assert lines[1].startswith("many-to-one accuracy 100.0   all labels mapped to NP 100.0   of 18 predicted spans")
-    assert len(lines) == 4 + SHOWN + 1
-    assert lines[4].split() == ["1", "1", "(100.0%)", "NP", "(100.0%)", "NT-0"]
-    assert lines[-1] == "and 3 less frequent labels"
+    section = label_mapping(predicted, gold, EVALB).section("mbr")
+    title = section.title.splitlines()
+    assert "mbr trees" in title[0]
+    assert str(EVALB) in title[0]
+    assert title[1].startswith("many-to-one accuracy 100.0   all labels mapped to NP 100.0   of 18 predicted spans")
+    assert title[1].endswith("; 3 less frequent labels are not shown")
+    assert len(section.rows) == SHOWN
+    assert section.cells()[0] == ["1", "1", "100.0", "NP (100.0%)", "NT-0"]
     figures = label_mapping(*trees, WSJ).to_dict()
     assert figures["protocol"] == "wsj-test"
     assert figures["many_to_one_accuracy"] == 0.8

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice, starmap
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, Unpack, overload
 
 import torch
 
@@ -18,8 +18,7 @@ from syntaxlm.api.results import Results, SentenceSurprisal
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import named_path
 from syntaxlm.core.text_files import check_encodable
-from syntaxlm.evaluation.completion import evaluate_completion
-from syntaxlm.evaluation.completion_report import CompletionReport
+from syntaxlm.evaluation.completion import CompletionReport, evaluate_completion
 from syntaxlm.evaluation.displayed_words import WordTable, word_table
 from syntaxlm.evaluation.pairs import PairsReport, evaluate_pairs
 from syntaxlm.evaluation.reading_times import Contexts, ReadingTimesReport, RegressionSettings, evaluate_reading_times
@@ -33,27 +32,23 @@ from syntaxlm.generation.sentences import (
 )
 from syntaxlm.generation.stops import read_stops, write_stops
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
-from syntaxlm.models.batches import TextMode
 from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
-from syntaxlm.parsing.parse import CONSTITUENTS, Parse, Parses, parse_lines, parse_lines_together
+from syntaxlm.parsing.options import DecodingKeywords, DecodingOptions, ParseKeywords, ParseOptions
+from syntaxlm.parsing.parse import CONSTITUENTS, LINES_TOGETHER, Parse, parse_lines
 from syntaxlm.parsing.report import ParsingReport
-from syntaxlm.parsing.structure import Rule
 from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer
+from syntaxlm.scoring.options import Context, PerplexityOptions, ReadingOptions, ScoreKeywords, ScoreOptions
 from syntaxlm.scoring.perplexity import LanguageModelScore, evaluate_text
-from syntaxlm.scoring.surprisal import SURPRISALS, Context, check_context, surprisals
+from syntaxlm.scoring.surprisal import SURPRISALS, surprisals
 from syntaxlm.storage.folder import STOPS, ModelBundle, write_model
 from syntaxlm.storage.hub import CardFacts, check_repository_name, has_card, upload, write_card
 from syntaxlm.storage.sources import read_named
-from syntaxlm.text.normaliser import UntaggedTokenError
-from syntaxlm.text.reader import AUTO_STYLE, TextReader
-from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.trees.charts import TieBreaking
+from syntaxlm.text.options import TextKeywords, TextOptions
+from syntaxlm.text.reader import AUTO_STYLE, TextReader, each_line
 from syntaxlm.trees.preprocessing import GoldPreprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, Protocol
-from syntaxlm.trees.tree import Tree
 
-PARSED_TOGETHER = 2000  # texts read at a time by `parse`: enough for batches of similar length, few enough for memory
 PROTOCOL = PROTOCOLS["wsj-test"]
 
 
@@ -77,46 +72,32 @@ class LanguageModel(ModelBundle):
 
     @overload
     def parse(  # type: ignore[overload-overlap]  # a string is an iterable, too
-        self, text: str, *, decoder: Rule | None = None, layer: int | None = None, labels: bool = False,
-        also: Sequence[ModelBundle] = (), ties: TieBreaking = "random", style: TreebankStyle = AUTO_STYLE,
-    ) -> Parse: ...  # fmt: skip
+        self, text: str, *, also: Sequence[ModelBundle] = (), **options: Unpack[ParseKeywords]
+    ) -> Parse: ...
 
     @overload
     def parse(
-        self, text: Iterable[str], *, decoder: Rule | None = None, layer: int | None = None, labels: bool = False,
-        also: Sequence[ModelBundle] = (), ties: TieBreaking = "random", style: TreebankStyle = AUTO_STYLE,
-    ) -> Results[Parse]: ...  # fmt: skip
+        self, text: Iterable[str], *, also: Sequence[ModelBundle] = (), **options: Unpack[ParseKeywords]
+    ) -> Results[Parse]: ...
 
     def parse(
-        self,
-        text: str | Iterable[str],
-        *,
-        decoder: Rule | None = None,
-        layer: int | None = None,
-        labels: bool = False,
-        also: Sequence[ModelBundle] = (),
-        ties: TieBreaking = "random",
-        style: TreebankStyle = AUTO_STYLE,
+        self, text: str | Iterable[str], *, also: Sequence[ModelBundle] = (), **options: Unpack[ParseKeywords]
     ) -> Parse | Results[Parse]:
         """Parse one sentence or several.
 
         A text without words gives a parse without words, which is false, so there is one result per text.
-        decoder: the decoding algorithm; None: the default of the model's structure.
-        layer: the layer whose distances are used, from 1; None: the model's default.
-        labels: whether to add induced labels (PCFGs).
         also: other models; the tree is then the average of the trees of all models, over the words as this model reads
-        them, without distances, span scores and labels.  ties: how to choose among equally good splits in an average.
-        style: how punctuation and contractions are split before the model reads them; by default as its vocabulary
-        requires, see `TextReader.of`.
+        them, without distances, span scores and labels.
+        options: the fields of `ParseOptions`:
+        decoder: the decoding algorithm; by default that of the model's structure.
+        layer: the layer whose distances are used, from 1; by default the model's.
+        labels: whether to add induced labels (PCFGs).
+        ties: how to choose among equally good splits in an average, "random" (default) or "first".
+        punctuation, contractions: how words are split before the model reads them, by default "auto", as its vocabulary
+        requires; see `TextReader.of`. "keep" for text that is tokenised like the model's training text.
         Raises InputError if the model does not parse, or does not support this decoder, layer or labels.
         """
-        texts = _texts(text)
-        parses = Results(
-            self.pipe(
-                texts, PARSED_TOGETHER, decoder=decoder, layer=layer, labels=labels, also=also, ties=ties, style=style
-            ),
-            CONSTITUENTS,
-        )
+        parses = Results(self.pipe(_texts(text), LINES_TOGETHER, also=also, **options), CONSTITUENTS)
         return parses[0] if isinstance(text, str) else parses
 
     def pipe(
@@ -124,12 +105,8 @@ class LanguageModel(ModelBundle):
         texts: Iterable[str],
         batch_size: int = 256,
         *,
-        decoder: Rule | None = None,
-        layer: int | None = None,
-        labels: bool = False,
         also: Sequence[ModelBundle] = (),
-        ties: TieBreaking = "random",
-        style: TreebankStyle = AUTO_STYLE,
+        **options: Unpack[ParseKeywords],
     ) -> Iterator[Parse]:
         """Parse a stream of sentences, and yield their parses in order.
 
@@ -144,78 +121,67 @@ class LanguageModel(ModelBundle):
             raise InputError(f"batch_size: found {batch_size}; expected 1 or more")
         if not isinstance(also, Sequence) or not all(isinstance(one, ModelBundle) for one in also):
             raise TypeError(f"also: found {also!r}; expected a list of loaded models: [syntaxlm.load(...)]")
-        if labels and also:
-            raise InputError("labels: averaged trees have no labels; omit either also or labels")
-        if also:
-            models = [self, *also]
-            read = partial(
-                parse_lines_together, models, decoder=decoder, layer=layer, names=_names(models), ties=ties, style=style
-            )
-        else:
-            read = partial(parse_lines, self, decoder=decoder, layer=layer, labels=labels, style=style)
+        models = [self, *also]
+        read = partial(parse_lines, models, options=ParseOptions(**options), names=_names(models))
         read([])  # reports wrong options now instead of with the first parse
         rest = iter(_texts(texts))
         chunks = iter(lambda: list(islice(rest, batch_size)), [])
         firsts = itertools.count(1, batch_size)
-        return (
-            parse for chunk, first in zip(chunks, firsts, strict=False) for parse in _whole(read(chunk, first=first))
-        )
+        return (parse for chunk, first in zip(chunks, firsts, strict=False) for parse in read(chunk, first=first))
 
     @overload
     def surprisal(  # type: ignore[overload-overlap]
-        self, text: str, *, context: Context | None = None, style: TreebankStyle = AUTO_STYLE
+        self, text: str, **options: Unpack[ScoreKeywords]
     ) -> SentenceSurprisal: ...
 
     @overload
-    def surprisal(
-        self, text: Iterable[str], *, context: Context | None = None, style: TreebankStyle = AUTO_STYLE
-    ) -> Results[SentenceSurprisal]: ...
+    def surprisal(self, text: Iterable[str], **options: Unpack[ScoreKeywords]) -> Results[SentenceSurprisal]: ...
 
     def surprisal(
-        self, text: str | Iterable[str], *, context: Context | None = None, style: TreebankStyle = AUTO_STYLE
+        self, text: str | Iterable[str], **options: Unpack[ScoreKeywords]
     ) -> SentenceSurprisal | Results[SentenceSurprisal]:
         """Compute the surprisal of every word of one sentence or several, in bits.
 
         Each row is a word as written, separated by white space, or a character for a character-level model. The rows
         of a sentence add up to -log2 of its probability. A text without words has no rows.
-        context: "reset" reads each sentence by itself; "carry" reads all as one stream; None: as in training.
-        style: see `parse`.
+        options: the fields of `ScoreOptions`:
+        context: "reset" reads each sentence by itself; "carry" reads all as one stream; by default as in training.
+        punctuation, contractions: see `parse`.
         Raises InputError for models without token probabilities and for dependency-tree models.
         """
         self._check_reads_text("surprisal", "syntaxlm.scoring.surprisal.tree_surprisals")
-        lines = _texts(text)
-        found = Results(map(SentenceSurprisal, surprisals(self, lines, context, style)), SURPRISALS)
-        return found[0] if isinstance(text, str) else found
+        scored = Results(map(SentenceSurprisal, surprisals(self, _texts(text), ScoreOptions(**options))), SURPRISALS)
+        return scored[0] if isinstance(text, str) else scored
 
     @overload
-    def log_prob(self, text: str, *, style: TreebankStyle = AUTO_STYLE) -> float: ...  # type: ignore[overload-overlap]
+    def log_prob(self, text: str, **options: Unpack[TextKeywords]) -> float: ...  # type: ignore[overload-overlap]
 
     @overload
-    def log_prob(self, text: Iterable[str], *, style: TreebankStyle = AUTO_STYLE) -> list[float]: ...
+    def log_prob(self, text: Iterable[str], **options: Unpack[TextKeywords]) -> list[float]: ...
 
-    def log_prob(self, text: str | Iterable[str], *, style: TreebankStyle = AUTO_STYLE) -> float | list[float]:
+    def log_prob(self, text: str | Iterable[str], **options: Unpack[TextKeywords]) -> float | list[float]:
         """Compute the natural log-probability of one sentence, or of each of several sentences, in nats.
 
-        Each sentence is read by itself. EOS counts if the model predicts it. style: see `parse`.
+        Each sentence is read by itself. EOS counts if the model predicts it. punctuation, contractions: see `parse`.
         Raises InputError for models without sentence probabilities and for dependency-tree models.
         """
         self._check_reads_text("log_prob", "syntaxlm.scoring.surprisal.log_probs_of_trees")
-        scorer = Scorer.of(self, TextMode(carry_state=False, predict_eos=self.mode.predict_eos))
-        found: list[float] = scorer.sentences(list(self._tokens(_texts(text), style))).tolist()
-        return found[0] if isinstance(text, str) else found
+        reader = TextReader.of(self.normaliser, self.vocabulary, TextOptions(**options))
+        scorer = Scorer.of(self, ReadingOptions(context="reset").mode(self.mode))
+        log_probs: list[float] = scorer.sentences(list(each_line(reader.tokens, _texts(text)))).tolist()
+        return log_probs[0] if isinstance(text, str) else log_probs
 
     def perplexity(
         self, text: str | Path | Iterable[str], *, context: Context | None = None, cache: CacheSettings | None = None
     ) -> LanguageModelScore:
-        """Return measure perplexity, bits per token and bits per character of a text.
+        """Measure perplexity, bits per token and bits per character of a text.
 
         text: a file with one sentence per line, or a list of sentences. For a dependency-tree model, a file of trees.
         context: see `surprisal`.  cache: settings of a neural cache, see `syntaxlm.tune_cache`.
         Raises InputError for files that cannot be read and for models without probabilities.
         """
-        check_context(context)
-        mode = None if context is None else TextMode(context == "carry", self.mode.predict_eos)
-        return evaluate_text(self, text if isinstance(text, str | Path) else _texts(text), mode, cache)
+        options = PerplexityOptions(context=context)
+        return evaluate_text(self, text if isinstance(text, str | Path) else _texts(text), options, cache)
 
     @overload
     def generate(
@@ -287,21 +253,19 @@ class LanguageModel(ModelBundle):
         treebank: str | Path,
         protocol: str | Protocol = PROTOCOL,
         *,
-        decoder: Rule | None = None,
-        layer: int | None = None,
         preprocessing: GoldPreprocessing | str | Path = "ptb-keep",
         max_words: int | None = None,
         also: Sequence[ModelBundle] = (),
         random_weights: int | None = None,
-        ties: TieBreaking = "random",
+        **options: Unpack[DecodingKeywords],
     ) -> ParsingReport:
-        """Return measure F1 of the model's trees against a treebank, with baselines.
+        """Measure F1 of the model's trees against a treebank, with baselines.
 
         treebank: a bracket file, a folder of bracket files, or a pattern.  protocol: a name or a protocol object.
         preprocessing: of the gold trees.  max_words: longer sentences are omitted.
         random_weights: number of untrained models with the same settings that are also scored; None: 3 for a single
             model of distances, otherwise 0.
-        Other parameters: see `parse`. Raises InputError as `parse` does, and for a treebank that cannot be read.
+        decoder, layer, ties, also: see `parse`. Raises InputError as `parse` does, and for an unreadable treebank.
         """
         if isinstance(protocol, str):
             protocol = protocol_named(protocol, max_words)
@@ -309,43 +273,47 @@ class LanguageModel(ModelBundle):
             raise InputError(
                 "max_words: found together with a protocol object; set its max_words, or give the protocol's name"
             )
-        return evaluate_parsing(self, treebank, protocol, decoder, preprocessing, layer, also, random_weights, ties)
+        return evaluate_parsing(
+            self, treebank, protocol, DecodingOptions(**options), preprocessing, also, random_weights
+        )
 
     def evaluate_pairs(
         self,
         files: str | Path | Sequence[str | Path],
         *,
-        style: TreebankStyle = AUTO_STYLE,
         also: Mapping[str, ModelBundle] | None = None,
+        **options: Unpack[TextKeywords],
     ) -> PairsReport:
-        """Return measure how often the model prefers the better sentence of minimal pairs.
+        """Measure how often the model prefers the better sentence of minimal pairs.
 
-        files: files of pairs (JSON lines), or folders of such files.  style: see `parse`.
+        files: files of pairs (JSON lines), or folders of such files.  punctuation, contractions: see `parse`.
         also: other models by name, which are compared with this one.
         Raises InputError for files that cannot be read and for models without sentence probabilities.
         """
-        return evaluate_pairs(self._with(also), files, style)
+        return evaluate_pairs(self._with(also), files, TextOptions(**options))
 
     def evaluate_completion(
         self,
         questions: str | Path,
         answers: str | Path,
         *,
-        style: TreebankStyle = AUTO_STYLE,
         per_token: bool = False,
         parses: str | Path | None = None,
         also: Mapping[str, ModelBundle] | None = None,
         shares: Sequence[float] | None = None,
+        **options: Unpack[TextKeywords],
     ) -> CompletionReport:
-        """Return measure how often the model chooses the correct word in sentence-completion questions.
+        """Measure how often the model chooses the correct word in sentence-completion questions.
 
         questions, answers: files.  parses: file of the questions' trees, for dependency-tree models.
-        style: see `parse`.  per_token: compare mean log-probabilities per token.
+        punctuation, contractions: see `parse`.  per_token: compare mean log-probabilities per token.
         also: other models by name, which are interpolated with this one.  shares: their weights; None: chosen on the
         first half of the questions.
         Raises InputError for files that cannot be read and for models without sentence probabilities.
         """
-        return evaluate_completion(self._with(also), questions, answers, style, shares, per_token, parses)
+        return evaluate_completion(
+            self._with(also), questions, answers, TextOptions(**options), shares, per_token, parses
+        )
 
     def word_table(
         self,
@@ -358,7 +326,7 @@ class LanguageModel(ModelBundle):
         frequencies: str | Path | None = None,
         context: Context | None = None,
         spillover: int = 1,
-        style: TreebankStyle = AUTO_STYLE,
+        **options: Unpack[TextKeywords],
     ) -> WordTable:
         """Compute the surprisal of displayed words: one row per word, joined with the columns of the input.
 
@@ -368,12 +336,12 @@ class LanguageModel(ModelBundle):
         sentence starts; None: sentences are found from punctuation.
         frequencies: a file with a list of words and counts, or with text; None: no log frequency.
         context: "reset" reads each sentence by itself; "carry" carries the state within a group; None: as in training.
-        spillover: number of previous words whose values are in the row.  style: see `parse`.
+        spillover: number of previous words whose values are in the row.  punctuation, contractions: see `parse`.
         Raises InputError for tables that cannot be read and for models without token probabilities.
         """
         return word_table(
             self, table, column, group=group, sentence=sentence, is_text=is_text, frequencies=frequencies,
-            context=context, spillover=spillover, style=style,
+            context=context, spillover=spillover, style=TextOptions(**options),
         )  # fmt: skip
 
     def evaluate_reading_times(
@@ -390,11 +358,11 @@ class LanguageModel(ModelBundle):
         context: Contexts | None = None,
         minimum: float | None = None,
         maximum: float | None = None,
-        style: TreebankStyle = AUTO_STYLE,
         settings: RegressionSettings | None = None,
         also: Mapping[str, ModelBundle] | None = None,
+        **options: Unpack[TextKeywords],
     ) -> ReadingTimesReport:
-        """Return measure how well surprisal predicts reading times, beyond length, frequency and position.
+        """Measure how well surprisal predicts reading times, beyond length, frequency and position.
 
         words: a file or data frame with one displayed word per row.  times: one with reading times; None: `words` has
         them.  key: columns of both that identify a word; None: all that both have.  minimum, maximum: of times.
@@ -405,8 +373,8 @@ class LanguageModel(ModelBundle):
         """
         return evaluate_reading_times(
             self._with(also), words, times, frequencies=frequencies, time_column=time_column, word_column=word_column,
-            sentence=sentence, group=group, key=key, context=context, minimum=minimum, maximum=maximum, style=style,
-            settings=settings,
+            sentence=sentence, group=group, key=key, context=context, minimum=minimum, maximum=maximum,
+            style=TextOptions(**options), settings=settings,
         )  # fmt: skip
 
     def save_pretrained(
@@ -492,14 +460,6 @@ class LanguageModel(ModelBundle):
             )
         return self.folder
 
-    def _tokens(self, texts: Iterable[str], style: TreebankStyle) -> Iterator[list[str]]:
-        reader = TextReader.of(self.normaliser, self.vocabulary, style)
-        for number, text in enumerate(texts, 1):
-            try:
-                yield reader.tokens(text)
-            except UntaggedTokenError as error:
-                raise error.at(f"sentence {number}") from None
-
     def _check_reads_text(self, use: str, instead: str) -> None:
         if self.model.reads == "trees":
             raise InputError(
@@ -551,12 +511,6 @@ def _check_integer(value: int, name: str) -> None:
         operator.index(value)
     except TypeError:
         raise TypeError(f"{name}: found {value!r}; expected a whole number") from None
-
-
-def _whole(parses: Parses) -> Iterator[Parse]:
-    """Yield the parse of every text; that of a text without words has no words."""
-    for number, parse in enumerate(parses, parses.first):
-        yield Parse(number, [], [], [], Tree((), (), ())) if parse is None else parse
 
 
 def _names(models: Sequence[ModelBundle]) -> list[str]:

@@ -13,12 +13,13 @@ from syntaxlm.app.report.report import PAGE, page_of, read_run
 from syntaxlm.data.corpora import read_lines
 from syntaxlm.data.toy import write_corpus
 from syntaxlm.drawing.terminal import draw_tree
-from syntaxlm.models.abilities import Parses
+from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.parsing.evaluation import evaluate_parsing
+from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.report import ParsingReport
-from syntaxlm.parsing.structure import Rule, rules_of
 from syntaxlm.storage.folder import ModelBundle, read_model
+from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.recipe_files import find_recipe
 from syntaxlm.training.result import TrainingResult
@@ -105,24 +106,23 @@ def run_quickstart(
     stored = read_model(folder / "model")
     parsing: ParsingReport | None = None
     drawn: tuple[str, ...] = ()
-    if isinstance(stored.model, Parses):
+    if isinstance(stored.model, ParsesSentences):
         say("Parsing the test sentences")
         # Distances are decoded by the unbiased rule, which prefers neither direction.
-        decoder: Rule | None = "unbiased" if "unbiased" in rules_of(stored.model) else None
-        parsing = evaluate_parsing(stored, corpus / "test.mrg", decoder=decoder)
-        drawn = _drawn(stored, corpus / "test.txt", decoder)
+        decoding = DecodingOptions(decoder="unbiased" if "unbiased" in stored.model.decoders else None)
+        parsing = evaluate_parsing(stored, corpus / "test.mrg", options=decoding)
+        drawn = _drawn(stored, corpus / "test.txt", ParseOptions(decoder=decoding.decoder, **AS_WRITTEN))
     report = page_of(stored, read_run(folder / "model"), parsing, floor=floor).write(folder / PAGE)
     return Quickstart(result, floor, parsing, drawn, report.path)
 
 
 def _first_tree() -> str:
     """Return a sentence parsed by the shipped model, with what it is."""
-    (parse,) = parse_lines(read_model(FIRST_MODEL), [FIRST_SENTENCE])
-    assert parse is not None
+    (parse,) = parse_lines(read_model(FIRST_MODEL), [FIRST_SENTENCE], ParseOptions(**AS_WRITTEN))
     return f"A parse by the shipped model {FIRST_MODEL}, which was trained without trees:\n{draw_tree(parse.tree)}\n"
 
 
-def _drawn(stored: ModelBundle, text: Path, decoder: Rule | None) -> tuple[str, ...]:
+def _drawn(stored: ModelBundle, text: Path, options: ParseOptions) -> tuple[str, ...]:
     """Return the trees of the first three sentences of suitable length."""
     lines = [line for _, line in read_lines(text) if len(line.split()) in DRAWN_WORDS][:3]
-    return tuple(draw_tree(parse.tree) for parse in parse_lines(stored, lines, decoder) if parse is not None)
+    return tuple(draw_tree(parse.tree) for parse in parse_lines(stored, lines, options))

@@ -29,12 +29,12 @@ from spacy.tokens import Doc, Span, SpanGroup, Token
 from spacy.util import minibatch
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.trees.tree import bracket_text
+from syntaxlm.trees.tree import Constituent, Tree, format_brackets
 
 if TYPE_CHECKING:
     from syntaxlm.api.model import LanguageModel
+    from syntaxlm.parsing.options import Decoder
     from syntaxlm.parsing.parse import Parse
-    from syntaxlm.parsing.structure import Rule
 
 SPANS = "syntaxlm"  # name of the group of constituents in `doc.spans`
 SENTENCES_TOGETHER = 2000  # few enough for memory, enough for batches of similar length
@@ -64,8 +64,9 @@ def parse_string(span: Span) -> str | None:
     # Number of leaves before each token; tokens of white space are not leaves.
     before = list(accumulate((not token.is_space for token in span), initial=0))
     words = [_WHITE_SPACE.sub("_", token.text) for token in span if not token.is_space]
-    spans = [(part.label_, before[part.start - span.start], before[part.end - span.start]) for part in parts]
-    return bracket_text(words, [""] * len(words), spans)
+    places = [(before[part.start - span.start], before[part.end - span.start]) for part in parts]
+    nodes = tuple(Constituent(part.label_, *place) for part, place in zip(parts, places, strict=True))
+    return format_brackets(Tree(tuple(words), ("",) * len(words), nodes))
 
 
 def register_attributes() -> None:
@@ -139,7 +140,7 @@ class SyntaxComponent:
         self._parse, self._surprisal, self._decoder, self._labels = (
             parse,
             surprisal,
-            cast("Rule | None", decoder),
+            cast("Decoder | None", decoder),
             labels,
         )
         self._model: LanguageModel | None = None
@@ -157,14 +158,14 @@ class SyntaxComponent:
 
     def _use(self, model: "LanguageModel") -> None:
         """Take a model. Raises InputError if it lacks the ability that a setting requires."""
-        from syntaxlm.models.abilities import Parses, ScoresTokens
+        from syntaxlm.models.abilities import ParsesSentences, ScoresTokens
 
         if model.model.reads == "trees" or model.normaliser.units == "tags":
             reads = "dependency trees" if model.model.reads == "trees" else "part-of-speech tags"
             raise InputError(f"{self.model_name}: the model reads {reads}; the component {self.name} needs plain text")
-        parses, scores = isinstance(model.model, Parses), isinstance(model.model, ScoresTokens)
+        parses, scores = isinstance(model.model, ParsesSentences), isinstance(model.model, ScoresTokens)
         if self._parse or not (parses or scores):
-            model.require(Parses, f"the spaCy component {self.name}")
+            model.require(ParsesSentences, f"the spaCy component {self.name}")
         if self._surprisal:
             model.require(ScoresTokens, f"the spaCy component {self.name}")
         self._parses = parses if self._parse is None else self._parse

@@ -13,7 +13,7 @@ from torch import Tensor
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.models.batches import TreeBatch
-from syntaxlm.ops.tree_levels.types import EDGES, Levels
+from syntaxlm.ops.tree_levels import EDGES, Levels
 
 Integers = npt.NDArray[np.int64]
 

@@ -29,5 +29,5 @@ def closest_match(word: object, known: Iterable[str], otherwise: str = "", prefi
     """
     import difflib  # imported here because only errors need it
 
-    similar = difflib.get_close_matches(str(word), list(known), 1, cutoff=0.5)
+    similar = difflib.get_close_matches(str(word), list(known), 1)
     return f"Did you mean {prefix}{similar[0]}?" if similar else otherwise

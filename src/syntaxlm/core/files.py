@@ -25,9 +25,6 @@ from typing import Any, BinaryIO, cast
 
 from syntaxlm.core.errors import InputError
 
-# Memory: how much there is, and how the C library hands it out.
-
-
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of glibc's mallopt
 _LARGEST_MMAP_THRESHOLD = 32 << 20  # glibc takes no more
 
@@ -60,20 +57,18 @@ def memory_size() -> int:
 
 
 _ONLY_REGULAR = "A model or run folder may contain only regular files."
-
 LARGEST_JSON = 1 << 30  # bytes of a stored JSON or text file; a vocabulary of millions of words has a few dozen MiB
 
 LOCK = ".lock"  # file that is locked where the system cannot open folders
-
 UNFINISHED = ".unfinished"  # suffix of half-written files
 SAFETENSORS_UNFINISHED = ".tmp??????"  # pattern of half-written files of the library safetensors
 
 
+_NO_SPACE = "Free some space, or write to another disk."
+_NO_PERMISSION = "Check its permissions and those of the folders above it."
 _ADVICE = {
-    errno.ENOSPC: "Free some space, or write to another disk.",
-    errno.EDQUOT: "Free some space, or write to another disk.",
-    errno.EACCES: "Check its permissions and those of the folders above it.",
-    errno.EPERM: "Check its permissions and those of the folders above it.",
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _NO_SPACE),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), _NO_PERMISSION),
     errno.EROFS: "The file system is read-only; choose another folder.",
 }
 
@@ -114,13 +109,13 @@ def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | 
     if output is None or str(output) == "-":
         return
     output = Path(output)
-    for one in inputs:
-        if one is None:
+    for path in inputs:
+        if path is None:
             continue
-        if any(same_file(output, path) for path in _files_of(one)):
+        if any(same_file(output, file) for file in _files_of(path)):
             raise InputError(f"{output}: is also an input; expected a different output file")
-        folder = Path(one)
-        if _is_folder(folder) and _is_below(output, folder):
+        folder = Path(path)
+        if _exists(folder) and folder.is_dir() and _is_below(output, folder):
             if holds_model(folder):
                 raise InputError(f"{output}: is in the model folder {folder}; expected an output file outside it")
             if os.path.exists(output):
@@ -142,15 +137,15 @@ def _files_of(path: str | Path) -> list[str | Path]:
     return [path]
 
 
-def same_file(one: str | Path, other: str | Path) -> bool:
+def same_file(path: str | Path, other: str | Path) -> bool:
     """Return whether two paths are the same regular file or folder, including links and case-insensitive file systems.
 
     Paths that do not exist yet are compared as strings, after links above them are resolved.
     """
     try:
-        return os.path.samefile(one, other) and (os.path.isfile(one) or os.path.isdir(one))
+        return os.path.samefile(path, other) and (os.path.isfile(path) or os.path.isdir(path))
     except (OSError, ValueError):
-        return os.path.realpath(one) == os.path.realpath(other)
+        return os.path.realpath(path) == os.path.realpath(other)
 
 
 def _exists(path: str | Path) -> bool:
@@ -158,10 +153,6 @@ def _exists(path: str | Path) -> bool:
         return os.path.exists(path)
     except ValueError:  # a zero byte
         return False
-
-
-def _is_folder(path: Path) -> bool:
-    return _exists(path) and path.is_dir()
 
 
 def _is_below(path: Path, folder: Path) -> bool:
@@ -267,9 +258,7 @@ def _opened_stored(path: str | Path, flags: int) -> Iterator[BinaryIO]:
 
 
 def read_stored(path: str | Path, most: int = LARGEST_JSON) -> bytes:
-    """Return the content of a file of a model or run folder, opened as by `open_stored`. most: its maximum size in
-    bytes.
-    """
+    """Return the content of a file of a model or run folder, opened as by `open_stored`. most: its largest size."""
     with open_stored(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > most:
@@ -328,12 +317,12 @@ def parse_json(content: bytes | str, source: str) -> Any:
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"found the key {key[:40]!r} twice in an object")
-        found[key] = value
-    return found
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for place, key in enumerate(keys) if key in keys[:place])
+        raise ValueError(f"found the key {twice[:40]!r} twice in an object")
+    return content
 
 
 def _refuse_number(text: str) -> float:
@@ -347,9 +336,7 @@ def _finite(text: str) -> float:
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """Return figures as JSON, on one line unless `indent` is given. NaN and infinity become null, as JSON lacks
-    them.
-    """
+    """Return values as JSON, on one line unless `indent` is given. NaN and infinity, which JSON lacks, become null."""
     try:
         return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     except ValueError:  # the copy is only made if necessary

@@ -9,7 +9,8 @@
 
         layer: Layers | None = None
 
-The line "name: help" of the docstring is the help of the command line and the description in the page's schema.
+The line "name: help" of the docstring is the help of the command line and the description in the page's schema. The
+parameters of a command are declared in the same way; see docs/explanation/command-line.md.
 This module imports neither torch nor pydantic, so `--help` is quick.
 """
 
@@ -18,12 +19,18 @@ from __future__ import annotations
 import inspect
 import re
 import typing
-from dataclasses import MISSING, Field, dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from annotated_types import Interval
+
+from syntaxlm.core.errors import InputError
+
+T = TypeVar("T")
+LARGEST_COUNT = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -31,16 +38,35 @@ class Shown:
     """How an option is written on the command line, where its name and type do not say it.
 
     metavar: name of the value in help.  flags: instead of the field's name with two hyphens.
-    use: whether it names a file that is read or written, for checks before the command starts and for completion.
+    use: what the value is, for checks before the command starts and for completion. "input", "output": a file that is
+        read or written.  "format": the format of the output file, which its extension also chooses.  "overrides":
+        settings of a recipe, given by their dotted names.
+    help: the help, without a line in a docstring or around it, at the place of "{}".
     """
 
     metavar: str | None = None
     flags: tuple[str, ...] = ()
-    use: Literal["value", "input", "output"] = "value"
+    use: Literal["value", "input", "output", "format", "overrides"] = "value"
     is_positional: bool = False
+    help: str = "{}"
 
 
-Count = Annotated[int, Interval(ge=1, le=2**31 - 1), Shown("N")]
+@dataclass(frozen=True)
+class Form:
+    """The form of a text: a regular expression, and how messages describe it."""
+
+    pattern: str
+    expected: str
+
+
+@dataclass(frozen=True)
+class Only:
+    """The options of a dataclass that a command takes; the others have their defaults."""
+
+    names: tuple[str, ...]
+
+
+Count = Annotated[int, Interval(ge=1, le=LARGEST_COUNT), Shown("N")]
 Layers = Annotated[int, Interval(ge=1, le=100), Shown("L")]
 Name = Annotated[str, Shown("NAME")]
 InputFile = Annotated[str, Shown("FILE", use="input")]
@@ -49,51 +75,151 @@ OutputFile = Annotated[Path, Shown("FILE", ("-o", "--output"), "output")]
 
 @dataclass(frozen=True)
 class Option:
-    """A field of a dataclass of options: its plain type, choices, limits and help."""
+    """An option: its plain type, default, choices, limits and help.
 
-    field: Field[Any]
+    type: of a value; of one value, if there are several (`is_list`).  default: `dataclasses.MISSING` if required.
+    count: number of values that are given together.  marks: all annotations of the type.
+    """
+
+    name: str
     type: type
+    default: Any
     choices: tuple[str, ...]
-    limits: Interval | None
     shown: Shown
     is_list: bool
+    count: int
     help: str
+    marks: tuple[Any, ...]
 
     @property
-    def default(self) -> Any:
-        """Default of the field; `dataclasses.MISSING` for an option that must be given."""
-        return self.field.default_factory() if self.field.default_factory is not MISSING else self.field.default
+    def limits(self) -> Interval | None:
+        """The smallest and the largest number."""
+        limits: Interval | None = self.mark(Interval)
+        return limits
+
+    def mark(self, kind: Any) -> Any:
+        """Return the annotation of a type, such as `Interval`."""
+        return next((mark for mark in self.marks if isinstance(mark, kind)), None)
+
+    def read(self, text: str) -> Any:
+        """Return the value that a text stands for. Raises InputError for other forms, and above or below the limits."""
+        if self.type is int or self.type is float:
+            return self._number(text)
+        form = self.mark(Form)
+        if form is not None and not re.fullmatch(form.pattern, text):
+            raise InputError(f"found {text!r}; expected {form.expected}")
+        return self.type(text)
+
+    def _number(self, text: str) -> Any:
+        pattern = r"[-+]?\d+" if self.type is int else r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?"
+        value = self.type(text) if re.fullmatch(pattern, text, re.IGNORECASE | re.ASCII) else None
+        limits = self.limits or Interval()
+        least: Any = limits.ge
+        most: Any = limits.le
+        if value is None or (least is not None and value < least) or (most is not None and value > most):
+            expected = "an integer" if self.type is int else "a number"
+            if least is not None:
+                is_open = most is None or most == LARGEST_COUNT
+                expected += f", {least:,} or more" if is_open else f" from {least:,} to {most:,}"
+            raise InputError(f"found {text!r}; expected {expected}")
+        return value
+
+
+@dataclass(frozen=True)
+class Options:
+    """Base class of dataclasses of options that are also created in Python. Raises InputError for a wrong choice."""
+
+    def __post_init__(self) -> None:
+        for name, option in options_of(typing.cast(typing.Hashable, type(self))).items():
+            value = getattr(self, name)
+            if option.choices and value not in option.choices and value != option.default:
+                *first, last = option.choices
+                raise InputError(f"{name}: found {value!r}; expected {', '.join(first)} or {last}")
 
 
 @cache
-def options_of(options: type) -> dict[str, Option]:
-    """Return the options of a dataclass by name, with the help of its docstring and those of its base classes."""
-    hints = typing.get_type_hints(options, include_extras=True)
-    helps = {name: text for base in reversed(options.__mro__) for name, text in help_texts(base).items()}
-    return {one.name: _option(one, hints[one.name], helps.get(one.name, "")) for one in fields(options)}
+def options_of(declared: Any) -> Mapping[str, Option]:
+    """Return the options of a dataclass, or of the parameters of a function, by name, with the help of its docstring.
+
+    Those of dataclasses inside it are among them.
+    """
+    hints, helps = typing.get_type_hints(declared, include_extras=True), help_texts(declared)
+    found: dict[str, Option] = {}
+    for name, default in _defaults(declared).items():
+        if (inner := _dataclass_of(hints[name])) is not None:
+            found |= {key: one for key, one in options_of(inner).items() if _is_taken(key, hints[name])}
+        else:
+            found[name] = _option(name, hints[name], default, helps.get(name, ""))
+    return found
 
 
-def help_texts(documented: object) -> dict[str, str]:
-    """Return the lines "name: help" of a docstring, each joined with the indented lines below it.
+def options_from(declared: Callable[..., T], values: Mapping[str, Any]) -> T:
+    """Call a dataclass or a function with the values of its options, by name."""
+    hints = typing.get_type_hints(declared, include_extras=True)
+    arguments = {}
+    for name in _defaults(declared):
+        if (inner := _dataclass_of(hints[name])) is not None:
+            arguments[name] = options_from(inner, values)
+        elif name in values:
+            arguments[name] = values[name]
+    return declared(**arguments)
 
+
+def help_texts(documented: Any) -> dict[str, str]:
+    """Return the lines "name: help" of docstrings, each joined with the indented lines below it.
+
+    Those of a class are in its docstring and those of its base classes, those of a function in the third paragraph.
     Empty if Python removed docstrings (-OO).
     """
-    lines = re.findall(r"^(\w+): (.+(?:\n +.+)*)", inspect.getdoc(documented) or "", re.MULTILINE)
-    return {name: re.sub(r"\s+", " ", text) for name, text in lines}
+    if isinstance(documented, type):
+        texts = [inspect.cleandoc(base.__doc__ or "") for base in reversed(documented.__mro__)]
+    else:
+        texts = (inspect.getdoc(documented) or "").split("\n\n")[2:]
+    lines = [line for text in texts for line in re.findall(r"^(\w+): (.+(?:\n +.+)*)", text, re.MULTILINE)]
+    return {name: re.sub(r"\s+", " ", line) for name, line in lines}
 
 
-def _option(one: Field[Any], hint: Any, help_text: str) -> Option:
+def _defaults(declared: Any) -> dict[str, Any]:
+    """Return the names of fields or parameters with their defaults."""
+    if isinstance(declared, type):
+        return {
+            field.name: field.default if field.default_factory is MISSING else field.default_factory()
+            for field in fields(declared)
+        }
+    parameters = inspect.signature(declared).parameters.values()
+    return {one.name: MISSING if one.default is one.empty else one.default for one in parameters}
+
+
+def _dataclass_of(hint: Any) -> Any:
+    """Return the dataclass of options that a type is; None for other types."""
+    if typing.get_origin(hint) is Annotated:
+        hint = typing.get_args(hint)[0]
+    return hint if is_dataclass(hint) else None
+
+
+def _is_taken(name: str, hint: Any) -> bool:
+    return all(name in mark.names for mark in typing.get_args(hint)[1:] if isinstance(mark, Only))
+
+
+def _option(name: str, hint: Any, default: Any, help_text: str) -> Option:
     marks: list[Any] = []
     choices: tuple[str, ...] = ()
     is_list = False
+    count = 1
     while origin := typing.get_origin(hint):
         parts = [part for part in typing.get_args(hint) if part is not type(None)]
         if origin is Literal:
             hint, choices = str, tuple(parts)
             break
-        marks += parts[1:] if origin is Annotated else []
-        is_list |= origin in (list, tuple)
+        if origin is tuple and Ellipsis not in parts:
+            count = len(parts)
+        elif origin in (list, tuple, Sequence):
+            is_list = True
+        elif origin is Annotated:
+            marks += reversed(parts[1:])  # the outermost one first
         hint = parts[0]
-    limits = next((mark for mark in marks if isinstance(mark, Interval)), None)
     shown = next((mark for mark in marks if isinstance(mark, Shown)), Shown())
-    return Option(one, hint, choices, limits, shown, is_list, help_text)
+    text = shown.help.replace("{}", help_text)
+    if type(default) in (int, float, str) and "default" not in text and shown.use != "format":
+        text += f"; default {default if isinstance(default, str) else format(default, ',')}"
+    return Option(name, hint, default, choices, shown, is_list, count, text, tuple(marks))

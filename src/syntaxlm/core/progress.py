@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from rich import progress as rich_progress
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.progress import BarColumn, ProgressColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
 T = TypeVar("T")
@@ -38,8 +39,8 @@ def error_console() -> Console:
 
 
 @dataclass
-class Work:
-    """Work whose progress is shown.
+class Progress:
+    """How far some work is, for display.
 
     what: description of the work.
     total: amount of work; None if it is unknown.
@@ -58,9 +59,9 @@ class Work:
 
 
 @contextmanager
-def status(what: str) -> Iterator[Work]:
+def status(what: str) -> Iterator[Progress]:
     """Show a description and the elapsed time while the block runs."""
-    with working(Work(what, counted=False)) as work:
+    with working(Progress(what, counted=False)) as work:
         yield work
 
 
@@ -77,18 +78,18 @@ def progress_bar(
     total: total amount of work; by default the number of items, if it is known. If the total is unknown, the elapsed
         time is shown instead of the remaining time.
     amount: returns the amount of work of an item; by default 1.
-    percent: see `Work`.
+    percent: see `Progress`.
     """
     if total is None and isinstance(items, Sized):
         total = len(items)
-    with working(Work(what, total, percent)) as work:
+    with working(Progress(what, total, percent)) as work:
         for item in items:
             yield item
             work.done += 1 if amount is None else amount(item)
 
 
 @contextmanager
-def working(work: Work, console: Console | None = None) -> Iterator[Work]:
+def working(work: Progress, console: Console | None = None) -> Iterator[Progress]:
     """Show the progress of work while the block runs. The block sets `work.done`.
 
     console: where to show the progress; None: stderr.
@@ -104,7 +105,7 @@ class _Done(ProgressColumn):
     """Column with the finished amount: "1,200/5,000", "1,200" without a total, or "24%"."""
 
     def render(self, task: Task) -> Text:
-        work: Work = task.fields["work"]
+        work: Progress = task.fields["work"]
         if not work.counted:
             return Text("")
         if work.percent:
@@ -130,7 +131,7 @@ class _Time(ProgressColumn):
         return Text(f"{text} left", style="progress.remaining")
 
 
-class _Display(Progress):
+class _Display(rich_progress.Progress):
     """Display of all bars. It reads the amounts of work only when it is drawn, so updates have no cost."""
 
     def __init__(self, console: Console) -> None:
@@ -149,7 +150,7 @@ class _Display(Progress):
 
     def get_renderables(self) -> Iterable[RenderableType]:
         for task in self.tasks:
-            work: Work = task.fields["work"]
+            work: Progress = task.fields["work"]
             if work.done != task.completed:
                 task.fields["moved"] = task.elapsed
             self.update(task.id, completed=work.done, total=work.total, description=work.what)
@@ -168,7 +169,7 @@ class _Shown:
 _shown = _Shown()
 
 
-def _add(work: Work, console: Console | None = None) -> None:
+def _add(work: Progress, console: Console | None = None) -> None:
     with _shown.lock:
         if _shown.display is None:
             console = console or error_console()
@@ -184,7 +185,7 @@ def _add(work: Work, console: Console | None = None) -> None:
         )
 
 
-def _remove(work: Work) -> None:
+def _remove(work: Progress) -> None:
     with _shown.lock:
         task, display = _shown.tasks.pop(id(work), None), _shown.display
         if task is None or display is None:

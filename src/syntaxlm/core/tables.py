@@ -35,6 +35,7 @@ Row = Mapping[str, Any]
 ROWS_PER_GROUP = 1 << 16  # of a Parquet file: what is held in memory, and what readers skip or read at once
 SMALLEST_DECIMAL = 1e-3  # smaller numbers are written with an exponent, so that they keep their digits
 PERCENT = "percent"  # format of fractions in a report: 0.616 is shown as 61.6
+RIGHT = ">"  # format of text that is aligned right
 
 _NEEDS_QUOTES = re.compile('[\t"\r\n]')
 _TEXT_WIDTH = 10_000  # characters of a line: tables are never wrapped
@@ -126,25 +127,34 @@ class HasReport(HasRows):
 class Section:
     """A table for reading.
 
-    headings: of the columns, with the format of their values: PERCENT, or a format specification; "": text is aligned
-        left, integers have thousands separators.  A heading may have several lines.
-    rows: values of the columns; None is shown as "-", "" as nothing, text as it is.
+    headings: of the columns, with the format of their values: PERCENT, RIGHT, or a format specification; "": text is
+        aligned left, integers have thousands separators.  A heading may have several lines.
+    rows: values of the columns; None is shown as `missing`, "" as nothing, text as it is.
     """
 
     headings: Mapping[str, str]
     rows: Sequence[Sequence[Any]]
     title: str = ""
+    missing: str = "-"
 
     @classmethod
-    def of(cls, columns: Columns, rows: Iterable[Row], headings: Mapping[str, str], title: str = "") -> Section:
+    def of(
+        cls, columns: Columns, rows: Iterable[Row], headings: Mapping[str, str], title: str = "", missing: str = "-"
+    ) -> Section:
         """Return some columns of a report's rows.  headings: by name of the column."""
         formats = {heading: columns[name].format for name, heading in headings.items()}
-        return cls(formats, [[row[name] for name in headings] for row in rows], title)
+        return cls(formats, [[row[name] for name in headings] for row in rows], title, missing)
 
     def cells(self) -> list[list[str]]:
         """Return the values of all rows as text."""
         formats = list(self.headings.values())
-        return [[format_value(value, one) for value, one in zip(row, formats, strict=True)] for row in self.rows]
+        return [
+            [
+                self.missing if value is None else format_value(value, one)
+                for value, one in zip(row, formats, strict=True)
+            ]
+            for row in self.rows
+        ]
 
     def is_number(self) -> list[bool]:
         """Return whether each column has numbers, which are aligned right."""
@@ -276,23 +286,25 @@ def aligned(section: Section) -> str:
     return "\n".join(line.rstrip() for line in output.getvalue().splitlines())
 
 
-def format_value(value: Any, format: str = "") -> str:
-    """Return a value for reading.  format: see `Section`."""
+def format_value(value: Any, format: str = "", missing: str = "-") -> str:
+    """Return a value for reading.  format, missing: see `Section`."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "-"
+        return missing
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str) or not isinstance(value, int | float):
         return str(value)
     if format == PERCENT:
         return f"{100 * value:.1f}"
-    return f"{value:{format or (',' if isinstance(value, int) else '.4g')}}"
+    if format in ("", RIGHT):
+        format = "," if isinstance(value, int) else ".4g"
+    return f"{value:{format}}"
 
 
 def plain(value: Any) -> Any:
     """Return a result as values for JSON: dataclasses and named tuples as objects, arrays and tuples as lists."""
     if hasattr(value, "to_dict"):
-        return value.to_dict()
+        return plain(value.to_dict())
     if is_dataclass(value):
         return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):

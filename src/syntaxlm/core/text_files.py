@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import decode_text, memory_size, system_error
@@ -29,7 +29,6 @@ MAXIMUM_TEXT = 2**30  # bytes after decompression of a text that is read as a wh
 MAXIMUM_LINE = 2**29  # bytes; text8, one line, has 10^8
 
 _PIECE = 2**18  # bytes read, or decompressed, at a time
-_ZSTANDARD_INPUT = 2**10  # bytes given to zstandard at a time: each byte may expand to 32,768
 _MAXIMUM_WINDOW = 2**29  # bytes of memory that a decompressor may take; xz -9 takes 2^26, zstd --ultra -22 2^27
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -38,91 +37,67 @@ class _Damaged(Exception):
     """Raised for compressed data that cannot be decompressed, with the reason."""
 
 
-class _Member(Protocol):
-    """A compressed stream; a file may contain several, one after another."""
-
-    @property
-    def eof(self) -> bool: ...
-
-    @property
-    def needs_input(self) -> bool: ...
-
-    def take(self, data: bytes) -> tuple[bytes, bytes]:
-        """Return some decompressed bytes (or none), and the data that is not yet used. Raises _Damaged."""
-
-
-class _Gzip:
-    needs_input = True
-
-    def __init__(self) -> None:
-        self._stream = zlib.decompressobj(31)  # with a gzip header and checksum, of any window
-
-    @property
-    def eof(self) -> bool:
-        return self._stream.eof
-
-    def take(self, data: bytes) -> tuple[bytes, bytes]:
-        try:
-            found = self._stream.decompress(data, _PIECE)
-        except zlib.error as error:
-            raise _Damaged(error) from error
-        return found, self._stream.unused_data or self._stream.unconsumed_tail
-
-
-class _Xz:
-    def __init__(self) -> None:
-        self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MAXIMUM_WINDOW)
-
-    @property
-    def eof(self) -> bool:
-        return self._stream.eof
-
-    @property
-    def needs_input(self) -> bool:
-        return self._stream.needs_input
-
-    def take(self, data: bytes) -> tuple[bytes, bytes]:
-        try:
-            found = self._stream.decompress(data, _PIECE)
-        except lzma.LZMAError as error:
-            raise _Damaged(error) from error
-        return found, self._stream.unused_data if self._stream.eof else b""
-
-
-class _Zstandard:
-    needs_input = True
-
-    def __init__(self) -> None:
-        import zstandard  # imported here because few files need it
-
-        self._error = zstandard.ZstdError
-        self._stream = zstandard.ZstdDecompressor(max_window_size=_MAXIMUM_WINDOW).decompressobj()
-
-    @property
-    def eof(self) -> bool:
-        return bool(self._stream.eof)
-
-    def take(self, data: bytes) -> tuple[bytes, bytes]:
-        try:
-            found = self._stream.decompress(data[:_ZSTANDARD_INPUT])
-        except self._error as error:
-            raise _Damaged(error) from error
-        return found, self._stream.unused_data + data[_ZSTANDARD_INPUT:]
-
-
 class _Compression(NamedTuple):
-    """A format of compressed files. start: the first bytes of the content."""
+    """A format of compressed files.
+
+    start: the first bytes of the content.  open: returns a new decompressor, and the error that it raises.
+    most: bytes that it takes at a time; None: any number, because it returns at most `_PIECE` bytes at a time.
+    """
 
     name: str
     start: re.Pattern[bytes]
-    member: Callable[[], _Member]
+    open: Callable[[], tuple[Any, type[Exception]]]
+    most: int | None = None
+
+
+def _open_zstandard() -> tuple[Any, type[Exception]]:
+    import zstandard  # imported here because few files need it
+
+    return zstandard.ZstdDecompressor(max_window_size=_MAXIMUM_WINDOW).decompressobj(), zstandard.ZstdError
+
+
+def _open_xz() -> tuple[Any, type[Exception]]:
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MAXIMUM_WINDOW), lzma.LZMAError
+
+
+def _open_gzip() -> tuple[Any, type[Exception]]:
+    return zlib.decompressobj(31), zlib.error  # 31: with a gzip header and checksum, of any window
 
 
 _COMPRESSIONS = {
-    ".gz": _Compression("gzip", re.compile(rb"\x1f\x8b"), _Gzip),
-    ".xz": _Compression("xz", re.compile(rb"\xfd7zXZ\x00"), _Xz),
-    ".zst": _Compression("zstd", re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"), _Zstandard),
+    ".gz": _Compression("gzip", re.compile(rb"\x1f\x8b"), _open_gzip),
+    ".xz": _Compression("xz", re.compile(rb"\xfd7zXZ\x00"), _open_xz),
+    # Each byte given to zstandard may expand to 32,768.
+    ".zst": _Compression("zstd", re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"), _open_zstandard, 2**10),
 }
+
+
+class _Member:
+    """A compressed stream; a file may contain several, one after another."""
+
+    def __init__(self, compression: _Compression) -> None:
+        self._stream, self._error = compression.open()
+        self._most = compression.most
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self._stream.eof)
+
+    @property
+    def needs_input(self) -> bool:
+        return getattr(self._stream, "needs_input", True)
+
+    def take(self, data: bytes) -> tuple[bytes, bytes]:
+        """Return some decompressed bytes (or none), and the data that is not yet used. Raises _Damaged."""
+        given, rest = (data, b"") if self._most is None else (data[: self._most], data[self._most :])
+        try:
+            content = self._stream.decompress(given, *([_PIECE] if self._most is None else []))
+        except self._error as error:
+            raise _Damaged(error) from error
+        unused = self._stream.unused_data if self._stream.eof else getattr(self._stream, "unconsumed_tail", b"")
+        return content, unused + rest
+
+
 _ARCHIVES = {  # formats that are not supported; their first bytes are not text
     "bzip2": re.compile(rb"BZh[1-9]1AY"),
     "zip": re.compile(rb"PK\x03\x04"),
@@ -351,25 +326,25 @@ class _Source(io.RawIOBase):
         self.is_plain = self.compression is None and is_file
         self.size = os.path.getsize(path) if self.is_plain else None
         pieces = chain([start] if start else [], iter(partial(file.read1, _PIECE), b""))
-        self._pieces = pieces if self.compression is None else _decompressed(pieces, self.compression.member)
+        self._pieces = pieces if self.compression is None else _decompressed(pieces, self.compression)
 
     def _compression(self, path: str | Path, start: bytes) -> _Compression | None:
         """Return the format of a file's first bytes, None for a plain file. Raises InputError if its name does not
         match.
         """
-        found = next((one for one in _COMPRESSIONS.values() if one.start.match(start)), None)
+        detected = next((format for format in _COMPRESSIONS.values() if format.start.match(start)), None)
         archive = next((name for name, pattern in _ARCHIVES.items() if pattern.match(start)), None)
         supported = ", ".join(COMPRESSED_SUFFIXES)
         if archive is not None:
             raise self._fault(f"found a {archive} archive; expected plain text or {supported}. Decompress it first.")
         promised = None if str(path) == STANDARD_INPUT else _COMPRESSIONS.get(Path(path).suffix.lower())
-        if promised not in (None, found):
-            content = found.name + " data" if found else "an empty file" if not start else "uncompressed content"
+        if promised not in (None, detected):
+            content = detected.name + " data" if detected else "an empty file" if not start else "uncompressed content"
             raise self._fault(
                 f"found {content} in a file with the suffix {Path(path).suffix}; expected {promised.name} data, or a"
                 " name that matches the content"
             )
-        return found
+        return detected
 
     def _fault(self, message: str) -> InputError:
         return InputError(f"{self._name}: {message}")
@@ -397,22 +372,22 @@ class _Source(io.RawIOBase):
         super().close()
 
 
-def _decompressed(pieces: Iterator[bytes], start: Callable[[], _Member]) -> Iterator[bytes]:
+def _decompressed(pieces: Iterator[bytes], compression: _Compression) -> Iterator[bytes]:
     """Yield the content of successive compressed members; zero bytes between them are ignored.
 
     Raises EOFError for a truncated member, and _Damaged.
     """
     rest = next(pieces, b"")
     while rest:
-        member = start()
-        while not member.eof:
+        member = _Member(compression)
+        while not member.is_complete:
             if not rest and member.needs_input:
                 rest = next(pieces, b"")
                 if not rest:
                     raise EOFError
-            found, rest = member.take(rest)
-            if found:
-                yield found
+            content, rest = member.take(rest)
+            if content:
+                yield content
         rest = rest.lstrip(b"\0")
         while not rest and (piece := next(pieces, b"")):
             rest = piece.lstrip(b"\0")

@@ -7,15 +7,16 @@ need a file of parses.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, takewhile
+from itertools import groupby
 from pathlib import Path
 from string import ascii_lowercase
 from typing import NamedTuple
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.text_files import content_suffix, no_sentence, read_lines, source_name
 from syntaxlm.text.normaliser import split_words
 from syntaxlm.trees.conllu import read_conllu
@@ -34,14 +35,14 @@ class CompletionQuestion:
     """The candidates of one question as written, without <s> and </s>.
 
     name: the number in the labels of the candidates, or else the 1-based number of the question.
-    right: the 0-based index of the correct candidate.
+    correct: the 0-based index of the correct candidate.
     place: the position of the first candidate, such as "questions.txt, line 6".
     trees: the parses of the candidates in the same order, or ().
     parses: the file that contains the trees.
     """
 
     candidates: tuple[str, ...]
-    right: int
+    correct: int
     name: str
     place: str
     trees: tuple[DependencyTree, ...] = ()
@@ -69,8 +70,8 @@ class _Sentence(NamedTuple):
     @property
     def shown(self) -> str:
         """The label and the shortened text, for messages."""
-        text = self.text if len(self.text) <= _SHOWN else self.text[:_SHOWN] + " ..."
-        return f"{self.number}{self.letter}) {text!r}" if self.number else repr(text)
+        text = repr(shortened(self.text, _SHOWN))
+        return f"{self.number}{self.letter}) {text}" if self.number else text
 
 
 def read_questions(
@@ -119,9 +120,9 @@ def _read(path: str | Path) -> list[_Sentence]:
             blank += bool(sentences)
             continue
         place = f"{source_name(path)}, line {number}"
-        if found := _LABEL.match(line):
-            text = _FILLED_GAP.sub(r"\1", line[found.end() :])
-            sentences.append(_Sentence(_bare(text), place, int(found[1]), found[2], blank))
+        if label := _LABEL.match(line):
+            text = _FILLED_GAP.sub(r"\1", line[label.end() :])
+            sentences.append(_Sentence(_bare(text), place, int(label[1]), label[2], blank))
         else:
             sentences.append(_Sentence(_bare(line), place, block=blank))
     if not sentences:
@@ -137,14 +138,14 @@ def _with_trees(asked: Sequence[_Sentence], source: str, parses: str | Path) -> 
     counts = f"{len(parsed):,} trees for the {len(asked):,} candidates of {source}; expected one each, in their order"
     for sentence, tree in zip(asked, parsed, strict=False):
         if "".join(split_words(sentence.text)) != "".join(split_words(tree.text)):
-            shared = sum(
-                1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(sentence.text, tree.text, strict=False))
-            )
-            expected, found = (_from_word_at(text, shared) for text in (sentence.text, tree.text))
+            shared = len(os.path.commonprefix([sentence.text, tree.text]))  # noqa: RUF071 - characters
+            expected, parsed_text = (_from_word_at(text, shared) for text in (sentence.text, tree.text))
             more = "" if len(asked) == len(parsed) else f". There are {counts}"
-            raise InputError(f"{tree.place}: found {found}; expected the words of {sentence.place}, {expected}{more}")
+            raise InputError(
+                f"{tree.place}: found {parsed_text}; expected the words of {sentence.place}, {expected}{more}"
+            )
     if len(asked) != len(parsed):
-        longer = asked if len(asked) > len(parsed) else parsed
+        longer = max(asked, parsed, key=len)
         alone = longer[min(len(asked), len(parsed))]
         raise InputError(f"{parses}: {counts}. The first without a partner is {alone.place}")
     return [sentence._replace(tree=tree.tree) for sentence, tree in zip(asked, parsed, strict=True)]
@@ -153,8 +154,7 @@ def _with_trees(asked: Sequence[_Sentence], source: str, parses: str | Path) -> 
 def _from_word_at(text: str, place: int) -> str:
     """Return a sentence from the word that contains the character at `place`, shortened for messages."""
     begin = text.rfind(" ", 0, place) + 1
-    shown = text[begin : begin + _SHOWN]
-    return repr(("... " if begin else "") + shown + (" ..." if begin + _SHOWN < len(text) else ""))
+    return repr(("... " if begin else "") + shortened(text[begin:], _SHOWN))
 
 
 def _bare(line: str) -> str:
@@ -245,28 +245,25 @@ def _question(group: tuple[_Sentence, ...], answer: _Sentence, name: str, source
             )
     trees = tuple(sentence.tree for sentence in group if sentence.tree is not None)
     parses = source if trees else ""
-    return CompletionQuestion(candidates, _right(group, answer, name), name, group[0].place, trees, parses)
+    return CompletionQuestion(candidates, _correct(group, answer, name), name, group[0].place, trees, parses)
 
 
-def _right(group: tuple[_Sentence, ...], answer: _Sentence, name: str) -> int:
+def _correct(group: tuple[_Sentence, ...], answer: _Sentence, name: str) -> int:
     """Return the index of the candidate that an answer selects."""
     texts = [sentence.text for sentence in group]
-    place = f"{answer.place}, question {name}"
+    problem = f"{answer.place}, question {name}: found {answer.shown}"
     if not answer.number:
         if answer.text not in texts:
-            raise InputError(
-                f"{place}: found {answer.shown}, which is none of its {len(group)} candidates, from {group[0].place} on"
-            )
+            raise InputError(f"{problem}, which is none of its {len(group)} candidates, from {group[0].place} on")
         return texts.index(answer.text)
     if str(answer.number) != name:
-        raise InputError(f"{place}: found {answer.shown}; expected the answer of question {name}")
-    right = ascii_lowercase.index(answer.letter)
-    if right >= len(group):
-        last = ascii_lowercase[len(group) - 1]
+        raise InputError(f"{problem}; expected the answer of question {name}")
+    correct = ascii_lowercase.index(answer.letter)
+    if correct >= len(group):
         raise InputError(
-            f"{place}: found {answer.shown}; expected a letter from a to {last}: it has {len(group)} candidates, from"
-            f" {group[0].place} on"
+            f"{problem}; expected a letter from a to {ascii_lowercase[len(group) - 1]}: it has {len(group)} candidates,"
+            f" from {group[0].place} on"
         )
-    if answer.text and answer.text != texts[right]:
-        raise InputError(f"{place}: found {answer.shown}, but candidate {answer.letter} is {texts[right]!r}")
-    return right
+    if answer.text and answer.text != texts[correct]:
+        raise InputError(f"{problem}, but candidate {answer.letter} is {texts[correct]!r}")
+    return correct

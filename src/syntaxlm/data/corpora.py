@@ -1,4 +1,4 @@
-"""Text as arrays of token ids. A file is read once, as a stream; its ids can be stored in memory-mapped files.
+"""Text as arrays of token ids. A file is read once, as a stream; the ids of a large one are in memory-mapped files.
 
 One line is one sentence. Empty lines, and lines in which the normaliser leaves no token, are skipped. Text is plain, or
 tagged (`word_TAG` tokens) if the file name says so or the model reads tags.
@@ -6,7 +6,7 @@ tagged (`word_TAG` tokens) if the file name says so or the model reads tags.
 
 from __future__ import annotations
 
-import json
+import io
 import os
 import shutil
 import tempfile
@@ -24,10 +24,9 @@ import numpy.typing as npt
 
 from syntaxlm.core import text_files
 from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.core.files import sha256, system_error
+from syntaxlm.core.files import system_error
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.text_files import (
-    STANDARD_INPUT,
     content_suffix,
     is_compressed,
     no_sentence,
@@ -38,11 +37,7 @@ from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError, has_tag, sp
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
 
-# File names of constituency trees, dependency trees and tagged text.
-#
-# A suffix in this module determines the format of a file, except .txt. Otherwise the content determines it.
-
-
+# A suffix determines the format of a file, except .txt. Otherwise the content determines it.
 _OF_TREES = (".mrg", ".brackets", ".bracket", ".tree", ".trees", ".parse", ".penn", ".prd", ".psd")
 CONSTITUENCY_SUFFIXES = (*_OF_TREES, ".txt", ".ptb", ".clean")
 DEPENDENCY_SUFFIXES = tuple(DEPENDENCY_FORMATS)
@@ -64,9 +59,6 @@ def treebank_suffix(path: str | Path) -> str:
     return TAGGED_SUFFIX if is_tagged(path) else content_suffix(path)
 
 
-# Tagged text: `word_TAG` tokens, one sentence per line. The tag follows the last underscore.
-
-
 MOST_UNTAGGED = 0.01  # share of the tokens read so far; corpora contain words with white space, such as ". . ._..."
 
 
@@ -85,26 +77,18 @@ def tagged_lines(source: str, lines: Iterable[tuple[int, str]], warn: bool = Tru
         if without:
             untagged += len(without)
             if untagged > MOST_UNTAGGED * tokens:
-                raise _error(source, number, without[0], untagged, tokens)
+                so_far = f" ({untagged:,} of {tokens:,} tokens so far have no tag)" if untagged > 1 else ""
+                raise UntaggedTokenError(without[0]).at(f"{source}, line {number}{so_far}")
             first = first or f"{without[0][:40]!r} in line {number:,}"
             line = " ".join(filter(has_tag, pieces))
         yield number, line
     if untagged and warn:
-        found = f"{source}: {untagged:,} of {tokens:,} tokens have no tag and are omitted; the first is {first}"
-        warnings.warn(InputWarning(found), stacklevel=2)
-
-
-def _error(source: str, number: int, token: str, untagged: int, tokens: int) -> InputError:
-    place = f"{source}, line {number}"
-    return UntaggedTokenError(token).at(
-        place if untagged == 1 else f"{place} ({untagged:,} of {tokens:,} tokens so far have no tag)"
-    )
+        message = f"{source}: {untagged:,} of {tokens:,} tokens have no tag and are omitted; the first is {first}"
+        warnings.warn(InputWarning(message), stacklevel=2)
 
 
 IN_MEMORY = 64 * 2**20  # bytes of plain text; ids of larger or compressed files are stored in a temporary folder
 CHUNK = 2**20  # words buffered before they are written
-
-_FORMAT = 2  # version of the cache; caches with another version are ignored
 
 
 def read_lines(path: str | Path, tagged: bool = False) -> Iterator[tuple[int, str]]:
@@ -214,41 +198,25 @@ class EncodedCorpus:
         self._finish = weakref.finalize(self, shutil.rmtree, temporary, True) if temporary else None
 
     @classmethod
-    def encode(
-        cls, path: str | Path, normaliser: Normaliser, vocabulary: Vocabulary, cache: Path | None = None
-    ) -> EncodedCorpus:
+    def encode(cls, path: str | Path, normaliser: Normaliser, vocabulary: Vocabulary) -> EncodedCorpus:
         """Read a file with one sentence per line; "-" is standard input.
 
-        cache: a folder that stores the ids. They are reused as long as the file (its path, size and modification time),
-            the normaliser and the vocabulary are unchanged. With None, the ids stay in memory, or in a temporary
-            folder if the file is large.
+        The ids stay in memory, or in a temporary folder if the file is large.
         Raises InputError like `read_lines`, and if the file contains no token.
         """
-        if cache is not None and str(path) != STANDARD_INPUT:
-            folder = Path(cache) / _fingerprint(path, normaliser, vocabulary)
-            kept = _read_folder(folder, str(path))
-            if kept is None:
-                _write_folder(folder, path, normaliser, vocabulary)
-                kept = _read_folder(folder, str(path))
-            if kept is None:
-                raise InputError(f"{folder}: the cache of {path} was changed while it was written.")
-            return kept
+        lines, source = _shown(path, "reading", read_sentences(path, normaliser)), source_name(path)
         if _fits_memory(path):
-            sink = _MemorySink()
-            numbers = _encode_into(
-                sink, _shown(path, "reading", read_sentences(path, normaliser)), path, normaliser, vocabulary
-            )
-            return cls(*sink.arrays(_word_type(vocabulary)), *numbers, source=source_name(path))
-        temporary = Path(tempfile.mkdtemp(prefix="syntaxlm-corpus-"))
+            return cls._of_numbered(lines, normaliser, vocabulary, source)
+        folder = Path(tempfile.gettempdir())
         try:
-            folder = temporary / "corpus"
-            _write_folder(folder, path, normaliser, vocabulary)
-            kept = _read_folder(folder, source_name(path), temporary)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
+            folder = Path(tempfile.mkdtemp(prefix="syntaxlm-corpus-"))
+            return cls._of_numbered(lines, normaliser, vocabulary, source, folder)
+        except BaseException as error:
+            if folder.name.startswith("syntaxlm-corpus-"):
+                shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise system_error(folder, f"written with the ids of {path}", error) from error
             raise
-        assert kept is not None
-        return kept
 
     @classmethod
     def of_lines(cls, lines: Iterable[str], normaliser: Normaliser, vocabulary: Vocabulary) -> EncodedCorpus:
@@ -257,12 +225,55 @@ class EncodedCorpus:
         Raises InputError if no sentence has a token. If the units are tags, also raises InputError for a word without a
         tag and names its sentence.
         """
-        sink, source = _MemorySink(), "the text"
+        source = "the text"
         numbered: Iterator[tuple[int, str]] = enumerate(lines, 1)
         if normaliser.units == "tags":
             numbered = tagged_lines(source, numbered)
-        numbers = _encode_into(sink, numbered, source, normaliser, vocabulary)
-        return cls(*sink.arrays(_word_type(vocabulary)), *numbers)
+        corpus = cls._of_numbered(numbered, normaliser, vocabulary, source)
+        corpus.source = ""
+        return corpus
+
+    @classmethod
+    def _of_numbered(
+        cls,
+        sentences: Iterable[tuple[int, str]],
+        normaliser: Normaliser,
+        vocabulary: Vocabulary,
+        source: str,
+        folder: Path | None = None,
+    ) -> EncodedCorpus:
+        """Encode numbered lines. folder: a temporary folder for the ids; None: they stay in memory."""
+        word_type = np.uint16 if len(vocabulary) <= 2**16 and not vocabulary.is_open else np.int32
+        columns = [_Column(name, dtype, folder) for name, dtype in (("ids", word_type), *_PLACES)]
+        words, ends, lines = array("i"), array("q", [0]), array("q")
+        unknown_count = character_count = length = 0
+
+        def write_out() -> None:
+            nonlocal unknown_count
+            unknown_count += int(np.count_nonzero(vocabulary.is_unknown(np.array(words, np.int32))))
+            for column, values in zip(columns, (words, ends, lines), strict=True):
+                column.write(values)
+                del values[:]
+
+        any_sentence = False
+        for number, line in sentences:
+            before = length
+            for tokens in normaliser.token_parts(line):
+                waiting = len(words)
+                words.extend(vocabulary.encode(tokens))
+                length += len(words) - waiting
+                if len(words) >= CHUNK:
+                    write_out()
+            if length > before:
+                ends.append(length)
+                lines.append(number)
+                character_count += normaliser.written_length(line) + 1
+                any_sentence = True
+        write_out()
+        if not any_sentence:
+            raise no_sentence(source)
+        ids_of_text, offsets, line_numbers = (column.read() for column in columns)
+        return cls(ids_of_text, offsets, line_numbers, unknown_count, character_count, source, folder)
 
     @classmethod
     def from_sentences(cls, sentences: Sequence[Sequence[int]], vocabulary: Vocabulary | None = None) -> EncodedCorpus:
@@ -312,142 +323,26 @@ class EncodedCorpus:
             self._finish()
 
 
-class _MemorySink:
-    """Stores chunks of words, sentence lengths and line numbers in memory."""
-
-    def __init__(self) -> None:
-        self.chunks: tuple[list[npt.NDArray[Any]], ...] = ([], [], [])
-
-    def write(self, *arrays: npt.NDArray[Any]) -> None:
-        for chunks, part in zip(self.chunks, arrays, strict=True):
-            chunks.append(part)
-
-    def arrays(self, word_type: npt.DTypeLike) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        words, lengths, lines = self.chunks
-        ends = np.cumsum(np.concatenate([np.zeros(1, np.int64), *lengths]))
-        return np.concatenate([np.zeros(0, word_type), *words]), ends, np.concatenate([np.zeros(0, np.int64), *lines])
+_PLACES = (("offsets", np.int64), ("line_numbers", np.int64))
 
 
-class _FileSink:
-    """Writes chunks of words, sentence lengths and line numbers to three open files. Lengths are written as offsets."""
+class _Column:
+    """An array that is written in chunks: to memory, or to a file, which is then memory-mapped."""
 
-    def __init__(self, words: BinaryIO, offsets: BinaryIO, lines: BinaryIO) -> None:
-        self.words, self.offsets, self.lines = words, offsets, lines
-        self.end = 0
-        offsets.write(np.zeros(1, np.int64).tobytes())
+    def __init__(self, name: str, dtype: type[np.integer[Any]], folder: Path | None) -> None:
+        self.path, self.dtype = None if folder is None else folder / name, dtype
+        self.file: BinaryIO = io.BytesIO() if self.path is None else open(self.path, "wb")  # noqa: SIM115
 
-    def write(self, words: npt.NDArray[Any], lengths: npt.NDArray[np.int64], lines: npt.NDArray[np.int64]) -> None:
-        ends = self.end + np.cumsum(lengths)
-        self.end = int(ends[-1]) if len(ends) else self.end
-        self.words.write(words.tobytes())
-        self.offsets.write(ends.astype(np.int64).tobytes())
-        self.lines.write(lines.tobytes())
+    def write(self, values: array[int]) -> None:
+        self.file.write(np.array(values, self.dtype).tobytes())
 
-
-def _encode_into(
-    sink: _MemorySink | _FileSink,
-    sentences: Iterable[tuple[int, str]],
-    source: str | Path,
-    normaliser: Normaliser,
-    vocabulary: Vocabulary,
-) -> tuple[int, int]:
-    """Write the ids of numbered lines to a sink, in chunks. Returns the unknown count and the character count."""
-    word_type = _word_type(vocabulary)
-    words, lengths, lines = array("i"), array("q"), array("q")
-    unknown_count = character_count = 0
-    written = 0  # words of the current sentence that have already been removed from `words`
-
-    def write_out() -> None:
-        nonlocal unknown_count
-        chunk = np.array(words, np.int32)
-        unknown_count += int(np.count_nonzero(vocabulary.is_unknown(chunk)))
-        sink.write(chunk.astype(word_type), np.array(lengths, np.int64), np.array(lines, np.int64))
-        del words[:], lengths[:], lines[:]
-
-    any_sentence = False
-    for number, line in sentences:
-        begin = len(words)
-        written = 0
-        for tokens in normaliser.token_parts(line):
-            words.extend(vocabulary.encode(tokens))
-            if len(words) >= CHUNK:
-                written += len(words) - begin
-                write_out()
-                begin = 0
-        length = written + len(words) - begin
-        if length:
-            lengths.append(length)
-            lines.append(number)
-            character_count += normaliser.written_length(line) + 1
-            any_sentence = True
-    write_out()
-    if not any_sentence:
-        raise no_sentence(source)
-    return unknown_count, character_count
-
-
-def _write_folder(folder: Path, path: str | Path, normaliser: Normaliser, vocabulary: Vocabulary) -> None:
-    """Encode a file into a folder. The folder is created atomically."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=folder.parent))
-        try:
-            with (
-                open(unfinished / "ids", "wb") as words,
-                open(unfinished / "offsets", "wb") as offsets,
-                open(unfinished / "line_numbers", "wb") as lines,
-            ):
-                sink = _FileSink(words, offsets, lines)
-                sentences = _shown(path, "reading", read_sentences(path, normaliser))
-                unknown, characters = _encode_into(sink, sentences, path, normaliser, vocabulary)
-            about = {
-                "words": os.path.getsize(unfinished / "ids") // np.dtype(_word_type(vocabulary)).itemsize,
-                "sentences": os.path.getsize(unfinished / "line_numbers") // 8,
-                "word_type": np.dtype(_word_type(vocabulary)).name,
-                "unknown_count": unknown,
-                "character_count": characters,
-            }
-            (unfinished / "about.json").write_text(json.dumps(about), encoding="utf-8")
-            if folder.exists():
-                # The folder is damaged (otherwise it would have been read) or was just written by another process.
-                shutil.rmtree(folder, ignore_errors=True)
-            os.replace(unfinished, folder)
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
-    except OSError as error:
-        if not (folder / "about.json").exists():
-            raise system_error(folder, f"written with the ids of {path}", error) from error
-
-
-def _read_folder(folder: Path, source: str, temporary: Path | None = None) -> EncodedCorpus | None:
-    """Read the output of `_write_folder`. Returns None if it is missing or incomplete."""
-    try:
-        about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
-        word_type = np.dtype(about["word_type"])
-        words, sentences = int(about["words"]), int(about["sentences"])
-        parts = (("ids", word_type, words), ("offsets", np.int64, sentences + 1), ("line_numbers", np.int64, sentences))
-        for name, kind, count in parts:
-            if os.path.getsize(folder / name) != count * np.dtype(kind).itemsize:
-                return None
-        ids, offsets, lines = (np.memmap(folder / name, kind, "r", shape=(count,)) for name, kind, count in parts)
-        unknown, characters = int(about["unknown_count"]), int(about["character_count"])
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
-        return None
-    return EncodedCorpus(ids, offsets, lines, unknown, characters, source, temporary)
-
-
-def _fingerprint(path: str | Path, normaliser: Normaliser, vocabulary: Vocabulary) -> str:
-    try:
-        state = os.stat(path)
-    except OSError as error:
-        raise system_error(path, "read", error) from error
-    file = [os.path.realpath(path), state.st_size, state.st_mtime_ns]
-    what = [_FORMAT, file, normaliser.to_dict(), vocabulary.to_dict()]
-    return sha256([json.dumps(what, sort_keys=True).encode()])[:32]
-
-
-def _word_type(vocabulary: Vocabulary) -> npt.DTypeLike:
-    return np.uint16 if len(vocabulary) <= 2**16 and not vocabulary.is_open else np.int32
+    def read(self) -> npt.NDArray[Any]:
+        """Return the whole array."""
+        if isinstance(self.file, io.BytesIO):
+            return np.frombuffer(self.file.getbuffer(), self.dtype)
+        self.file.close()
+        assert self.path is not None
+        return np.memmap(self.path, self.dtype, "r")
 
 
 def _fits_memory(path: str | Path) -> bool:

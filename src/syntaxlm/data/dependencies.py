@@ -13,11 +13,10 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.data.treebanks import dependency_trees
+from syntaxlm.data.treebanks import Preprocessing, dependency_trees
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.dependencies import Paths, paths_of
-from syntaxlm.trees.preprocessing import GoldPreprocessing
 from syntaxlm.trees.tree import DependencyTree
 
 Integers = npt.NDArray[np.int64]
@@ -69,8 +68,8 @@ class _Ids(dict[str, int]):
         self._normaliser, self._vocabulary = normaliser, vocabulary
 
     def __missing__(self, written: str) -> int:
-        self[written] = found = self._vocabulary.id(self._normaliser.word(written, written))
-        return found
+        self[written] = word_id = self._vocabulary.id(self._normaliser.word(written, written))
+        return word_id
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ class DependencyCorpus:
         normaliser: Normaliser,
         vocabulary: Vocabulary,
         labels: Vocabulary,
-        clean_up: GoldPreprocessing | str | Path = "none",
+        preprocessing: Preprocessing = "none",
     ) -> DependencyCorpus:
         """Read the trees of a file, a folder or a pattern (see `dependency_trees`). `Normaliser.word` normalises words.
 
@@ -110,7 +109,7 @@ class DependencyCorpus:
         labels: the labels, see `label_vocabulary`; its BOS also stands for ROOT.
         Raises InputError like `dependency_trees` and `from_trees`.
         """
-        return cls.from_trees(dependency_trees(path, clean_up), normaliser, vocabulary, labels, str(path))
+        return cls.from_trees(dependency_trees(path, preprocessing), normaliser, vocabulary, labels, str(path))
 
     @classmethod
     def from_trees(

@@ -84,7 +84,9 @@ def read_pairs(paths: Sequence[str | Path]) -> list[MinimalPair]:
 def _files(path: str | Path) -> list[str | Path]:
     if str(path) == STANDARD_INPUT or not Path(path).is_dir():
         return [path]
-    files: list[str | Path] = [one for one in sorted(Path(path).iterdir()) if one.is_file() and one.name[0] != "."]
+    files: list[str | Path] = [
+        file for file in sorted(Path(path).iterdir()) if file.is_file() and not file.name.startswith(".")
+    ]
     if not files:
         raise InputError(f"{path}: the folder contains no files; expected files of minimal pairs (JSON lines)")
     return files
@@ -111,22 +113,22 @@ def _pairs_of_line(line: str, source: str, number: int) -> Iterator[MinimalPair]
         raise InputError(f"{place}: found {_short(item)}; expected an object with sentence_good and sentence_bad")
     sentences = _sentences(item, place)
     case = _text(item, "UID" if "UID" in item else "case", place) or uncompressed_name(source).stem
-    groups = {name: found for name in _GROUPINGS if (found := _text(item, name, place))}
+    groups = {name: group for name in _GROUPINGS if (group := _text(item, name, place))}
     if "field" in groups:  # BLiMP spells one of them both syntax/semantics and syntax_semantics
         groups["field"] = groups["field"].replace("/", "_")
     known = _MARVIN_LINZEN.get(case.removesuffix("_anim").removesuffix("_inanim")) if "field" not in groups else None
     for better, worse in _ranked(len(sentences)):
         adjacent = worse == better + 1
-        own = dict(groups) if adjacent else {}
+        pair_groups = dict(groups) if adjacent else {}
         if known is not None:
             phenomenon, dependency, construction = known
             if adjacent:
-                own |= {"phenomenon": phenomenon, "dependency": dependency}
+                pair_groups |= {"phenomenon": phenomenon, "dependency": dependency}
             contrast = f": {_POLARITY[better]} vs {_POLARITY[worse]}" if len(sentences) == len(_POLARITY) else ""
-            own["construction"] = f"{dependency}, {phenomenon} {construction}{contrast}"
+            pair_groups["construction"] = f"{dependency}, {phenomenon} {construction}{contrast}"
         elif len(sentences) > 2:
-            own["comparison"] = f"{better + 1} vs {worse + 1}"
-        yield MinimalPair(sentences[better], sentences[worse], case, own, source, number, adjacent)
+            pair_groups["comparison"] = f"{better + 1} vs {worse + 1}"
+        yield MinimalPair(sentences[better], sentences[worse], case, pair_groups, source, number, adjacent)
 
 
 def _ranked(count: int) -> list[tuple[int, int]]:
@@ -159,11 +161,11 @@ def _sentences(item: dict[str, Any], place: str) -> list[str]:
 
 def _text(item: dict[str, Any], name: str, place: str) -> str:
     """Return an entry that must be text, "" if it is missing."""
-    found = item.get(name, "")
-    if not isinstance(found, str):
-        raise InputError(f"{place}: {name} is {_short(found)}; expected text")
-    return found
+    text = item.get(name, "")
+    if not isinstance(text, str):
+        raise InputError(f"{place}: {name} is {_short(text)}; expected text")
+    return text
 
 
-def _short(found: Any) -> str:
-    return shortened(json.dumps(found, ensure_ascii=False), _SHOWN)
+def _short(value: Any) -> str:
+    return shortened(json.dumps(value, ensure_ascii=False), _SHOWN)

@@ -73,13 +73,13 @@ def read_candidates(path: str | Path, score: str = SCORE) -> Iterator[ParseCandi
             )
         if name:
             seen.add(name)
-        found = _score(sentence, pattern, score)
-        scored = found is not None if scored is None else scored
-        if scored != (found is not None):
-            problem = f"no # {score} = ...; expected one" if scored else f"# {score} = {found:g}; expected none"
+        value = _score(sentence, pattern, score)
+        scored = value is not None if scored is None else scored
+        if scored != (value is not None):
+            problem = f"no # {score} = ...; expected one" if scored else f"# {score} = {value:g}; expected none"
             raise InputError(f"{sentence.place}: found {problem}, as with the candidates before it")
         group.append(sentence)
-        scores += [] if found is None else [found]
+        scores += [] if value is None else [value]
     yield ParseCandidates(tuple(group), tuple(scores), number + 1)
 
 
@@ -92,13 +92,13 @@ def _same(first: ConlluSentence, other: ConlluSentence) -> bool:
 
 def _score(sentence: ConlluSentence, pattern: re.Pattern[str], name: str) -> float | None:
     for comment in sentence.comments:
-        if found := pattern.fullmatch(comment):
+        if match := pattern.fullmatch(comment):
             try:
-                value = float(found[1])
+                value = float(match[1])
             except ValueError:
                 value = math.nan
             if not math.isfinite(value):
-                raise InputError(f"{sentence.place}: found # {name} = {found[1][:40]}; expected a number")
+                raise InputError(f"{sentence.place}: found # {name} = {match[1][:40]}; expected a number")
             return value
     return None
 
@@ -111,13 +111,12 @@ def with_gold(candidates: Iterable[ParseCandidates], gold: str | Path) -> Iterat
     """
     trees = dependency_trees(gold)
     count = 0
-    for one in candidates:
-        tree = next(trees, None)
+    for parses in candidates:
+        tree, first = next(trees, None), parses.sentences[0]
         if tree is None:
-            raise InputError(f"{one.sentences[0].place}: no gold tree for it; {gold} has only {count:,}")
-        first = one.sentences[0]
+            raise InputError(f"{first.place}: no gold tree for it; {gold} has only {count:,}")
         check_same_words(first.tree.words, tree.words, first.place, f"{gold}, sentence {tree.name}")
         count += 1
-        yield replace(one, gold=tree)
+        yield replace(parses, gold=tree)
     if (left := next(trees, None)) is not None:
         raise InputError(f"{gold}, sentence {left.name}: no candidates for it; there are those of {count:,} sentences")

@@ -1,4 +1,4 @@
-"""Convert books to training text: split running text in lines of any length into sentences, one per line.
+"""Training text: running text of books is split into sentences, one per line; text8 into its published parts.
 
 A full stop ends a sentence or an abbreviation. Abbreviations are learned from the books themselves with the nltk
 implementation (Punkt) of Kiss & Strunk 2006, "Unsupervised Multilingual Sentence Boundary Detection". Therefore the
@@ -12,7 +12,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain, pairwise, zip_longest
+from functools import cache
+from itertools import chain, compress, pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -20,39 +21,19 @@ import numpy as np
 from nltk.tokenize.punkt import PunktLanguageVars, PunktSentenceTokenizer, PunktTrainer
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import refuse_overwriting, replaced, split_lines
+from syntaxlm.core.files import make_folder, refuse_overwriting, replaced, split_lines
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.text_files import read_bytes, read_whole_text, source_name
+from syntaxlm.core.settings import read_yaml
+from syntaxlm.core.text_files import open_bytes, read_bytes, read_whole_text, source_name
 from syntaxlm.text.treebank_style import AS_WRITTEN, TreebankStyle
 
-# English abbreviations that end in a full stop. They are listed in small letters and without the full stop.
-#
-# Abbreviations that are also ordinary words are left out (sat, sun, mass, in) or count only before a number (no, art).
 
+@cache
+def english_abbreviations() -> dict[str, frozenset[str]]:
+    """Return the abbreviations of `english_abbreviations.yaml`: "titles", "before_numbers", "others"."""
+    tables = read_yaml(Path(__file__).with_name("english_abbreviations.yaml"))
+    return {name: frozenset(words.split()) for name, words in tables.items()}
 
-_TITLES = """
-mr mrs ms messrs mme mlle dr drs prof rev revd hon sr sra st sts ste mt ft capt cpt col comdr cmdr cpl gen gov lieut lt
-maj pvt rep sen sgt adm pres supt insp atty amb
-"""
-_BEFORE_NUMBERS = """
-jan feb mar apr jun jul aug sep sept oct nov dec no nos vol vols p pp fig figs ch chap sec sect art eq eqs ver v para
-op b c ca d m div
-"""
-_OTHERS = """
-etc esp viz cf approx al ed eds ibid i.e e.g a.k.a a.m p.m a.d b.c b.a m.a m.d ph.d u.s u.k u.n u.s.a d.c p.s vs
-inc ltd corp co cos bros assn assoc dept dist div univ inst intl natl mfg jr esq ave blvd rd hwy pkwy bldg apt ext pop
-tel est min max avg misc orig incl excl jan feb apr aug sept oct nov dec mon tue tues thu thur thurs fri ariz calif colo
-conn fla ga ind kan ky md mich minn mont nev okla ont penn tenn tex va vt wis wyo
-"""
-
-TITLES = frozenset(_TITLES.split())
-"""Titles before names. They do not end a sentence if a word follows."""
-
-BEFORE_NUMBERS = frozenset(_BEFORE_NUMBERS.split())
-"""Abbreviations before numbers. They do not end a sentence if a number follows."""
-
-ALL = TITLES | frozenset(_OTHERS.split())
-"""Abbreviations whose full stop may be within a sentence before any word."""
 
 LEARNT = 5_000_000  # characters of all books together from which abbreviations are learned: about 8 seconds
 # Frequent English words. A text counts as English if their share is above ENGLISH. The share is 0.22 to 0.24 in books
@@ -131,7 +112,7 @@ class SentencesSummary:
     def __str__(self) -> str:
         notices = f" ({self.notices:,} with notices of Project Gutenberg, left out)" if self.notices else ""
         of = f"files {self.books:,}{notices}   paragraphs {self.paragraphs:,}"
-        written = [str(one) for one in (self.train, self.valid) if one is not None]
+        written = [str(text) for text in (self.train, self.valid) if text is not None]
         common = "   (and common English ones)" if self.english else ""
         return "\n".join([*written, of, f"abbreviations: {' '.join(self.abbreviations) or 'none'}{common}"])
 
@@ -176,7 +157,8 @@ class Splitter:
         learnt = tuple(sorted(parameters.abbrev_types))
         english = is_english(words)
         if english:
-            parameters.abbrev_types.update(ALL)
+            known = english_abbreviations()
+            parameters.abbrev_types.update(known["titles"] | known["others"])
         tokenizer = PunktSentenceTokenizer(parameters, lang_vars=_Marks())
         return cls(tokenizer, learnt, english, small_letters)
 
@@ -206,9 +188,9 @@ class Splitter:
         last = sentence.rsplit(maxsplit=1)[-1].lstrip(_OPENING_MARKS)
         word = last.rstrip(".").lower()
         if self.is_english and last.endswith("."):
-            if word in TITLES and part[0].isalpha():
+            if word in english_abbreviations()["titles"] and part[0].isalpha():
                 return True
-            if word in BEFORE_NUMBERS and part[0].isdigit():
+            if word in english_abbreviations()["before_numbers"] and part[0].isdigit():
                 return True
         if part[0] in ")],;:":
             return True
@@ -237,10 +219,10 @@ def _split_after_dots(text: str, begin: int, end: int) -> Iterator[tuple[int, in
 
     The text is not split before the word "I", which is always a capital.
     """
-    for found in _DOTS.finditer(text, begin, end):
-        if found["word"][0].isupper() and found["word"] != "I":
-            yield begin, found.start("space")
-            begin = found.end()
+    for dots in _DOTS.finditer(text, begin, end):
+        if dots["word"][0].isupper() and dots["word"] != "I":
+            yield begin, dots.start("space")
+            begin = dots.end()
     yield begin, end
 
 
@@ -352,17 +334,15 @@ def write_sentences(
     books = [read_paragraphs(path, lines_are_paragraphs, encoding) for path in progress_bar(paths, "reading, files")]
     splitter = Splitter.learn([book.paragraphs for book in books], abbreviations)
     paragraphs = [paragraph for book in books for paragraph in book.paragraphs]
-    aside = (np.random.default_rng(seed).random(len(paragraphs)) < (0 if valid is None else valid_share)).tolist()
-    written_aside = None
+    for_valid = np.random.default_rng(seed).random(len(paragraphs)) < (0 if valid is None else valid_share)
+    written_valid = None
     if valid is not None:
-        written_aside = _write(
-            (one for one, is_aside in zip(paragraphs, aside, strict=True) if is_aside), splitter, style, valid
-        )
-    kept = (one for one, is_aside in zip(paragraphs, aside, strict=True) if not is_aside)
-    written = _write(progress_bar(kept, "splitting, paragraphs", len(paragraphs) - sum(aside)), splitter, style, train)
+        written_valid = _write(compress(paragraphs, for_valid.tolist()), splitter, style, valid)
+    rest = progress_bar(list(compress(paragraphs, (~for_valid).tolist())), "splitting, paragraphs")
+    written = _write(rest, splitter, style, train)
     notices = sum(book.has_notice for book in books)
     return SentencesSummary(
-        written, written_aside, len(books), len(paragraphs), notices, splitter.abbreviations, splitter.is_english
+        written, written_valid, len(books), len(paragraphs), notices, splitter.abbreviations, splitter.is_english
     )
 
 
@@ -397,12 +377,12 @@ def read_paragraphs(path: str | Path, lines_are_paragraphs: bool = False, encodi
     """
     text = _decoded(path, encoding)
     begin, end = 0, len(text)
-    for found in _NOTICE_BEFORE.finditer(text):
-        begin = found.end()
+    for notice in _NOTICE_BEFORE.finditer(text):
+        begin = notice.end()
     if after := _NOTICE_AFTER.search(text, begin):
         end = after.start()
     written = filter(_LETTER.search, _paragraphs(text[begin:end], lines_are_paragraphs))
-    paragraphs = tuple(_DASH.sub(r" \1 ", _EMPHASIS.sub(r"\1", one)).strip() for one in written)
+    paragraphs = tuple(_DASH.sub(r" \1 ", _EMPHASIS.sub(r"\1", paragraph)).strip() for paragraph in written)
     if not paragraphs:
         raise InputError(f"{source_name(path)}: no sentence in it; expected running text")
     return Book(paragraphs, begin > 0 or end < len(text))
@@ -453,3 +433,79 @@ def _check(paths: Sequence[str | Path], train: str | Path, valid: str | Path | N
         codecs.lookup(encoding)
     except LookupError:
         raise InputError(f"{encoding}: no such encoding; expected one such as utf-8, latin-1 or cp1252") from None
+
+
+# text8: 10^8 bytes of cleaned Wikipedia text, one line of lower-case words, which the user provides. The first 99
+# million characters are the training text, the last million the validation text (Mikolov et al. 2014, "Learning Longer
+# Memory in Recurrent Neural Networks"; Shen et al. 2018 follow them).
+TEXT8_BYTES = 100_000_000
+TEXT8_TRAINING_BYTES = 99_000_000
+
+
+@dataclass(frozen=True)
+class Text8Summary:
+    """The written files. train_words, valid_words: number of words, including parts of the word at the cut, `cut`."""
+
+    train: str
+    valid: str
+    train_words: int
+    valid_words: int
+    cut: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        parts = f"{self.train}: {self.train_words:,} words\n{self.valid}: {self.valid_words:,} words"
+        return parts + (f"\nThe cut is inside the word {self.cut!r}: each file has a part of it." if self.cut else "")
+
+
+def split_text8(path: str | Path, folder: str | Path) -> Text8Summary:
+    """Write folder/train.txt and folder/valid.txt, each atomically and as one line, like the original file.
+
+    Raises InputError if the file does not have 10^8 bytes, or contains other characters than a to z and spaces.
+    """
+    path, folder = Path(path), Path(folder)
+    text = _read_text8(path)
+    make_folder(folder)
+    train, valid = text[:TEXT8_TRAINING_BYTES], text[TEXT8_TRAINING_BYTES:]
+    for name, part in (("valid", valid), ("train", train)):  # the larger last: it is what is missing after a failure
+        with replaced(folder / f"{name}.txt") as temporary, open(temporary, "wb") as file:
+            file.write(part)
+            file.write(b"\n")
+    return Text8Summary(
+        str(folder / "train.txt"),
+        str(folder / "valid.txt"),
+        _word_count(train),
+        _word_count(valid),
+        _word_on_cut(train, valid),
+    )
+
+
+def _read_text8(path: Path) -> bytes:
+    with open_bytes(path) as file:
+        text = file.read(TEXT8_BYTES + 1)
+    if len(text) != TEXT8_BYTES:
+        size = f"{len(text):,}" if len(text) < TEXT8_BYTES else f"more than {TEXT8_BYTES:,}"
+        expected = f"expected the unpacked text8, which has {TEXT8_BYTES:,}"
+        raise InputError(f"{source_name(path)}: found {size} bytes; {expected}")
+    other = re.search(rb"[^a-z ]", text)
+    if other is not None:
+        raise InputError(
+            f"{source_name(path)}: found byte 0x{other.group()[0]:02x} at offset {other.start():,}; expected text8,"
+            " which has only a to z and spaces"
+        )
+    return text
+
+
+def _word_count(text: bytes) -> int:
+    """Return the number of words, counted without a list: split() would create 17 million strings."""
+    letters = np.frombuffer(b" " + text, np.uint8) != ord(" ")
+    return int(np.count_nonzero(letters[1:] & ~letters[:-1]))
+
+
+def _word_on_cut(before: bytes, after: bytes) -> str | None:
+    """Return the word that the cut divides."""
+    if before.endswith(b" ") or after.startswith(b" "):
+        return None
+    return (before[before.rfind(b" ") + 1 :] + after.partition(b" ")[0]).decode("ascii")

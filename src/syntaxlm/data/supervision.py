@@ -16,10 +16,10 @@ import numpy as np
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.data.treebanks import Treebank, check_tags, read_treebank
+from syntaxlm.data.treebanks import Preprocessing, Treebank, check_tags, read_treebank
 from syntaxlm.text.normaliser import TAG_MARK, Normaliser, split_words
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees.preprocessing import GoldPreprocessing, find_preprocessing
+from syntaxlm.trees.preprocessing import find_preprocessing
 from syntaxlm.trees.spans import Flags, Integers, SpanSets, offsets_of, span_keys, spans_of_keys
 
 # A few sentences may be spelled differently from their trees. If fewer than this share have the words of their trees,
@@ -66,27 +66,27 @@ class Supervision:
 
 def read_supervision(
     path: str | Path,
-    clean_up: GoldPreprocessing | str | Path,
+    preprocessing: Preprocessing,
     corpus: EncodedCorpus,
     normaliser: Normaliser,
     vocabulary: Vocabulary,
 ) -> Supervision:
     """Return the constituents of a corpus's sentences, from their trees in the same order.
 
-    path: see `read_treebank`.  clean_up: the preprocessing, which selects the words of the trees that are in the text.
+    path: see `read_treebank`.  preprocessing: selects the words of the trees that are in the text.
     normaliser, vocabulary: those that encoded the corpus. They are applied to the words of the trees as well: words
         that the normaliser drops or splits are dropped or split in the trees, and all unknown words are equal.
     Raises InputError if the files are not constituency trees, if the numbers of trees and sentences differ (trees
     without remaining tokens do not count), and if fewer than half of the sentences have the words of their trees.
     """
-    rule = find_preprocessing(clean_up)
-    treebank = read_treebank(path, rule)
+    preprocessing = find_preprocessing(preprocessing)
+    treebank = read_treebank(path, preprocessing)
     aligned = _Alignment(treebank, corpus, _Reader(normaliser, vocabulary))
     same, source = aligned.same(), corpus.source or "the text"
     trees, sentences = len(aligned.gold.numbers), len(corpus)
     if trees != sentences:
         empty = len(treebank.emptied) + len(treebank) - trees
-        left_out = f" ({empty:,} more have no word left after preprocessing {rule.name})" if empty else ""
+        left_out = f" ({empty:,} more have no word left after preprocessing {preprocessing.name})" if empty else ""
         raise InputError(
             f"{path}: {trees:,} trees{left_out}, {source}: {sentences:,} sentences; expected one tree for each"
             f" sentence, in the same order.\n{aligned.parting(same)}"
@@ -95,8 +95,8 @@ def read_supervision(
     if np.count_nonzero(same) < FEWEST_SUPERVISED * sentences:
         raise InputError(
             f"{path}: {np.count_nonzero(same):,} of {trees:,} trees have the words of their sentences in {source};"
-            f" expected the same sentences in the same order, with the words that preprocessing {rule.name} keeps.\n"
-            + "\n".join(differing)
+            f" expected the same sentences in the same order, with the words that preprocessing"
+            f" {preprocessing.name} keeps.\n" + "\n".join(differing)
         )
     return Supervision(str(path), aligned.gold.spans(same, corpus.lengths), same, differing)
 
@@ -135,7 +135,7 @@ class _Reader:
 
 def _plain(token: str) -> str:
     """Replace treebank escapes in a token, such as -LRB- by "("."""
-    return _ESCAPE.sub(lambda found: _MARKS[found.group().lower()], token)
+    return _ESCAPE.sub(lambda escape: _MARKS[escape.group().lower()], token)
 
 
 class _GoldTokens:

@@ -10,17 +10,62 @@ cell such as `"Yes, he said.` and join the cell to the cells after it.
 from __future__ import annotations
 
 import csv
-import difflib
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, closest_match
 from syntaxlm.core.text_files import read_lines, source_name
 
 _CELL = re.compile(r'"((?:[^"]|"")*)"(?=\t|$)|[^\t]*')
+_ONE_LINE = "expected the whole row on one line. Replace line breaks in cells with spaces"
+
+
+class OpenTable(NamedTuple):
+    """A table that is being read.
+
+    source: its name in messages.  names: of the columns.
+    rows: the number of the (last) line of each row and its cells, as many as there are columns; none for an empty line.
+    """
+
+    source: str
+    names: tuple[str, ...]
+    rows: Iterator[tuple[int, list[str]]]
+
+
+def open_table(path: str | Path) -> OpenTable:
+    """Read the header of a table, and its rows as they are asked for; "-" is standard input.
+
+    Raises InputError, here or on a row: for a missing header, repeated names, a row with more or fewer cells than the
+    header, a cell with a line break, quotation marks that the format cannot have, and as `read_lines` does.
+    """
+    source = source_name(path)
+    rows = _separated(read_lines(path), source)
+    line, header = next(rows, (1, []))
+    if not any(header):
+        raise InputError(f"{source}, line 1: no header; expected column names, separated by tabs, commas or semicolons")
+    if any("\n" in name for name in header):
+        raise InputError(f"{source}, line 1: found a line break in a cell; {_ONE_LINE}")
+    check_unique(header, f"{source}, line {line}")
+    return OpenTable(source, tuple(header), _checked(rows, header, source))
+
+
+def check_unique(names: Sequence[str], place: str) -> None:
+    """Raise InputError if several columns have the same name."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        repeated = ", ".join(map(repr, twice))
+        raise InputError(f"{place}: more than one column is named {repeated}; expected unique names")
+
+
+def find_column(names: Sequence[str], column: str, place: str, advice: str = "") -> int:
+    """Return the index of a column. Raises InputError with the closest match, and advice after it."""
+    if column not in names:
+        hints = filter(None, [closest_match(column, names), advice])
+        raise InputError(" ".join([f"{place}: no column {column!r}; found {', '.join(names)}.", *hints]))
+    return names.index(column)
 
 
 class Row(NamedTuple):
@@ -34,77 +79,57 @@ def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator
     """Yield the names of a table's other columns, and its rows; "-" is standard input.
 
     column: the column with the text. An empty line is a row of empty cells.
-    Raises InputError for a missing or repeated column, for a row with more or fewer cells than the header, for a cell
-    with a line break, and as `read_lines` does.
+    Raises InputError as `open_table` does, and if there is no such column.
     """
-    source = source_name(path)
-    found = separated(read_lines(path), source)
-    header = next(found, (1, []))[1]
-    if not any(header):
-        raise InputError(f"{source}, line 1: no header; expected column names, separated by tabs, commas or semicolons")
-    if any("\n" in name for name in header):
-        raise _line_break(source, 1)
-    twice = sorted({name for name in header if header.count(name) > 1})
-    if twice:
-        raise InputError(
-            f"{source}, line 1: more than one column is named {', '.join(map(repr, twice))}; expected unique names"
-        )
-    if column not in header:
-        nearest = difflib.get_close_matches(column, header, 1)
-        hint = f" Did you mean {nearest[0]}?" if nearest else ""
-        raise InputError(f"{source}, line 1: no column {column!r}; found {', '.join(header)}.{hint}")
-    place = header.index(column)
+    table = open_table(path)
+    place = find_column(table.names, column, f"{table.source}, line 1")
 
     def rows() -> Iterator[Row]:
-        before = header
-        for number, cells in found:
-            cells = cells if any(cells) or len(cells) > 1 else [""] * len(header)
-            if len(cells) != len(header):
-                raise wrong_number_of_cells(source, number, cells, before, header)
-            if any("\n" in cell for cell in cells):
-                raise _line_break(source, number)
+        for _, cells in table.rows:
+            cells = cells or [""] * len(table.names)
             yield Row(cells[place], (*cells[:place], *cells[place + 1 :]))
-            before = cells
 
-    return (*header[:place], *header[place + 1 :]), rows()
-
-
-def _line_break(source: str, number: int) -> InputError:
-    return InputError(
-        f"{source}, line {number}: found a line break in a cell; expected the whole row on one line. Replace line"
-        " breaks in cells with spaces"
-    )
+    return (*table.names[:place], *table.names[place + 1 :]), rows()
 
 
-def separated(lines: Iterator[tuple[int, str]], source: str) -> Iterator[tuple[int, list[str]]]:
+def _separated(lines: Iterator[tuple[int, str]], source: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the cells of each row with the number of its (last) line.
 
     The first row decides the separator: tab, comma or semicolon, whichever of these it has first.
-
-    lines: numbered lines, as `read_lines` gives them.
-    Raises InputError for quotation marks that a table separated by commas or semicolons cannot have.
     """
     first = next(lines, None)
     if first is None:
         return
-    separator = next((one for one in "\t,;" if one in first[1]), "\t")
+    separator = next((sign for sign in "\t,;" if sign in first[1]), "\t")
     if separator == "\t":
         yield from ((line, split_cells(text)) for line, text in chain([first], lines))
         return
     reader = csv.reader((text + "\n" for _, text in chain([first], lines)), delimiter=separator, strict=True)
-    while True:
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise InputError(
-                f"{source}, line {reader.line_num}: not a table of cells separated by {separator!r}: {error}"
-            ) from None
-        yield reader.line_num, cells
+    try:
+        for cells in reader:
+            yield reader.line_num, cells
+    except csv.Error as error:
+        place = f"{source}, line {reader.line_num}"
+        raise InputError(f"{place}: not a table of cells separated by {separator!r}: {error}") from None
 
 
-def wrong_number_of_cells(
+def _checked(
+    rows: Iterator[tuple[int, list[str]]], header: Sequence[str], source: str
+) -> Iterator[tuple[int, list[str]]]:
+    before = header
+    for number, cells in rows:
+        if len(cells) < 2 and not any(cells):
+            yield number, []
+            continue
+        if len(cells) != len(header):
+            raise _wrong_number_of_cells(source, number, cells, before, header)
+        if any("\n" in cell for cell in cells):
+            raise InputError(f"{source}, line {number}: found a line break in a cell; {_ONE_LINE}")
+        yield number, cells
+        before = cells
+
+
+def _wrong_number_of_cells(
     source: str, number: int, cells: Sequence[str], before: Sequence[str], header: Sequence[str]
 ) -> InputError:
     """Return the error for a row with more or fewer cells than the header.
@@ -114,13 +139,23 @@ def wrong_number_of_cells(
     message = f"{source}, line {number}: found {len(cells)} cells, expected {len(header)}: {', '.join(header)}"
     for line, row in ((number - 1, before), (number, cells)):
         if row[-1:] and row[-1].startswith('"') and row[-1].count('"') % 2:
-            return InputError(
-                f"{message}. Line {line} ends within a cell in quotation marks; expected the whole row on one line."
-                " Replace line breaks in cells with spaces"
-            )
+            return InputError(f"{message}. Line {line} ends within a cell in quotation marks; {_ONE_LINE}")
     if len(cells) > len(header):
         message += ". A cell that contains the separator must be in quotation marks"
     return InputError(message)
+
+
+def split_cells(line: str) -> list[str]:
+    """Return the cells of a tab-separated line."""
+    if '"' not in line:
+        return line.split("\t")
+    cells, start = [], 0
+    while start <= len(line):
+        cell = _CELL.match(line, start)
+        assert cell is not None  # it matches the empty string
+        cells.append(cell[0] if cell[1] is None else cell[1].replace('""', '"'))
+        start = cell.end() + 1
+    return cells
 
 
 def names_beside(columns: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
@@ -136,17 +171,3 @@ def names_beside(columns: Sequence[str], names: Sequence[str]) -> tuple[str, ...
             new = "input_" + new
         result.append(new)
     return tuple(result)
-
-
-def split_cells(line: str) -> list[str]:
-    """Return the cells of a line."""
-    if '"' not in line:
-        return line.split("\t")
-    cells, start = [], 0
-    while start <= len(line):
-        found = _CELL.match(line, start)
-        assert found is not None  # it matches the empty string
-        quoted = found[1]
-        cells.append(found[0] if quoted is None else quoted.replace('""', '"'))
-        start = found.end() + 1
-    return cells

@@ -1,4 +1,12 @@
-"""The built-in corpus: sentences sampled from the built-in grammar, written as text and as trees."""
+"""The built-in corpus: sentences sampled from a probabilistic grammar of a fragment of English, as text and as trees.
+
+Every sampled sentence has a constituency tree, a dependency tree and a probability, so a model trained on the corpus
+can be compared with the true grammar: `ToyGrammar.perplexity_floor` is the lowest perplexity that any model can have in
+expectation. `toy.yaml` contains the rules and words and explains their notation.
+
+Sentences are never truncated or rejected, because the recursion probabilities are low enough that very long sentences
+are rare. Therefore sampling and scoring use exactly the same distribution.
+"""
 
 from __future__ import annotations
 
@@ -12,30 +20,189 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from syntaxlm.core.files import make_folder, write_text
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.settings import LARGEST_SEED, check_number
-from syntaxlm.data.toy_lexicon import FEATURES, LABELS, RULES, LexicalCategory, Rule, english_lexicon, read_rules
+from syntaxlm.core.settings import LARGEST_SEED, check_number, read_yaml
 from syntaxlm.trees.charts import equal_lengths, parts
 from syntaxlm.trees.conllu import write_conllu
 from syntaxlm.trees.tree import Constituent, DependencyTree, Tree, write_brackets
 
-# The built-in probabilistic grammar of a fragment of English, with exact sampling and scoring.
-#
-# Every sampled sentence has a constituency tree, a dependency tree and a probability, so a model trained on the corpus
-# can be compared with the true grammar: `ToyGrammar.perplexity_floor` is the lowest perplexity that any model can have
-# in expectation. `toy_lexicon` contains the rules and words and explains their notation.
-#
-# Sentences are never truncated or rejected, because the recursion probabilities are low enough that very long sentences
-# are rare. Therefore sampling and scoring use exactly the same distribution.
-
-
 _LITERAL = re.compile(r"(?P<word>[^A-Z\[\]\s]+)_(?P<tag>[A-Z$]+)")
+_CHILD = re.compile(r"(?P<symbol>[^*/\s]+)(?P<head>\*)?(?:/(?P<relation>\S+))?")
+
+Features = Mapping[str, Mapping[str, float]]
+
+
+class Rule(NamedTuple):
+    """One rule of a grammar, with expanded features.
+
+    head: 0-based index of the head child.  relations: one relation per child, "" for the head.
+    """
+
+    category: str
+    children: tuple[str, ...]
+    probability: float
+    head: int
+    relations: tuple[str, ...]
+
+
+class LexicalCategory(NamedTuple):
+    """The tag and the words of one preterminal. The probabilities of the words sum to 1."""
+
+    tag: str
+    words: tuple[str, ...]
+    probabilities: tuple[float, ...]
+
+    @classmethod
+    def zipf(cls, tag: str, words: Sequence[str]) -> LexicalCategory:
+        """Build a category in which the word of rank r (1-based) has a probability proportional to 1 / r."""
+        total = sum(1 / rank for rank in range(1, len(words) + 1))
+        return cls(tag, tuple(words), tuple(1 / rank / total for rank in range(1, len(words) + 1)))
+
+
+class _Alternative(NamedTuple):
+    """One right-hand side of a line of rules, before its features are expanded."""
+
+    weight: float
+    symbols: tuple[str, ...]
+    head: int
+    relations: tuple[str, ...]
+
+
+def read_rules(table: str, features: Features, start: str) -> list[Rule]:
+    """Return the rules reachable from `start`, with expanded features and normalised weights.
+
+    table: lines in the notation of `toy.yaml`. A category without a line has no rule and must be in the lexicon.
+    """
+    lines: dict[str, list[tuple[list[str], list[_Alternative]]]] = defaultdict(list)
+    for line in filter(str.strip, table.splitlines()):
+        left, _, right = line.partition("->")
+        name, arguments = _split_symbol(left.strip())
+        lines[name].append((arguments, [_read_alternative(part) for part in right.split("|")]))
+    rules: list[Rule] = []
+    seen, agenda = {start}, [start]
+    while agenda:
+        category = agenda.pop()
+        weights: dict[tuple[tuple[str, ...], int, tuple[str, ...]], float] = defaultdict(float)
+        name, values = _split_symbol(category)
+        for arguments, alternatives in lines.get(name, []):
+            binding = _match(arguments, values, features)
+            for alternative in alternatives if binding is not None else []:
+                for weight, children in _instances(alternative, binding or {}, features):
+                    weights[children, alternative.head, alternative.relations] += weight
+        total = sum(weights.values())
+        for (children, head, relations), weight in weights.items():
+            rules.append(Rule(category, children, weight / total, head, relations))
+            fresh = [child for child in dict.fromkeys(children) if child not in seen]
+            seen.update(fresh)
+            agenda.extend(fresh)
+    return rules
+
+
+def _split_symbol(symbol: str) -> tuple[str, list[str]]:
+    """Split a symbol such as "NP[person,sg]" into its name and its features."""
+    name, bracket, inside = symbol.partition("[")
+    return name, inside.rstrip("]").split(",") if bracket else []
+
+
+def _read_alternative(text: str) -> _Alternative:
+    weight, *written = text.split()
+    children = [_CHILD.fullmatch(child) for child in written]
+    assert all(children), text
+    heads = [place for place, child in enumerate(children) if child and (child["head"] or len(children) == 1)]
+    symbols = tuple(child["symbol"] for child in children if child)
+    return _Alternative(float(weight), symbols, heads[0], tuple(child["relation"] or "" for child in children if child))
+
+
+def _match(arguments: Sequence[str], values: Sequence[str], features: Features) -> dict[str, str] | None:
+    """Return the values of the variables for which the left-hand side of a line is the category, or None."""
+    binding: dict[str, str] = {}
+    if len(arguments) != len(values):
+        return None
+    for argument, value in zip(arguments, values, strict=True):
+        if argument in features:
+            if value not in features[argument] or binding.setdefault(argument, value) != value:
+                return None
+        elif argument != value:
+            return None
+    return binding
+
+
+def _instances(
+    alternative: _Alternative, binding: Mapping[str, str], features: Features
+) -> Iterator[tuple[float, tuple[str, ...]]]:
+    """Yield weight and children of an alternative for each assignment of the variables that are only on the right."""
+    symbols = [(symbol, *_split_symbol(symbol)) for symbol in alternative.symbols]
+    names = dict.fromkeys(name for _, _, arguments in symbols for name in arguments)
+    free = [name for name in names if name in features and name not in binding]
+    for values in itertools.product(*(features[variable] for variable in free)):
+        full = {**binding, **dict(zip(free, values, strict=True))}
+        weight = alternative.weight
+        for variable, value in zip(free, values, strict=True):
+            weight *= features[variable][value] / sum(features[variable].values())
+        yield (
+            weight,
+            tuple(
+                f"{name}[{','.join(full.get(argument, argument) for argument in arguments)}]" if arguments else symbol
+                for symbol, name, arguments in symbols
+            ),
+        )
+
+
+def plural(noun: str) -> str:
+    """Return the regular plural of a noun or the regular third person singular of a verb."""
+    if noun.endswith(("s", "x", "z", "ch", "sh", "o")) and noun != "piano":
+        return noun + "es"
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return noun[:-1] + "ies"
+    return noun + "s"
+
+
+def verb_forms(entry: str) -> dict[str, str]:
+    """Return the six forms of a verb entry such as "give:gave:given", by the names of the feature f."""
+    base, *irregular = entry.split(":")
+    stem = base[:-1] if base.endswith("e") else base
+    past = base[:-1] + "ied" if base.endswith("y") and base[-2] not in "aeiou" else stem + "ed"
+    regular_ing = (base if base.endswith("ee") else stem) + "ing"
+    past = irregular[0] if irregular else past
+    done = irregular[1] if len(irregular) > 1 else past
+    ing = irregular[2] if len(irregular) > 2 else regular_ing
+    return {"sg": plural(base), "pl": base, "base": base, "past": past, "done": done, "ing": ing}
+
+
+def _read_lexicon(words: Mapping[str, Any]) -> dict[str, LexicalCategory]:
+    """Return all preterminals, such as "Noun[person,sg]" or "Verb[say,past]", with their words. words: `toy.yaml`."""
+    lexicon = {"Noun[meal,sg]": LexicalCategory.zipf("NN", words["meals"].split())}
+    for noun_class, line in words["nouns"].items():
+        nouns = [entry.split(":") for entry in line.split()]
+        lexicon[f"Noun[{noun_class},sg]"] = LexicalCategory.zipf("NN", [noun[0] for noun in nouns])
+        plurals = [noun[1] if len(noun) > 1 else plural(noun[0]) for noun in nouns]
+        lexicon[f"Noun[{noun_class},pl]"] = LexicalCategory.zipf("NNS", plurals)
+    for section, name, tag in (("names", "Name", "NNP"), ("adjectives", "Adj", "JJ")):
+        for word_class, line in words[section].items():
+            lexicon[f"{name}[{word_class}]"] = LexicalCategory.zipf(tag, line.split())
+    for verb_class, line in words["verbs"].items():
+        verbs = [verb_forms(entry) for entry in line.split()]
+        for form, tag in words["verb_tags"].items():
+            lexicon[f"Verb[{verb_class},{form}]"] = LexicalCategory.zipf(tag, [verb[form] for verb in verbs])
+    for row in words["closed"].splitlines():
+        name, tag, *closed = row.split()
+        lexicon[name] = LexicalCategory.zipf(tag, closed)
+    return lexicon
+
+
+@cache
+def english_fragment() -> ToyGrammar:
+    """Return the built-in fragment of English."""
+    grammar = read_yaml(Path(__file__).with_name("toy.yaml"))
+    labels = {category: label for label, line in grammar["labels"].items() for category in line.split()}
+    rules = read_rules(grammar["rules"], grammar["features"], "TOP")
+    return ToyGrammar(rules, _read_lexicon(grammar), labels, "TOP")
 
 
 @dataclass(frozen=True)
@@ -59,9 +226,6 @@ class ToyGrammar:
     labels: maps category names without features to constituent labels. Categories without a label give no constituent.
     start: the category of a sentence.
     A literal child such as "that_IN" is a preterminal with this one word.
-
-    Raises ValueError, listing all faults, if a symbol is neither a category nor in the lexicon or is both, if
-    probabilities are not positive or do not sum to 1, or if derivations have infinite expected size.
     """
 
     def __init__(
@@ -77,37 +241,6 @@ class ToyGrammar:
         for name in used:
             if literal := _LITERAL.fullmatch(name):
                 self.lexicon[name] = LexicalCategory(literal["tag"], (literal["word"],), (1.0,))
-        self._raise_faults(list(used))
-
-    def _raise_faults(self, used: list[str]) -> None:
-        faults = [f"{name} is neither a category nor in the lexicon" for name in used if not self._defined(name)]
-        faults += [f"{name} is both a category and in the lexicon" for name in self.rules if name in self.lexicon]
-        choices = {name: [rule.probability for rule in rules] for name, rules in self.rules.items()}
-        choices |= {name: list(entry.probabilities) for name, entry in self.lexicon.items()}
-        for name, chosen in choices.items():
-            if abs(sum(chosen) - 1) > 1e-9 or min(chosen) <= 0:
-                faults.append(f"{name} has probabilities {chosen}: expected them above 0 and of sum 1")
-        # With all entries of M at least 0 and x > M x for some x > 0, the spectral radius of M is below 1.
-        if not faults and not (self._expected_uses(np.ones(len(self.rules))) >= 1 - 1e-9).all():
-            faults.append("derivations have infinite expected size: lower the weights of the recursive rules")
-        if faults:
-            raise ValueError("the grammar is not usable:\n  " + "\n  ".join(faults))
-
-    def _defined(self, name: str) -> bool:
-        return name in self.rules or name in self.lexicon
-
-    def _expected_uses(self, own: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return solve x = own + M x. M[a, b] is the expected number of children b of category a. x: (categories,)."""
-        index = {name: position for position, name in enumerate(self.rules)}
-        children = np.zeros((len(index), len(index)))
-        for rule in itertools.chain.from_iterable(self.rules.values()):
-            for child in rule.children:
-                if child in index:
-                    children[index[rule.category], index[child]] += rule.probability
-        try:
-            return np.asarray(np.linalg.solve(np.eye(len(index)) - children, own), dtype=np.float64)
-        except np.linalg.LinAlgError:
-            return np.full(len(index), -np.inf)
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
@@ -115,14 +248,19 @@ class ToyGrammar:
         return tuple(sorted({word for entry in self.lexicon.values() for word in entry.words}))
 
     def expected_length(self) -> float:
-        """Return the exact expected length of a sentence, in words."""
-        if self.start in self.lexicon:
-            return 1.0
-        own = [
-            sum(rule.probability * sum(child in self.lexicon for child in rule.children) for rule in rules)
-            for rules in self.rules.values()
-        ]
-        return float(self._expected_uses(np.array(own))[list(self.rules).index(self.start)])
+        """Return the exact expected length of a sentence, in words; negative if derivations have infinite size.
+
+        Solves x = w + M x, where M[a, b] is the expected number of children b of category a, and w[a] that of words.
+        """
+        index = {name: position for position, name in enumerate(self.rules)}
+        children, words = np.zeros((len(index), len(index))), np.zeros(len(index))
+        for rule in itertools.chain.from_iterable(self.rules.values()):
+            for child in rule.children:
+                if child in index:
+                    children[index[rule.category], index[child]] += rule.probability
+                else:
+                    words[index[rule.category]] += rule.probability
+        return float(np.linalg.solve(np.eye(len(index)) - children, words)[index[self.start]])
 
     @cached_property
     def _sampler(self) -> _Sampler:
@@ -133,12 +271,7 @@ class ToyGrammar:
         return _Inside(self)
 
     def sample(self, count: int, seed: int) -> list[ToySentence]:
-        """Sample `count` independent sentences. The same seed gives the same sentences.
-
-        Raises ValueError if `count` is negative.
-        """
-        if count < 0:
-            raise ValueError(f"cannot sample {count} sentences: expected a count of 0 or more")
+        """Sample `count` independent sentences. The same seed gives the same sentences."""
         draw = _uniforms(np.random.default_rng(seed)).__next__
         return [self._sampler.sentence(draw) for _ in progress_bar(range(count), "sampling sentences")]
 
@@ -155,11 +288,9 @@ class ToyGrammar:
         """Return the perplexity exp(-sum log p / tokens) under the true grammar.
 
         n words are n + 1 tokens, because the end of the sentence is predicted. No model has a lower perplexity in
-        expectation. The value is inf if the grammar does not generate one of the sentences. Raises ValueError if there
-        are no sentences.
+        expectation. The value is inf if the grammar does not generate one of the sentences.
+        sentences: at least one.
         """
-        if not sentences:
-            raise ValueError("the perplexity of no sentences is undefined: expected at least one")
         tokens = sum(len(sentence) + 1 for sentence in sentences)
         return math.exp(-float(self.inside_log_probabilities(sentences).sum()) / tokens)
 
@@ -303,12 +434,12 @@ class _Inside:
         """Group pairs of children by which of them is wide, and sort the rules over these pairs by parent."""
         rules = sorted((self.number[a], self.number[b], self.number[c], p) for (a, b, c), p in binary.items())
         both = (False, True)
-        kinds: dict[tuple[bool, bool], list[tuple[int, int]]] = {(left, right): [] for left in both for right in both}
+        groups: dict[tuple[bool, bool], list[tuple[int, int]]] = {(left, right): [] for left in both for right in both}
         for left, right in dict.fromkeys((left, right) for _, left, right, _ in rules):
-            kinds[left < self.wide, right < self.wide].append((left, right))
-        pairs = [pair for group in kinds.values() for pair in group]
-        edges = list(itertools.accumulate((len(group) for group in kinds.values()), initial=0))
-        self.slices = {kind: slice(*edges[i : i + 2]) for i, kind in enumerate(kinds)}
+            groups[left < self.wide, right < self.wide].append((left, right))
+        pairs = [pair for group in groups.values() for pair in group]
+        edges = itertools.pairwise(itertools.accumulate(map(len, groups.values()), initial=0))
+        self.slices = {are_wide: slice(*edge) for are_wide, edge in zip(groups, edges, strict=True)}
         self.left, self.right = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
         place = {pair: position for position, pair in enumerate(pairs)}
         self.rule_pairs = np.array([place[left, right] for _, left, right, _ in rules], dtype=np.intp)
@@ -349,18 +480,12 @@ class _Inside:
         sums = np.zeros((len(self.left), starts, charts[1].shape[2]))
         for (wide_left, wide_right), rows in self.slices.items():
             splits = range(1 if wide_right else width - 1, (width - 1 if wide_left else 1) + 1)
-            own, lefts, rights = sums[rows], self.left[rows], self.right[rows]
+            part, lefts, rights = sums[rows], self.left[rows], self.right[rows]
             for left, right in parts(charts, charts, width, splits):
                 products = left.swapaxes(0, 1)[lefts]
                 products *= right.swapaxes(0, 1)[rights]
-                own += products
+                part += products
         return sums
-
-
-@cache
-def english_fragment() -> ToyGrammar:
-    """Return the built-in fragment of English."""
-    return ToyGrammar(read_rules(RULES, FEATURES, "TOP"), english_lexicon(), LABELS, "TOP")
 
 
 @dataclass(frozen=True)
@@ -405,15 +530,15 @@ def write_corpus(folder: str | Path, sentences: int = 20_000, seed: int = 0) -> 
     held_out = min(2000, max(1, sentences // 20))
     splits: dict[str, SplitSummary] = {}
     for index, (name, count) in enumerate({"train": sentences, "valid": held_out, "test": held_out}.items()):
-        own_seed = int(np.random.SeedSequence([seed, index]).generate_state(1, np.uint32)[0])
-        sample = grammar.sample(count, own_seed)
+        split_seed = int(np.random.SeedSequence([seed, index]).generate_state(1, np.uint32)[0])
+        sample = grammar.sample(count, split_seed)
         write_text("".join(" ".join(sentence.words) + "\n" for sentence in sample), folder / f"{name}.txt")
         write_brackets([sentence.tree for sentence in sample], folder / f"{name}.mrg")
         named = (replace(sentence.dependencies, name=f"toy-{name}-{i}") for i, sentence in enumerate(sample, 1))
         write_conllu(named, folder / f"{name}.conllu")
         words = sum(len(sentence.words) for sentence in sample)
         floor = grammar.perplexity_floor([sentence.words for sentence in sample]) if name != "train" else None
-        splits[name] = SplitSummary(count, words, words / count, own_seed, floor)
+        splits[name] = SplitSummary(count, words, words / count, split_seed, floor)
     summary = CorpusSummary(seed, len(grammar.vocabulary), grammar.expected_length(), **splits)
     write_text(json.dumps(asdict(summary), indent=2) + "\n", folder / "floor.json")
     return summary

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import write_text
@@ -95,61 +95,59 @@ class _Read:
     dependencies: DependencyTree | None = None
 
 
+Preprocessing: TypeAlias = GoldPreprocessing | str | Path
+"""The words to keep: the name of a preprocessing, a YAML file or the preprocessing itself."""
+
+
 def read_treebank(
-    path: str | Path, clean_up: GoldPreprocessing | str | Path = "none", dependencies: str | Path | None = None
+    path: str | Path, preprocessing: Preprocessing = "none", dependencies: str | Path | None = None
 ) -> Treebank:
     """Read gold trees.
 
     path: a file, a folder, a pattern such as "mrg/wsj_00*.mrg", or "-" for standard input. In a folder, all files with
         a known suffix are read in the order of their names. A pattern also matches compressed files. The suffix
-        determines the format (see `data.formats`) and may be followed by .gz, .xz or .zst. If the suffix is .txt or
+        determines the format (see `data.corpora`) and may be followed by .gz, .xz or .zst. If the suffix is .txt or
         unknown, the first line determines the format.
-    clean_up: the preprocessing, which selects the words to keep: its name, a YAML file or the rule itself. "none" still
-        drops empty nodes. The dependents of a dropped word are attached to its head. If the root is dropped, its first
-        dependent becomes the root and the others are attached to it.
+    preprocessing: "none" still drops empty nodes. The dependents of a dropped word are attached to its head. If the
+        root is dropped, its first dependent becomes the root and the others are attached to it.
     dependencies: the dependency trees of the same sentences in the same order, given like `path`.
     Raises InputError if files are missing, malformed, or have unknown or different formats. Also raises InputError if
     trees and dependencies belong to different sentences; the message names the file and the sentence.
     """
-    rule = find_preprocessing(clean_up)
-    return _treebank(path, _files(path), rule, dependencies)
+    return _treebank(path, _files(path), find_preprocessing(preprocessing), dependencies)
 
 
 def _treebank(
-    path: str | Path, files: Sequence[_File], rule: GoldPreprocessing, dependencies: str | Path | None = None
+    path: str | Path, files: Sequence[_File], preprocessing: GoldPreprocessing, dependencies: str | Path | None = None
 ) -> Treebank:
     read = _read_all(files)
-    if dependencies is None:
-        trees, arcs = [sentence.words for sentence in read], [sentence.dependencies for sentence in read]
-    else:
-        trees, arcs = _paired(path, read, dependencies, _read_all(_files(dependencies)))
-    cleaned, indices = clean_all(trees, rule, source_name(path))
+    if dependencies is not None:
+        read = _paired(path, read, dependencies, _read_all(_files(dependencies)))
+    cleaned, indices = clean_all([sentence.words for sentence in read], preprocessing, source_name(path))
     sentences = []
     for tree, index in zip(cleaned, indices, strict=True):
-        gold, arc = (tree if read[index].has_tree else None), arcs[index]
-        heads, labels = (None, ()) if arc is None else _projected(trees[index], arc, rule)
-        name = "" if arc is None else arc.name
+        before, arcs = read[index].words, read[index].dependencies
+        heads, labels = (None, ()) if arcs is None else _projected(before, arcs, preprocessing)
+        gold, name = (tree if read[index].has_tree else None), (arcs.name if arcs else "")
         sentences.append(TreebankSentence(tree.words, tree.tags, gold, heads, labels, index + 1, name))
-    left = set(indices)
-    emptied = tuple(index + 1 for index in range(len(trees)) if index not in left)
+    emptied = tuple(sorted({*range(1, len(read) + 1)} - {index + 1 for index in indices}))
     return Treebank(tuple(sentences), source_name(path), emptied)
 
 
-def dependency_trees(path: str | Path, clean_up: GoldPreprocessing | str | Path = "none") -> Iterator[DependencyTree]:
+def dependency_trees(path: str | Path, preprocessing: Preprocessing = "none") -> Iterator[DependencyTree]:
     """Yield the dependency trees of a file, a folder or a pattern (see `read_treebank`), named by file and sentence.
 
     Without preprocessing, trees are read one at a time and keep all words, so files may be larger than memory.
     Raises InputError like `read_treebank`, and for constituency trees.
     """
-    files = _files(path)
+    files, chosen = _files(path), find_preprocessing(preprocessing)
     if files[0].suffix not in DEPENDENCY_SUFFIXES:
         raise InputError(
             f"{source_name(files[0].path)}: found {files[0].suffix}; expected dependency trees, in files that end in"
             f" {' '.join(DEPENDENCY_SUFFIXES)}"
         )
-    rule = find_preprocessing(clean_up)
-    if rule != PREPROCESSINGS["none"]:
-        for sentence in _treebank(path, files, rule):
+    if chosen != PREPROCESSINGS["none"]:
+        for sentence in _treebank(path, files, chosen):
             name = sentence.name or str(sentence.number)
             yield DependencyTree(sentence.words, sentence.tags, sentence.heads or (), sentence.labels, name)
         return
@@ -207,16 +205,14 @@ class WrittenWords:
         return asdict(self)
 
     def __str__(self) -> str:
-        notes = [f"{self.sentences:,} sentences", f"{self.words:,} words"]
-        if self.joined:
-            notes.append(f"{self.joined:,} words had white space in them and are written without")
-        if self.blank:
-            notes.append(f"{self.blank:,} words consist only of white space and are left out")
-        if self.emptied:
-            notes.append(f"{self.emptied:,} sentences without a word after preprocessing are left out")
-        if self.longer:
-            notes.append(f"{self.longer:,} longer sentences are left out")
-        return "   ".join(notes)
+        notes = {
+            "words had white space in them and are written without": self.joined,
+            "words consist only of white space and are left out": self.blank,
+            "sentences without a word after preprocessing are left out": self.emptied,
+            "longer sentences are left out": self.longer,
+        }
+        parts = [f"{count:,} {note}" for note, count in notes.items() if count]
+        return "   ".join([f"{self.sentences:,} sentences", f"{self.words:,} words", *parts])
 
 
 def write_words(treebank: Treebank, path: str | Path, maximum_words: int | None = None) -> WrittenWords:
@@ -260,12 +256,10 @@ def _write(
 ) -> WrittenWords:
     if maximum_words is not None:
         check_number("maximum words", maximum_words, 1)
+    short = [sentence for sentence in treebank if maximum_words is None or len(sentence) <= maximum_words]
     lines: list[str] = []
-    words = joined = blank = longer = 0
-    for sentence in treebank:
-        if maximum_words is not None and len(sentence) > maximum_words:
-            longer += 1
-            continue
+    words = joined = blank = 0
+    for sentence in short:
         read = words_of(sentence)
         written = ["".join(split_words(word)) for word in read]
         joined += sum(0 < len(new) < len(word) for new, word in zip(written, read, strict=True))
@@ -274,12 +268,12 @@ def _write(
         blank += len(written) - len(kept)
         if kept:
             lines.append(" ".join(kept) + "\n")
+    longer = len(treebank) - len(short)
     if not lines:
         within = f" in sentences of up to {maximum_words} words" if longer else ""
         raise InputError(f"{treebank.source}: found no word to write{within}")
     write_text("".join(lines), path)
-    emptied = len(treebank.emptied) + len(treebank) - longer - len(lines)
-    return WrittenWords(len(lines), words, joined, blank, emptied, longer)
+    return WrittenWords(len(lines), words, joined, blank, len(treebank.emptied) + len(short) - len(lines), longer)
 
 
 class _File(NamedTuple):
@@ -324,12 +318,12 @@ def treebank_files(path: str | Path) -> list[Path]:
 def _files(path: str | Path) -> list[_File]:
     """Return the files of a treebank with their formats. Raises InputError if the files are of different types."""
     files = list(map(_file, treebank_files(path)))
-    kinds = {_kind(file.suffix): source_name(file.path) for file in reversed(files)}
-    if len(kinds) > 1:
-        found = ", ".join(f"{kind} ({name})" for kind, name in sorted(kinds.items()))
+    types = {_content_type(file.suffix): source_name(file.path) for file in reversed(files)}
+    if len(types) > 1:
+        listed = ", ".join(f"{content} ({name})" for content, name in sorted(types.items()))
         pattern = Path(path) / "*.mrg" if Path(path).is_dir() else "*.mrg"
         raise InputError(
-            f"{path}: found files of different kinds: {found}; expected one kind. Give a pattern such as '{pattern}',"
+            f"{path}: found files of different kinds: {listed}; expected one kind. Give a pattern such as '{pattern}',"
             " and dependencies separately."
         )
     return files
@@ -355,7 +349,7 @@ def _file(path: Path) -> _File:
     raise no_sentence(path, "a treebank")
 
 
-def _kind(suffix: str) -> str:
+def _content_type(suffix: str) -> str:
     if suffix in DEPENDENCY_SUFFIXES:
         return "dependency trees"
     return "tagged text" if suffix == TAGGED_SUFFIX else "constituency trees"
@@ -435,16 +429,13 @@ def _tagged_sentences(source: str, lines: Iterable[tuple[int, str]]) -> Iterator
         raise no_sentence(source, "word_TAG tokens, one sentence per line")
 
 
-def _paired(
-    path: str | Path, trees: Sequence[_Read], dependencies: str | Path, arcs: Sequence[_Read]
-) -> tuple[list[Tree], list[DependencyTree | None]]:
-    """Return the trees and the dependency trees of the same sentences. Raises InputError at the first difference."""
+def _paired(path: str | Path, trees: Sequence[_Read], dependencies: str | Path, arcs: Sequence[_Read]) -> list[_Read]:
+    """Return the trees with the dependency trees of the same sentences. Raises InputError at the first difference."""
     if not trees[0].has_tree or arcs[0].dependencies is None:
         raise InputError(f"{path} and {dependencies}: expected constituency trees first, then dependency trees")
     for first, second in zip(trees, arcs, strict=False):
         tags = zip(first.words.words, first.words.tags, strict=True)
-        words = [word for word, tag in tags if tag != EMPTY_TAG]
-        others = second.words.words
+        words, others = [word for word, tag in tags if tag != EMPTY_TAG], second.words.words
         same = sum(map(str.__eq__, words, others))
         if len(words) != len(others) or same < SAME_SENTENCE * len(words):
             raise InputError(
@@ -457,16 +448,18 @@ def _paired(
             f"{path} has {len(trees)} sentences and {dependencies} has {len(arcs)}; expected the same sentences."
             f" The first without a partner is {longer[min(len(trees), len(arcs))].place}."
         )
-    return [sentence.words for sentence in trees], [each.dependencies for each in arcs]
+    return [replace(tree, dependencies=arc.dependencies) for tree, arc in zip(trees, arcs, strict=True)]
 
 
-def _projected(tree: Tree, arcs: DependencyTree, rule: GoldPreprocessing) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def _projected(
+    tree: Tree, arcs: DependencyTree, preprocessing: GoldPreprocessing
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Return the heads and labels of the words that preprocessing keeps. Heads are positions among these words.
 
     tree: the tree before preprocessing. Apart from empty nodes, its words are those of `arcs`.
     """
     pairs = zip(tree.words, tree.tags, strict=True)
-    stays = [rule.keeps(word, tag) for word, tag in pairs if tag != EMPTY_TAG]
+    stays = [preprocessing.keeps(word, tag) for word, tag in pairs if tag != EMPTY_TAG]
     # Maps 1-based positions before preprocessing to positions after it; 0 for dropped words.
     position = [0, *(count if keeps else 0 for count, keeps in zip(accumulate(stays), stays, strict=True))]
     heads: list[int] = []
@@ -474,12 +467,10 @@ def _projected(tree: Tree, arcs: DependencyTree, rule: GoldPreprocessing) -> tup
     for old, keeps in enumerate(stays, 1):
         if not keeps:
             continue
-        head = arcs.heads[old - 1]
-        climbed = 0
+        head, climbed = arcs.heads[old - 1], 0
         # Dropped words may form a cycle without an exit; their dependents are also orphans.
         while head and not position[head] and climbed <= len(stays):
-            head = arcs.heads[head - 1]
-            climbed += 1
+            head, climbed = arcs.heads[head - 1], climbed + 1
         heads.append(position[head])
         if climbed and not heads[-1]:
             orphans.append(len(heads) - 1)

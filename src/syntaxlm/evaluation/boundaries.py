@@ -15,7 +15,7 @@ on a part of the text that is not evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tables import Column, Columns, HasRows
+from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, Section
 from syntaxlm.data.corpora import EncodedCorpus, read_lines
 from syntaxlm.parsing.structure import distances_of
 from syntaxlm.storage.folder import ModelBundle
@@ -108,31 +108,31 @@ class BoundaryScore:
     """Scores of predicted boundaries, pooled over the text.
 
     name: the layer and reading, or the baseline.
-    gaps: number of gaps.  there: number of gold boundaries.  found: number of predicted boundaries.
-    right: number of correctly predicted boundaries.
+    gaps: number of gaps.  gold, predicted: number of gold and of predicted boundaries.
+    correct: number of correctly predicted boundaries.
     layer, reading, threshold: None for a baseline.
     """
 
     name: str
     gaps: int
-    there: int
-    found: int
-    right: int
+    gold: int
+    predicted: int
+    correct: int
     layer: int | None = None
     reading: Reading | None = None
     threshold: float | None = None
 
     @property
     def precision(self) -> float:
-        return self.right / max(1, self.found)
+        return self.correct / max(1, self.predicted)
 
     @property
     def recall(self) -> float:
-        return self.right / max(1, self.there)
+        return self.correct / max(1, self.gold)
 
     @property
     def f1(self) -> float:
-        return 2 * self.right / max(1, self.found + self.there)
+        return 2 * self.correct / max(1, self.predicted + self.gold)
 
     @property
     def random_f1(self) -> float:
@@ -140,21 +140,16 @@ class BoundaryScore:
 
         F1 is linear in the number of correct boundaries, so this is the F1 of their expected number.
         """
-        return 2 * (self.found * self.there / self.gaps) / max(1, self.found + self.there)
+        return 2 * (self.predicted * self.gold / self.gaps) / max(1, self.predicted + self.gold)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures for JSON."""
         return asdict(self) | {name: getattr(self, name) for name in ("precision", "recall", "f1", "random_f1")}
 
-    def __str__(self) -> str:
-        figures = (f"{100 * value:>5.1f}" for value in (self.f1, self.precision, self.recall, self.random_f1))
-        threshold = "" if self.threshold is None else f", threshold {self.threshold:.4f}"
-        return "F1 {}   precision {}   recall {}   random F1 {}   ".format(*figures) + self.name + threshold
 
-
-def score_boundaries(name: str, found: Flags, there: Flags) -> BoundaryScore:
-    """Score predicted boundaries.  found, there: (n,), predicted and gold boundaries."""
-    return BoundaryScore(name, len(there), int(there.sum()), int(found.sum()), int((found & there).sum()))
+def score_boundaries(name: str, predicted: Flags, gold: Flags) -> BoundaryScore:
+    """Score predicted boundaries.  predicted, gold: (n,), whether each gap is a boundary."""
+    return BoundaryScore(name, len(gold), int(gold.sum()), int(predicted.sum()), int((predicted & gold).sum()))
 
 
 BOUNDARY_SCORES = Columns(
@@ -164,21 +159,25 @@ BOUNDARY_SCORES = Columns(
         "name": Column("text", "layer and reading, or name of the baseline"),
         "layer": Column("integer", "layer of the distances, from 1; missing for a baseline"),
         "reading": Column("text", "the token whose distance is used: character or space; missing for a baseline"),
-        "threshold": Column("number", "smallest distance of a boundary; missing for a baseline"),
-        "f1": Column("number", "F1 of the predicted boundaries, 0 to 1"),
-        "precision": Column("number", "0 to 1"),
-        "recall": Column("number", "0 to 1"),
-        "random_f1": Column("number", "expected F1 of the same number of boundaries in random gaps"),
+        "threshold": Column("number", "smallest distance of a boundary; missing for a baseline", ".4f"),
+        "f1": Column("number", "F1 of the predicted boundaries, 0 to 1", PERCENT),
+        "precision": Column("number", "0 to 1", PERCENT),
+        "recall": Column("number", "0 to 1", PERCENT),
+        "random_f1": Column("number", "expected F1 of the same number of boundaries in random gaps", PERCENT),
         "gaps": Column("integer", "number of gaps between characters"),
-        "there": Column("integer", "number of gold boundaries"),
-        "found": Column("integer", "number of predicted boundaries"),
-        "right": Column("integer", "number of correctly predicted boundaries"),
+        "gold": Column("integer", "number of gold boundaries"),
+        "predicted": Column("integer", "number of predicted boundaries"),
+        "correct": Column("integer", "number of correctly predicted boundaries"),
     },
 )
+_HEADINGS = {
+    "f1": "F1", "precision": "precision", "recall": "recall", "random_f1": "random F1", "threshold": "threshold",
+    "name": "boundaries",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
-class BoundaryReport(HasRows):
+class BoundaryReport(HasReport):
     """Scores of a model's word boundaries and of baselines, on the same gaps.
 
     source: the text.
@@ -203,30 +202,23 @@ class BoundaryReport(HasRows):
     scores: tuple[BoundaryScore, ...]
     baselines: tuple[BoundaryScore, ...]
 
-    columns = BOUNDARY_SCORES
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all figures for JSON."""
-        scores = {name: [one.to_dict() for one in getattr(self, name)] for name in ("scores", "baselines")}
-        return asdict(self) | scores
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Return a row for each score and baseline, with the columns of `BOUNDARY_SCORES`."""
-        return (one.to_dict() for one in (*self.scores, *self.baselines))
-
-    def __str__(self) -> str:
+    def report(self) -> Report:
+        """Return precision, recall and F1 of the model and of the baselines."""
+        rows = [one.to_dict() for one in (*self.scores, *self.baselines)]
         part = "the first part of the text" if self.tuned_on == self.source else self.tuned_on
         sees = "the model reads white space, so it sees the boundaries" if self.reads_spaces else "read without spaces"
-        return "\n".join(
-            [
-                f"{self.source}   {self.gaps:,} gaps between characters, {self.boundaries:,} of them boundaries "
-                f"({100 * self.boundaries / self.gaps:.1f}%); {self.unknown:,} of {self.tokens:,} characters unknown",
-                f"pooled over the text; thresholds chosen on {part} ({self.tuning_gaps:,} gaps, not evaluated); {sees}",
-                "",
-                *map(str, self.scores),
-                "",
-                *map(str, self.baselines),
-            ]
+        return Report(
+            BOUNDARY_SCORES,
+            rows,
+            {name: getattr(self, name) for name in self.__dataclass_fields__},
+            {
+                self.source: "",
+                "gaps between characters": self.gaps,
+                "boundaries": f"{self.boundaries:,} ({100 * self.boundaries / self.gaps:.1f}%)",
+                "unknown characters": f"{self.unknown:,} of {self.tokens:,}",
+            },
+            [f"pooled over the text; thresholds chosen on {part} ({self.tuning_gaps:,} gaps, not evaluated); {sees}"],
+            [Section.of(BOUNDARY_SCORES, rows, _HEADINGS)],
         )
 
 
@@ -237,8 +229,8 @@ def best_threshold(distances: Distances, boundaries: Flags) -> float:
     """
     order = np.argsort(-distances, kind="stable")
     falling = distances[order]
-    right = np.cumsum(boundaries[order])
-    f1 = 2 * right / (np.arange(1, len(order) + 1) + right[-1])
+    correct = np.cumsum(boundaries[order])
+    f1 = 2 * correct / (np.arange(1, len(order) + 1) + correct[-1])
     last_of_ties = np.append(falling[1:] != falling[:-1], True)
     return float(falling[np.argmax(np.where(last_of_ties, f1, -1.0))])
 
@@ -253,29 +245,29 @@ class _Text:
     unknown: int
 
     @classmethod
-    def read(cls, stored: ModelBundle, path: str | Path) -> _Text:
-        gaps, sentences = gaps_of([line for _, line in read_lines(path)], stored.normaliser)
+    def read(cls, bundle: ModelBundle, path: str | Path) -> _Text:
+        gaps, sentences = gaps_of([line for _, line in read_lines(path)], bundle.normaliser)
         if not gaps.boundaries.any():
             raise InputError(f"{path}: found no word boundary; expected lines with white space between words")
-        vocabulary = stored.vocabulary
+        vocabulary = bundle.vocabulary
         encoded = [vocabulary.encode(sentence) for sentence in sentences]
         corpus = EncodedCorpus.from_sentences(encoded, vocabulary)
-        return cls(gaps, distances_of(stored, corpus), len(sentences), corpus.unknown_count)
+        return cls(gaps, distances_of(bundle, corpus), len(sentences), corpus.unknown_count)
 
 
-def evaluate_boundaries(stored: ModelBundle, text: str | Path, tuning_text: str | Path | None = None) -> BoundaryReport:
-    """Predict the word boundaries of a text from the distances of each layer, and scores them.
+def evaluate_boundaries(bundle: ModelBundle, text: str | Path, tuning_text: str | Path | None = None) -> BoundaryReport:
+    """Predict the word boundaries of a text from the distances of each layer, and score them.
 
     tuning_text: the text on which thresholds are chosen; None: the first tenth of `text`, which is then not evaluated.
     Raises InputError for a word-level model, a model without distances, and a text without white space in its lines.
     """
-    if stored.normaliser.units != "characters":
+    if bundle.normaliser.units != "characters":
         raise InputError(
             "found a model that reads words; expected a character-level model"
             " (trained with text.normaliser.units: characters)"
         )
-    read = _Text.read(stored, text)
-    tuning_read = read if tuning_text is None else _Text.read(stored, tuning_text)
+    read = _Text.read(bundle, text)
+    tuning_read = read if tuning_text is None else _Text.read(bundle, tuning_text)
     measured, tuning = read.gaps, tuning_read.gaps
     if tuning_text is None:
         cut = int(TUNING_SHARE * len(measured))
@@ -285,14 +277,14 @@ def evaluate_boundaries(stored: ModelBundle, text: str | Path, tuning_text: str 
                 f"{text}: too short: found no boundary in its first tenth, or none after it; expected a longer text, or"
                 " a separate text for choosing thresholds (--tune)"
             )
-    reads_spaces = stored.normaliser.space is not None
+    reads_spaces = bundle.normaliser.space is not None
     readings: tuple[Reading, ...] = ("character", "space") if reads_spaces else ("character",)
     scores = []
     for layer, (of_tuning, of_measured) in enumerate(zip(tuning_read.distances, read.distances, strict=True), 1):
         for reading in readings:
             threshold = best_threshold(of_tuning[tuning.tokens(reading)], tuning.boundaries)
-            found = of_measured[measured.tokens(reading)] >= np.float32(threshold)
-            score = score_boundaries(f"layer {layer}, {_READINGS[reading]}", found, measured.boundaries)
+            predicted = of_measured[measured.tokens(reading)] >= np.float32(threshold)
+            score = score_boundaries(f"layer {layer}, {_READINGS[reading]}", predicted, measured.boundaries)
             scores.append(replace(score, layer=layer, reading=reading, threshold=threshold))
     return BoundaryReport(
         str(text),

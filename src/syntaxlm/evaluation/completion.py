@@ -13,6 +13,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,34 +23,305 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json, write_text
+from syntaxlm.core.tables import PERCENT, RIGHT, Column, Columns, HasReport, Report, Section, format_value
 from syntaxlm.data.completion import CompletionQuestion, read_questions
-from syntaxlm.evaluation.completion_report import (
-    INTERPOLATED,
-    CompletionReport,
-    CompletionScores,
-    Interpolation,
-    Weights,
-    first_half,
-)
-from syntaxlm.evaluation.pairs import Flags
+from syntaxlm.evaluation.pairs import FEW_KNOWN
+from syntaxlm.evaluation.significance import Accuracy, Credits, compare_credits
 from syntaxlm.scoring.engine import LogProbs, Scorer
 from syntaxlm.scoring.surprisal import log_probs_of_trees
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError
+from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
-from syntaxlm.text.treebank_style import TreebankStyle
+from syntaxlm.trees.significance import BootstrapResult
+from syntaxlm.trees.spans import Flags
 
+INTERPOLATED = "interpolated"
 SHARES = tuple(number / 100 for number in range(101))  # weights of one model that are tried in tuning
 
-
 _DIGITS = 9  # sums are rounded to this number of digits before they are compared
+
+Weights = npt.NDArray[np.float64]
+
+COMPLETION_ACCURACIES = Columns(
+    "sentence completion",
+    "model and subset of the questions",
+    {
+        "model": Column("text", "name of the model, or interpolated"),
+        "part": Column("text", "subset: all, first_half, second_half, differing_words_known, or all_words_known"),
+        "accuracy": Column("number", "share of correct answers, 0 to 1; missing without questions", PERCENT),
+        "low": Column("number", "lower end of the 95% interval of the accuracy", PERCENT),
+        "high": Column("number", "upper end of the 95% interval of the accuracy", PERCENT),
+        "credit": Column("number", "number of correct answers; a tie of k candidates counts 1/k"),
+        "questions": Column("integer", "number of questions"),
+    },
+)
+_TITLES = {
+    "all": "all questions",
+    "first_half": "first half",
+    "second_half": "second half",
+    "differing_words_known": "questions with all differing words known",
+    "all_words_known": "questions with all words known",
+}
+_COUNTS = {
+    "ties": "questions with a tie for the highest",
+    "ties_with_correct": "ties that include the correct candidate",
+    "candidates_with_unknown_words": "candidates with an unknown word",
+    "candidates_with_unknown_differing_words": "candidates with an unknown differing word",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class CompletionScores:
+    """The scores of one model, or of an interpolation, for q questions with at most k candidates.
+
+    log_probs: (q, k), natural log-probabilities of the candidates, padded with -inf.
+    sizes: (q,), the number of candidates of each question.
+    correct: (q,), the index of the correct candidate, from 0.
+    differing_known: (q, k), whether the vocabulary has those words of a candidate that other candidates of the question
+        lack; true for padding.
+    all_known: (q, k), whether the vocabulary has all words of a candidate; true for padding.
+    given_trees: whether the log-probabilities are of the words given their trees.
+    ends: whether the end of each sentence is predicted.
+    """
+
+    name: str
+    log_probs: LogProbs
+    sizes: npt.NDArray[np.int64]
+    correct: npt.NDArray[np.int64]
+    differing_known: Flags
+    all_known: Flags
+    given_trees: bool = False
+    ends: bool = True
+
+    @cached_property
+    def chosen(self) -> Flags:
+        """(q, k): the candidates with the highest log-probability."""
+        is_candidate = np.arange(self.log_probs.shape[1]) < self.sizes[:, None]
+        return (self.log_probs == self.log_probs.max(1, keepdims=True)) & is_candidate
+
+    @cached_property
+    def credits(self) -> Credits:
+        """(q,): 1/k if the correct candidate is among the k chosen ones, else 0."""
+        is_chosen = self.chosen[np.arange(len(self.correct)), self.correct]
+        return np.where(is_chosen, 1 / self.chosen.sum(1), 0.0)
+
+    @property
+    def ties(self) -> Flags:
+        """(q,): whether more than one candidate is chosen."""
+        return self.chosen.sum(1) > 1
+
+    @property
+    def parts(self) -> dict[str, Flags]:
+        """The subsets of the questions for which accuracies are reported, (q,) each, by name."""
+        first = first_half(len(self.correct))
+        return {
+            "all": np.ones_like(first),
+            "first_half": first,
+            "second_half": ~first,
+            "differing_words_known": np.all(self.differing_known, axis=1),
+            "all_words_known": np.all(self.all_known, axis=1),
+        }
+
+    def accuracy(self, part: str = "all") -> Accuracy:
+        """Return the accuracy on a subset of the questions, a key of `parts`."""
+        return Accuracy.of(self.credits[self.parts[part]])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all figures for JSON."""
+        return {
+            "model": self.name,
+            "given_trees": self.given_trees,
+            "eos_predicted": self.ends,
+            **{part: _figures(self.accuracy(part)) for part in self.parts},
+            "ties": int(self.ties.sum()),
+            "ties_with_correct": int((self.ties & (self.credits > 0)).sum()),
+            "candidates_with_unknown_words": int((~self.all_known).sum()),
+            "candidates_with_unknown_differing_words": int((~self.differing_known).sum()),
+        }
+
+
+def _figures(accuracy: Accuracy) -> dict[str, Any]:
+    """Return the figures for JSON; accuracy and interval are None if there are no questions."""
+    return {
+        "accuracy": accuracy.fraction,
+        "interval": accuracy.interval,
+        "credit": accuracy.correct,
+        "questions": accuracy.items,
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Interpolation:
+    """The scores of several interpolated models.
+
+    weights: the weight of each model by name; they sum to 1.
+    is_tuned: whether the weights were tuned on the first half of the questions; otherwise the user gave them.
+    """
+
+    scores: CompletionScores
+    weights: dict[str, float]
+    is_tuned: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        figures = {name: value for name, value in self.scores.to_dict().items() if name != "model"}
+        return {"weights": self.weights, "tuned_on": "first_half" if self.is_tuned else None, **figures}
+
+    def __str__(self) -> str:
+        mixture = " + ".join(f"{weight:.2f} {name}" for name, weight in self.weights.items())
+        if self.is_tuned:
+            return f"{INTERPOLATED}: {mixture}; weights tuned on the first half, so use the accuracy on the second half"
+        return f"{INTERPOLATED}: {mixture}; weights as given"
+
+
+@dataclass(frozen=True, eq=False)
+class CompletionReport(HasReport):
+    """The results of several models on the same questions.
+
+    interpolation: the interpolated models; None for a single model.
+    sources: the files of the questions and of the answers.
+    style: how the text was changed before the models' normalisers read it.
+    per_token: whether log-probabilities are means over tokens; otherwise they are sums.
+    """
+
+    questions: tuple[CompletionQuestion, ...]
+    models: tuple[CompletionScores, ...]
+    interpolation: Interpolation | None
+    sources: tuple[str, str]
+    style: TextOptions = AS_TOKENISED
+    per_token: bool = False
+
+    @property
+    def candidate_count(self) -> int:
+        return sum(map(len, self.questions))
+
+    @property
+    def chance(self) -> float:
+        """The accuracy of guessing, a fraction."""
+        return float(np.mean([1 / len(question) for question in self.questions]))
+
+    @property
+    def all_scores(self) -> tuple[CompletionScores, ...]:
+        """The scores of each model and, if there are several, of their interpolation."""
+        return self.models if self.interpolation is None else (*self.models, self.interpolation.scores)
+
+    @cached_property
+    def compared(self) -> dict[str, dict[str, BootstrapResult]]:
+        """The interpolation's accuracy compared with each model's, by subset of the questions, then by model name.
+
+        The subset is the second half if the weights were tuned on the first half, otherwise all questions.
+        """
+        if self.interpolation is None:
+            return {}
+        part = "second_half" if self.interpolation.is_tuned else "all"
+        scores = self.interpolation.scores
+        among = scores.parts[part]
+        return {part: {one.name: compare_credits(scores.credits[among], one.credits[among]) for one in self.models}}
+
+    def report(self) -> Report:
+        """Return the accuracies of every model and of the interpolation, by subset of the questions."""
+        rows = []
+        for scores in self.all_scores:
+            for part in scores.parts:
+                figures = _figures(scores.accuracy(part))
+                low, high = figures.pop("interval") or (None, None)
+                rows.append({"model": scores.name, "part": part, **figures, "low": low, "high": high})
+        notes = [] if self.interpolation is None else [str(self.interpolation)]
+        notes += [
+            f"{INTERPOLATED} compared with {name}, {_TITLES[part]}: {result}"
+            for part, results in self.compared.items()
+            for name, result in results.items()
+        ]
+        return Report(
+            COMPLETION_ACCURACIES,
+            rows,
+            {
+                "schema_version": 2,
+                "questions_file": self.sources[0],
+                "answers_file": self.sources[1],
+                "questions": len(self.questions),
+                "candidates": self.candidate_count,
+                "chance": self.chance,
+                "punctuation": self.style.punctuation,
+                "contractions": self.style.contractions,
+                "per_token": self.per_token,
+                "models": self.models,
+                "interpolated": self.interpolation,
+                "interpolated_against": self.compared,
+            },
+            {
+                self.sources[0]: "",
+                "questions": len(self.questions),
+                "candidates": self.candidate_count,
+                "chance": format_value(self.chance, PERCENT),
+            },
+            self._explanation(),
+            [self._section()],
+            notes,
+        )
+
+    def _explanation(self) -> list[str]:
+        measure = "mean log-probability of a token" if self.per_token else "total log-probability"
+        lines = [
+            f"each model chooses the candidate with the highest {measure}{self._readings()}; a tie of k earns 1/k",
+            f"text: {self.style}; then each model's own normaliser",
+        ]
+        if any(model.given_trees for model in self.models):
+            lines.append(f"trees and words of dependency-tree models: {self.questions[0].parses}")
+        foreign = [model.name for model in self.models if np.all(model.all_known, axis=1).mean() < FEW_KNOWN]
+        if foreign:
+            lines.append(
+                f"warning: hardly any question has only words in the vocabulary of {', '.join(foreign)}. The model was"
+                " trained on text of another style; a model of treebank text needs split contractions"
+            )
+        return lines
+
+    def _readings(self) -> str:
+        """Describe how the log-probabilities are computed, for each model if the models differ."""
+        names: dict[str, list[str]] = {}
+        for model in self.models:
+            reading = (
+                "of its words given its tree, P(S | T)" if model.given_trees
+                else f"end of sentence {'included' if model.ends else 'excluded'}, state reset at each sentence"
+            )  # fmt: skip
+            names.setdefault(reading, []).append(model.name)
+        if len(names) == 1:
+            (reading,) = names
+            return f" {reading}" if self.models[0].given_trees else f", {reading}"
+        readings = "; ".join(", ".join(of_reading) + f": {reading}" for reading, of_reading in names.items())
+        return f" ({readings})"
+
+    def _section(self) -> Section:
+        """Return a table with a column for each model."""
+        rows = [[title, *(_shown(one.accuracy(part)) for one in self.all_scores)] for part, title in _TITLES.items()]
+        figures = [one.to_dict() for one in self.all_scores]
+        rows += [[title, *(one[name] for one in figures)] for name, title in _COUNTS.items()]
+        names = {one.name: RIGHT for one in self.all_scores}
+        return Section({"accuracy, 95% interval (number of questions)": "", **names}, rows)
+
+
+def _shown(accuracy: Accuracy) -> str:
+    """Return the percentage with its interval and the number of questions."""
+    if accuracy.interval is None:
+        return str(accuracy)
+    low, high = (format_value(end, PERCENT) for end in accuracy.interval)
+    count = f"({accuracy.items:,})"
+    return f"{format_value(accuracy.fraction, PERCENT)}  {low:>4} to {high:>4}{count:>9}"
+
+
+def first_half(questions: int) -> Flags:
+    """Return the questions on which weights are tuned, (q,).
+
+    If the number of questions is odd, the middle one belongs to the second half.
+    """
+    return np.arange(questions) < questions // 2
 
 
 def evaluate_completion(
     models: ModelBundle | Mapping[str, ModelBundle],
     questions: str | Path,
     answers: str | Path,
-    style: TreebankStyle = AS_TOKENISED,
+    style: TextOptions = AS_TOKENISED,
     shares: Sequence[float] | None = None,
     per_token: bool = False,
     parses: str | Path | None = None,
@@ -73,12 +346,12 @@ def evaluate_completion(
             f"a model is named {INTERPOLATED}; expected another name, because the interpolation has this one"
         )
     given = None if shares is None else _weights(shares, len(named))
-    if parses is not None and not any(stored.model.reads == "trees" for stored in named.values()):
+    if parses is not None and not any(bundle.model.reads == "trees" for bundle in named.values()):
         raise InputError(f"{parses}: no model reads parses; expected a dependency-tree model, or no parses")
     asked = read_questions(questions, answers, parses)
     if len(named) > 1 and given is None and len(asked) < 2:
         raise InputError(f"{questions}: found one question; expected two or more, to choose weights on the first half")
-    scores = tuple(score_questions(stored, asked, style, name, per_token) for name, stored in named.items())
+    scores = tuple(score_questions(bundle, asked, style, name, per_token) for name, bundle in named.items())
     interpolation = None
     if len(scores) > 1:
         weights = tune_weights(scores, first_half(len(asked))) if given is None else given
@@ -104,9 +377,9 @@ def _weights(shares: Sequence[float], models: int) -> Weights:
 
 
 def score_questions(
-    stored: ModelBundle,
+    bundle: ModelBundle,
     questions: Sequence[CompletionQuestion],
-    style: TreebankStyle = AS_TOKENISED,
+    style: TextOptions = AS_TOKENISED,
     name: str = "model",
     per_token: bool = False,
 ) -> CompletionScores:
@@ -117,16 +390,16 @@ def score_questions(
     Raises InputError for a candidate that the normaliser leaves empty, for a candidate without a tree if the model
     reads trees, for a tree with words that have no path to the root, and for a model that returns NaN.
     """
-    vocabulary, given_trees = stored.vocabulary, stored.model.reads == "trees"
-    ends = stored.mode.predict_eos and not given_trees
+    vocabulary, given_trees = bundle.vocabulary, bundle.model.reads == "trees"
+    ends = bundle.mode.predict_eos and not given_trees
     if given_trees:
-        read = [_words_of_trees(stored, question, name) for question in questions]
+        read = [_words_of_trees(bundle, question, name) for question in questions]
         trees = [tree for question in questions for tree in question.trees]
-        log_probs = log_probs_of_trees(stored, trees, questions[0].parses)
+        log_probs = log_probs_of_trees(bundle, trees, questions[0].parses)
     else:
-        reader = TextReader.of(stored.normaliser, stored.vocabulary, style)
+        reader = TextReader.of(bundle.normaliser, bundle.vocabulary, style)
         read = [_tokens(reader, question, name) for question in questions]
-        log_probs = Scorer.of(stored).sentences([tokens for candidates in read for tokens in candidates])
+        log_probs = Scorer.of(bundle).sentences([tokens for candidates in read for tokens in candidates])
     if per_token:
         log_probs = log_probs / np.array([len(tokens) + ends for candidates in read for tokens in candidates])
     return completion_scores(
@@ -154,14 +427,14 @@ def _tokens(reader: TextReader, question: CompletionQuestion, name: str) -> list
     return read
 
 
-def _words_of_trees(stored: ModelBundle, question: CompletionQuestion, name: str) -> list[tuple[str, ...]]:
+def _words_of_trees(bundle: ModelBundle, question: CompletionQuestion, name: str) -> list[tuple[str, ...]]:
     """Return the words of each candidate, for a dependency-tree model."""
     if not question.trees:
         raise InputError(
             f"{question.place}, question {question.name}: found plain text, but {name} reads dependency trees; expected"
             " questions in CoNLL-U (.conllu), or a file with their parses"
         )
-    return [tuple(map(stored.normaliser.word, tree.words)) for tree in question.trees]
+    return [tuple(map(bundle.normaliser.word, tree.words)) for tree in question.trees]
 
 
 def completion_scores(
@@ -178,16 +451,16 @@ def completion_scores(
     log_probs, differing_known, all_known: (n,), see `CompletionScores`.
     """
     sizes = np.array([len(question) for question in questions])
-    there = np.arange(sizes.max()) < sizes[:, None]
+    is_candidate = np.arange(sizes.max()) < sizes[:, None]
 
     def placed(values: npt.ArrayLike, fill: float | bool) -> Any:
-        table = np.full(there.shape, fill)
-        table[there] = values
+        table = np.full(is_candidate.shape, fill)
+        table[is_candidate] = values
         return table
 
-    right = np.array([question.right for question in questions])
+    correct = np.array([question.correct for question in questions])
     known = placed(differing_known, True), placed(all_known, True)
-    return CompletionScores(name, placed(log_probs, -np.inf), sizes, right, *known, given_trees, ends)
+    return CompletionScores(name, placed(log_probs, -np.inf), sizes, correct, *known, given_trees, ends)
 
 
 def differing_words(candidates: Sequence[Sequence[str]]) -> list[set[str]]:
@@ -211,7 +484,7 @@ def interpolate(models: Sequence[CompletionScores], weights: Weights) -> Complet
         INTERPOLATED,
         np.sum(parts, axis=0),
         first.sizes,
-        first.right,
+        first.correct,
         np.logical_and.reduce([model.differing_known for model in models]),
         np.logical_and.reduce([model.all_known for model in models]),
         any(model.given_trees for model in models),
@@ -254,14 +527,13 @@ def _merit(models: Sequence[CompletionScores], weights: Weights, among: Flags) -
 
 def write_questions(report: CompletionReport, path: str | Path) -> None:
     """Write `scored_questions` as JSON lines, atomically. Raises InputError if the file cannot be written."""
-    rows = (to_json(row) for row in scored_questions(report))
-    write_text("".join(row + "\n" for row in rows), path)
+    write_text("".join(to_json(row) + "\n" for row in scored_questions(report)), path)
 
 
 def scored_questions(report: CompletionReport) -> Iterator[dict[str, Any]]:
     """Yield every question with each model's scores, for JSON.
 
-    right: index of the correct candidate, from 0.
+    correct: index of the correct candidate, from 0.
     chosen: indices of the chosen candidate, or of all tied ones.
     log_probs: natural log-probabilities in the order of the candidates; None for probability 0.
     """
@@ -271,16 +543,18 @@ def scored_questions(report: CompletionReport) -> Iterator[dict[str, Any]]:
             "question": question.name,
             "place": question.place,
             "candidates": list(question.candidates),
-            "right": question.right,
+            "correct": question.correct,
             "models": {
-                column.name: {
-                    "log_probs": [_finite(one) for one in column.log_probs[place, :size].tolist()],
-                    "chosen": np.flatnonzero(column.chosen[place]).tolist(),
-                    "credit": float(column.credits[place]),
-                    "differing_words_known": column.differing_known[place, :size].tolist(),
-                    "all_words_known": column.all_known[place, :size].tolist(),
+                scores.name: {
+                    "log_probs": [
+                        one if math.isfinite(one) else None for one in scores.log_probs[place, :size].tolist()
+                    ],
+                    "chosen": np.flatnonzero(scores.chosen[place]).tolist(),
+                    "credit": float(scores.credits[place]),
+                    "differing_words_known": scores.differing_known[place, :size].tolist(),
+                    "all_words_known": scores.all_known[place, :size].tolist(),
                 }
-                for column in report.all_scores
+                for scores in report.all_scores
             },
         }
 

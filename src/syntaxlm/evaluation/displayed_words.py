@@ -6,7 +6,6 @@ the surprisals of its tokens. Ends of sentences do not count.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import warnings
@@ -25,12 +24,13 @@ from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import Column, Columns, ColumnType, HasRows
 from syntaxlm.core.text_files import read_lines, source_name
-from syntaxlm.data.tables import names_beside, separated, wrong_number_of_cells
-from syntaxlm.scoring.surprisal import Context, WordSurprisal, surprisals
+from syntaxlm.data.tables import check_unique, find_column, names_beside, open_table
+from syntaxlm.scoring.options import Context, ScoreOptions
+from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import word_spans
+from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AUTO_STYLE
-from syntaxlm.text.treebank_style import TreebankStyle
 
 # Word frequencies from a list or from a text.
 
@@ -161,36 +161,15 @@ class Table:
         """Read a file (which may be compressed; "-" is standard input), or takes a pandas or polars data frame.
 
         The header decides the separator: tabs, commas if it has no tab, or semicolons if it has neither.
-        Raises InputError for a file without header or rows, for a repeated column name, for rows with more or fewer
-        cells than the header, and as `read_lines` does.
+        Raises InputError as `open_table` does, and for a file without rows.
         """
         if hasattr(table, "columns") and not isinstance(table, str | Path):
             return cls._of_dataframe(table)
-        source = source_name(table)
-        rows = separated(read_lines(table), source)
-        line, header = next(rows, (1, [""]))
-        if not any(header):
-            raise InputError(
-                f"{source}, line 1: no header; expected column names, separated by tabs, commas or semicolons"
-            )
-        twice = sorted({name for name in header if header.count(name) > 1})
-        if twice:
-            raise InputError(
-                f"{source}, line {line}: more than one column is named {twice[0]!r}; expected unique names"
-            )
-        kept, lines = [], []
-        before = header
-        for line, cells in rows:
-            if cells in ([], [""]) and len(header) > 1:
-                continue  # an empty line
-            if len(cells) != len(header):
-                raise wrong_number_of_cells(source, line, cells, before, header)
-            before = cells
-            kept.append(tuple(cells))
-            lines.append(line)
+        source, names, rows = open_table(table)
+        kept = [(line, tuple(cells)) for line, cells in rows if cells or len(names) == 1]
         if not kept:
             raise InputError(f"{source}: found only a header; expected at least one row below it")
-        return cls(source, tuple(header), tuple(kept), tuple(lines))
+        return cls(source, names, tuple(cells or ("",) for _, cells in kept), tuple(line for line, _ in kept))
 
     @classmethod
     def _of_dataframe(cls, frame: Any) -> Table:
@@ -199,9 +178,7 @@ class Table:
         if not kept:
             raise InputError("the data frame has no rows; expected at least one")
         names = tuple(map(str, frame.columns))
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise InputError(f"the data frame: more than one column is named {twice[0]!r}; expected unique names")
+        check_unique(names, "the data frame")
         return cls("the data frame", names, kept)
 
     def place(self, row: int) -> str:
@@ -210,13 +187,7 @@ class Table:
 
     def column(self, name: str, option: str) -> list[str]:
         """Return the cells of a column. option: how the user chooses it. Raises InputError if there is none."""
-        if name not in self.names:
-            nearest = difflib.get_close_matches(name, self.names, 1)
-            hint = f" Did you mean {nearest[0]}?" if nearest else ""
-            raise InputError(
-                f"{self.source}: no column {name!r}; found {', '.join(self.names)}.{hint} Choose one with {option}"
-            )
-        place = self.names.index(name)
+        place = find_column(self.names, name, self.source, f"Choose one with {option}")
         return [row[place] for row in self.rows]
 
     def numbers(self, name: str, option: str) -> Numbers:
@@ -562,7 +533,7 @@ class WordScores:
 
 
 def score_words(
-    stored: ModelBundle, words: DisplayedWords, context: Context | None = None, style: TreebankStyle = AUTO_STYLE
+    stored: ModelBundle, words: DisplayedWords, context: Context | None = None, style: TextOptions = AUTO_STYLE
 ) -> WordScores:
     """Score displayed words with one model.
 
@@ -630,11 +601,14 @@ def _scored(
     lines: Sequence[str],
     firsts: Sequence[int],
     carries: bool,
-    style: TreebankStyle,
+    style: TextOptions,
 ) -> Iterator[list[WordSurprisal]]:
     """Yield the rows of each line."""
+    options = ScoreOptions(
+        context="carry" if carries else "reset", punctuation=style.punctuation, contractions=style.contractions
+    )
     if not carries:
-        yield from surprisals(stored, lines, "reset", style)
+        yield from surprisals(stored, lines, options)
         return
     groups = words.groups[list(firsts[:-1])]
     starts = [*np.flatnonzero(np.diff(groups, prepend=-1)).tolist(), len(lines)]
@@ -642,7 +616,7 @@ def _scored(
         with warnings.catch_warnings():
             if number:  # the same warnings as for the first group
                 warnings.simplefilter("ignore", InputWarning)
-            yield from surprisals(stored, lines[start : starts[number + 1]], "carry", style)
+            yield from surprisals(stored, lines[start : starts[number + 1]], options)
 
 
 @dataclass(frozen=True)
@@ -698,7 +672,7 @@ def word_table(
     frequencies: str | Path | Frequencies | None = None,
     context: Context | None = None,
     spillover: int = 1,
-    style: TreebankStyle = AUTO_STYLE,
+    style: TextOptions = AUTO_STYLE,
 ) -> WordTable:
     """Return a row per displayed word with its surprisal and that of previous words.
 

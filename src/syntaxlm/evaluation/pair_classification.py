@@ -1,11 +1,17 @@
-"""Accuracy of a classifier on labelled pairs of sentences, in all and for each label."""
+"""Accuracy of a classifier on labelled pairs of sentences, or of formulas (logical inference), in all and by group.
+
+Logical inference: the relation of two formulas, by their number of operators. Bowman, Manning, Potts 2015, section 3;
+Shen et al. 2019 (ON-LSTM), section 5.4 and Figure 4.
+"""
 
 from __future__ import annotations
 
 import sys
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +20,27 @@ from torch import Tensor
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import Column, Columns, HasRows
-from syntaxlm.data.labelled_pairs import LabelledPair, read_labelled_pairs
-from syntaxlm.data.logic import RELATIONS, FormulaPair, read_formula_pairs
+from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, Section
+from syntaxlm.data.labelled_pairs import RELATIONS, FormulaPair, LabelledPair, read_formula_pairs, read_labelled_pairs
 from syntaxlm.models.pair_classifier import PairBatch, PairClassifier
 from syntaxlm.storage.folder import PairClassifierSettings, PairTask, StoredClassifier
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 
 BATCH = 256  # pairs
+
+CLASSIFIER_ACCURACIES = Columns(
+    "accuracies of a pair classifier",
+    "group of pairs",
+    {
+        "grouping": Column("text", "all or label; of formulas all, lengths, operators or relation"),
+        "group": Column("text", "label; trained or longer; number of operators; relation; empty for all"),
+        "pairs": Column("integer", "number of pairs"),
+        "correct": Column("integer", "number of correct answers"),
+        "accuracy": Column("number", "share of correct answers, 0 to 1; missing without pairs", PERCENT),
+        "majority": Column("number", "accuracy of always answering the most frequent label of the file", PERCENT),
+    },
+)
 
 Pair = LabelledPair | FormulaPair
 
@@ -58,15 +76,14 @@ class EncodedPairs:
 
 
 @dataclass(frozen=True)
-class AccuracyScore:
-    """Scores of a set of pairs.
+class GroupScore:
+    """Scores of a group of pairs.
 
-    pairs: number of pairs.  right: number of correct answers.
-    majority: number of pairs with the most frequent label of the file.
+    correct: number of correct answers.  majority: number of pairs with the most frequent label of the file.
     """
 
     pairs: int
-    right: int
+    correct: int
     majority: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -74,33 +91,14 @@ class AccuracyScore:
         some = self.pairs or None
         return {
             "pairs": self.pairs,
-            "correct": self.right,
-            "accuracy": some and self.right / some,
+            "correct": self.correct,
+            "accuracy": some and self.correct / some,
             "majority": some and self.majority / some,
         }
 
-    def row(self, name: str) -> str:
-        """Return a line of a table: the name, the number of pairs, and percentages."""
-        shares = 100 * self.right / self.pairs, 100 * self.majority / self.pairs
-        return f"{name:<22}{self.pairs:>8,}{shares[0]:>8.1f}{shares[1]:>12.1f}"
-
-
-CLASSIFIER_ACCURACIES = Columns(
-    "accuracies of a pair classifier",
-    "group of pairs",
-    {
-        "grouping": Column("text", "all or label"),
-        "group": Column("text", "label; empty for all"),
-        "pairs": Column("integer", "number of pairs"),
-        "correct": Column("integer", "number of correct answers"),
-        "accuracy": Column("number", "share of correct answers, 0 to 1; missing without pairs"),
-        "majority": Column("number", "accuracy of always answering the most frequent label of the file"),
-    },
-)
-
 
 @dataclass(frozen=True)
-class AnsweredPairs(HasRows):
+class AnsweredPairs(HasReport):
     """A classifier's answers to the pairs of a file.
 
     answers: the predicted label of each pair.
@@ -110,17 +108,54 @@ class AnsweredPairs(HasRows):
     pairs: Sequence[Pair]
     answers: tuple[str, ...]
 
-    @property
+    @cached_property
     def majority(self) -> str:
         """The most frequent label of the file, which the baseline predicts for all pairs."""
         return Counter(pair.label for pair in self.pairs).most_common(1)[0][0]
 
-    def scored(self, kept: Callable[[Any], bool]) -> AccuracyScore:
+    def score_where(self, kept: Callable[[Any], bool]) -> GroupScore:
         """Score the pairs for which `kept` is true."""
-        majority = self.majority
-        some = [(pair.label, answer) for pair, answer in zip(self.pairs, self.answers, strict=True) if kept(pair)]
-        right = sum(label == answer for label, answer in some)
-        return AccuracyScore(len(some), right, sum(label == majority for label, _ in some))
+        answered = [(pair.label, answer) for pair, answer in zip(self.pairs, self.answers, strict=True) if kept(pair)]
+        correct = sum(label == answer for label, answer in answered)
+        return GroupScore(len(answered), correct, sum(label == self.majority for label, _ in answered))
+
+    @abstractmethod
+    def _groupings(self) -> dict[str, Mapping[str, GroupScore]]:
+        """Return the scores by type of grouping and group."""
+
+    def _report(
+        self,
+        figures: Mapping[str, Any],
+        facts: Mapping[str, Any],
+        heading: str,
+        label: str,
+        shown: Sequence[Mapping[str, GroupScore]],
+    ) -> Report:
+        """Return a report.
+
+        heading: of the first column.  label: what the classifier predicts.  shown: blocks of rows of the table, by
+        title; groups without pairs are left out.
+        """
+        rows = [
+            {"grouping": grouping, "group": group, **score.to_dict()}
+            for grouping, groups in self._groupings().items()
+            for group, score in groups.items()
+        ]
+        lines: list[Sequence[Any]] = []
+        for block in shown:
+            scores = {title: score.to_dict() for title, score in block.items() if score.pairs}
+            lines += [[title, one["pairs"], one["accuracy"], one["majority"]] for title, one in scores.items()]
+            lines.append([""] * 4)
+        headings = {heading: "", "pairs": ",", "correct": PERCENT, "baseline": PERCENT}
+        baseline = f"accuracy in percent; baseline: always the most frequent {label} of the file, {self.majority}"
+        return Report(
+            CLASSIFIER_ACCURACIES,
+            rows,
+            figures,
+            {self.source: "", "pairs": len(self.pairs), **facts},
+            [baseline],
+            [Section(headings, lines[:-1])],
+        )
 
 
 @dataclass(frozen=True)
@@ -132,52 +167,98 @@ class ClassificationReport(AnsweredPairs):
 
     labels: tuple[str, ...]
 
-    columns = CLASSIFIER_ACCURACIES
-
-    def score(self, label: str | None = None) -> AccuracyScore:
+    def score(self, label: str | None = None) -> GroupScore:
         """Score the pairs with this label; None: all pairs."""
-        return self.scored(lambda pair: label in (None, pair.label))
+        return self.score_where(lambda pair: label in (None, pair.label))
 
-    def by_label(self) -> dict[str, AccuracyScore]:
+    def by_label(self) -> dict[str, GroupScore]:
         return {label: self.score(label) for label in self.labels}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all figures for JSON."""
-        return {
+    def _groupings(self) -> dict[str, Mapping[str, GroupScore]]:
+        return {"all": {"": self.score()}, "label": self.by_label()}
+
+    def report(self) -> Report:
+        """Return the accuracies of all pairs and of each label."""
+        figures = {
             "schema_version": 1,
             "file": self.source,
             "majority_label": self.majority,
             **self.score().to_dict(),
-            "by_label": {label: score.to_dict() for label, score in self.by_label().items()},
+            "by_label": self.by_label(),
+        }
+        return self._report(figures, {}, "label", "label", [{**self.by_label(), "all": self.score()}])
+
+
+@dataclass(frozen=True)
+class InferenceReport(AnsweredPairs):
+    """A classifier's answers, the predicted relations, scored by number of operators.
+
+    maximum_operators: largest number of operators in the classifier's training pairs.
+    """
+
+    pairs: tuple[FormulaPair, ...]
+    maximum_operators: int
+
+    def score(self, operators: range | None = None, relation: str | None = None) -> GroupScore:
+        """Score the pairs with these numbers of operators and with this relation; None: any."""
+
+        def kept(pair: FormulaPair) -> bool:
+            return (operators is None or pair.operators in operators) and relation in (None, pair.relation)
+
+        return self.score_where(kept)
+
+    def by_operators(self) -> dict[int, GroupScore]:
+        """Return the scores for each number of operators in the file."""
+        numbers = sorted({pair.operators for pair in self.pairs})
+        return {number: self.score(range(number, number + 1)) for number in numbers}
+
+    def by_relation(self) -> dict[str, GroupScore]:
+        return {sign: self.score(relation=sign) for sign in RELATIONS}
+
+    def trained_and_longer(self) -> tuple[GroupScore, GroupScore]:
+        """Score the pairs with at most the number of operators seen in training, and those with more."""
+        most = self.maximum_operators
+        return self.score(range(most + 1)), self.score(range(most + 1, sys.maxsize))
+
+    def _groupings(self) -> dict[str, Mapping[str, GroupScore]]:
+        return {
+            "all": {"": self.score()},
+            "lengths": dict(zip(("trained", "longer"), self.trained_and_longer(), strict=True)),
+            "operators": {str(number): score for number, score in self.by_operators().items()},
+            "relation": self.by_relation(),
         }
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the accuracies of all groups, with the columns of `CLASSIFIER_ACCURACIES`."""
-        yield {"grouping": "all", "group": "", **self.score().to_dict()}
-        for label, score in self.by_label().items():
-            yield {"grouping": "label", "group": label, **score.to_dict()}
-
-    def __str__(self) -> str:
-        lines = [
-            f"{self.source}   pairs {len(self.pairs):,}",
-            f"accuracy in percent; baseline: always the most frequent label of the file, {self.majority}",
-            "",
-            f"{'label':<22}{'pairs':>8}{'correct':>8}{'baseline':>12}",
-            *(score.row(label) for label, score in self.by_label().items() if score.pairs),
-            self.score().row("all"),
+    def report(self) -> Report:
+        """Return the accuracies by number of operators and relation."""
+        most, (trained, longer) = self.maximum_operators, self.trained_and_longer()
+        figures = {
+            "schema_version": 2,
+            "file": self.source,
+            "maximum_operators_trained": most,
+            "majority_relation": self.majority,
+            **self.score().to_dict(),
+            "trained_lengths": trained,
+            "longer": longer,
+            "by_operators": self.by_operators(),
+            "by_relation": self.by_relation(),
+        }
+        shown = [
+            {str(number): score for number, score in self.by_operators().items()},
+            {f"up to {most}": trained, f"over {most}": longer, "all": self.score()},
+            {f"{RELATIONS[sign]} {sign}": score for sign, score in self.by_relation().items()},
         ]
-        return "\n".join(lines)
+        return self._report(figures, {"trained on up to": f"{most} operators"}, "operators", "relation", shown)
 
 
 def classes_of(classifier: PairClassifier, pairs: EncodedPairs, device: torch.device | str = "cpu") -> list[int]:
     """Return the most probable class of every pair, in order. The classifier stays in evaluation mode."""
     classifier.eval()
-    found: list[int] = []
+    classes: list[int] = []
     with torch.inference_mode():
         for start in progress_bar(range(0, len(pairs), BATCH), "classifying, batches of pairs"):
             batch = pairs.batch(range(start, min(start + BATCH, len(pairs))))
-            found += classifier(batch.to(device))[0].argmax(-1).tolist()
-    return found
+            classes += classifier(batch.to(device))[0].argmax(-1).tolist()
+    return classes
 
 
 def answers(stored: StoredClassifier, pairs: Sequence[Pair], device: torch.device | str = "cpu") -> tuple[str, ...]:
@@ -200,110 +281,10 @@ def evaluate_classifier(
     return ClassificationReport(str(path), pairs, answers(stored, pairs, device), settings.labels)
 
 
-# Logical inference: accuracy of a pair classifier on the relation of two formulas, by number of operators.
-#
-# Bowman, Manning, Potts 2015, section 3; Shen et al. 2019 (ON-LSTM), section 5.4 and Figure 4.
-
-
-INFERENCE_ACCURACIES = Columns(
-    "logical inference",
-    "group of formula pairs",
-    {
-        "grouping": Column("text", "all, lengths, operators or relation"),
-        "group": Column("text", "trained or longer; number of operators; relation; empty for all"),
-        "pairs": Column("integer", "number of pairs"),
-        "correct": Column("integer", "number of correct answers"),
-        "accuracy": Column("number", "share of correct answers, 0 to 1; missing without pairs"),
-        "majority": Column("number", "accuracy of always answering the most frequent relation of the file"),
-    },
-)
-
-
-@dataclass(frozen=True)
-class InferenceReport(AnsweredPairs):
-    """A classifier's answers, the predicted relations, scored by number of operators.
-
-    maximum_operators: largest number of operators in the classifier's training pairs.
-    """
-
-    pairs: tuple[FormulaPair, ...]
-    maximum_operators: int
-
-    columns = INFERENCE_ACCURACIES
-
-    def score(self, operators: range | None = None, relation: str | None = None) -> AccuracyScore:
-        """Score the pairs with these numbers of operators and with this relation; None: any."""
-
-        def kept(pair: FormulaPair) -> bool:
-            return (operators is None or pair.operators in operators) and relation in (None, pair.relation)
-
-        return self.scored(kept)
-
-    def by_operators(self) -> dict[int, AccuracyScore]:
-        """Return the scores for each number of operators in the file."""
-        numbers = sorted({pair.operators for pair in self.pairs})
-        return {number: self.score(range(number, number + 1)) for number in numbers}
-
-    def by_relation(self) -> dict[str, AccuracyScore]:
-        return {sign: self.score(relation=sign) for sign in RELATIONS}
-
-    def trained_and_longer(self) -> tuple[AccuracyScore, AccuracyScore]:
-        """Score the pairs with at most the number of operators seen in training, and those with more."""
-        most = self.maximum_operators
-        return self.score(range(most + 1)), self.score(range(most + 1, sys.maxsize))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all figures for JSON."""
-        trained, longer = self.trained_and_longer()
-        return {
-            "schema_version": 2,  # 1 had "right" for "correct"
-            "file": self.source,
-            "maximum_operators_trained": self.maximum_operators,
-            "majority_relation": self.majority,
-            **self.score().to_dict(),
-            "trained_lengths": trained.to_dict(),
-            "longer": longer.to_dict(),
-            "by_operators": {str(number): score.to_dict() for number, score in self.by_operators().items()},
-            "by_relation": {sign: score.to_dict() for sign, score in self.by_relation().items()},
-        }
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the accuracies of all groups, with the columns of `INFERENCE_ACCURACIES`."""
-        trained, longer = self.trained_and_longer()
-        groups: dict[str, dict[str, AccuracyScore]] = {
-            "all": {"": self.score()},
-            "lengths": {"trained": trained, "longer": longer},
-            "operators": {str(number): one for number, one in self.by_operators().items()},
-            "relation": self.by_relation(),
-        }
-        for grouping, scores in groups.items():
-            for group, one in scores.items():
-                yield {"grouping": grouping, "group": group, **one.to_dict()}
-
-    def __str__(self) -> str:
-        most = self.maximum_operators
-        trained, longer = self.trained_and_longer()
-        sections = [
-            [(str(number), score) for number, score in self.by_operators().items()],
-            [(f"up to {most}", trained), (f"over {most}", longer), ("all", self.score())],
-            [(f"{RELATIONS[sign]} {sign}", score) for sign, score in self.by_relation().items()],
-        ]
-        lines = [
-            f"{self.source}   pairs {len(self.pairs):,}   trained on up to {most} operators",
-            f"accuracy in percent; baseline: always the most frequent relation of the file, {self.majority}",
-            "",
-            f"{'operators':<22}{'pairs':>8}{'correct':>8}{'baseline':>12}",
-        ]
-        for rows in sections:
-            lines += [score.row(name) for name, score in rows if score.pairs]
-            lines.append("")
-        return "\n".join(lines[:-1])
-
-
 def evaluate_inference(
     stored: StoredClassifier, path: str | Path, device: torch.device | str = "cpu"
 ) -> InferenceReport:
-    """Evaluate a classifier on the pairs of a file.
+    """Evaluate a classifier on the formula pairs of a file.
 
     device: where the classifier is run.
     Raises InputError for the reasons of `read_formula_pairs`, and for a classifier of other pairs.
@@ -313,6 +294,5 @@ def evaluate_inference(
             "evaluate logic: found a classifier of sentence pairs; expected one trained on formulas. Use evaluate"
             " classifier"
         )
-    pairs = read_formula_pairs(path)
-    found = answers(stored, pairs, device)
-    return InferenceReport(str(path), tuple(pairs), found, stored.settings.maximum_operators)
+    pairs = tuple(read_formula_pairs(path))
+    return InferenceReport(str(path), pairs, answers(stored, pairs, device), stored.settings.maximum_operators)

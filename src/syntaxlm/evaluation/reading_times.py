@@ -45,10 +45,10 @@ from syntaxlm.evaluation.displayed_words import (
     with_previous,
     word_properties,
 )
-from syntaxlm.scoring.surprisal import Context
+from syntaxlm.scoring.options import Context
 from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AUTO_STYLE
-from syntaxlm.text.treebank_style import TreebankStyle
 
 # Regressions of reading times on surprisal, and the gain in log-likelihood on held-out words.
 #
@@ -348,7 +348,7 @@ class ReadingTimesReport:
     times: Times
     frequencies: Frequencies
     settings: RegressionSettings
-    style: TreebankStyle
+    style: TextOptions
     analysed: npt.NDArray[np.bool_]
     fold: Integers
     excluded: Mapping[str, int]
@@ -547,7 +547,7 @@ def evaluate_reading_times(
     context: Contexts | None = None,
     minimum: float | None = None,
     maximum: float | None = None,
-    style: TreebankStyle = AUTO_STYLE,
+    style: TextOptions = AUTO_STYLE,
     settings: RegressionSettings | None = None,
 ) -> ReadingTimesReport:
     """Measure how well the surprisals of models predict reading times, on the same words.

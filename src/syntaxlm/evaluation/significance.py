@@ -1,21 +1,24 @@
-"""Is one model better than another? A test that resamples the seeds of both models and the scored items.
+"""Is one model better than another? Accuracies with intervals, and a test that resamples seeds and scored items.
 
-It reads the files that `--details` of the evaluations writes: one JSON line per sentence, pair or question. A file is
-one seed of a model; a file of minimal pairs or questions with several models has one seed per model. Parsers can also
-be compared with right branching, whose trees need no file.
+The test reads the files that `--details` of the evaluations writes: one JSON line per sentence, pair or question. A
+file is one seed of a model; a file of minimal pairs or questions with several models has one seed per model. Parsers
+can also be compared with right branching, whose trees need no file.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import parse_json
+from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, Section, format_value
 from syntaxlm.core.text_files import read_lines
 from syntaxlm.trees.bounds import right
 from syntaxlm.trees.scoring import PROTOCOLS, Fractions, score
@@ -23,9 +26,87 @@ from syntaxlm.trees.significance import BootstrapResult, RunScores, SeedScores, 
 from syntaxlm.trees.spans import Flags, SpanSets
 from syntaxlm.trees.tree import parse_brackets
 
-Rows = Sequence[tuple[str, dict[str, Any]]]  # the lines of a file of details, each with its place
+BOOTSTRAP_SAMPLES = 10_000
 RIGHT_BRANCHING = "right-branching"
 """Stands for the second model: right-branching trees of the same sentences."""
+
+_NORMAL_QUANTILE = 1.959963984540054  # of 97.5%
+
+Credits = npt.NDArray[np.float64]
+DetailRows = Sequence[tuple[str, dict[str, Any]]]  # the lines of a file of details, each with its place
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Accuracy on a number of items, such as minimal pairs or questions.
+
+    correct: number of correct items; a question whose correct candidate ties with k - 1 others counts 1/k.
+    """
+
+    correct: float
+    items: int
+
+    @classmethod
+    def of(cls, credits: Credits | Flags) -> Accuracy:
+        """Return the accuracy of credits from 0 to 1, (n,), or of flags."""
+        return cls(credits.sum().item(), len(credits))
+
+    @property
+    def fraction(self) -> float | None:
+        """The accuracy, 0 to 1; None if there are no items."""
+        return self.correct / self.items if self.items else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95% score interval of a binomial proportion (Wilson 1927); None if there are no items.
+
+        The credits of ties vary less than a binomial's outcomes, so the interval covers them, too. statsmodels has this
+        interval, but is not required for accuracies.
+        """
+        fraction = self.fraction
+        if fraction is None:
+            return None
+        size, squared = self.items, _NORMAL_QUANTILE**2
+        middle = (fraction + squared / (2 * size)) / (1 + squared / size)
+        spread = math.sqrt(fraction * (1 - fraction) / size + squared / (4 * size**2)) / (1 + squared / size)
+        return max(0.0, middle - _NORMAL_QUANTILE * spread), min(1.0, middle + _NORMAL_QUANTILE * spread)
+
+    def __str__(self) -> str:
+        """Return the percentage and the number of items."""
+        return f"{format_value(self.fraction, PERCENT)} {f'({self.items:,})':>9}"
+
+
+def compare_credits(
+    first: Credits, second: Credits, samples: int = BOOTSTRAP_SAMPLES, seed: int = 0
+) -> BootstrapResult:
+    """Compare the credits of two models on the same items with a paired bootstrap.
+
+    first, second: (n,), credits from 0 to 1.  samples: number of bootstrap samples.
+    This is `trees.compare_runs` of single runs for many items with few distinct differences: the number of times that
+    each difference is drawn has a multinomial distribution, so no single items are drawn.
+    """
+    values, counts = np.unique(first - second, return_counts=True)
+    drawn = np.random.default_rng(seed).multinomial(len(first), counts / len(first), samples)
+    return BootstrapResult.of(float(values @ counts) / len(first), drawn @ values / len(first), len(first), "accuracy")
+
+
+COMPARED_MODELS = Columns(
+    "comparison of two models",
+    "score of a model over its seeds, or difference of the two models",
+    {
+        "row": Column("text", "first, second, difference, or difference_differing_words_known"),
+        "score": Column("number", "mean over seeds, 0 to 1; for a difference, first minus second", PERCENT),
+        "std": Column("number", "sample standard deviation over seeds; missing for a difference", PERCENT),
+        "max": Column("number", "highest of the seeds; missing for a difference", PERCENT),
+        "seeds": Column("integer", "number of seeds; missing for a difference"),
+        "low": Column("number", "lower end of the 95% interval of the difference"),
+        "high": Column("number", "upper end of the 95% interval of the difference"),
+        "p_value": Column("number", "two-sided p-value of the difference"),
+        "items": Column("integer", "number of scored items"),
+        "measure": Column("text", "what is measured"),
+        "runs": Column("text", "decoder or models"),
+    },
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +158,7 @@ class ModelRuns:
 
 
 @dataclass(frozen=True, eq=False)
-class Significance:
+class Significance(HasReport):
     """The comparison of two models.
 
     measure, items: what was measured, and the number of items.
@@ -92,35 +173,39 @@ class Significance:
     result: BootstrapResult
     known: BootstrapResult | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all figures for JSON, as fractions from 0 to 1."""
-        return {
-            "schema_version": 1,
-            "measure": self.measure,
-            "items": self.items,
-            "first": self.first.to_dict(),
-            "second": self.second.to_dict(),
-            "difference": self.result.to_dict(),
-            "difference_differing_words_known": None if self.known is None else self.known.to_dict(),
-        }
-
-    def __str__(self) -> str:
-        runs = len(self.first.scores), len(self.second.scores)
-        resampled = "items" if runs == (1, 1) else "seeds and items"
-        lines = [f"{self.measure}   {self.items:,} items   bootstrap over {resampled}"]
-        for side, one in (("first", self.first), ("second", self.second)):
-            figure = f"{100 * one.over_seeds.mean:.1f}" if one.is_baseline else str(one.over_seeds)
-            lines.append(f"{side:7} {figure}   {', '.join(dict.fromkeys(one.names))}")
-        lines.append(f"first minus second: {self.result}")
+    def report(self) -> Report:
+        """Return the scores of both models and their differences, as fractions."""
+        empty = {**dict.fromkeys(COMPARED_MODELS), "items": self.items, "measure": self.measure}
+        sides = {"first": self.first, "second": self.second}
+        differences = {"difference": self.result, "difference_differing_words_known": self.known}
+        rows = []
+        for name, side in sides.items():
+            scores, runs = side.over_seeds, ", ".join(dict.fromkeys(side.names))
+            seeds = {} if side.is_baseline else {"std": scores.std, "max": scores.max, "seeds": scores.count}
+            rows.append({**empty, "row": name, "score": scores.mean, **seeds, "runs": runs})
+        for name, result in differences.items():
+            if result is not None:
+                ends = {one: getattr(result, one) for one in ("low", "high", "p_value")}
+                rows.append({**empty, "row": name, "score": result.difference, **ends})
+        notes = [f"first minus second: {self.result}"]
         if self.known is not None:
-            lines.append(f"first minus second, differing words known: {self.known}")
-        if any(len(one.scores) == 1 and not one.is_baseline for one in (self.first, self.second)):
-            lines.append("note: with a single seed of a model, the test does not include how much its seeds vary")
-        return "\n".join(lines)
+            notes.append(f"first minus second, differing words known: {self.known}")
+        if any(len(side.scores) == 1 and not side.is_baseline for side in sides.values()):
+            notes.append("note: with a single seed of a model, the test does not include how much its seeds vary")
+        headings = {"row": "", "score": "mean", "std": "std", "max": "max", "seeds": "seeds", "runs": "trees or model"}
+        is_seeded = any(len(side.scores) > 1 for side in sides.values())
+        return Report(
+            COMPARED_MODELS,
+            rows,
+            {"schema_version": 1, "measure": self.measure, "items": self.items, **sides, **differences},
+            {self.measure: "", "items": self.items, "bootstrap over": "seeds and items" if is_seeded else "items"},
+            sections=[Section.of(COMPARED_MODELS, rows[:2], headings)],
+            notes=notes,
+        )
 
 
 def compare_details(
-    first: Sequence[str | Path], second: Sequence[str | Path], samples: int = 10_000, seed: int = 0
+    first: Sequence[str | Path], second: Sequence[str | Path], samples: int = BOOTSTRAP_SAMPLES, seed: int = 0
 ) -> Significance:
     """Compare two models by the details files of their seeds, with `trees.compare_runs`.
 
@@ -155,8 +240,8 @@ def compare_details(
     def compared(first: RunScores, second: RunScores) -> BootstrapResult:
         return compare_runs(first, second, measure.split(",")[0], samples, seed)
 
-    found = None if known is None else compared(_among(one.scores, known), _among(two.scores, known))
-    return Significance(measure, len(files[0].items), one, two, compared(one.scores, two.scores), found)
+    of_known = None if known is None else compared(_among(one.scores, known), _among(two.scores, known))
+    return Significance(measure, len(files[0].items), one, two, compared(one.scores, two.scores), of_known)
 
 
 def _names_of(side: Sequence[str | Path]) -> list[str]:
@@ -213,7 +298,7 @@ def read_details(path: str | Path) -> DetailedScores:
     return _scores(str(path), _read_rows(path))
 
 
-def _read_rows(path: str | Path) -> Rows:
+def _read_rows(path: str | Path) -> DetailRows:
     rows = []
     for number, line in read_lines(path):
         place = f"{path}, line {number}"
@@ -226,7 +311,7 @@ def _read_rows(path: str | Path) -> Rows:
     return rows
 
 
-def _scores(source: str, rows: Rows) -> DetailedScores:
+def _scores(source: str, rows: DetailRows) -> DetailedScores:
     first = rows[0][1]
     if "gold_spans" in first or "f1" in first:
         return _trees(source, rows)
@@ -266,7 +351,7 @@ class _ScoredTree:
         return cls(row["number"], words, gold, f1, (counts[0], counts[1], counts[2]), protocol, str(row["decoder"]))
 
 
-def _trees(source: str, rows: Rows) -> DetailedScores:
+def _trees(source: str, rows: DetailRows) -> DetailedScores:
     """Return the scores of parsed sentences: one run."""
     lines: list[_ScoredTree] = []
     for place, row in rows:
@@ -286,7 +371,7 @@ def _trees(source: str, rows: Rows) -> DetailedScores:
     return _of_trees(source, lines[0].decoder, scores, lines)
 
 
-def _right_branching(rows: Rows) -> DetailedScores:
+def _right_branching(rows: DetailRows) -> DetailedScores:
     """Return the scores of right branching against the gold trees of lines that `_trees` has read."""
     lines = [_ScoredTree.of(row) for _, row in rows]
     trees = []
@@ -314,8 +399,8 @@ def _choices(source: str, rows: Sequence[dict[str, Any]]) -> DetailedScores:
     credits, known = np.zeros((2, len(names), len(rows)))
     for place, row in enumerate(rows):
         for run, name in enumerate(names):
-            found = row["models"][name]
-            credits[run, place] = found["right" if pairs else "credit"]
-            known[run, place] = np.all(found["differing_words_known"])
+            choice = row["models"][name]
+            credits[run, place] = choice["correct" if pairs else "credit"]
+            known[run, place] = np.all(choice["differing_words_known"])
     kind = "minimal pairs" if pairs else "sentence completion"
     return DetailedScores(source, f"accuracy, {kind}", names, items, RunScores.of_means(credits), known)

@@ -21,8 +21,8 @@ from syntaxlm.models.abilities import LabelsSpans, PredictsNextToken, SampledSen
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError
+from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
-from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees.tree import INDUCED_LABEL, Constituent, Tree
 
 # Settings and limits of sampling, and the conversion of sampled tokens to text.
@@ -228,7 +228,7 @@ def generate(
     seed: int = Sampling.seed,
     maximum_words: int | None = Sampling.maximum_words,
     keep_unknown: bool = Sampling.keep_unknown,
-    style: TreebankStyle = AS_TOKENISED,
+    style: TextOptions = AS_TOKENISED,
 ) -> Iterator[GeneratedSentence]:
     """Sample sentences independently from BOS. Every sentence has at least one word.
 

@@ -20,7 +20,7 @@ from syntaxlm.models.abilities import GeneratesTrees, Model
 from syntaxlm.models.batches import TreeBatch
 from syntaxlm.models.sizes import shapes_of
 from syntaxlm.models.stop_classifiers import FORMAT, StopExamples, Stops, StopSettings
-from syntaxlm.ops.tree_levels.types import EDGES
+from syntaxlm.ops.tree_levels import EDGES
 from syntaxlm.scoring.engine import TOKEN_BUDGET, check_labels
 from syntaxlm.storage.folder import STOP_WEIGHTS, STOPS, ModelBundle, distinct_tensors, put_tensors, read_config
 from syntaxlm.trees.dependencies import Edge

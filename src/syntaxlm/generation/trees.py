@@ -24,7 +24,7 @@ from syntaxlm.generation.sentences import MAXIMUM, SAMPLED_TOGETHER, Numbers, Sa
 from syntaxlm.generation.stops import possible_edges, tree_model
 from syntaxlm.models.abilities import GeneratesTrees
 from syntaxlm.models.stop_classifiers import Stops
-from syntaxlm.ops.tree_levels.types import EDGES, Levels, States
+from syntaxlm.ops.tree_levels import EDGES, Levels, States
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.dependencies import Edge, in_order, tree_of_steps

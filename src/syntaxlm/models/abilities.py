@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.models.batches import Reads, State, TokenBatch, TreeBatch
-from syntaxlm.models.structures import Distances, Heads, SpanMarginals, SpanScores, Structure
-from syntaxlm.ops.tree_levels.types import Levels, States
+from syntaxlm.models.structures import Heads, SpanMarginals, Structure
+from syntaxlm.ops.tree_levels import Levels, States
 
 
 class Model(nn.Module):
@@ -252,7 +252,7 @@ class SamplesSentences(ABC):
 # ---- structure
 
 
-class Parses(ABC):
+class ParsesSentences(ABC):
     """Gives the structure from which trees are decoded.
 
     structure_type: the class that `structure` returns.
@@ -260,16 +260,21 @@ class Parses(ABC):
     default_layer: the layer used if none is given, counted from 1.
     """
 
-    structure_type: type[Distances | SpanScores | SpanMarginals | Heads]
+    structure_type: type[Structure]
     distance_layers: int = 0
     default_layer: int = 1
+
+    @property
+    def decoders(self) -> tuple[str, ...]:
+        """Names of the decoding algorithms, the default first."""
+        return self.structure_type.corpus.decoders
 
     @abstractmethod
     def structure(self, batch: TokenBatch) -> Structure:
         """Return the structure of whole sentences with BOS and EOS, computed without anything it does not need."""
 
 
-class LabelsSpans(Parses):
+class LabelsSpans(ParsesSentences):
     """Labels spans and words: `SpanMarginals.labels` are indices into `labels`, the label names, such as "NT-3"."""
 
     labels: Sequence[str]
@@ -279,15 +284,19 @@ class LabelsSpans(Parses):
         """Like `structure`, but with labels, which take longer to compute."""
 
 
-class FindsBestTrees(Parses):
-    """Finds the single most probable tree of a sentence (Viterbi), in addition to its structure."""
+class FindsBestTrees(ParsesSentences):
+    """Finds the single most probable tree of a sentence, in addition to its structure: the decoder `viterbi`."""
+
+    @property
+    def decoders(self) -> tuple[str, ...]:
+        return (*super().decoders, "viterbi")
 
     @abstractmethod
     def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
         """Return the best tree of each column. The batch has whole sentences with BOS and EOS."""
 
 
-class ParsesDependencies(Parses):
+class ParsesDependencies(ParsesSentences):
     """Gives projective dependency trees. The constituents of the structure follow from them."""
 
     structure_type = Heads
@@ -326,7 +335,7 @@ class EmittedWord(NamedTuple):
 
 
 class HasGrammar(LabelsSpans, SamplesSentences):
-    """Parses and samples with a probabilistic context-free grammar whose symbols are the `labels`.
+    """ParsesSentences and samples with a probabilistic context-free grammar whose symbols are the `labels`.
 
     nonterminal_count: m; the first m labels are nonterminals, the others preterminals.
     rules_note: which rules are listed, if the rules depend on the sentence; "" for fixed rules.
@@ -467,7 +476,7 @@ LACKS: dict[type, str] = {
     HasHiddenStates: "gives no hidden states of a text",
     PredictsNextToken: "does not predict the next token",
     SamplesSentences: "does not sample whole sentences",
-    Parses: "does not parse",
+    ParsesSentences: "does not parse",
     ParsesDependencies: "gives no dependency trees",
     LabelsSpans: "does not label spans",
     FindsBestTrees: "does not find the most probable trees (Viterbi)",
@@ -483,7 +492,7 @@ LACKS: dict[type, str] = {
 # ---- names
 
 ABILITIES: dict[str, tuple[type, ...]] = {
-    "parsing": (Parses,),
+    "parsing": (ParsesSentences,),
     "dependencies": (ParsesDependencies,),
     "sentence scores": (ScoresSentences,),
     "surprisal": (ScoresTokens,),

@@ -20,7 +20,7 @@ from syntaxlm.models.abilities import (
     HasMaps,
     Loss,
     Maps,
-    Parses,
+    ParsesSentences,
     PredictsNextToken,
     TokenScores,
     TrainsByGradient,
@@ -51,7 +51,7 @@ class Backbone(nn.Module, ABC):
 
     output_size: F.  structure_type: type of the structure; None if the model does not parse.
     has_maps: whether there are gates or attention to draw.
-    distance_layers, default_layer: see `Parses`.  mixes_lengths: see `Model`.
+    distance_layers, default_layer: see `ParsesSentences`.  mixes_lengths: see `Model`.
     """
 
     output_size: int
@@ -100,7 +100,7 @@ class NeuralEncoder(EncodesSentences):
         return Encoding(output.hidden[batch.last_rows()], output.penalties)
 
 
-class ParsingEncoder(NeuralEncoder, Parses):
+class ParsingEncoder(NeuralEncoder, ParsesSentences):
     """An encoder that also gives distances. It reads the words without BOS and EOS, as in a pair classifier."""
 
     def __init__(self, backbone: Backbone, vocabulary_size: int, embedding_size: int, init_range: float) -> None:
@@ -160,7 +160,7 @@ class NeuralModelWithMaps(NeuralModel, HasMaps):
         return self.read(batch).maps
 
 
-class NeuralParser(NeuralModel, Parses):
+class NeuralParser(NeuralModel, ParsesSentences):
     """A language model that also gives structure."""
 
     def __init__(

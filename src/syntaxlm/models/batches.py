@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import torch
 from torch import Tensor
 
-from syntaxlm.ops.tree_levels.types import EDGES, Levels
+from syntaxlm.ops.tree_levels import EDGES, Levels
 
 if TYPE_CHECKING:
     from typing import Self

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from syntaxlm.core.settings import Count, Settings
 from syntaxlm.models import pcfg
-from syntaxlm.models.abilities import HasHiddenStates, Model, Parses, PredictsNextToken, TokenScores
+from syntaxlm.models.abilities import HasHiddenStates, Model, ParsesSentences, PredictsNextToken, TokenScores
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.lstm import LSTMConfig
@@ -47,7 +47,7 @@ class CombinationConfig(Settings, section="model"):
         return [f"vocabulary_sizes: found {sizes}; expected {parsers}, one for each parser"] * (sizes != parsers)
 
 
-class Combination(Model, HasHiddenStates, PredictsNextToken, Parses):
+class Combination(Model, HasHiddenStates, PredictsNextToken, ParsesSentences):
     """A language model that parses with one or more grammars.
 
     A span's probability is the mean of its probabilities under the parsers. Token probabilities and hidden states are

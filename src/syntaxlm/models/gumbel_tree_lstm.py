@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gumbel_softmax
 
 from syntaxlm.core.settings import Fraction, Positive, Settings, Size
-from syntaxlm.models.abilities import EncodesSentences, Encoding, Parses
+from syntaxlm.models.abilities import EncodesSentences, Encoding, ParsesSentences
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import dropout
 from syntaxlm.models.structures import SpanMarginals
@@ -39,7 +39,7 @@ class GumbelTreeLSTMConfig(Settings, section="model"):
     init_range: Positive = 0.1  # initial embeddings: uniform in (-init_range, init_range)
 
 
-class GumbelTreeLSTM(EncodesSentences, Parses):
+class GumbelTreeLSTM(EncodesSentences, ParsesSentences):
     """Gumbel Tree-LSTM. A sentence's vector is the hidden state of the root of its tree."""
 
     structure_type = SpanMarginals

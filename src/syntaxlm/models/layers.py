@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from types import ModuleType
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
@@ -14,9 +13,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.ops import on_lstm
 from syntaxlm.ops.layer_norm import layer_norm
-from syntaxlm.ops.on_lstm import CellWeights, Recurrence
+from syntaxlm.ops.on_lstm import CellWeights, Recurrence, recurrence
 from syntaxlm.ops.softmax import target_log_probs
 
 # Ranges of values in weights that are read from a file.
@@ -291,8 +289,8 @@ class RecurrentLayer(nn.Module):
         for weight in self.parameters():
             nn.init.uniform_(weight, -1 / math.sqrt(size), 1 / math.sqrt(size))
 
-    def forward(self, inputs: Tensor, state: tuple[Tensor, Tensor] | None, rows: Rows, ops: ModuleType) -> Recurrence:
-        """Return inputs: (n, E), real tokens in the order of `rows`; state: hidden and cell, (B, D) each, None for
+    def forward(self, inputs: Tensor, state: tuple[Tensor, Tensor] | None, rows: Rows) -> Recurrence:
+        """Run over inputs (n, E), real tokens in the order of `rows`. state: hidden and cell, (B, D) each, None for
         zeros.
         """
         if state is None:
@@ -304,8 +302,7 @@ class RecurrentLayer(nn.Module):
             self.input_bias + self.recurrent_bias,
             self.chunk,
         )
-        result: Recurrence = ops.recurrence(inputs, weights, state, rows.counts)
-        return result
+        return recurrence(inputs, weights, state, rows.counts)
 
 
 class RecurrentStack(nn.Module):
@@ -337,7 +334,6 @@ class RecurrentStack(nn.Module):
             RecurrentLayer(before, size, chunk, weight_drop, rescaled)
             for before, size in pairwise((input_size, *layer_sizes))
         )
-        self.ops: ModuleType = on_lstm  # benchmarks replace it by the reference
 
     def forward(self, inputs: Tensor, rows: Rows, state: dict[str, Tensor] | None) -> StackOutput:
         """Return inputs: (n, E), real tokens in the order of `rows`; state: None at the start of a text."""
@@ -348,7 +344,7 @@ class RecurrentStack(nn.Module):
                 inputs = locked_dropout(readings[-1].hidden, self.layer_dropout, rows, self.training)
             names = f"hidden.{number}", f"cell.{number}"
             before = None if state is None else (state[names[0]], state[names[1]])
-            readings.append(layer(inputs, before, rows, self.ops))
+            readings.append(layer(inputs, before, rows))
             after |= zip(names, readings[-1].state, strict=True)
         return StackOutput(
             [reading.hidden for reading in readings],

@@ -22,8 +22,7 @@ from syntaxlm.models.abilities import Model, PredictsNextToken, TokenScores, Tra
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LOG_PROBS, LOG_WEIGHTS
 from syntaxlm.ops import kneser_ney
-from syntaxlm.ops.kneser_ney import Grams
-from syntaxlm.ops.kneser_ney.types import Integers
+from syntaxlm.ops.kneser_ney import Grams, Integers
 
 MinimumCounts = Annotated[tuple[Count, ...], Field(min_length=1, max_length=20)]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import accumulate
-from types import ModuleType
 from typing import Annotated, Literal, NamedTuple
 
 import torch
@@ -24,8 +23,7 @@ from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import RecurrentStack, Rows, locked_dropout
 from syntaxlm.models.lstm import AWDBackbone, LayerSizes, LayersOutput, Regularisation, tied_faults
 from syntaxlm.models.structures import SpanScores
-from syntaxlm.ops import span_attention
-from syntaxlm.ops.span_attention import Form, SpanReading, SpanWeights
+from syntaxlm.ops.span_attention import Form, SpanReading, SpanWeights, span_attention
 
 # Span attention as a layer: each step attends to the spans that end before it and mixes the result into its state.
 #
@@ -64,7 +62,6 @@ class SpanAttention(nn.Module):
                 nn.init.uniform_(weight, -1 / math.sqrt(weight.shape[-1]), 1 / math.sqrt(weight.shape[-1]))
         self.gate = nn.Linear(size + span_size, size)
         self.mixture = nn.Linear(span_size if form == "released" else size + span_size, size)
-        self.ops: ModuleType = span_attention  # benchmarks replace it by the reference
 
     def forward(self, states: Tensor, rows: Rows, carried: Tensor | None) -> MixedReading:
         """Return states: (n, H), real tokens in the order of `rows`; carried: None at the start of a text, for
@@ -76,8 +73,7 @@ class SpanAttention(nn.Module):
     def spans(self, states: Tensor, rows: Rows, carried: Tensor | None, maximum: int) -> SpanReading:
         """Return the spans of 1 to `maximum` tokens, without the mixing: their attended mean, scores and attention."""
         weights = SpanWeights(self.input_weight, self.input_bias, self.span_weight, self.score_weight, self.form)
-        reading: SpanReading = self.ops.span_attention(states, carried, weights, maximum, rows.counts)
-        return reading
+        return span_attention(states, carried, weights, maximum, rows.counts)
 
     def _mixed(self, states: Tensor, context: Tensor) -> Tensor:
         """Return equation (6). In the released form the gate is the weight of the state, in the paper's of the

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Annotated, Literal
 
 import torch
@@ -24,8 +23,7 @@ from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel, neur
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LayerNorm, RowBatchNorm, Rows, dropout, dropout_mask
 from syntaxlm.models.structures import Distances, Structure
-from syntaxlm.ops import gated_memory
-from syntaxlm.ops.gated_memory import Comparison, ReaderWeights
+from syntaxlm.ops.gated_memory import Comparison, ReaderWeights, attend, read, slot_gates
 
 _CACHED_ROWS = 4096  # rows that fit in the processor's cache
 
@@ -167,7 +165,7 @@ class ReadingLayer(nn.Module):
         self.cell_norm = LayerNorm(hidden)
 
     def forward(
-        self, inputs: Tensor, gates: Tensor | None, tapes: tuple[Tensor, Tensor], counts: list[int], ops: ModuleType
+        self, inputs: Tensor, gates: Tensor | None, tapes: tuple[Tensor, Tensor], counts: list[int]
     ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
         """Return inputs: (n, F); gates: (n, N); tapes: (N, B, H). Returns hidden (n, H), updated tapes, attention (n,
         N).
@@ -187,6 +185,7 @@ class ReadingLayer(nn.Module):
             key_weight, input_keys = None, like.new_zeros(len(inputs), hidden)
             gates = like.new_ones(len(inputs), 1)
         else:
+            assert gates is not None
             key_weight = self.key.weight[:, size:]
             key_inputs = dropout(inputs, self.key_rate, self.training)
             input_keys = linear(key_inputs, self.key.weight[:, :size], self.key.bias).to(like.dtype)
@@ -202,10 +201,7 @@ class ReadingLayer(nn.Module):
             output_mask,
             recurrent_mask,
         )
-        result: tuple[Tensor, tuple[Tensor, Tensor], Tensor] = ops.read(
-            input_gates, input_keys, gates, tapes, weights, counts
-        )
-        return result
+        return read(input_gates, input_keys, gates, tapes, weights, counts)
 
 
 class ResidualBlock(nn.Module):
@@ -238,14 +234,14 @@ class PredictNetwork(nn.Module):
         self.projection = nn.Linear(size, config.embedding_size)
         self.norm = RowBatchNorm(config.embedding_size)
 
-    def attend(self, states: Tensor, gates: Tensor, tape: Tensor, rows: Rows, ops: ModuleType) -> tuple[Tensor, Tensor]:
+    def attend(self, states: Tensor, gates: Tensor, tape: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         """Return the attended earlier states, (n, H), and the attention, (T, B, N).
 
         states: (n, H); gates: (T, B, N); tape: (N, B, H).
         """
         assert self.key is not None
         keys = dropout(self.key(dropout(states, self.rate, self.training)), self.rate, self.training)
-        attended, attention = ops.attend(rows.padded(keys), gates, rows.padded(states), tape)
+        attended, attention = attend(rows.padded(keys), gates, rows.padded(states), tape)
         return rows.of(attended).to(states.dtype), attention
 
     def forward(self, rows: Tensor) -> Tensor:
@@ -278,7 +274,6 @@ class PRPNBackbone(Backbone):
             for layer in range(config.layers)
         )
         self.predictor = PredictNetwork(config)
-        self.ops: ModuleType = gated_memory  # benchmarks replace it by the reference
 
     @property
     def comparison(self) -> Comparison:
@@ -323,20 +318,20 @@ class PRPNBackbone(Backbone):
         hidden, row_gates = rows.of(embedded), None if gates is None else rows.of(gates)
         for layer, reading_layer in enumerate(self.reader):
             tapes = state[f"hidden.{layer}"], state[f"cell.{layer}"]
-            hidden, new_tapes, attention = reading_layer(hidden, row_gates, tapes, rows.counts, self.ops)
+            hidden, new_tapes, attention = reading_layer(hidden, row_gates, tapes, rows.counts)
             after[f"hidden.{layer}"], after[f"cell.{layer}"] = new_tapes
             if config.reading_attention:
                 maps[f"attention of layer {layer + 1}"] = rows.padded(attention)
-        read = hidden
+        states = hidden
         if config.predict_attention:
             gates = self._gates("next gate", next_distances, distances, state, maps)
             tape = state["top"] if "top" in state else state[f"hidden.{config.layers - 1}"]
-            attended, maps["predict attention"] = self.predictor.attend(hidden, gates, tape, rows, self.ops)
-            read = torch.cat([hidden, attended], dim=-1)
+            attended, maps["predict attention"] = self.predictor.attend(hidden, gates, tape, rows)
+            states = torch.cat([hidden, attended], dim=-1)
             if "top" in state:
                 after["top"] = _last(tape, rows.padded(hidden), config.memory_slots)
         return BackboneOutput(
-            dropout(self.predictor(read), config.dropout, self.training),
+            dropout(self.predictor(states), config.dropout, self.training),
             {name: part.detach() for name, part in after.items()},
             distances=distances.detach()[None] if config.parsing else None,
             maps=Maps({name: part.detach() for name, part in maps.items()}),
@@ -365,7 +360,7 @@ class PRPNBackbone(Backbone):
         """Return gates of the memory slots for these queries, (T, B, N); stored in `maps` if there are distances."""
         # The paper omits the comparison of a distance with itself, but not that of the next distance's estimate.
         count_self = self.config.form == "released" or queries is not distances
-        gates: Tensor = self.ops.slot_gates(
+        gates = slot_gates(
             queries, distances, state["distances"], self.config.memory_slots, self.comparison, count_self=count_self
         )
         if self.config.parsing:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, softplus
 
 from syntaxlm.core.settings import Fraction, NonNegative, Positive, Settings, Size
-from syntaxlm.models.abilities import Decisions, Encoding, LearnsFromRewards, Parses
+from syntaxlm.models.abilities import Decisions, Encoding, LearnsFromRewards, ParsesSentences
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import NON_NEGATIVE, dropout
 from syntaxlm.models.structures import SpanMarginals
@@ -54,7 +54,7 @@ class _Trees:
     decisions: Decisions
 
 
-class RLSPINN(LearnsFromRewards, Parses):
+class RLSPINN(LearnsFromRewards, ParsesSentences):
     """RL-SPINN. A sentence's vector is the hidden state of the root of its tree."""
 
     structure_type = SpanMarginals

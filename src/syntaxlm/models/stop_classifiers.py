@@ -22,7 +22,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from syntaxlm.core.settings import Count, Settings, Size
 from syntaxlm.models.abilities import Criterion, Loss, Model, TrainsByGradient
 from syntaxlm.models.batches import State
-from syntaxlm.ops.tree_levels.types import EDGES
+from syntaxlm.ops.tree_levels import EDGES
 
 FORMAT = 1
 

@@ -1,10 +1,222 @@
-"""The structures from which trees are decoded: distances, scores and probabilities of spans, or heads."""
+"""The structures from which trees are decoded: distances, scores or probabilities of spans, or heads.
+
+A parser returns the structure of a batch: `Distances`, `SpanScores`, `SpanMarginals` or `Heads`, with tensors. Its
+`corpus` is the class that collects the batches of a corpus in the order of the sentences. It knows all that depends on
+the type: the decoders, what an average of models takes, labels, and the values of one sentence. Models with the ability
+`FindsBestTrees` add the decoder `viterbi`.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, cast
 
+import numpy as np
+import numpy.typing as npt
+import torch
 from torch import Tensor
+
+from syntaxlm.trees.averaging import average
+from syntaxlm.trees.decoding import (
+    DECODING_RULES,
+    HEAD_RULES,
+    SPAN_RULES,
+    DecodingRule,
+    HeadRule,
+    Scores,
+    SpanRule,
+    decode,
+    decode_heads,
+    decode_spans,
+    places_of,
+)
+from syntaxlm.trees.decoding import SpanScores as SpanTable
+from syntaxlm.trees.spans import AnyIntegers, Flags, Integers, Positions, SpanSets, gathered, offsets_of
+from syntaxlm.trees.tree import INDUCED_LABEL
+
+
+class CorpusStructure(ABC):
+    """The structure of the sentences of a corpus, in their order.
+
+    name: of the structure, for people.  decoders: names of the decoding algorithms, the default first.
+    compares_spans: whether all spans of a sentence are compared, which takes time as the cube of its length.
+    lengths: (S,), number of words of each sentence.  layers: number of layers of distances; 0 for other structures.
+    labels: names of the labels of the spans; () for a structure without labels.
+    """
+
+    name: ClassVar[str]
+    decoders: ClassVar[tuple[str, ...]]
+    compares_spans: ClassVar[bool] = True
+    lengths: Integers
+    layers: int = 0
+    labels: tuple[str, ...] = ()
+
+    @abstractmethod
+    def __init__(self, lengths: Integers, layers: int, labels: Sequence[str]) -> None:
+        """Create a structure whose values are added later. layers, labels: see the class."""
+
+    @abstractmethod
+    def add(self, batch: Any, words: Integers, indices: Integers) -> None:
+        """Add the sentences of a batch, which are between BOS and EOS.
+
+        words, indices: (B,), number of words of each column, and the position of its sentence in the corpus.
+        """
+
+    @abstractmethod
+    def decode(self, decoder: str, layer: int = 1) -> SpanSets:
+        """Return the trees of a decoder: all spans of two words or more, without labels.
+
+        layer: layer of the distances, from 1.
+        """
+
+    def averaging_input(self, decoder: str, layer: int = 1) -> SpanSets | SpanTable:
+        """Return what an average with other models takes: trees, or the probabilities of all spans."""
+        return self.decode(decoder, layer)
+
+    def labelled(self, decoder: str) -> SpanSets:
+        """Return the trees of a decoder with the labels of their spans, including single words.
+
+        Single words without a label are left out. Longer spans without a label have the label X.
+        Raises ValueError for a structure without labels, and for decoders whose trees have none.
+        """
+        raise ValueError(f"trees of the decoder {decoder} have no labels")
+
+    def word_values(self, layer: int) -> dict[str, list[Any]]:
+        """Return values of the words, by name: distances of a layer or heads, sentence after sentence."""
+        return {}
+
+    def span_values(self, sentence: int) -> dict[str, Scores]:
+        """Return values of the spans of a sentence, by name: scores or marginals, (n, n) by first and last word."""
+        return {}
+
+
+class CorpusDistances(CorpusStructure):
+    """Distances. values: (layers, words), sentence after sentence."""
+
+    name = "distances"
+    decoders = DECODING_RULES
+    compares_spans = False
+
+    def __init__(self, lengths: Integers, layers: int, labels: Sequence[str] = ()) -> None:
+        self.lengths, self.layers = lengths, layers
+        self.values = np.zeros((layers, int(lengths.sum())), np.float32)
+        self._offsets = offsets_of(lengths)
+
+    def add(self, batch: Distances, words: Integers, indices: Integers) -> None:
+        inner = batch.values[:, 1:-1].cpu().numpy()
+        steps = np.arange(inner.shape[1])[:, None]
+        real = steps < words
+        self.values[:, (self._offsets[indices] + steps)[real]] = inner[:, real]
+
+    def decode(self, decoder: str, layer: int = 1) -> SpanSets:
+        return decode(self.values[layer - 1], self.lengths, cast(DecodingRule, decoder))
+
+    def word_values(self, layer: int) -> dict[str, list[Any]]:
+        return {"distances": self.values[layer - 1].tolist()}
+
+
+class CorpusSpanScores(CorpusStructure):
+    """Log scores of all spans, which may be compared if they end at the same word. table: all sentences."""
+
+    name = "span scores"
+    decoders = SPAN_RULES
+
+    def __init__(self, lengths: Integers, layers: int = 0, labels: Sequence[str] = ()) -> None:
+        self.lengths = lengths
+        self.table = SpanTable(lengths, _values_of_spans(lengths, np.float32))
+
+    def add(self, batch: SpanScores, words: Integers, indices: Integers) -> None:
+        self.table.values[self.table.places(indices)] = _spans_of_words(batch.values, words)
+
+    def decode(self, decoder: str, layer: int = 1) -> SpanSets:
+        return decode_spans(self.table, cast(SpanRule, decoder))
+
+    def span_values(self, sentence: int) -> dict[str, Scores]:
+        return {"scores": self.table.chart(sentence)}
+
+
+class CorpusMarginals(CorpusStructure):
+    """Probabilities of all spans given the sentence, 1 for single words, with the most probable label of each.
+
+    table: the probabilities.  codes: in the order of `table`, indices into `labels`, -1 for no label; empty without
+    labels.  find_best_trees: computes the most probable trees, labelled, on first use of the decoder `viterbi`.
+    """
+
+    name = "span probabilities"
+    decoders = ("mbr",)
+    find_best_trees: Callable[[], SpanSets]
+
+    def __init__(self, lengths: Integers, layers: int = 0, labels: Sequence[str] = ()) -> None:
+        self.lengths, self.labels = lengths, tuple(labels)
+        self.table = SpanTable(lengths, _values_of_spans(lengths, np.float32))
+        self.codes: Positions = _values_of_spans(lengths if labels else lengths[:0], np.int32)
+
+    def add(self, batch: SpanMarginals, words: Integers, indices: Integers) -> None:
+        offsets = self.table.offsets[indices]
+        values = batch.values.to(torch.float32, copy=True)
+        values.diagonal(dim1=1, dim2=2).fill_(1)
+        _place(values, self.table.values, offsets, words)
+        if self.labels:
+            assert batch.labels is not None
+            _place(batch.labels.int(), self.codes, offsets, words)
+
+    def decode(self, decoder: str, layer: int = 1) -> SpanSets:
+        """`mbr`: the trees with the largest sum of marginals (minimum Bayes risk).  `viterbi`: the most probable."""
+        if decoder == "mbr":
+            return average([self.table])
+        best = self._best_trees
+        kept = best.ends - best.starts > 1
+        return gathered(self.lengths, [(best.sentences()[kept], best.starts[kept], best.ends[kept])])
+
+    def averaging_input(self, decoder: str, layer: int = 1) -> SpanSets | SpanTable:
+        return self.table if decoder == "mbr" else self.decode(decoder)
+
+    def labelled(self, decoder: str) -> SpanSets:
+        if not self.labels or decoder not in ("mbr", "viterbi"):
+            return super().labelled(decoder)
+        if decoder == "viterbi":
+            return self._best_trees
+        trees = self.decode(decoder)
+        words = np.arange(self.lengths.sum()) - np.repeat(offsets_of(self.lengths)[:-1], self.lengths)
+        singles = (np.repeat(np.arange(len(self.lengths)), self.lengths), words, words + 1)
+        spans = gathered(self.lengths, [(trees.sentences(), trees.starts, trees.ends), singles])
+        codes = self.codes[places_of(self.table.offsets[spans.sentences()], spans.starts, spans.ends)]
+        return labelled_spans(spans, codes, self.labels)
+
+    def span_values(self, sentence: int) -> dict[str, Scores]:
+        return {"marginals": self.table.chart(sentence)}
+
+    @cached_property
+    def _best_trees(self) -> SpanSets:
+        return self.find_best_trees()
+
+
+class CorpusHeads(CorpusStructure):
+    """Heads. values: (words,), position of each word's head in its sentence, from 1, 0 for the root."""
+
+    name = "dependency trees"
+    decoders = HEAD_RULES
+
+    def __init__(self, lengths: Integers, layers: int = 0, labels: Sequence[str] = ()) -> None:
+        self.lengths = lengths
+        self.values: Positions = np.zeros(int(lengths.sum()), np.int32)
+        self._offsets = offsets_of(lengths)
+
+    def add(self, batch: Heads, words: Integers, indices: Integers) -> None:
+        values = batch.values.cpu().numpy()
+        steps = np.arange(values.shape[1])
+        real = steps < words[:, None]
+        self.values[(self._offsets[indices][:, None] + steps)[real]] = values[real]
+
+    def decode(self, decoder: str, layer: int = 1) -> SpanSets:
+        """Return the constituents of the most probable dependency trees, see `decode_heads`."""
+        return decode_heads(self.values, self.lengths, cast(HeadRule, decoder))
+
+    def word_values(self, layer: int) -> dict[str, list[Any]]:
+        return {"heads": self.values.tolist()}
 
 
 @dataclass(frozen=True)
@@ -15,6 +227,7 @@ class Distances:
     """
 
     values: Tensor
+    corpus: ClassVar[type[CorpusStructure]] = CorpusDistances
 
 
 @dataclass(frozen=True)
@@ -25,6 +238,7 @@ class SpanScores:
     """
 
     values: Tensor
+    corpus: ClassVar[type[CorpusStructure]] = CorpusSpanScores
 
 
 @dataclass(frozen=True)
@@ -39,6 +253,7 @@ class SpanMarginals:
 
     values: Tensor
     labels: Tensor | None = None
+    corpus: ClassVar[type[CorpusStructure]] = CorpusMarginals
 
 
 @dataclass(frozen=True)
@@ -49,7 +264,67 @@ class Heads:
     """
 
     values: Tensor
+    corpus: ClassVar[type[CorpusStructure]] = CorpusHeads
 
 
 Structure = Distances | SpanScores | SpanMarginals | Heads
-"""A parser's output for a batch. The decoders of each type are in `parsing.structure`."""
+"""A parser's output for a batch."""
+
+
+def labelled_spans(spans: SpanSets, codes: AnyIntegers, names: Sequence[str]) -> SpanSets:
+    """Return spans with labels.
+
+    codes: index into `names` of each span, -1 for no label. Single words without a label are left out, and longer spans
+        without a label have the label X.
+    """
+    kept = (codes >= 0) | (spans.ends - spans.starts > 1)
+    counts = np.bincount(spans.sentences()[kept], minlength=len(spans))
+    codes = np.where(codes < 0, len(names), codes)[kept].astype(np.int32)
+    return SpanSets(
+        spans.lengths, offsets_of(counts), spans.starts[kept], spans.ends[kept], codes, (*names, INDUCED_LABEL)
+    )
+
+
+def _values_of_spans(lengths: Integers, number_type: type[np.generic]) -> npt.NDArray[Any]:
+    """Return zeros for all spans of sentences with these lengths."""
+    return np.zeros(int((lengths * (lengths + 1) // 2).sum()), number_type)
+
+
+def _place(charts: Tensor, flat: npt.NDArray[np.generic], offsets: Integers, words: Integers) -> None:
+    """Copy charts to a flat array in the order of `SpanTable`.
+
+    charts: (B, n, n), by first and last word.
+    offsets: (B,), index in `flat` of the first span of each sentence.
+    words: (B,), number of words of each sentence.
+    Spans are ordered by their last word, so the spans of a sentence come first in the chart of a longer one.
+    """
+    size = charts.shape[1]
+    if charts.shape[1:] != (size, size) or size < words.max():
+        raise ValueError(f"charts of shape {tuple(charts.shape)}, expected (B, n, n) for up to {words.max()} words")
+    rows = charts.cpu().numpy().reshape(len(charts), -1).take(_triangle(size), axis=1)
+    counts = words * (words + 1) // 2
+    for row, offset, count in zip(rows, offsets.tolist(), counts.tolist(), strict=True):
+        flat[offset : offset + count] = row[:count]
+
+
+@lru_cache(maxsize=4)  # consecutive batches have the same length
+def _triangle(size: int) -> Integers:
+    """Return the indices of the spans in a flattened chart of n words, by last word, then by length."""
+    last, before = np.tril_indices(size)
+    places: Integers = (last - before) * size + last
+    return places
+
+
+def _spans_of_words(scores: Tensor, words: Integers) -> npt.NDArray[np.float32]:
+    """Return the scores of all spans without BOS and EOS, in the order of `SpanTable`.
+
+    scores: (T, B, m), of sentences between BOS and EOS.  words: (B,), number of words of each sentence.
+    """
+    longest = len(scores) - 2
+    if scores.shape[2] < longest:
+        raise ValueError(f"scores of spans of up to {scores.shape[2]} words, expected those of up to {longest}")
+    # Spans that end at a word are found at the step after it; longer ones start before the first word.
+    of_ends = scores[2:, :, :longest].transpose(0, 1).cpu()
+    end, length = np.arange(1, longest + 1)[:, None], np.arange(1, longest + 1)
+    real: Flags = (length <= end) & (end <= words[:, None, None])
+    return of_ends[torch.from_numpy(real)].float().numpy()

@@ -6,23 +6,25 @@ found the same structure agree with each other, and a seed that found another st
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import check_number
-from syntaxlm.core.tables import Column, Columns, HasRows
+from syntaxlm.core.tables import Column, Columns, HasReport, Report
 from syntaxlm.core.text_files import no_sentence
 from syntaxlm.data.corpora import read_sentences
 from syntaxlm.parsing.collapse import branching_side
+from syntaxlm.parsing.options import Decoder, DecodingOptions, ParseOptions
 from syntaxlm.parsing.parse import parse_lines
-from syntaxlm.parsing.structure import Rule, rules_for
+from syntaxlm.parsing.structure import decodings
 from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.trees.averaging import AgreementMatrix, BranchingF1, agreement, branching_f1
 from syntaxlm.trees.scoring import PROTOCOLS, Protocol
 from syntaxlm.trees.spans import SpanSets
@@ -47,7 +49,7 @@ MODEL_AGREEMENT = Columns(
 
 
 @dataclass(frozen=True, eq=False)
-class Agreement(HasRows):
+class Agreement(HasReport):
     """Agreement between the trees that several models predict for the same sentences.
 
     names, decoders: name and decoder of each of the k models.
@@ -61,8 +63,6 @@ class Agreement(HasRows):
     source: str
     matrix: AgreementMatrix
     branching: Sequence[BranchingF1]
-
-    columns = MODEL_AGREEMENT
 
     @property
     def odd_one_out(self) -> int | None:
@@ -85,7 +85,7 @@ class Agreement(HasRows):
 
     def collapsed(self) -> dict[int, str]:
         """Return the side, "right" or "left", by index, of the models whose trees nearly all branch to one side."""
-        sides = [branching_side(found.right, found.left) for found in self.branching]
+        sides = [branching_side(scores.right, scores.left) for scores in self.branching]
         return {number: side for number, side in enumerate(sides) if side is not None}
 
     def reasons_to_omit(self) -> dict[int, str]:
@@ -98,44 +98,41 @@ class Agreement(HasRows):
             reasons.setdefault(self.odd_one_out, "it is an outlier; the others agree much more with each other")
         return reasons if len(self.names) - len(reasons) >= 2 else {}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all figures for JSON."""
-        return {
-            "models": list(self.names),
-            "decoders": list(self.decoders),
+    def report(self) -> Report:
+        """Return the agreement of each pair of models."""
+        matrix = self.matrix
+        shared = {"sentences": matrix.sentences, "protocol": matrix.protocol.name, "text": self.source}
+        rows = [
+            {"model": name, "decoder": decoder, "other": other, "f1": float(matrix.values[place, column]), **shared}
+            for place, (name, decoder) in enumerate(zip(self.names, self.decoders, strict=True))
+            for column, other in enumerate(self.names)
+            if place != column
+        ]
+        sides = {side: [getattr(scores, side) for scores in self.branching] for side in ("right", "left")}
+        figures = {
+            "models": self.names,
+            "decoders": self.decoders,
             "text": self.source,
-            **self.matrix.to_dict(),
-            "right_branching": [found.right for found in self.branching],
-            "left_branching": [found.left for found in self.branching],
+            **matrix.to_dict(),
+            "right_branching": sides["right"],
+            "left_branching": sides["left"],
             "odd_one_out": None if self.odd_one_out is None else self.names[self.odd_one_out],
             "stands_apart": self.stands_apart,
             "collapsed": {self.names[number]: side for number, side in self.collapsed().items()},
         }
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows of the matrix, with the columns of `MODEL_AGREEMENT`."""
-        for place, (name, decoder) in enumerate(zip(self.names, self.decoders, strict=True)):
-            for other_place, other in enumerate(self.names):
-                if place != other_place:
-                    yield {
-                        "model": name,
-                        "decoder": decoder,
-                        "other": other,
-                        "f1": float(self.matrix.values[place, other_place]),
-                        "sentences": self.matrix.sentences,
-                        "protocol": self.matrix.protocol.name,
-                        "text": self.source,
-                    }
-
-    def __str__(self) -> str:
-        names = [f"{name} ({decoder})" for name, decoder in zip(self.names, self.decoders, strict=True)]
-        sides = {side: [getattr(found, side) for found in self.branching] for side in ("right", "left")}
-        lines = [*self.matrix.lines(names, sides), "", self._verdict()]
-        lines += [
+        collapsed = [
             f"{self.names[number]} has collapsed: nearly all its trees are {side} branching."
             for number, side in self.collapsed().items()
         ]
-        return "\n".join(lines)
+        names = [f"{name} ({decoder})" for name, decoder in zip(self.names, self.decoders, strict=True)]
+        return Report(
+            MODEL_AGREEMENT,
+            rows,
+            figures,
+            {"agreement in unlabelled F1": "", "protocol": matrix.protocol, "sentences": matrix.sentences},
+            sections=[matrix.section(names, sides)],
+            notes=[self._verdict(), *collapsed],
+        )
 
     def _verdict(self) -> str:
         if self.odd_one_out is None:
@@ -151,13 +148,13 @@ def measure_agreement(
     text: str | Path,
     names: Sequence[str],
     protocol: Protocol = PROTOCOLS["wsj-test"],
-    decoder: Rule | None = None,
+    options: DecodingOptions = DecodingOptions(),
     sentences: int = SENTENCES,
 ) -> Agreement:
-    """Parse the first sentences of a text with each model and compares the trees.
+    """Parse the first sentences of a text with each model and compare the trees.
 
     names: the name of each model, for the report.
-    decoder: decoder of the models that have it; the other models use their default decoder.
+    options: the decoder applies to the models that have it; the others use their default.
     sentences: maximum number of sentences.
     Raises InputError for fewer than two models, for models that do not parse or that read different words, and for an
     empty text.
@@ -165,11 +162,11 @@ def measure_agreement(
     if len(stored) < 2:
         raise InputError(f"found {len(stored)} model; expected two or more models to compare")
     check_number("sentences", sentences, 1)
-    rules = rules_for(stored, decoder)
+    chosen = decodings(stored, options)
     lines = [line for _, line in islice(read_sentences(text, stored[0].normaliser), sentences)]
     predicted: list[SpanSets] = []
-    for one, name, rule in zip(stored, names, rules, strict=True):
-        spans = parse_lines(one, lines, rule).spans
+    for one, name, (decoder, _) in zip(stored, names, chosen, strict=True):
+        spans = parse_lines(one, lines, ParseOptions(decoder=cast(Decoder, decoder), **AS_WRITTEN)).spans
         if spans is None:
             raise no_sentence(text)
         if predicted and not np.array_equal(spans.lengths, predicted[0].lengths):
@@ -180,7 +177,7 @@ def measure_agreement(
         predicted.append(spans)
     return Agreement(
         list(names),
-        [str(rule) for rule in rules],
+        [decoding.decoder for decoding in chosen],
         str(text),
         agreement(predicted, protocol),
         [branching_f1(one, protocol) for one in predicted],

@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.parsing.structure import Rule, Structure, rules_of, structure_of
+from syntaxlm.models.structures import CorpusStructure
+from syntaxlm.parsing.structure import structure_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.averaging import branching_f1
 from syntaxlm.trees.scoring import PROTOCOLS
@@ -67,10 +68,8 @@ def tree_figures(stored: ModelBundle, corpus: EncodedCorpus, sentences: int = SE
         return None
     words: Sequence[Sequence[str]] = [stored.vocabulary.decode(corpus.sentence(int(one))) for one in chosen]
     structure = structure_of(stored, words)
-    rule = rules_of(stored.model)[0]
-    spans = structure.decode(rule)
-    found = branching_f1(spans, PROTOCOLS["wsj-test"])
-    return TreeFigures(found.right, found.left, _symbols(structure, rule), found.sentences)
+    found = branching_f1(structure.decode(structure.decoders[0]), PROTOCOLS["wsj-test"])
+    return TreeFigures(found.right, found.left, _symbols(structure), found.sentences)
 
 
 def branching_side(right: float, left: float) -> Literal["right", "left"] | None:
@@ -83,10 +82,10 @@ def branching_side(right: float, left: float) -> Literal["right", "left"] | None
     return "right" if right >= left else "left"
 
 
-def _symbols(structure: Structure, rule: Rule) -> float | None:
-    if structure.labels is None:
+def _symbols(structure: CorpusStructure) -> float | None:
+    if not structure.labels:
         return None
-    labelled = structure.labelled(rule)
+    labelled = structure.labelled(structure.decoders[0])
     assert labelled.labels is not None
     counts = np.bincount(labelled.labels[labelled.ends - labelled.starts > 1])
     shares = counts[counts > 0] / counts.sum()

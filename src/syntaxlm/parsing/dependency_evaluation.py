@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,7 @@ import torch
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json, write_text
-from syntaxlm.core.tables import Column, Columns, HasRows
+from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, Section
 from syntaxlm.data.treebanks import Treebank, read_treebank
 from syntaxlm.models.abilities import ParsesDependencies
 from syntaxlm.ops.dmv import Decisions, expected_counts
@@ -75,7 +74,7 @@ class ScoredHeads:
 
 
 @dataclass(frozen=True, eq=False)
-class AttachmentReport(HasRows):
+class AttachmentReport(HasReport):
     """Attachment of a model's dependency trees, with baselines.
 
     next_word, previous_word: trees in which each word's head is the next (previous) word.
@@ -92,8 +91,6 @@ class AttachmentReport(HasRows):
     treebank: str
     preprocessing: str
 
-    columns = DEPENDENCY_SCORES
-
     @property
     def word_count(self) -> int:
         return sum(len(sentence.words) for sentence in self.sentences)
@@ -102,51 +99,50 @@ class AttachmentReport(HasRows):
     def baselines(self) -> dict[str, Attachment]:
         return {"next_word": self.next_word, "previous_word": self.previous_word, "random": self.random}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the scores for JSON, as fractions from 0 to 1."""
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "protocol": self.protocol.name,
-            "max_words": self.protocol.max_words,
-            "treebank": self.treebank,
-            "preprocessing": self.preprocessing,
-            "sentences": len(self.sentences),
-            "words": self.word_count,
-            **asdict(self.predicted),
-            "baselines": {name: asdict(one) for name, one in self.baselines.items()},
-        }
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows of the table, with the columns of `DEPENDENCY_SCORES`."""
-        for name, one in {"predicted": self.predicted, **self.baselines}.items():
-            yield {
-                "trees": name.replace("_", " "),
-                "role": "predicted" if one is self.predicted else "baseline",
-                **asdict(one),
-                "sentences": len(self.sentences),
-                "words": self.word_count,
-                "protocol": self.protocol.name,
-                "preprocessing": self.preprocessing,
-                "treebank": self.treebank,
-            }
-
-    def __str__(self) -> str:
+    def report(self) -> Report:
+        """Return the attachment of the predicted trees and of the baselines."""
         lengths = [len(sentence.words) for sentence in self.sentences]
-        titles = {
-            "most probable trees": self.predicted,
-            "head is the next word": self.next_word,
-            "head is the previous word": self.previous_word,
-            "random projective trees, uniform (expected value)": self.random,
+        shared = {
+            "sentences": len(lengths),
+            "words": self.word_count,
+            "protocol": self.protocol.name,
+            "preprocessing": self.preprocessing,
+            "treebank": self.treebank,
         }
-        return "\n".join(
-            [
-                f"{self.treebank}   preprocessing {self.preprocessing}   protocol {self.protocol.name}   sentences"
-                f" {len(lengths)} ({min(lengths)} to {max(lengths)} words)   words {self.word_count}",
-                "",
-                "directed attachment   undirected",
-                *(f"{100 * one.directed:19.1f}{100 * one.undirected:13.1f}   {name}" for name, one in titles.items()),
-            ]
+        rows = [
+            {"trees": name.replace("_", " "), "role": "baseline" if name in self.baselines else "predicted"}
+            | asdict(attachment)
+            | shared
+            for name, attachment in {"predicted": self.predicted, **self.baselines}.items()
+        ]
+        shown = [[row["directed"], row["undirected"], title] for row, title in zip(rows, _TITLES, strict=True)]
+        return Report(
+            DEPENDENCY_SCORES,
+            rows,
+            {
+                "schema_version": SCHEMA_VERSION,
+                **shared,
+                "max_words": self.protocol.max_words,
+                **asdict(self.predicted),
+                "baselines": self.baselines,
+            },
+            {
+                self.treebank: "",
+                "preprocessing": self.preprocessing,
+                "protocol": self.protocol.name,
+                "sentences": f"{len(lengths)} ({min(lengths)} to {max(lengths)} words)",
+                "words": self.word_count,
+            },
+            sections=[Section({"directed attachment": PERCENT, "undirected": PERCENT, "trees": ""}, shown)],
         )
+
+
+_TITLES = (
+    "most probable trees",
+    "head is the next word",
+    "head is the previous word",
+    "random projective trees, uniform (expected value)",
+)
 
 
 def has_dependencies(treebank: Treebank) -> bool:
@@ -180,8 +176,8 @@ def evaluate_attachment(
     kept = Treebank(tuple(chosen), read.source)
     lengths = np.array([len(sentence) for sentence in kept])
     numbers = [sentence.number for sentence in kept]
-    predicted = structure_of(stored, tokens_for(stored, kept), labels=False, numbers=numbers).heads
-    assert predicted is not None
+    structure = structure_of(stored, tokens_for(stored, kept), labels=False, numbers=numbers)
+    predicted = np.array(structure.word_values(layer=1)["heads"])
     gold = np.concatenate([np.array(sentence.heads) for sentence in kept])
     places, own_lengths = _places(lengths), np.repeat(lengths, lengths)
     directed, undirected = attached(predicted, gold, lengths)

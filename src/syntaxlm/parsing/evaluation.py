@@ -5,23 +5,24 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 from pathlib import Path
+from typing import cast
 
 import torch
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.settings import check_number
 from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_tokens
+from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.models.registry import build_encoder, build_model
+from syntaxlm.models.structures import CorpusStructure
+from syntaxlm.parsing.options import Decoder, DecodingOptions
 from syntaxlm.parsing.report import GoldTrees, ParsingReport, RandomWeights
-from syntaxlm.parsing.structure import COSTLY_RULES, Rule, Structure, layers_for, rules_for, rules_of, structure_of
+from syntaxlm.parsing.structure import Decoding, combined_trees, decodings, structure_of
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.trees.averaging import average
 from syntaxlm.trees.bounds import right
-from syntaxlm.trees.charts import TieBreaking
-from syntaxlm.trees.decoding import DECODING_RULES
 from syntaxlm.trees.matching import GOLD_ADVICE, gold_sides, read_matching, wrong_number
 from syntaxlm.trees.preprocessing import GoldPreprocessing, clean_all, find_preprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, LabelMapping, ParsingScores, Protocol, label_mapping, score
@@ -85,33 +86,30 @@ def evaluate_parsing(
     stored: ModelBundle,
     treebank: str | Path | Treebank,
     protocol: Protocol = PROTOCOLS["wsj-test"],
-    decoder: Rule | None = None,
+    options: DecodingOptions = DecodingOptions(),
     clean_up: GoldPreprocessing | str | Path = "ptb-keep",
-    layer: int | None = None,
     also: Sequence[ModelBundle] = (),
     random_weights: int | None = None,
-    ties: TieBreaking = "random",
 ) -> ParsingReport:
-    """Parse the sentences of a treebank with a model and scores the trees.
+    """Parse the sentences of a treebank with a model and score the trees.
 
     The trees are decoded with every decoder of the model that is not costly.
     treebank: a file, folder or pattern; or what was read with the same preprocessing.
     protocol: the evaluation protocol.
-    decoder: the decoder to report in detail, which may be costly; None: the model's default.
+    options: the decoder to report in detail, which may be costly, and the layer of the distances; F1 of all layers is
+        reported for a single model.
     clean_up: the gold-tree preprocessing: a name, a YAML file or a rule.
-    layer: layer of the distances, from 1; None: the model's default. For a single model, F1 of all layers is reported.
     also: further models. The average of the trees of all models is scored, with the given layer of each model. Models
         without the decoder use their default.
     random_weights: number of untrained models to score as a baseline, by every decoder, with seeds 0, 1, ...; for a
         single model only. None: RANDOM_WEIGHTS for a single model of distances, which parses fast, otherwise 0.
-    ties: how an average chooses among equally good splits, see `trees.average`.
     Raises InputError for the reasons of `parse_lines` and `read_treebank`; for a model that reads tags, also if words
     have no tags or if most tags are unknown. A few unknown tags give an InputWarning.
     """
     models = [stored, *also]
-    chosen, layers = rules_for(models, decoder), layers_for(models, layer)
+    chosen, layers = decodings(models, options), stored.require(ParsesSentences, "parsing").distance_layers
     if random_weights is None:
-        random_weights = RANDOM_WEIGHTS if chosen[0] in DECODING_RULES and not also else 0
+        random_weights = RANDOM_WEIGHTS if layers and not also else 0
     check_number("random weights", random_weights, 0, MOST_SEEDS)
     if random_weights and also:
         raise InputError(
@@ -124,16 +122,18 @@ def evaluate_parsing(
     read = sentences_up_to(read, protocol.max_words)  # longer sentences take much longer and are not scored
     gold = gold_trees_of(read, rule)
     structures = [structure_of(one, tokens_for(one, read), not also, gold.numbers) for one in models]
-    predicted = {_joined(rules): _trees(structures, rules, layers, ties) for rules in _ways(models, chosen)}
+    predicted = {
+        _joined(ways): combined_trees(structures, ways, options.ties) for ways in _ways(models, options, chosen)
+    }
     report = _report(predicted, _joined(chosen), gold, protocol, len(models), all_gold)
     if also:
         return report
     return dataclasses.replace(
         report,
-        layer=layers[0] if chosen[0] in DECODING_RULES else None,
+        layer=chosen[0].layer if layers else None,
         f1_by_layer=_f1_by_layer(structures[0], gold, protocol),
-        random_weights=_random_weights(stored, read, report, protocol, layers[0], random_weights),
-        labels=_labels(structures[0], chosen[0], gold, protocol),
+        random_weights=_random_weights(stored, read, report, protocol, chosen[0].layer, random_weights),
+        labels=_labels(structures[0], chosen[0].decoder, gold, protocol),
     )
 
 
@@ -172,50 +172,41 @@ def tokens_for(stored: ModelBundle, treebank: Treebank) -> list[list[str]]:
     return tokens
 
 
-def _ways(models: Sequence[ModelBundle], chosen: tuple[Rule, ...]) -> list[tuple[Rule, ...]]:
-    """Return the combinations of decoders to evaluate: one per decoder of any model, and the chosen one.
+def _ways(bundles: Sequence[ModelBundle], options: DecodingOptions, chosen: list[Decoding]) -> Iterator[list[Decoding]]:
+    """Yield the decodings to evaluate: one per decoder of any model's structure, and the chosen one.
 
-    Costly decoders are included only if they are chosen.
+    Decoders that a model adds to those of its structure are costly: they are included only if they are chosen.
     """
-    rules = dict.fromkeys(rule for one in models for rule in rules_of(one.model) if rule not in COSTLY_RULES)
-    return list(dict.fromkeys([*(rules_for(models, rule) for rule in rules), chosen]))
+    structures = [bundle.require(ParsesSentences, "parsing").structure_type.corpus for bundle in bundles]
+    for decoder in dict.fromkeys(chain.from_iterable(structure.decoders for structure in structures)):
+        yield decodings(bundles, dataclasses.replace(options, decoder=cast(Decoder, decoder)))
+    yield chosen
 
 
-def _trees(
-    structures: Sequence[Structure], rules: Sequence[Rule], layers: Sequence[int], ties: TieBreaking
-) -> SpanSets:
-    """Return the trees of one model, or the average of the trees of several models."""
-    if len(structures) == 1:
-        return structures[0].decode(rules[0], layers[0])
-    ways = zip(structures, rules, layers, strict=True)
-    return average([structure.for_average(rule, layer) for structure, rule, layer in ways], ties=ties)
-
-
-def _joined(rules: Sequence[Rule]) -> str:
-    """Join the decoders of the models to a name: "biased" if they are equal, otherwise such as "2 biased + right"."""
-    runs = [(str(rule), len(list(same))) for rule, same in groupby(rules)]
+def _joined(chosen: Sequence[Decoding]) -> str:
+    """Join the decoders of the models to a name: "biased" if they are equal, otherwise such as "2 biased + mbr"."""
+    runs = [(decoder, len(list(same))) for decoder, same in groupby(decoding.decoder for decoding in chosen)]
     if len(runs) == 1:
         return runs[0][0]
-    return " + ".join(rule if count == 1 else f"{count} {rule}" for rule, count in runs)
+    return " + ".join(decoder if count == 1 else f"{count} {decoder}" for decoder, count in runs)
 
 
-def _f1_by_layer(structure: Structure, gold: GoldTrees, protocol: Protocol) -> dict[int, dict[str, float]]:
+def _f1_by_layer(structure: CorpusStructure, gold: GoldTrees, protocol: Protocol) -> dict[int, dict[str, float]]:
     """Return F1 by layer of distances, from 1, and decoder; empty for fewer than two layers."""
-    layers = len(structure.distances)
-    if layers < 2:
+    if structure.layers < 2:
         return {}
     return {
         layer: {
-            str(rule): score(structure.decode(rule, layer), gold.spans, protocol, details=False).f1
-            for rule in DECODING_RULES
+            decoder: score(structure.decode(decoder, layer), gold.spans, protocol, details=False).f1
+            for decoder in structure.decoders
         }
-        for layer in range(1, layers + 1)
+        for layer in range(1, structure.layers + 1)
     }
 
 
-def _labels(structure: Structure, rule: Rule, gold: GoldTrees, protocol: Protocol) -> LabelMapping | None:
+def _labels(structure: CorpusStructure, decoder: str, gold: GoldTrees, protocol: Protocol) -> LabelMapping | None:
     """Map induced labels to gold labels. Returns None for a model without labels."""
-    return None if structure.labels is None else label_mapping(structure.labelled(rule), gold.spans, protocol)
+    return label_mapping(structure.labelled(decoder), gold.spans, protocol) if structure.labels else None
 
 
 def _random_weights(
@@ -225,13 +216,12 @@ def _random_weights(
     if not seeds:
         return None
     tokens = treebank_tokens(read, stored.normaliser)
-    rules = [rule for rule in rules_of(stored.model) if rule in report.scores]
-    scores: dict[str, list[ParsingScores]] = {rule: [] for rule in rules}
+    scores: dict[str, list[ParsingScores]] = {decoder: [] for decoder in report.scores}
     for seed in range(seeds):
         fresh = structure_of(with_fresh_weights(stored, seed), tokens, labels=False)
-        for rule in rules:
-            scores[rule].append(score(fresh.decode(rule, layer), report.gold.spans, protocol))
-    return RandomWeights({rule: tuple(found) for rule, found in scores.items()}, report.chosen)
+        for decoder, of_decoder in scores.items():
+            of_decoder.append(score(fresh.decode(decoder, layer), report.gold.spans, protocol))
+    return RandomWeights({decoder: tuple(of_decoder) for decoder, of_decoder in scores.items()}, report.chosen)
 
 
 def with_fresh_weights(stored: ModelBundle, seed: int) -> ModelBundle:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict
 
-from syntaxlm.core.options import Layers
+from syntaxlm.core.options import Layers, Options
 from syntaxlm.text.options import TextKeywords, TextOptions
 
 Decoder = Literal[
@@ -15,7 +15,7 @@ Ties = Literal["random", "first"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecodingOptions:
+class DecodingOptions(Options):
     """How a model's structure becomes trees.
 
     decoder: decoding algorithm. Distances: biased (default), as in published figures, which favours right branching;
@@ -47,10 +47,15 @@ class ParseOptions(DecodingOptions, TextOptions):
     labels: bool = False
 
 
-class ParseKeywords(TextKeywords, total=False):
-    """The fields of `ParseOptions` as keyword arguments."""
+class DecodingKeywords(TypedDict, total=False):
+    """The fields of `DecodingOptions` as keyword arguments."""
 
     decoder: Decoder | None
     layer: int | None
     ties: Ties
+
+
+class ParseKeywords(DecodingKeywords, TextKeywords, total=False):
+    """The fields of `ParseOptions` as keyword arguments."""
+
     labels: bool

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import islice, takewhile
+from dataclasses import dataclass, field, replace
+from itertools import count, islice, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
@@ -18,24 +15,20 @@ from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.core.text_files import line_bytes, no_sentence, plain_size, source_name
 from syntaxlm.data.corpora import GivenText, read_sentences
 from syntaxlm.models.abilities import LabelsSpans
-from syntaxlm.models.abilities import Parses as ParsingModel
-from syntaxlm.models.structures import Distances
-from syntaxlm.parsing.structure import Rule, Structure, layers_for, rules_for, structure_of
+from syntaxlm.models.structures import CorpusStructure
+from syntaxlm.parsing.options import ParseOptions
+from syntaxlm.parsing.structure import combined_trees, decodings, structure_of
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.normaliser import UntaggedTokenError, without_tags
-from syntaxlm.text.reader import AS_TOKENISED, TextReader
-from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.trees.averaging import average
-from syntaxlm.trees.charts import TieBreaking
-from syntaxlm.trees.decoding import DECODING_RULES, Scores, SpanScores
+from syntaxlm.text.normaliser import without_tags
+from syntaxlm.text.options import TextOptions
+from syntaxlm.text.reader import TextReader, each_line
+from syntaxlm.trees.decoding import Scores
 from syntaxlm.trees.matching import beginning
-from syntaxlm.trees.spans import Positions, SpanSets, format_spans, trees_of
+from syntaxlm.trees.spans import SpanSets, format_spans, trees_of
 from syntaxlm.trees.tree import Constituent, DependencyTree, Tree, format_brackets
 
-# Adds words and punctuation marks that a model does not read to its tree.
-
-
 UNREAD = "UNREAD"  # tag of words and punctuation marks that the model does not read
+LINES_TOGETHER = 2000  # lines at a time: enough for batches of similar length, few enough for memory and early output
 
 
 class NotRead(NamedTuple):
@@ -44,27 +37,6 @@ class NotRead(NamedTuple):
     text: str
     start: int
     end: int
-
-
-def with_unread(tree: Tree, offsets: Sequence[tuple[int, int]], not_read: Sequence[NotRead]) -> Tree:
-    """Return a tree with additional words, see `Parse.complete_tree`.
-
-    offsets: start and end of each word of the tree, in code points.  not_read: the parts of the line to add.
-    """
-    starts = [start for start, _ in offsets]
-    before = [bisect_left(starts, part.start) for part in not_read]  # number of words before each part
-    size = len(tree)
-    leaves = [(start, word, tag) for start, word, tag in zip(starts, tree.words, tree.tags, strict=True)]
-    leaves += [(part.start, part.text, UNREAD) for part in not_read]
-    leaves.sort(key=lambda leaf: leaf[0])
-    constituents = [
-        Constituent(label, start + bisect_right(before, start), end + bisect_left(before, end))
-        for label, start, end in tree.constituents
-    ]
-    if not constituents or (constituents[0].end - constituents[0].start < size + len(not_read)):
-        top = constituents.pop(0).label if constituents and tree.constituents[0][1:] == (0, size) else "X"
-        constituents.insert(0, Constituent(top, 0, size + len(not_read)))
-    return Tree(tuple(leaf[1] for leaf in leaves), tuple(leaf[2] for leaf in leaves), tuple(constituents))
 
 
 CONSTITUENTS = Columns(
@@ -81,43 +53,57 @@ CONSTITUENTS = Columns(
     },
 )
 
-_NO_DISTANCES = np.zeros(0, np.float32)
-
 
 @dataclass(frozen=True)
 class Parse(HasRows):
-    """The parse of one sentence. With several models, `tokens`, `known` and `not_read` are those of the first model.
+    """The parse of one sentence; false if it has no words. With several models, texts are those that the first reads.
 
     number: number of the sentence in the input, from 1.
     words: the words as written.
     tokens: the words after normalisation.
-    distances: the syntactic distance of each word; empty if the tree was not decoded from distances, or is an average.
     tree: the tree over `words`. For a model that reads tags, the tags are the part-of-speech tags of the tree. If
         induced labels were requested, the label of a word is its tag or, if the word already has a tag, a constituent
         above it.
-    span_scores: (n, n), log scores by first and last word of the span; None if the model does not score spans.
-    marginals: (n, n), probabilities by first and last word of the span; None if the model does not compute them.
+    word_values: values of the words by name, from which the tree was decoded: distances or heads.
+    span_values: (n, n), values of the spans by name, by first and last word: scores or marginals.
     word_labels: the induced label of each word, "" for none; None if the tree has no induced labels.
     offsets: start and end of each word in the line, in code points.
     known: whether each word is in the model's vocabulary.
     not_read: parts of the line that the model does not read, such as punctuation, with their start and end.
-    heads: the position of each word's head, from 1, 0 for the root; empty if the model gives no dependency trees.
     """
 
     number: int
     words: list[str]
     tokens: list[str]
-    distances: list[float]
     tree: Tree
-    span_scores: Scores | None = field(default=None, compare=False)
-    marginals: Scores | None = field(default=None, compare=False)
+    word_values: dict[str, list[Any]] = field(default_factory=dict)
+    span_values: dict[str, Scores] = field(default_factory=dict, compare=False)
     word_labels: list[str] | None = None
     offsets: list[tuple[int, int]] = field(default_factory=list)
     known: list[bool] = field(default_factory=list)
     not_read: list[NotRead] = field(default_factory=list)
-    heads: list[int] = field(default_factory=list)
 
     columns = CONSTITUENTS
+
+    @property
+    def distances(self) -> list[float]:
+        """The syntactic distance of each word; empty for averages and for models without distances."""
+        return self.word_values.get("distances", [])
+
+    @property
+    def heads(self) -> list[int]:
+        """The position of each word's head, from 1, 0 for the root; empty if the model gives no dependency trees."""
+        return self.word_values.get("heads", [])
+
+    @property
+    def span_scores(self) -> Scores | None:
+        """(n, n), log scores by first and last word of the span; None if the model does not score spans."""
+        return self.span_values.get("scores")
+
+    @property
+    def marginals(self) -> Scores | None:
+        """(n, n), probabilities by first and last word; None if the model does not compute them."""
+        return self.span_values.get("marginals")
 
     @property
     def dependencies(self) -> DependencyTree | None:
@@ -134,40 +120,49 @@ class Parse(HasRows):
         These have the tag UNREAD. Each is attached to the lowest constituent that covers the words on both sides or, at
         the start and end of the line, to the root.
         """
-        return with_unread(self.tree, self.offsets, self.not_read)
+        tree, size = self.tree, len(self.words) + len(self.not_read)
+        starts = [start for start, _ in self.offsets]
+        before = [bisect_left(starts, part.start) for part in self.not_read]  # number of words before each part
+        leaves = list(zip(starts, tree.words, tree.tags, strict=True))
+        leaves += [(part.start, part.text, UNREAD) for part in self.not_read]
+        leaves.sort(key=lambda leaf: leaf[0])
+        constituents = [
+            Constituent(label, start + bisect_right(before, start), end + bisect_left(before, end))
+            for label, start, end in tree.constituents
+        ]
+        if not constituents or constituents[0].end - constituents[0].start < size:
+            has_root = bool(constituents) and tree.constituents[0][1:] == (0, len(tree))
+            root = constituents.pop(0).label if has_root else "X"
+            constituents.insert(0, Constituent(root, 0, size))
+        return Tree(tuple(leaf[1] for leaf in leaves), tuple(leaf[2] for leaf in leaves), tuple(constituents))
 
     def to_dict(self) -> dict[str, Any]:
         constituents = list(filter(_is_long, self.tree.constituents))
-        rest: dict[str, Any] = {name: getattr(self, name) for name in ("number", "words", "tokens")}
-        if self.distances:
-            rest["distances"] = [round(value, 6) for value in self.distances]
-        rest["offsets"] = [list(place) for place in self.offsets]
-        rest["known"] = self.known
-        rest["not_read"] = [part._asdict() for part in self.not_read]
-        if self.heads:
-            rest["heads"] = self.heads
-        rest["spans"] = [[part.start, part.end] for part in constituents]
+        values: dict[str, Any] = {"number": self.number, "words": self.words, "tokens": self.tokens}
+        values |= {name: _rounded(of_words) for name, of_words in self.word_values.items()}
+        values["offsets"] = [list(place) for place in self.offsets]
+        values["known"] = self.known
+        values["not_read"] = [part._asdict() for part in self.not_read]
+        values["spans"] = [[part.start, part.end] for part in constituents]
         if self.word_labels is not None:
-            rest["labels"] = [part.label for part in constituents]
-            rest["word_labels"] = self.word_labels
-        for name, chart in (("scores", self.span_scores), ("marginals", self.marginals)):
-            if chart is not None:
-                rest[name] = [round(float(chart[part.start, part.end - 1]), 6) for part in constituents]
-        return rest
+            values["labels"] = [part.label for part in constituents]
+            values["word_labels"] = self.word_labels
+        for name, chart in self.span_values.items():
+            values[name] = _rounded([float(chart[part.start, part.end - 1]) for part in constituents])
+        return values
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows of files and data frames, one per constituent, with the columns of `CONSTITUENTS`."""
         for part in filter(_is_long, self.tree.constituents):
-            charts = (self.span_scores, self.marginals)
-            score, marginal = (None if one is None else float(one[part.start, part.end - 1]) for one in charts)
+            values = {name: float(chart[part.start, part.end - 1]) for name, chart in self.span_values.items()}
             yield {
                 "sentence": self.number,
                 "start": part.start,
                 "end": part.end,
                 "text": " ".join(self.words[part.start : part.end]),
                 "label": "" if self.word_labels is None else part.label,
-                "score": score,
-                "marginal": marginal,
+                "score": values.get("scores"),
+                "marginal": values.get("marginals"),
             }
 
     def __len__(self) -> int:
@@ -186,35 +181,26 @@ class Parse(HasRows):
 
 
 @dataclass(frozen=True)
-class Parses:
-    """The parses of a sequence of lines. The trees contain the words as written, without those the normaliser drops.
+class ParseBatch:
+    """The parses of consecutive lines: one `Parse` per line. The trees contain the words as written, without those
+    the normaliser drops.
 
+    lines: the lines as the model reads them.  reader: of the (first) model.  first: number of the first line.
     words, tokens: words and tokens of each line; empty for a line without words.
-    distances: distances of all words, line after line, (words,); (0,) if the trees were not decoded from distances, or
-        are averages.
     spans: the spans of the trees of all lines with words; None if there are none.
-    first: number of the first line.
-    span_scores, marginals: scores and probabilities of all spans of these lines; None if the model does not compute
-        them, and for averages.
-    tagged: whether the tokens are tags, which are the part-of-speech tags of the trees.
+    structure: from which the trees were decoded; None for averages and without words.  layer: of its distances.
     labelled: whether spans and single words have induced labels.
-    lines, reader: the original lines, and the reader of the (first) model.
-    heads: position of the head of every word in its line, from 1, 0 for the root, line after line; None if the model
-        gives no dependency trees, and for averages.
     """
 
+    lines: Sequence[str]
+    reader: TextReader
+    first: int
     words: list[list[str]]
     tokens: list[list[str]]
-    distances: npt.NDArray[np.float32]
-    spans: SpanSets | None
-    first: int
-    span_scores: SpanScores | None = None
-    tagged: bool = False
-    marginals: SpanScores | None = None
+    spans: SpanSets | None = None
+    structure: CorpusStructure | None = None
+    layer: int = 1
     labelled: bool = False
-    lines: Sequence[str] = ()
-    reader: TextReader | None = None
-    heads: Positions | None = None
 
     def brackets(self, with_unread: bool = False) -> list[str]:
         """Return the tree of each line in bracket notation; "" for a line without words.
@@ -222,56 +208,54 @@ class Parses:
         with_unread: include words and punctuation marks that the model does not read, see `Parse.complete_tree`.
         """
         if with_unread:
-            return ["" if parse is None else format_brackets(parse.complete_tree) for parse in self]
+            return [str(parse.complete_tree) if parse else "" for parse in self]
         if self.spans is None:
             return [""] * len(self.words)
         if self.labelled:
-            drawn = list(map(format_brackets, self._trees()))
+            trees = iter(list(map(format_brackets, self._trees())))
         else:
-            drawn = format_spans(self.spans, self._bracketed(), self._tags())
-        left = iter(drawn)
-        return [next(left) if words else "" for words in self.words]
+            trees = iter(format_spans(self.spans, self._bracketed(), self._tags()))
+        return [next(trees) if words else "" for words in self.words]
 
-    def __iter__(self) -> Iterator[Parse | None]:
-        """Yield the parse of each line; None for a line without words."""
-        trees = iter(self._trees())
-        values = self.distances.tolist()
-        heads = [] if self.heads is None else self.heads.tolist()
+    def __iter__(self) -> Iterator[Parse]:
+        """Yield the parse of each line; that of a line without words has no words."""
+        trees, structure = iter(self._trees()), self.structure
+        word_values = {} if structure is None else structure.word_values(self.layer)
         end = sentence = 0
-        for number, (words, tokens) in enumerate(zip(self.words, self.tokens, strict=True), self.first):
+        for number, line, words, tokens in zip(count(self.first), self.lines, self.words, self.tokens, strict=False):
             if not words:
-                yield None
+                yield Parse(number, [], [], Tree((), (), ()))
                 continue
             start, end = end, end + len(words)
-            scores = None if self.span_scores is None else self.span_scores.chart(sentence)
-            marginals = None if self.marginals is None else self.marginals.chart(sentence)
-            sentence += 1
             tree = next(trees)
             labels = _word_labels(tree) if self.labelled else None
-            if labels and not self.tagged:  # they take the place of tags
+            if labels and not self._reads_tags:  # they take the place of tags
                 tree = Tree(tree.words, tuple(labels), tuple(filter(_is_long, tree.constituents)))
-            aligned = [] if self.reader is None else self.reader.align(self.lines[number - self.first])
+            aligned = self.reader.align(line)
             yield Parse(
                 number,
                 words,
                 tokens,
-                values[start:end],
                 tree,
-                scores,
-                marginals,
+                {name: values[start:end] for name, values in word_values.items()},
+                {} if structure is None else structure.span_values(sentence),
                 labels,
                 [(part.start, part.end) for part in aligned if part.token is not None],
-                [] if self.reader is None else list(map(self.reader.vocabulary.knows, tokens)),
+                list(map(self.reader.vocabulary.knows, tokens)),
                 [NotRead(part.written, part.start, part.end) for part in aligned if part.token is None],
-                heads[start:end],
             )
+            sentence += 1
+
+    @property
+    def _reads_tags(self) -> bool:
+        return self.reader.normaliser.units == "tags"
 
     def _trees(self) -> list[Tree]:
         """Return the trees of all lines with words. Labels of single words are constituents."""
         return trees_of(self.spans, self._bracketed(), self._tags()) if self.spans else []
 
     def _tags(self) -> list[list[str]] | None:
-        return [tokens for tokens in self.tokens if tokens] if self.tagged else None
+        return [tokens for tokens in self.tokens if tokens] if self._reads_tags else None
 
     def _bracketed(self) -> list[list[str]]:
         """Return the words for bracket notation.
@@ -292,6 +276,10 @@ def _is_long(part: Constituent) -> bool:
     return part.end - part.start > 1
 
 
+def _rounded(values: Sequence[float]) -> list[float]:
+    return [round(value, 6) for value in values]
+
+
 def _word_labels(tree: Tree) -> list[str]:
     """Return the label of the one-word constituent of each word; "" if there is none."""
     labels = {part.start: part.label for part in tree.constituents if not _is_long(part)}
@@ -299,145 +287,90 @@ def _word_labels(tree: Tree) -> list[str]:
 
 
 def parse_lines(
-    stored: ModelBundle,
+    models: ModelBundle | Sequence[ModelBundle],
     lines: Sequence[str],
-    decoder: Rule | None = None,
+    options: ParseOptions = ParseOptions(),
     first: int = 1,
-    layer: int | None = None,
-    labels: bool = False,
-    style: TreebankStyle = AS_TOKENISED,
-) -> Parses:
-    """Parse lines of text, with one sentence per line.
+    names: Sequence[str] = (),
+) -> ParseBatch:
+    """Parse lines of text, with one sentence per line, with one model or with the average of several.
 
-    decoder: a decoder of the model, see `rules_of`; None: its default.
-    first: number of the first line.
-    layer: layer of the distances, from 1; None: the model's default.
-    labels: add the labels that the model has induced to spans and words.
-    style: how words are split before the model's normaliser reads them, see `TextReader.of`; AUTO_STYLE for untokenised
-        text.
-    Raises InputError for a model that does not parse, for a decoder or layer that it lacks, and if labels are requested
-    from a model without labels.
+    Averages have no distances, scores and labels. A model with the decoder `mbr` contributes the probabilities of all
+    spans to an average instead of a tree. Vocabularies may differ; the trees contain the words of the first model,
+    whose vocabulary also determines how `auto` splits words. If one of the models reads tags, the lines must be tagged
+    text, which is never split, and the other models read its words.
+    first: number of the first line.  names: names of several models, for messages.
+    Raises InputError for a model that does not parse, for a decoder or layer that no model has, if labels are requested
+    from a model without labels or from several, and for a sentence that the models' normalisers split differently.
     """
     if isinstance(lines, str):
         raise TypeError("parse_lines takes a list of lines, not one string")
-    if labels:
-        stored.require(LabelsSpans, "parsing with labels")
-    (rule,), (layer,) = rules_for([stored], decoder), layers_for([stored], layer)
-    reader = TextReader.of(stored.normaliser, stored.vocabulary, style)
-    read = _read(stored, reader, lines, first, labels)
-    structure = read.structure
-    given: dict[str, Any] = {"tagged": read.tagged, "labelled": labels, "lines": lines, "reader": reader}
-    if structure is None:
-        return Parses(read.words, read.tokens, _NO_DISTANCES, None, first, **given)
-    return Parses(
-        read.words,
-        read.tokens,
-        structure.distances[layer - 1] if rule in DECODING_RULES else _NO_DISTANCES,
-        structure.labelled(rule) if labels else structure.decode(rule, layer),
-        first,
-        structure.span_scores,
-        marginals=structure.marginals,
-        heads=structure.heads,
-        **given,
-    )
-
-
-@dataclass(frozen=True)
-class _Reading:
-    """Words and tokens of each line as a model reads them, and the structure of all lines with words."""
-
-    words: list[list[str]]
-    tokens: list[list[str]]
-    structure: Structure | None
-    tagged: bool
-
-
-def _read(stored: ModelBundle, reader: TextReader, lines: Sequence[str], first: int, labels: bool = False) -> _Reading:
-    words: list[list[str]] = []
-    tokens: list[list[str]] = []
-    for number, line in enumerate(lines, first):
-        try:
-            written, read = reader.written_tokens(line)
-        except UntaggedTokenError as error:
-            raise error.at(f"sentence {number}") from None
-        words.append(written)
-        tokens.append(read)
-    full = {number: sentence for number, sentence in enumerate(tokens, first) if sentence}
-    structure = structure_of(stored, list(full.values()), labels, list(full)) if full else None
-    return _Reading(words, tokens, structure, stored.normaliser.units == "tags")
-
-
-def parse_lines_together(
-    stored: Sequence[ModelBundle],
-    lines: Sequence[str],
-    decoder: Rule | None = None,
-    first: int = 1,
-    layer: int | None = None,
-    names: Sequence[str] = (),
-    ties: TieBreaking = "random",
-    style: TreebankStyle = AS_TOKENISED,
-) -> Parses:
-    """Parse lines with several models and return the average of their trees, without distances.
-
-    A model with the decoder `mbr` contributes the probabilities of all spans instead of a tree. Vocabularies may
-    differ; the trees contain the words of the first model. If one of the models reads tags, the lines must be tagged
-    text, and the other models read its words.
-    decoder: decoder of the models that have it; the other models use their default. None: all use their default.
-    first: number of the first line.
-    layer: layer of the distances of every model that has distances, from 1; None: each model's default.
-    names: names of the models, for messages.
-    ties: how the average chooses among equally good splits, see `trees.average`.
-    style: how words are split, see `parse_lines`. With `auto`, the vocabulary of the first model determines the splits.
-        Tagged text is never split.
-    Raises InputError for the reasons of `parse_lines`, for a decoder that none of the models has, and for a sentence
-    that the models' normalisers split differently.
-    """
-    if not stored:
+    bundles = [models] if isinstance(models, ModelBundle) else list(models)
+    if not bundles:
         raise ValueError("found no model; expected one model or more")
-    rules, layers = rules_for(stored, decoder), layers_for(stored, layer)
-    readers = [TextReader.of(one.normaliser, one.vocabulary, style) for one in stored]
-    if any(one.normaliser.units == "tags" for one in stored):
-        readers = [TextReader(one.normaliser, one.vocabulary) for one in stored]
-    split = [readers[0].split(line) for line in lines]
-    own_lines = _lines_for(stored[0], lines, stored, first)
-    own = _read(stored[0], readers[0], own_lines, first)
-    readings = [own]
-    names = names or [f"model {number}" for number in range(1, len(stored) + 1)]
-    expected = _words(readers[0].without_splitting(), _lines_for(stored[0], split, stored, first))
-    for name, one, reader in zip(names[1:], stored[1:], readers[1:], strict=True):
-        readings.append(_read(one, reader.without_splitting(), _lines_for(one, split, stored, first), first))
-        for number, (words, others) in enumerate(zip(expected, readings[-1].words, strict=True), first):
-            if words != others:
-                raise _read_differently(number, words, others, names[0], name)
-    predictions = [
-        one.structure.for_average(rule, number)
-        for one, rule, number in zip(readings, rules, layers, strict=True)
-        if one.structure is not None
+    if options.labels and len(bundles) > 1:
+        raise InputError(f"labels: found {len(bundles)} models; expected one, because averaged trees have no labels")
+    if options.labels:
+        bundles[0].require(LabelsSpans, "parsing with labels")
+    chosen = decodings(bundles, options)
+    readings = _readings(bundles, lines, options, first, names)
+    batch = readings[0]
+    numbers = [number for number, words in enumerate(batch.words, first) if words]
+    if not numbers:
+        return replace(batch, labelled=options.labels)
+    structures = [
+        structure_of(bundle, [tokens for tokens in reading.tokens if tokens], options.labels, numbers)
+        for bundle, reading in zip(bundles, readings, strict=True)
     ]
-    combined = average(predictions, ties=ties) if predictions else None
-    return Parses(
-        own.words, own.tokens, _NO_DISTANCES, combined, first, tagged=own.tagged, lines=own_lines, reader=readers[0]
+    if len(bundles) > 1:
+        return replace(batch, spans=combined_trees(structures, chosen, options.ties))
+    (structure,), (decoding,) = structures, chosen
+    return replace(
+        batch,
+        spans=structure.labelled(decoding.decoder) if options.labels else structure.decode(*decoding),
+        structure=structure,
+        layer=decoding.layer,
+        labelled=options.labels,
     )
 
 
-def _words(reader: TextReader, lines: Sequence[str]) -> list[list[str]]:
-    return [reader.written_tokens(line)[0] for line in lines]
+def _readings(
+    bundles: Sequence[ModelBundle], lines: Sequence[str], options: TextOptions, first: int, names: Sequence[str]
+) -> list[ParseBatch]:
+    """Return what each model reads of the lines. Raises InputError if their words differ."""
+    bundle, *others = bundles
+    reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
+    if not others:
+        return [_reading(reader, lines, first)]
+    names = names or [f"model {number}" for number in range(1, len(bundles) + 1)]
+    tagged = any(one.normaliser.units == "tags" for one in bundles)
+    if tagged:
+        reader = TextReader(bundle.normaliser, bundle.vocabulary)
 
-
-def _lines_for(one: ModelBundle, lines: Sequence[str], models: Sequence[ModelBundle], first: int) -> Sequence[str]:
-    """Return the lines in the form that a model reads: without tags, if the model reads words and others read tags.
-
-    first: number of the first line.
-    """
-    if one.normaliser.units == "tags" or all(other.normaliser.units != "tags" for other in models):
+    def lines_for(bundle: ModelBundle, lines: Sequence[str]) -> Sequence[str]:
+        """Return the lines in the form that a model reads: without tags, if it reads words and others read tags."""
+        if tagged and bundle.normaliser.units != "tags":
+            return list(each_line(without_tags, lines, first))
         return lines
-    words = []
-    for number, line in enumerate(lines, first):
-        try:
-            words.append(without_tags(line))
-        except UntaggedTokenError as error:
-            raise error.at(f"sentence {number}") from None
-    return words
+
+    readings = [_reading(reader, lines_for(bundle, lines), first)]
+    split = [reader.split(line) for line in lines]
+    expected = _reading(reader.without_splitting(), lines_for(bundle, split), first).words
+    for name, other in zip(names[1:], others, strict=True):
+        its_reader = TextReader(other.normaliser, other.vocabulary)
+        if not tagged:
+            its_reader = TextReader.of(other.normaliser, other.vocabulary, options).without_splitting()
+        readings.append(_reading(its_reader, lines_for(other, split), first))
+        for number, (words, its_words) in enumerate(zip(expected, readings[-1].words, strict=True), first):
+            if words != its_words:
+                raise _read_differently(number, words, its_words, names[0], name)
+    return readings
+
+
+def _reading(reader: TextReader, lines: Sequence[str], first: int) -> ParseBatch:
+    """Return the words and tokens of each line, not parsed yet."""
+    read = list(each_line(reader.written_tokens, lines, first))
+    return ParseBatch(lines, reader, first, [words for words, _ in read], [tokens for _, tokens in read])
 
 
 def _read_differently(number: int, words: list[str], others: list[str], name: str, other_name: str) -> InputError:
@@ -450,56 +383,26 @@ def _read_differently(number: int, words: list[str], others: list[str], name: st
     )
 
 
-# Parsing of whole texts, some thousand lines at a time.
-
-
-PARSED_TOGETHER = 20_000  # lines at a time: few enough for memory and for early output
-SCORED_TOGETHER = 2_000  # the same for models that score spans, because a long sentence has thousands of spans
-
-
 def parse_text(
-    stored: Sequence[ModelBundle],
-    text: str | Path | GivenText,
-    decoder: Rule | None = None,
-    layer: int | None = None,
-    labels: bool = False,
-    names: Sequence[str] = (),
-    ties: TieBreaking = "random",
-    style: TreebankStyle = AS_TOKENISED,
-) -> Iterator[Parses]:
-    """Parse a text with one sentence per line, showing a progress bar, and yields the parses of consecutive lines.
+    models: Sequence[ModelBundle], text: str | Path | GivenText, options: ParseOptions, names: Sequence[str] = ()
+) -> Iterator[ParseBatch]:
+    """Parse a text with one sentence per line, showing a progress bar, and yield the parses of consecutive lines.
 
-    stored: one model, or several models whose trees are averaged.
-    decoder, layer, labels, style: see `parse_lines`; averages have no labels.
-    names, ties: for several models, see `parse_lines_together`.
-    Raises InputError for the reasons of these functions, if labels are requested of an average, and for an empty text.
+    models, options, names: see `parse_lines`. Raises InputError for the same reasons, and for an empty text.
     """
-    if labels and len(stored) > 1:
-        raise InputError(f"found {len(stored)} models; expected one, because averaged trees have no labels")
-    normalisers = [one.normaliser for one in stored]
-    reader = next((one for one in normalisers if one.units == "tags"), normalisers[0])
-    lines = (line for _, line in read_sentences(text, reader))
-    together = lines_together(stored)
-    chunks = iter(lambda: list(islice(lines, together)), [])
+    normalisers = [one.normaliser for one in models]
+    tags_first = next((one for one in normalisers if one.units == "tags"), normalisers[0])
+    lines = (line for _, line in read_sentences(text, tags_first))
+    chunks = iter(lambda: list(islice(lines, LINES_TOGETHER)), [])
+    parse_lines(models, [], options, names=names)  # reports wrong options before the text is read
     first = 1
     size = None if isinstance(text, GivenText) else plain_size(text)
     amount = len if size is None else _bytes_of
     for chunk in progress_bar(chunks, f"parsing {source_name(text)}", size, amount, percent=size is not None):
-        if len(stored) > 1:
-            yield parse_lines_together(stored, chunk, decoder, first, layer, names, ties, style)
-        else:
-            yield parse_lines(stored[0], chunk, decoder, first, layer, labels, style)
+        yield parse_lines(models, chunk, options, first, names)
         first += len(chunk)
     if first == 1:
         raise no_sentence(text)
-
-
-def lines_together(stored: Sequence[ModelBundle]) -> int:
-    """Return the number of lines that these models parse at a time. Raises InputError for a model that does not
-    parse.
-    """
-    of_distances = all(one.require(ParsingModel, "parsing").structure_type is Distances for one in stored)
-    return PARSED_TOGETHER if of_distances else SCORED_TOGETHER
 
 
 def _bytes_of(lines: Sequence[str]) -> int:

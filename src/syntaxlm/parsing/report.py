@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from syntaxlm.core.files import to_json, write_text
-from syntaxlm.core.tables import Column, Columns, HasRows
+from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, Row, Section
 from syntaxlm.trees.scoring import LabelMapping, ParsingScores
 from syntaxlm.trees.significance import BaselineScores, BootstrapResult, SeedScores, over_seeds
 from syntaxlm.trees.spans import SpanSets, trees_of
 from syntaxlm.trees.tree import Tree, format_brackets
 
-SCHEMA_VERSION = 2  # of `ParsingReport.to_dict`; 1 had "clean_up" for "preprocessing" and "deviation" for "std"
+SCHEMA_VERSION = 2  # of the JSON of a `ParsingReport`
+LABELS_SHOWN = 10  # gold labels whose recall is printed, most frequent first
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,10 +109,11 @@ PARSING_SCORES = Columns(
     {
         "trees": Column("text", "decoder of the predicted trees, or name of the baseline or upper bound"),
         "role": Column("text", "predicted, baseline or upper bound"),
-        "f1": Column("number", "unlabelled F1, 0 to 1; a mean where there are seeds"),
-        "precision": Column("number", "0 to 1; missing where there are seeds"),
-        "recall": Column("number", "0 to 1; missing where there are seeds"),
-        "std": Column("number", "sample standard deviation of F1 over seeds"),
+        "f1": Column("number", "unlabelled F1, 0 to 1; a mean where there are seeds", PERCENT),
+        "precision": Column("number", "0 to 1; missing where there are seeds", PERCENT),
+        "recall": Column("number", "0 to 1; missing where there are seeds", PERCENT),
+        "std": Column("number", "sample standard deviation of F1 over seeds", PERCENT),
+        "max": Column("number", "highest F1 of the seeds", PERCENT),
         "seeds": Column("integer", "number of seeds"),
         "sentences": Column("integer", "number of scored sentences"),
         "protocol": Column("text", "name of the protocol"),
@@ -121,8 +123,14 @@ PARSING_SCORES = Columns(
 )
 
 
+_HEADINGS = {
+    "f1": "unlabelled F1", "precision": "precision", "recall": "recall", "std": "± std", "max": "max",
+    "seeds": "seeds", "trees": "trees",
+}  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
-class ParsingReport(HasRows):
+class ParsingReport(HasReport):
     """Scores of predicted trees, with baselines and upper bounds.
 
     scores, predicted: scores and spans of the predicted trees by name. The name is a decoder of the model, or
@@ -150,87 +158,109 @@ class ParsingReport(HasRows):
     random_weights: RandomWeights | None = None
     labels: LabelMapping | None = None
 
-    columns = PARSING_SCORES
-
     @property
     def against_right(self) -> BootstrapResult:
         """Comparison of the chosen trees with right branching."""
         return self.right_by_decoder[self.chosen]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all scores for JSON, as fractions from 0 to 1. Those of the chosen trees are at the top level."""
-        figures = self.scores[self.chosen].to_dict()
-        protocol = figures.pop("protocol")
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "protocol": protocol["name"],
-            "protocol_fields": protocol,
-            "treebank": self.gold.source,
-            "preprocessing": self.gold.clean_up,
-            "decoder": self.chosen,
-            **({"averaged_models": self.models} if self.models > 1 else {}),
-            **figures,
-            "f1_by_decoder": {name: scores.f1 for name, scores in self.scores.items()},
-            **self._layer_figures(),
-            "baselines": self.baselines.to_dict(),
-            **({"random_weights": self.random_weights.to_dict()} if self.random_weights else {}),
-            "against_right_branching": self.against_right.to_dict(),
-            "against_right_branching_by_decoder": {name: one.to_dict() for name, one in self.right_by_decoder.items()},
-            **({"induced_labels": self.labels.to_dict()} if self.labels else {}),
-        }
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows of the table of scores, with the columns of `PARSING_SCORES`."""
-        baselines, predicted = self.baselines, "predicted"
-        scores: list[tuple[str, str, ParsingScores | SeedScores | None]] = [
-            *((name, predicted, one) for name, one in self.scores.items()),
-            ("right branching", "baseline", baselines.right),
-            ("left branching", "baseline", baselines.left),
-            ("balanced", "baseline", baselines.balanced),
-            ("random", "baseline", baselines.random),
-            ("random weights", "baseline", self.random_weights.f1 if self.random_weights else None),
-            ("binary", "upper bound", baselines.binary_bound),
-            ("biased decoder", "upper bound", baselines.biased_bound),
-        ]
-        of_all = {
-            "sentences": self.scores[self.chosen].sentences,
-            "protocol": self.scores[self.chosen].protocol.name,
-            "preprocessing": self.gold.clean_up,
-            "treebank": self.gold.source,
-        }
-        for trees, role, one in scores:
-            if isinstance(one, SeedScores):
-                figures = {"f1": one.mean, "precision": None, "recall": None, "std": one.std, "seeds": one.count}
-            elif one is not None:
-                figures = {"f1": one.f1, "precision": one.precision, "recall": one.recall, "std": None, "seeds": None}
-            else:
-                continue
-            yield {"trees": trees, "role": role, **figures, **of_all}
-
-    def _layer_figures(self) -> dict[str, Any]:
-        """Return an empty dictionary for a model with one layer."""
-        if not self.f1_by_layer:
-            return {}
-        return {"layer": self.layer, "f1_by_layer": {str(layer): f1 for layer, f1 in self.f1_by_layer.items()}}
-
-    def __str__(self) -> str:
+    def report(self) -> Report:
+        """Return the scores of decoders, baselines and upper bounds. Those of the chosen trees come first in JSON."""
         scores = self.scores[self.chosen]
+        figures = scores.to_dict()
+        protocol = figures.pop("protocol")
         lengths = scores.by_sentence.lengths
-        lines = [
-            f"{self.gold.source}   preprocessing {self.gold.clean_up}   protocol {scores.protocol}   "
-            f"sentences {scores.sentences} ({lengths.min()} to {lengths.max()} words)",
-            "",
-            *self._table(),
-            "",
-            *self._layers(),
-            *(f"{name} compared with right branching: {found}" for name, found in self.right_by_decoder.items()),
-        ]
-        if scores.recall_by_label:
-            common = sorted(scores.recall_by_label.items(), key=lambda item: -item[1][1])[:10]
-            lines.append("recall by label   " + "   ".join(f"{label} {100 * r:.1f} ({n})" for label, (r, n) in common))
-        lines.append(
-            "F1 by length      " + "   ".join(f"{b} {100 * f:.1f} ({n})" for b, (f, n) in scores.f1_by_length.items())
+        layers = {} if not self.f1_by_layer else {"layer": self.layer, "f1_by_layer": self.f1_by_layer}
+        rows = self._rows()
+        sections = [Section.of(PARSING_SCORES, rows, _HEADINGS, missing=""), *self._layers()]
+        return Report(
+            PARSING_SCORES,
+            rows,
+            {
+                "schema_version": SCHEMA_VERSION,
+                "protocol": protocol["name"],
+                "protocol_fields": protocol,
+                "treebank": self.gold.source,
+                "preprocessing": self.gold.clean_up,
+                "decoder": self.chosen,
+                **({"averaged_models": self.models} if self.models > 1 else {}),
+                **figures,
+                "f1_by_decoder": {name: one.f1 for name, one in self.scores.items()},
+                **layers,
+                "baselines": self.baselines,
+                **({"random_weights": self.random_weights} if self.random_weights else {}),
+                "against_right_branching": self.against_right,
+                "against_right_branching_by_decoder": self.right_by_decoder,
+                **({"induced_labels": self.labels} if self.labels else {}),
+            },
+            {
+                self.gold.source: "",
+                "preprocessing": self.gold.clean_up,
+                "protocol": scores.protocol,
+                "sentences": f"{scores.sentences} ({lengths.min()} to {lengths.max()} words)",
+                **({f"average of {self.models} models": ""} if self.models > 1 else {}),
+            },
+            sections=[*sections, *([self.labels.section(self.chosen)] if self.labels else [])],
+            notes=self._notes(),
         )
+
+    def _rows(self) -> list[Row]:
+        baselines = self.baselines
+        roles: dict[str, Mapping[str, ParsingScores | SeedScores | None]] = {
+            "predicted": self.scores,
+            "baseline": {
+                "right branching": baselines.right,
+                "left branching": baselines.left,
+                "balanced": baselines.balanced,
+                **baselines.random_rows(),
+                **{f"random weights, {name}": one for name, one in self._untrained().items()},
+            },
+            "upper bound": {
+                "binary upper bound": baselines.binary_bound,
+                "reachable by the biased decoder": baselines.biased_bound,
+            },
+        }
+        chosen = self.scores[self.chosen]
+        shared = {
+            "sentences": chosen.sentences,
+            "protocol": chosen.protocol.name,
+            "preprocessing": self.gold.clean_up,
+            "treebank": self.gold.source,
+        }
+        empty = dict.fromkeys(PARSING_SCORES)
+        rows: list[Row] = []
+        for role, named in roles.items():
+            for trees, one in named.items():
+                if isinstance(one, SeedScores):
+                    seeds = {"f1": one.mean, "std": one.std, "max": one.max, "seeds": one.count}
+                    rows.append({**empty, "trees": trees, "role": role, **seeds, **shared})
+                elif one is not None:
+                    scores = {"f1": one.f1, "precision": one.precision, "recall": one.recall}
+                    rows.append({**empty, "trees": trees, "role": role, **scores, **shared})
+        return rows
+
+    def _untrained(self) -> dict[str, SeedScores]:
+        return self.random_weights.f1_by_decoder() if self.random_weights else {}
+
+    def _layers(self) -> list[Section]:
+        """Return the F1 of every layer with a column for each decoder; nothing for a model with one layer."""
+        if not self.f1_by_layer:
+            return []
+        decoders = next(iter(self.f1_by_layer.values()))
+        rows = [
+            [*values.values(), f"layer {layer}{' (chosen)' if layer == self.layer else ''}"]
+            for layer, values in self.f1_by_layer.items()
+        ]
+        return [Section({**{f"{name} F1": PERCENT for name in decoders}, "distances": ""}, rows)]
+
+    def _notes(self) -> list[str]:
+        scores = self.scores[self.chosen]
+        lines = [f"{name} compared with right branching: {result}" for name, result in self.right_by_decoder.items()]
+        if scores.recall_by_label:
+            common = sorted(scores.recall_by_label.items(), key=lambda item: -item[1][1])[:LABELS_SHOWN]
+            shown = (f"{label} {100 * recall:.1f} ({count})" for label, (recall, count) in common)
+            lines.append("recall by label   " + "   ".join(shown))
+        by_length = (f"{words} {100 * f1:.1f} ({count})" for words, (f1, count) in scores.f1_by_length.items())
+        lines.append("F1 by length      " + "   ".join(by_length))
         for name, shape in (("predicted", scores.predicted_shape), ("gold", scores.gold_shape)):
             if shape:
                 lines.append(
@@ -238,60 +268,12 @@ class ParsingReport(HasRows):
                     f"left splits {shape.left:.1f}%   right splits {shape.right:.1f}%"
                 )
         if self.random_weights:
-            shown = {name: f"{mean:.1f} ± {spread:.1f}" for name, (mean, spread) in self.random_weights.shape().items()}
+            values = {name: f"{mean:.1f} ± {std:.1f}" for name, (mean, std) in self.random_weights.shape().items()}
             lines.append(
-                f"random weights    mean depth {shown['depth']}   "
-                f"left splits {shown['left']}%   right splits {shown['right']}%"
+                f"random weights    mean depth {values['depth']}   "
+                f"left splits {values['left']}%   right splits {values['right']}%"
             )
-        if self.labels:
-            lines += ["", *self.labels.lines(self.chosen)]
-        return "\n".join(lines)
-
-    def _table(self) -> list[str]:
-        """Return the table of scores in percent: decoders, baselines, upper bounds."""
-        baselines = self.baselines
-        lines = ["unlabelled F1   precision   recall"]
-        averaged = f", average of {self.models} models" if self.models > 1 else ""
-        lines += [_score_row(name + averaged, one) for name, one in self.scores.items()]
-        lines.append(_score_row("right branching", baselines.right))
-        lines.append(_score_row("left branching", baselines.left))
-        lines.append(_score_row("balanced", baselines.balanced))
-        lines += [_seeds_row(title, scores) for title, scores in baselines.random_rows().items()]
-        if self.random_weights:
-            by_decoder = self.random_weights.f1_by_decoder()
-            lines += [_seeds_row(f"random weights, {name}", scores) for name, scores in by_decoder.items()]
-        lines.append(_score_row("binary upper bound", baselines.binary_bound))
-        if baselines.biased_bound:
-            lines.append(_score_row("reachable by the biased decoder", baselines.biased_bound))
         return lines
-
-    def _layers(self) -> list[str]:
-        """Return a table with the F1 of every layer in percent and a column for each decoder.
-
-        It is empty for a model with one layer.
-        """
-        if not self.f1_by_layer:
-            return []
-        lines = ["".join(f"{name + ' F1':>14}" for name in next(iter(self.f1_by_layer.values())))]
-        for layer, values in self.f1_by_layer.items():
-            figures = "".join(f"{100 * f1:14.1f}" for f1 in values.values())
-            lines.append(f"{figures}   layer {layer}{' (chosen)' * (layer == self.layer)}")
-        return [*lines, ""]
-
-
-def _score_row(name: str, scores: ParsingScores) -> str:
-    return _row(name, scores.f1, scores.precision, scores.recall)
-
-
-def _seeds_row(name: str, scores: SeedScores) -> str:
-    spread = f"± {100 * scores.std:.1f}, max {100 * scores.max:.1f}"
-    return _row(f"{name}, mean of {scores.count} {'seed' if scores.count == 1 else 'seeds'}, {spread}", scores.mean)
-
-
-def _row(name: str, f1: float, *others: float) -> str:
-    """Format a row of the table. Precision and recall are optional."""
-    precision, recall = (f"{100 * value:.1f}" for value in others) if others else ("", "")
-    return f"{100 * f1:13.1f}{precision:>12}{recall:>9}   {name}"
 
 
 def scored_sentences(report: ParsingReport, name: str | None = None) -> list[ScoredSentence]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import Column, Columns, HasRows
+from syntaxlm.core.tables import Column, Columns, HasReport, Report, Section
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.abilities import HasHiddenStates
-from syntaxlm.models.batches import TextMode
 from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings, NeuralCache
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
+from syntaxlm.scoring.options import PerplexityOptions
 from syntaxlm.scoring.perplexity import LanguageModelScore, score_of
 from syntaxlm.storage.folder import ModelBundle
 
@@ -60,14 +60,12 @@ CACHE_TRIALS = Columns(
 
 
 @dataclass(frozen=True)
-class CacheTuning(HasRows):
+class CacheTuning(HasReport):
     """Results of tuning on a text. trials: by increasing theta."""
 
     size: int
     without_cache: LanguageModelScore
     trials: tuple[CacheTrial, ...]
-
-    columns = CACHE_TRIALS
 
     @property
     def best_trial(self) -> CacheTrial:
@@ -77,61 +75,50 @@ class CacheTuning(HasRows):
     def best(self) -> CacheSettings:
         return CacheSettings(self.best_trial.weight, self.best_trial.theta, self.size)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all results, for JSON."""
-        return {
-            "cache": dataclasses.asdict(self.best),
-            "perplexity": self.best_trial.perplexity,
-            "without_cache": self.without_cache.to_dict(),
-            "trials": [trial.to_dict() for trial in self.trials],
-        }
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows of the trials, with the columns of `CACHE_TRIALS`."""
-        for trial in self.trials:
-            tried = [*zip(WEIGHTS, trial.perplexities, strict=True), (trial.weight, trial.perplexity)]
-            for weight, perplexity in tried:
-                is_best = weight == trial.weight
-                yield {"theta": trial.theta, "weight": weight, "perplexity": perplexity, "best_weight": is_best}
-
-    def __str__(self) -> str:
+    def report(self) -> Report:
+        """Return the perplexity of every pair of theta and weight."""
         without, best = self.without_cache, self.best_trial
-        lines = [["theta", *(f"weight {weight:g}" for weight in WEIGHTS), "best weight", "perplexity"]] + [
-            [
-                f"{trial.theta:g}",
-                *(f"{value:.2f}" for value in trial.perplexities),
-                f"{trial.weight:.3f}",
-                f"{trial.perplexity:.2f}" + (" *" if trial is best else "  "),
+        rows = [
+            {"theta": trial.theta, "weight": weight, "perplexity": perplexity, "best_weight": weight == trial.weight}
+            for trial in self.trials
+            for weight, perplexity in [
+                *zip(WEIGHTS, trial.perplexities, strict=True), (trial.weight, trial.perplexity)
             ]
+        ]  # fmt: skip
+        shown = [
+            [trial.theta, *trial.perplexities, trial.weight, trial.perplexity, "*" if trial is best else ""]
             for trial in self.trials
         ]
-        lines[0][-1] += "  "
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join(
-            [
-                f"{without.source}: perplexity {without.perplexity:.2f} without a cache",
-                str(without).split("\n")[1],
-                "",
-                *("  ".join(map(str.rjust, cells, widths)).rstrip() for cells in lines),
-                "",
-                f"best: {self.best}: perplexity {best.perplexity:.2f}",
-            ]
+        weights = {f"weight {weight:g}": ".2f" for weight in WEIGHTS}
+        headings = {"theta": "g", **weights, "best weight": ".3f", "perplexity": ".2f", " ": ""}
+        figures = {"cache": self.best, "perplexity": best.perplexity, "without_cache": without, "trials": self.trials}
+        return Report(
+            CACHE_TRIALS,
+            rows,
+            figures,
+            {f"{without.source}: perplexity {without.perplexity:.2f} without a cache": ""},
+            without.report().explanation,
+            [Section(headings, shown)],
+            [f"best: {self.best}: perplexity {best.perplexity:.2f}"],
         )
 
 
 @torch.no_grad()
 def tune_cache(
-    stored: ModelBundle, path: str | Path, mode: TextMode | None = None, size: int = CACHE_SIZE
+    bundle: ModelBundle,
+    path: str | Path,
+    options: PerplexityOptions = PerplexityOptions(),
+    size: int = CACHE_SIZE,
 ) -> CacheTuning:
     """Tune a cache of this size on a text file with one sentence per line; "-" is standard input.
 
-    mode: how the text is read; None: as in training. All inputs of the decoder are kept in memory, 4 bytes per feature.
+    All inputs of the decoder are kept in memory, 4 bytes per feature.
     Raises InputError for a size under 1, a file that is not text, and a model without hidden states.
     """
     CacheSettings(0.0, 0.0, size)
-    stored.require(HasHiddenStates, "tune cache")
-    scorer = Scorer.of(stored, mode)
-    with EncodedCorpus.encode(path, stored.normaliser, stored.vocabulary) as corpus:
+    bundle.require(HasHiddenStates, "tune cache")
+    scorer = Scorer.of(bundle, options.mode(bundle.mode))
+    with EncodedCorpus.encode(path, bundle.normaliser, bundle.vocabulary) as corpus:
         tokens = scorer.tokens(corpus, hidden=True)
         parts = list(progress_bar(tokens, "scoring", corpus.word_count, lambda part: len(part.tokens), percent=True))
         nats = -sum(float(part.log_probs.sum(dtype=torch.float64)) for part in parts)

@@ -70,12 +70,12 @@ class Scorer:
         if self.model.reads == "sentences" and self.mode != TextMode():
             raise InputError(
                 f"text read as {self.mode}: a {self.name} model reads text sentence by sentence and predicts the ends;"
-                " leave --carry-state out"
+                " leave --context carry out"
             )
         if self.vocabulary.is_open and self.mode.carry_state and self.mode.predict_eos:
             raise InputError(
                 f"text read as {self.mode}: a {self.name} model reads a stream as running text, without ends of"
-                " sentences; use --no-predict-eos, or leave --carry-state out"
+                " sentences; use --no-predict-eos, or leave --context carry out"
             )
 
     @classmethod

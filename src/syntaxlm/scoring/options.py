@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
+from syntaxlm.core.options import Options
 from syntaxlm.text.options import TextKeywords, TextOptions
+
+if TYPE_CHECKING:
+    from syntaxlm.models.batches import TextMode
 
 Context = Literal["reset", "carry"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadingOptions:
+class ReadingOptions(Options):
     """How a text of several sentences is read.
 
     context: read each sentence by itself (reset), or the text as one stream whose state is carried from sentence to
@@ -19,6 +23,11 @@ class ReadingOptions:
     """
 
     context: Context | None = None
+
+    def mode(self, trained: TextMode) -> TextMode:
+        """Return how text is read. trained: as in training."""
+        carries = trained.carry_state if self.context is None else self.context == "carry"
+        return replace(trained, carry_state=carries)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +43,10 @@ class PerplexityOptions(ReadingOptions):
     """
 
     predict_eos: bool | None = None
+
+    def mode(self, trained: TextMode) -> TextMode:
+        mode = super().mode(trained)
+        return mode if self.predict_eos is None else replace(mode, predict_eos=self.predict_eos)
 
 
 class ScoreKeywords(TextKeywords, total=False):

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tables import Column, Columns, HasRows
+from syntaxlm.core.tables import Column, Columns, HasReport, Report
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.models.abilities import HasHiddenStates, ScoresSentences
 from syntaxlm.models.batches import TextMode
 from syntaxlm.scoring.cache import CacheSettings, log_probs_with_cache
 from syntaxlm.scoring.engine import Scorer, unusable
+from syntaxlm.scoring.options import PerplexityOptions
 from syntaxlm.storage.folder import ModelBundle
 
 Corpus = EncodedCorpus | DependencyCorpus
@@ -50,7 +51,7 @@ PERPLEXITIES = Columns(
 
 
 @dataclass(frozen=True)
-class LanguageModelScore(HasRows):
+class LanguageModelScore(HasReport):
     """Language model results on a text.
 
     nats: total negative log-probability; for dependency-tree models that of the words given the trees, P(S | T).
@@ -70,8 +71,6 @@ class LanguageModelScore(HasRows):
     given_trees: bool = False
     source: str = ""
     likelihood_estimate: str | None = None
-
-    columns = PERPLEXITIES
 
     @classmethod
     def from_dict(cls, figures: dict[str, Any]) -> LanguageModelScore:
@@ -110,32 +109,28 @@ class LanguageModelScore(HasRows):
         """
         return self.nats / math.log(2) / max(1, self.characters)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all results, for JSON."""
-        derived = ("perplexity", "loss", "bits_per_token", "bits_per_character")
-        plain = {name: value for name, value in dataclasses.asdict(self).items() if name != "mode"}
-        return {name: getattr(self, name) for name in derived} | plain | dataclasses.asdict(self.mode)
+    def report(self) -> Report:
+        """Return perplexity, bits and counts of the text."""
+        derived = {name: getattr(self, name) for name in ("perplexity", "loss", "bits_per_token", "bits_per_character")}
+        counts = {one.name: getattr(self, one.name) for one in dataclasses.fields(LanguageModelScore)}
+        figures = derived | counts | dataclasses.asdict(counts.pop("mode"))
+        row = {name: {**figures, "cache": False}[name] for name in PERPLEXITIES}
+        return Report(PERPLEXITIES, [row], figures, self._facts(), [self._counts()])
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield one row, with the columns of `PERPLEXITIES`."""
-        figures = {**self.to_dict(), "cache": False}
-        yield {name: figures[name] for name in PERPLEXITIES}
-
-    def __str__(self) -> str:
-        unknown = f"{self.unknown:,} unknown ({100 * self.unknown / self.tokens:.1f}%)"
-        perplexity = f"{self.perplexity_title} {perplexity_text(self.perplexity)}"
-        figures = f"{perplexity}   bits per token {self.bits_per_token:.3f}   "
+    def _facts(self) -> dict[str, str]:
+        perplexity = {self.perplexity_title: perplexity_text(self.perplexity)}
+        bits = {"bits per token": f"{self.bits_per_token:.3f}"}
         if self.given_trees:
-            return (
-                f"{figures}P(S | T), words given their trees\n"
-                f"{self.tokens:,} words of {self.sentences:,} trees, ends of sentences excluded; {unknown}"
-            )
+            return {**perplexity, **bits, "P(S | T), words given their trees": ""}
+        return {**perplexity, **bits, "bits per character": f"{self.bits_per_character:.3f}"}
+
+    def _counts(self) -> str:
+        unknown = f"{self.unknown:,} unknown ({100 * self.unknown / self.tokens:.1f}%)"
+        if self.given_trees:
+            return f"{self.tokens:,} words of {self.sentences:,} trees, ends of sentences excluded; {unknown}"
         reset = "state carried through the text" if self.mode.carry_state else "state reset at each sentence"
         ends = "included" if self.mode.predict_eos else "excluded"
-        return (
-            f"{figures}bits per character {self.bits_per_character:.3f}\n"
-            f"{self.tokens:,} tokens, ends of {self.sentences:,} sentences {ends}; {unknown}; {reset}"
-        )
+        return f"{self.tokens:,} tokens, ends of {self.sentences:,} sentences {ends}; {unknown}; {reset}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,20 +143,18 @@ class CachedScore(LanguageModelScore):
     cache: CacheSettings
     without_cache: LanguageModelScore
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all results, for JSON."""
-        return super().to_dict() | {"without_cache": self.without_cache.to_dict()}
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row with the cache and one without it."""
-        (figures,) = super().rows()
-        yield figures | {"cache": True}
-        yield from self.without_cache.rows()
-
-    def __str__(self) -> str:
-        figures, tokens = super().__str__().split("\n")
-        without = str(self.without_cache).split("\n")[0]
-        return f"{figures}   with the cache\n{without}   without\n{tokens}\n{self.cache}, read in text order"
+    def report(self) -> Report:
+        """Return the figures with and without the cache."""
+        with_cache, without = super().report(), self.without_cache.report()
+        (row,) = with_cache.rows
+        explanation = [f"{without.summary}   without", self._counts(), f"{self.cache}, read in text order"]
+        return Report(
+            PERPLEXITIES,
+            [{**row, "cache": True}, *without.rows],
+            {**with_cache.figures, "cache": self.cache, "without_cache": self.without_cache},
+            {**with_cache.facts, "with the cache": ""},
+            explanation,
+        )
 
 
 def evaluate_language_model(scorer: Scorer, corpus: Corpus, cache: CacheSettings | None = None) -> LanguageModelScore:
@@ -200,24 +193,24 @@ def score_of(corpus: Corpus, mode: TextMode, nats: float) -> LanguageModelScore:
 def evaluate_text(
     bundle: ModelBundle,
     text: str | Path | Iterable[str],
-    mode: TextMode | None = None,
+    options: PerplexityOptions = PerplexityOptions(),
     cache: CacheSettings | None = None,
 ) -> LanguageModelScore:
     """Return the score of a stored model on a text.
 
     text: a file with one sentence per line, "-" for standard input; or the sentences. A dependency-tree model is scored
     on dependency trees: a file, a folder or a pattern.
-    mode: how the text is read; None: as in training. cache: settings of a neural cache; the result is a `CachedScore`.
-    Raises InputError for a file without text or trees, for a mode with a dependency-tree model, and for a cache with a
+    cache: settings of a neural cache; the result is a `CachedScore`.
+    Raises InputError for a file without text or trees, for options with a dependency-tree model, and for a cache with a
     model without hidden states.
     """
     if cache is not None:
         bundle.require(HasHiddenStates, "a neural cache")
     bundle.require(ScoresSentences, "perplexity")  # before the text is read
-    scorer = Scorer.of(bundle, mode)
+    scorer = Scorer.of(bundle, options.mode(bundle.mode))
     if bundle.labels is not None:
-        if mode is not None:
-            raise InputError(f"a {bundle.name} model reads dependency trees; the text mode ({mode}) does not apply")
+        if options != PerplexityOptions():
+            raise InputError(f"a {bundle.name} model reads dependency trees: context and predict_eos do not apply")
         if not isinstance(text, str | Path):
             raise InputError(f"a {bundle.name} model reads dependency trees; expected a file of trees, not sentences")
         trees = DependencyCorpus.read(text, bundle.normaliser, bundle.vocabulary, bundle.labels)

@@ -11,28 +11,28 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from syntaxlm.core.errors import InputError, shortened
+from syntaxlm.core.errors import shortened
 from syntaxlm.core.tables import Column, Columns
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus, read_words
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.models.abilities import GeneratesTrees
-from syntaxlm.models.batches import TextMode
-from syntaxlm.scoring.engine import ScoredTokens, Scorer
-from syntaxlm.scoring.options import Context
+from syntaxlm.scoring.engine import Scorer
+from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError
-from syntaxlm.text.reader import AS_TOKENISED, AUTO_STYLE, TextReader
-from syntaxlm.text.treebank_style import TreebankStyle
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.options import TextOptions
+from syntaxlm.text.reader import TextReader, each_line
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.tree import DependencyTree
 
@@ -110,85 +110,64 @@ def written_words(reader: TextReader | Normaliser, line: str) -> list[WrittenWor
     return words
 
 
-def check_context(context: str | None) -> None:
-    """Raise InputError for anything but "reset", "carry" and None."""
-    if context not in (None, *get_args(Context)):
-        raise InputError(f"context: found {context!r}; expected 'reset' or 'carry'")
-
-
 def surprisals(
-    stored: ModelBundle,
-    lines: Iterable[str],
-    context: Context | None = None,
-    style: TreebankStyle = AS_TOKENISED,
+    bundle: ModelBundle, lines: Iterable[str], options: ScoreOptions = ScoreOptions()
 ) -> Iterator[list[WordSurprisal]]:
     """Yield the words of each line of text with their surprisal.
 
     If the model predicts ends of sentences, the last row of a line is its end.
     lines: one sentence per line; some thousand lines are read at a time. A line without tokens has no end, and a line
         without words has no rows.
-    context: "reset": each sentence is read from an empty state; "carry": all sentences are read as one stream, so each
-        depends on those before it; None: as in training. "carry" gives an InputWarning for a model that was trained on
-        single sentences.
-    style: how words are split before the model's normaliser reads them, see `TextReader.of`; AUTO_STYLE for untokenised
-        text. A row is always a word as written, with the sum of the surprisals of its tokens.
+    options: the context "carry" gives an InputWarning for a model that was trained on single sentences. However words
+        are split, a row is a word as written, with the sum of the surprisals of its tokens.
     """
     if isinstance(lines, str):
         raise TypeError("surprisals takes lines, not one string")
-    check_context(context)
-    trained = stored.mode
-    carry = trained.carry_state if context is None else context == "carry"
-    reader = TextReader.of(stored.normaliser, stored.vocabulary, style)
-    scorer = Scorer.of(stored, TextMode(carry, trained.predict_eos))
-    if carry:
-        stream = scorer.stream()
-        return _rows(stored, reader, iter(lines), stream.read, trained.predict_eos)
+    reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
+    scorer = Scorer.of(bundle, options.mode(bundle.mode))
+    stream = scorer.stream() if scorer.mode.carry_state else None
 
-    def read(corpus: EncodedCorpus) -> ScoredTokens:
-        parts = list(scorer.tokens(corpus))
-        return ScoredTokens(*(torch.cat([getattr(p, name) for p in parts]) for name in ("tokens", "log_probs")))
+    def log_probs(corpus: EncodedCorpus) -> Tensor:
+        if stream is not None:
+            return stream.read(corpus).log_probs
+        return torch.cat([part.log_probs for part in scorer.tokens(corpus)])
 
-    return _rows(stored, reader, iter(lines), read, trained.predict_eos)
+    return _rows(bundle, reader, iter(lines), log_probs, scorer.mode.predict_eos)
 
 
 def _rows(
-    stored: ModelBundle,
+    bundle: ModelBundle,
     reader: TextReader,
     lines: Iterator[str],
-    read: Callable[[EncodedCorpus], ScoredTokens],
+    log_probs: Callable[[EncodedCorpus], Tensor],
     ends: bool,
 ) -> Iterator[list[WordSurprisal]]:
     """Yield the rows of each line.
 
-    read: scores every token, sentence after sentence.  ends: whether `read` also scores ends of sentences.
+    log_probs: returns those of every token, sentence after sentence.  ends: whether they include ends of sentences.
     """
     first = 1
     while chunk := list(islice(lines, LINES_TOGETHER)):
-        words = []
-        for number, line in enumerate(chunk, first):
-            try:
-                words.append(written_words(reader, line))
-            except UntaggedTokenError as error:
-                raise error.at(f"sentence {number}") from None
-        ids = [stored.vocabulary.encode(token for word in line for token in word.tokens) for line in words]
+        words = list(each_line(partial(written_words, reader), chunk, first))
+        ids = [bundle.vocabulary.encode(token for word in line for token in word.tokens) for line in words]
         full = [sentence for sentence in ids if sentence]
-        bits = _bits(read(EncodedCorpus.from_sentences(full)).log_probs) if full else np.zeros(0)
+        bits = _bits(log_probs(EncodedCorpus.from_sentences(full))) if full else np.zeros(0)
         end = 0
         for number, (line, line_words, line_ids) in enumerate(zip(chunk, words, ids, strict=True), first):
             begin, end = end, end + (len(line_ids) + ends if line_ids else 0)
-            yield _sentence_rows(stored, number, line, line_words, line_ids, bits[begin:end].tolist())
+            yield _sentence_rows(bundle, number, line, line_words, line_ids, bits[begin:end].tolist())
         first += len(chunk)
 
 
 def _sentence_rows(
-    stored: ModelBundle, number: int, line: str, words: Sequence[WrittenWord], ids: list[int], bits: list[float]
+    bundle: ModelBundle, number: int, line: str, words: Sequence[WrittenWord], ids: list[int], bits: list[float]
 ) -> list[WordSurprisal]:
     """Return the rows of a sentence.
 
     number: number of the sentence, from 1.  ids: ids of the tokens.
     bits: surprisals of the tokens and, if it is predicted, of the end; empty without tokens.
     """
-    vocabulary = stored.vocabulary
+    vocabulary = bundle.vocabulary
     rows = []
     first = 0
     for position, (begin, end, tokens) in enumerate(words, 1):
@@ -216,10 +195,10 @@ REMEMBERED_UNKNOWN = 100_000  # maximum number of distinct unknown words that ar
 class UnknownWords:
     """Counts unknown words, and reports their share and how to reduce it."""
 
-    def __init__(self, stored: ModelBundle, style: TreebankStyle = AS_TOKENISED) -> None:
-        """Create a counter for a model.  style: the style with which the rows were read."""
-        self._reader = TextReader.of(stored.normaliser, stored.vocabulary, style)
-        self._auto = TextReader.of(stored.normaliser, stored.vocabulary, AUTO_STYLE)
+    def __init__(self, bundle: ModelBundle, options: TextOptions) -> None:
+        """Create a counter for a model.  options: those with which the rows were read."""
+        self._reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
+        self._auto = TextReader.of(bundle.normaliser, bundle.vocabulary, TextOptions())
         self.words = 0  # words that the model read, without ends of sentences
         self.not_read = 0  # words and punctuation marks that the normaliser dropped
         self.unknown: Counter[str] = Counter()
@@ -276,20 +255,20 @@ def _bits(log_probs: Tensor) -> Bits:
 Values = npt.NDArray[np.float64]
 
 
-def tree_log_probs(stored: ModelBundle, corpus: DependencyCorpus) -> Values:
+def tree_log_probs(bundle: ModelBundle, corpus: DependencyCorpus) -> Values:
     """Return ln P(S | T) of each tree, in nats: (S,). Raises InputError like `Scorer.trees`."""
-    return np.add.reduceat(Scorer.of(stored).trees(corpus), corpus.text.offsets[:-1])
+    return np.add.reduceat(Scorer.of(bundle).trees(corpus), corpus.text.offsets[:-1])
 
 
-def log_probs_of_trees(stored: ModelBundle, trees: Sequence[DependencyTree], source: str = "") -> Values:
+def log_probs_of_trees(bundle: ModelBundle, trees: Sequence[DependencyTree], source: str = "") -> Values:
     """Return ln P(S | T) of trees in memory, in nats: (n,), in their order.
 
     Trees that the model cannot distinguish are scored once, so that rounding, which differs between batches, does not
     break ties. source: the file, for messages, which name trees. Raises InputError like `Scorer.trees`, for words
     without a path to a root, and for a model that does not read trees or returns NaN.
     """
-    labels, model = _labels(stored), stored.require(GeneratesTrees, "scoring of dependency trees")
-    vocabulary, normaliser = stored.vocabulary, stored.normaliser
+    labels, model = _labels(bundle), bundle.require(GeneratesTrees, "scoring of dependency trees")
+    vocabulary, normaliser = bundle.vocabulary, bundle.normaliser
     read_of = [read_words(tree, normaliser) for tree in trees]
     ids = {word: vocabulary.id(normaliser.word(word, word)) for words in read_of for word in words}
     label_ids = [tuple(map(labels.id, tree.labels)) if model.reads_labels else () for tree in trees]
@@ -299,40 +278,40 @@ def log_probs_of_trees(stored: ModelBundle, trees: Sequence[DependencyTree], sou
     ]
     distinct = dict(zip(reversed(read), reversed(trees), strict=True))  # the first of equal trees
     corpus = DependencyCorpus.from_trees(distinct.values(), normaliser, vocabulary, labels, source)
-    log_probs = tree_log_probs(stored, corpus)
+    log_probs = tree_log_probs(bundle, corpus)
     place = {one: place for place, one in enumerate(distinct)}
     return log_probs[[place[one] for one in read]]
 
 
-def tree_surprisals(stored: ModelBundle, path: str | Path) -> Iterator[list[WordSurprisal]]:
+def tree_surprisals(bundle: ModelBundle, path: str | Path) -> Iterator[list[WordSurprisal]]:
     """Yield the words of each tree in sentence order, with their surprisal; the surprisals add up to the tree's.
 
     path: a file, a folder or a pattern, as in `dependency_trees`; read some thousand trees at a time. Positions are
     those in the sentence with single spaces between words. The end is not predicted and has no row.
     Raises InputError like `dependency_trees`, and for a model that does not read trees.
     """
-    labels = _labels(stored)
+    labels = _labels(bundle)
     trees, first = dependency_trees(path), 1
     while chunk := list(islice(trees, LINES_TOGETHER)):
-        corpus = DependencyCorpus.from_trees(chunk, stored.normaliser, stored.vocabulary, labels, str(path))
-        bits = 0.0 - Scorer.of(stored).trees(corpus) / math.log(2)  # never -0
+        corpus = DependencyCorpus.from_trees(chunk, bundle.normaliser, bundle.vocabulary, labels, str(path))
+        bits = 0.0 - Scorer.of(bundle).trees(corpus) / math.log(2)  # never -0
         for number, (tree, start, end) in enumerate(
             zip(chunk, corpus.text.offsets[:-1], corpus.text.offsets[1:], strict=True), first
         ):
-            yield _tree_rows(stored, number, tree, bits[start:end].tolist())
+            yield _tree_rows(bundle, number, tree, bits[start:end].tolist())
         first += len(chunk)
 
 
-def _labels(stored: ModelBundle) -> Vocabulary:
-    stored.require(GeneratesTrees, "scoring of dependency trees")
-    assert stored.labels is not None
-    return stored.labels
+def _labels(bundle: ModelBundle) -> Vocabulary:
+    bundle.require(GeneratesTrees, "scoring of dependency trees")
+    assert bundle.labels is not None
+    return bundle.labels
 
 
-def _tree_rows(stored: ModelBundle, number: int, tree: DependencyTree, bits: list[float]) -> list[WordSurprisal]:
-    vocabulary, rows, begin = stored.vocabulary, [], 0
+def _tree_rows(bundle: ModelBundle, number: int, tree: DependencyTree, bits: list[float]) -> list[WordSurprisal]:
+    vocabulary, rows, begin = bundle.vocabulary, [], 0
     for position, (word, surprisal) in enumerate(zip(tree.words, bits, strict=True), 1):
-        read = vocabulary.id(stored.normaliser.word(word, tree.tags[position - 1]))
+        read = vocabulary.id(bundle.normaliser.word(word, tree.tags[position - 1]))
         end, known = begin + len(word), read not in vocabulary.unknown_ids
         rows.append(WordSurprisal(number, position, word, begin, end, vocabulary.tokens[read], known, surprisal))
         begin = end + 1

@@ -23,7 +23,7 @@ from syntaxlm.core.files import replaced, split_lines
 from syntaxlm.core.text_files import read_whole_text, source_name
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.ngram import NEVER, Level, NGramConfig, NGramModel
-from syntaxlm.ops.kneser_ney.types import Integers, Numbers
+from syntaxlm.ops.kneser_ney import Integers, Numbers
 from syntaxlm.text.vocabulary import Vocabulary
 
 DATA, END = "\\data\\", "\\end\\"

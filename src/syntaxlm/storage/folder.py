@@ -18,7 +18,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import make_folder, parse_json, read_stored, to_json, write_text
 from syntaxlm.core.settings import Settings, T, read_settings
 from syntaxlm.core.tensor_files import TensorFile, read_tensors, refuse, renamed, tensor_faults, write_tensors
-from syntaxlm.models.abilities import GeneratesTrees, Model, Parses
+from syntaxlm.models.abilities import GeneratesTrees, Model, ParsesSentences
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.combination import PARSER_TYPES, SCORER_TYPES, Combination, CombinationConfig
 from syntaxlm.models.layers import value_faults
@@ -26,7 +26,6 @@ from syntaxlm.models.ngram import NGramModel
 from syntaxlm.models.pair_classifier import ClassifierSettings, PairClassifier
 from syntaxlm.models.registry import ModelConfig, build_model, model_shapes, reads, require
 from syntaxlm.models.sizes import shapes_of, without_memory
-from syntaxlm.models.structures import Heads, SpanMarginals, SpanScores
 from syntaxlm.storage.arpa import NGramSummary, read_arpa, write_arpa
 from syntaxlm.storage.bundled import find_model, shipped_names
 from syntaxlm.text.normaliser import Normaliser
@@ -142,15 +141,10 @@ class ModelBundle:
 
 def structure_name(model: Model) -> str:
     """Return the structure from which trees are decoded, as text."""
-    if not isinstance(model, Parses):
+    if not isinstance(model, ParsesSentences):
         return "none"
-    if model.structure_type is SpanScores:
-        return "span scores"
-    if model.structure_type is SpanMarginals:
-        return "span probabilities"
-    if model.structure_type is Heads:
-        return "dependency trees"
-    return "distances" if model.distance_layers == 1 else f"distances of {model.distance_layers} layers"
+    name = model.structure_type.corpus.name
+    return f"{name} of {model.distance_layers} layers" if model.distance_layers > 1 else name
 
 
 def write_settings(

@@ -22,7 +22,7 @@ import yaml
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import make_folder, read_stored_text, write_text
 from syntaxlm.core.progress import error_console, status
-from syntaxlm.models.abilities import Parses, PredictsNextToken, SamplesSentences, ScoresTokens
+from syntaxlm.models.abilities import ParsesSentences, PredictsNextToken, SamplesSentences, ScoresTokens
 from syntaxlm.storage.folder import (
     CONFIG,
     LABELS,
@@ -141,7 +141,7 @@ def _usage(bundle: ModelBundle, name: str) -> str:
     lines = ["import syntaxlm", "", f'nlp = syntaxlm.load("{name}")']
     model = bundle.model
     text = '"the_DT cat_NN sleeps_VBZ"' if bundle.normaliser.units == "tags" else '"The cat sleeps."'
-    if isinstance(model, Parses):
+    if isinstance(model, ParsesSentences):
         lines.append(f"nlp.parse({text}).tree.pretty_print()")
     if isinstance(model, ScoresTokens) and model.reads != "trees":
         lines.append(f"print([(word.word, word.surprisal) for word in nlp.surprisal({text})])")

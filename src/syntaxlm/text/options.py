@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypedDict, get_args
+from typing import Literal, TypedDict
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.options import Options
 
 Punctuation = Literal["auto", "keep", "split", "drop"]
 Contractions = Literal["auto", "keep", "split"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextOptions:
+class TextOptions(Options):
     """How words are split before a model's normaliser reads them; by default as its vocabulary requires.
 
     See `TextReader.of` for `auto`, and `TreebankStyle` for the other choices.
@@ -27,12 +27,14 @@ class TextOptions:
     punctuation: Punctuation = "auto"
     contractions: Contractions = "auto"
 
-    def __post_init__(self) -> None:
-        for name, choices in (("punctuation", get_args(Punctuation)), ("contractions", get_args(Contractions))):
-            if getattr(self, name) not in choices:
-                raise InputError(
-                    f"{name}: found {getattr(self, name)!r}; expected {', '.join(choices[:-1])} or {choices[-1]}"
-                )
+    @property
+    def is_as_written(self) -> bool:
+        """Whether words are not split before the normaliser reads them."""
+        return self.punctuation == self.contractions == "keep"
+
+    def __str__(self) -> str:
+        shown = {"keep": "as written", "split": "split off", "drop": "dropped", "auto": "as the model requires"}
+        return f"punctuation {shown[self.punctuation]}, contractions {shown[self.contractions]}"
 
 
 class TextKeywords(TypedDict, total=False):
@@ -40,3 +42,7 @@ class TextKeywords(TypedDict, total=False):
 
     punctuation: Punctuation
     contractions: Contractions
+
+
+AS_WRITTEN: TextKeywords = {"punctuation": "keep", "contractions": "keep"}
+"""Options for text that is tokenised like the model's training text."""

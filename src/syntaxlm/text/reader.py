@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.text.normaliser import AlignedToken, Normaliser, word_spans
+from syntaxlm.text.normaliser import AlignedToken, Normaliser, UntaggedTokenError, word_spans
 from syntaxlm.text.options import Contractions, TextOptions
 from syntaxlm.text.treebank_style import Piece, TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
 
 AS_TOKENISED = TreebankStyle()
 AUTO_STYLE = TreebankStyle("auto", "auto")
+Result = TypeVar("Result")
+
 REMEMBERED_WORDS = 2**16  # words whose pieces are cached
 REMEMBERED_READERS = 16
 
@@ -58,6 +60,15 @@ class _Place(NamedTuple):
     opens_quotation: bool
 
 
+def each_line(read: Callable[[str], Result], lines: Iterable[str], first: int = 1) -> Iterator[Result]:
+    """Yield what a function of a reader returns for each line; an error names the sentence. first: its number."""
+    for number, line in enumerate(lines, first):
+        try:
+            yield read(line)
+        except UntaggedTokenError as error:
+            raise error.at(f"sentence {number}") from None
+
+
 @dataclass(frozen=True)
 class TextReader:
     """Reads lines of text for one model: its tokens, and the position of every token in the line.
@@ -89,7 +100,7 @@ class TextReader:
         vocabularies, `auto` means `keep`.
         Raises InputError for a tag model with a style that splits or drops.
         """
-        return _reader_of(normaliser, vocabulary, TreebankStyle(options.punctuation, options.contractions))
+        return _reader_of(normaliser, vocabulary, TreebankStyle.of(options))
 
     def tokens(self, line: str) -> list[str]:
         """Return the tokens of a line, without BOS and EOS."""

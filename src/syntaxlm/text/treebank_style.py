@@ -62,6 +62,11 @@ class TreebankStyle(TextOptions):
     punctuation: Punctuation = "keep"
     contractions: Contractions = "keep"
 
+    @classmethod
+    def of(cls, options: TextOptions) -> TreebankStyle:
+        """Return the style of options that also have other fields."""
+        return cls(options.punctuation, options.contractions)
+
     def __call__(self, sentence: str) -> str:
         """Return the sentence with its words separated by single spaces; unchanged if both settings are `keep`.
 
@@ -72,10 +77,6 @@ class TreebankStyle(TextOptions):
         last = len(split_words(sentence))
         pieces = (self.pieces(word, number == last) for number, word in enumerate(split_words(sentence), 1))
         return " ".join(piece.text for found in pieces for piece in found if piece.text)
-
-    def __str__(self) -> str:
-        shown = {"keep": "as written", "split": "split off", "drop": "dropped", "auto": "as the model requires"}
-        return f"punctuation {shown[self.punctuation]}, contractions {shown[self.contractions]}"
 
     def pieces(self, word: str, is_last: bool, known: KnownWords | None = None) -> list[Piece]:
         """Return the pieces of one word, without gaps. word: a string without white space.

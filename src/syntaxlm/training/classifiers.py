@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from syntaxlm.batches import TreeBatches
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import locked, remove_unfinished
 from syntaxlm.core.settings import Count, Settings, Size
-from syntaxlm.data.logic import RELATIONS, FormulaPair
+from syntaxlm.data.labelled_pairs import RELATIONS, FormulaPair
 from syntaxlm.evaluation.pair_classification import (
     EncodedPairs,
     Pair,
@@ -165,6 +165,8 @@ class StopRecipe(Settings):
         default_factory=partial(ScheduleSettings, plateau_factor=1.0, epochs=30, stop_patience=3)
     )
     run: RunSettings = field(default_factory=partial(RunSettings, accelerator="cpu"))
+
+    unit: ClassVar[str] = "words"
 
 
 @dataclass(frozen=True)

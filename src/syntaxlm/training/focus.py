@@ -28,11 +28,13 @@ from syntaxlm.core.files import (
     to_json,
     write_text,
 )
-from syntaxlm.models.abilities import Parses
+from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.parsing.agreement import Agreement, measure_agreement
+from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_text
 from syntaxlm.storage.bundled import find_model
 from syntaxlm.storage.folder import read_model
+from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import TrainingResult
 from syntaxlm.training.run_folder import fingerprint, refuse_run
@@ -109,7 +111,7 @@ def focus(
             same = ", ".join(str(path) for path in parsers if _name_of(path) == name)
             raise InputError(f"--also: found {count} parsers with the name {name}: {same}. Rename a folder.")
     for path in also:
-        read_model(path).require(Parses, f"focusing on the trees of {path}")
+        read_model(path).require(ParsesSentences, f"focusing on the trees of {path}")
     files = {name: folder / "trees" / f"{name}.mrg" for name in names}
     _focused(recipe, list(files.values()), strength)
     refuse_run(folder)
@@ -182,6 +184,6 @@ def _write_trees(parser: Path, text: str, file: Path, say: Callable[[str], None]
             return
     say(f"{file}: parsing {text}")
     with replaced(file, stored=True) as temporary, open(temporary, "w", encoding="utf-8") as output:
-        for parses in parse_text([read_model(parser)], text):
+        for parses in parse_text([read_model(parser)], text, ParseOptions(**AS_WRITTEN)):
             output.writelines(tree + "\n" for tree in parses.brackets() if tree)
     write_text(to_json(hashes, indent=2) + "\n", origin, stored=True)

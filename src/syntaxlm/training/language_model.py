@@ -28,7 +28,7 @@ from syntaxlm.models.abilities import (
     HasLoss,
     Model,
     NeedsTextCounts,
-    Parses,
+    ParsesSentences,
     ScoresSentences,
     TextCounts,
     TrainsByGradient,
@@ -152,7 +152,7 @@ class LanguageModelTask(Task):
 
     def _tree_figures(self, model: Model) -> TreeFigures | None:
         """Return statistics of a grammar's trees on the validation text; None for other models."""
-        if not isinstance(model, Parses) or model.structure_type is not SpanMarginals:
+        if not isinstance(model, ParsesSentences) or model.structure_type is not SpanMarginals:
             return None
         return tree_figures(ModelBundle(model, self._settings, self.vocabulary), self.valid)
 

@@ -7,12 +7,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from rich.console import Console
 
 from syntaxlm.core.files import append_stored, to_json, truncate_stored
-from syntaxlm.core.progress import Work, working
+from syntaxlm.core.progress import Progress, working
 from syntaxlm.scoring.perplexity import perplexity_text
 from syntaxlm.training.checkpoint import TrainerState
 from syntaxlm.training.recipe import ScheduleSettings
@@ -81,16 +81,26 @@ class RunLog:
         truncate_stored(self.folder / METRICS, self.trainer.metrics_bytes)
 
 
+class Scheduled(Protocol):
+    """A recipe.  unit: what the loss is a mean over, such as "tokens", for the speed of training."""
+
+    @property
+    def schedule(self) -> ScheduleSettings: ...
+
+    @property
+    def unit(self) -> str: ...
+
+
 class ProgressDisplay:
     """Shows a progress bar with the remaining time, and prints a line after each validation.
 
     Without a terminal, only the lines are printed.
-    schedule: of the run.  unit: unit of the speed, "tokens" or "pairs" (per second).
+    recipe: of the run.
     """
 
-    def __init__(self, schedule: ScheduleSettings, console: Console, unit: str = "tokens") -> None:
-        self.schedule, self.console, self.unit = schedule, console, unit
-        self._work = Work("training")
+    def __init__(self, recipe: Scheduled, console: Console) -> None:
+        self.schedule, self.console, self.unit = recipe.schedule, console, recipe.unit
+        self._work = Progress("training")
         self._shown, self._started = ExitStack(), False
         self._counted, self._seconds = 0, 0.0  # at the last measurement of the speed
 

@@ -31,7 +31,7 @@ from syntaxlm.core.settings import (
     read_sections,
     read_settings,
 )
-from syntaxlm.data.logic import TRAINED_OPERATORS
+from syntaxlm.data.labelled_pairs import TRAINED_OPERATORS
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.pair_classifier import ClassifierSettings
 from syntaxlm.models.registry import ModelConfig, encodes, is_trained, reads

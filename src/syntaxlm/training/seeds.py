@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import LARGEST_SEED, check_number
@@ -51,10 +51,12 @@ class SeedsResult:
         return "\n".join(lines)
 
 
+AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
+
 MOST_SEEDS = 1000  # maximum number of seeds
 
 
-def seeded(recipe: Recipe, count: int) -> dict[str, Recipe]:
+def seeded(recipe: AnyRecipe, count: int) -> dict[str, AnyRecipe]:
     """Return the recipe with seeds run.seed, run.seed + 1, ..., by name of the run folder.
 
     Raises InputError for more than `MOST_SEEDS` seeds, or seeds that are too large.

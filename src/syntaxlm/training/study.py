@@ -12,6 +12,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import locked, make_folder, remove_empty, remove_unfinished, to_json, write_text
@@ -21,7 +22,7 @@ from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.models.abilities import TrainsByGradient
 from syntaxlm.storage.folder import VOCABULARY, ModelBundle, find_device, read_model
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.training.recipe import Recipe, SentenceBatchSettings, TreeRecipe, read_recipe, with_overrides
+from syntaxlm.training.recipe import LanguageModelRecipe, Recipe, SentenceBatchSettings, TreeRecipe, read_recipe
 from syntaxlm.training.recipe_files import find_recipe
 from syntaxlm.training.result import TrainingResult
 from syntaxlm.training.run_folder import fingerprint, refuse_run
@@ -44,7 +45,7 @@ def read_recipes(
     overrides: Overrides = (),
     minutes: float | None = None,
     tagged: Mapping[str, str] | None = None,
-) -> dict[str, Recipe]:
+) -> dict[str, LanguageModelRecipe]:
     """Read recipes and return them by name, without folder and extension.
 
     names: recipe files or names of shipped recipes.
@@ -58,7 +59,7 @@ def read_recipes(
         settings = {**overrides, **({} if minutes is None else {"schedule.minutes": minutes})}
     else:
         settings = [*overrides, *([] if minutes is None else [("schedule.minutes", repr(minutes))])]
-    recipes: dict[str, Recipe] = {}
+    recipes: dict[str, LanguageModelRecipe] = {}
     faults = []
     for name in names:
         try:
@@ -77,21 +78,24 @@ def read_recipes(
     return recipes
 
 
-def with_tagged_text(recipe: Recipe, tagged: Mapping[str, str] | None) -> Recipe:
+def with_tagged_text(recipe: Recipe, tagged: Mapping[str, str] | None) -> LanguageModelRecipe:
     """Return a recipe that reads tags with these texts, and other recipes unchanged.
 
     tagged: files of tagged text by part: "train", "valid" and, if there is one, "test"; None or empty: no change.
-    Raises InputError if "train" or "valid" is missing.
+    Raises InputError if "train" or "valid" is missing, and for the recipe of a pair classifier.
     """
-    if not tagged or recipe.data.normaliser.units != "tags":
+    if not isinstance(recipe, LanguageModelRecipe):
+        raise InputError(f"found a recipe with a section {recipe.data_section}; expected a section text or trees")
+    if not tagged or isinstance(recipe, TreeRecipe) or recipe.text.normaliser.units != "tags":
         return recipe
     if missing := [part for part in ("train", "valid") if part not in tagged]:
         raise InputError(f"tagged text: {' and '.join(missing)} is missing; expected files to train and to validate")
-    return with_overrides(recipe, {f"text.{part}": tagged.get(part) for part in ("train", "valid", "test")})
+    texts: dict[str, Any] = {part: tagged.get(part) for part in ("train", "valid", "test")}
+    return dataclasses.replace(recipe, text=dataclasses.replace(recipe.text, **texts))
 
 
 def compare(
-    recipes: Mapping[str, Recipe],
+    recipes: Mapping[str, LanguageModelRecipe],
     folder: Path,
     seeds: int,
     watching: Watching,
@@ -134,8 +138,8 @@ def compare(
 
 
 def _compare(
-    recipes: Mapping[str, Recipe],
-    runs: Mapping[tuple[str, Path], Recipe],
+    recipes: Mapping[str, LanguageModelRecipe],
+    runs: Mapping[tuple[str, Path], LanguageModelRecipe],
     comparison: Comparison,
     watching: Watching,
     say: Callable[[str], None],
@@ -190,14 +194,16 @@ def _with_trees(row: Row, score: TreebankScore | None) -> Row:
     return dataclasses.replace(row, trees=(*row.trees[:-1], score))
 
 
-def _score(trees: TreebankEvaluation, stored: ModelBundle, recipe: Recipe, folder: Path) -> TreebankScore | None:
+def _score(
+    trees: TreebankEvaluation, stored: ModelBundle, recipe: LanguageModelRecipe, folder: Path
+) -> TreebankScore | None:
     """Score a model on the device that trained it. Models that are trained by counting stay on the CPU."""
     if isinstance(stored.model, TrainsByGradient):
         stored = stored.to(find_device(recipe.run.accelerator))
     return trees.score(stored, folder)
 
 
-def _text_notes(recipes: Mapping[str, Recipe]) -> list[str]:
+def _text_notes(recipes: Mapping[str, LanguageModelRecipe]) -> list[str]:
     """Return a note for each part of the text that differs between recipes that read the same units.
 
     Texts are compared by content. Dependency trees are not compared with plain text.
@@ -216,7 +222,7 @@ def _text_notes(recipes: Mapping[str, Recipe]) -> list[str]:
     return notes
 
 
-def _vocabulary_notes(recipes: Mapping[str, Recipe]) -> list[str]:
+def _vocabulary_notes(recipes: Mapping[str, LanguageModelRecipe]) -> list[str]:
     """Return a note for each setting of vocabulary and normaliser that differs between recipes with the same units."""
     notes = []
     for of_units in _by_units(recipes).values():
@@ -238,15 +244,15 @@ def _vocabulary_notes(recipes: Mapping[str, Recipe]) -> list[str]:
     return notes
 
 
-def _by_units(recipes: Mapping[str, Recipe]) -> dict[str, dict[str, Recipe]]:
+def _by_units(recipes: Mapping[str, LanguageModelRecipe]) -> dict[str, dict[str, LanguageModelRecipe]]:
     """Group recipes by what their models read."""
-    groups: dict[str, dict[str, Recipe]] = {}
+    groups: dict[str, dict[str, LanguageModelRecipe]] = {}
     for name, recipe in recipes.items():
         groups.setdefault(Row(name, recipe).reads, {})[name] = recipe
     return groups
 
 
-def _epoch_tokens(recipe: Recipe, folder: Path) -> int:
+def _epoch_tokens(recipe: LanguageModelRecipe, folder: Path) -> int:
     """Return the number of tokens that an epoch of training predicts, including predicted ends of sentences."""
     if isinstance(recipe, TreeRecipe):
         sizes, most = map(len, dependency_trees(recipe.trees.train)), recipe.batches.maximum_words

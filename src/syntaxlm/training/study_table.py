@@ -10,7 +10,7 @@ from typing import Any
 
 from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.scoring.perplexity import LanguageModelScore
-from syntaxlm.training.recipe import Recipe, TreeRecipe
+from syntaxlm.training.recipe import LanguageModelRecipe, TreeRecipe
 from syntaxlm.training.result import Figure, TrainingResult
 from syntaxlm.training.treebank_scores import SHORT, TreebankBaseline, TreebankScore
 
@@ -26,7 +26,7 @@ class Row:
     """
 
     name: str
-    recipe: Recipe
+    recipe: LanguageModelRecipe
     runs: tuple[TrainingResult, ...] = ()
     parameters: int | None = None
     epoch_tokens: int | None = None
@@ -360,7 +360,7 @@ def _reading_notes(rows: Sequence[Row]) -> list[str]:
     return notes
 
 
-def _reading(recipe: Recipe) -> str:
+def _reading(recipe: LanguageModelRecipe) -> str:
     """Describe how a recipe's model reads text."""
     return "words given their trees" if isinstance(recipe, TreeRecipe) else str(recipe.mode)
 

@@ -21,13 +21,13 @@ from syntaxlm.core.files import open_stored, parse_json, read_stored, to_json, w
 from syntaxlm.core.settings import Finite, Positive, read_settings
 from syntaxlm.core.text_files import STANDARD_INPUT
 from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_files
-from syntaxlm.models.abilities import Parses
+from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.parsing.evaluation import MOST_UNKNOWN_TAGS, gold_trees_of, sentences_up_to, tokens_for
+from syntaxlm.parsing.options import DecodingOptions
 from syntaxlm.parsing.report import GoldTrees
-from syntaxlm.parsing.structure import Rule, layer_of, rules_for, structure_of
+from syntaxlm.parsing.structure import Decoding, decodings, structure_of
 from syntaxlm.storage.folder import CONFIG, LABELS, VOCABULARY, WEIGHTS, ModelBundle
 from syntaxlm.training.run_folder import fingerprint
-from syntaxlm.trees.decoding import DECODING_RULES
 from syntaxlm.trees.preprocessing import GoldPreprocessing, find_preprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, Protocol, score
 from syntaxlm.trees.significance import baseline_scores
@@ -129,16 +129,16 @@ class TreebankEvaluation:
         stored: the model, on the device that parses.
         Raises InputError if the model cannot read the treebank.
         """
-        if not isinstance(stored.model, Parses):
+        if not isinstance(stored.model, ParsesSentences):
             return None
-        rule, layer = rules_for([stored], None)[0], layer_of(stored, None)
-        key = self._key | {"model": model_hashes(folder), "decoder": str(rule), "layer": layer}
+        (decoding,) = decodings([stored], DecodingOptions())
+        key = self._key | {"model": model_hashes(folder), "decoder": decoding.decoder, "layer": decoding.layer}
         key["device"] = str(stored.device)
         path = folder / TREES
         return _stored_or_computed(
             path,
             key,
-            lambda: self._parse_and_score(stored, rule, layer),
+            lambda: self._parse_and_score(stored, decoding),
             lambda value: read_settings(TreebankScore, value, str(path)),
         )
 
@@ -180,10 +180,10 @@ class TreebankEvaluation:
             "protocol": dataclasses.asdict(self.protocol),
         }
 
-    def _parse_and_score(self, stored: ModelBundle, rule: Rule, layer: int) -> TreebankScore:
+    def _parse_and_score(self, stored: ModelBundle, decoding: Decoding) -> TreebankScore:
         tokens = tokens_for(stored, self._treebank)
         _check_known(stored, tokens, self.source)
-        spans, seconds = _timed_parse(stored, tokens, rule, layer)
+        spans, seconds = _timed_parse(stored, tokens, decoding)
         f1, sentences = self._f1(spans, self.protocol)
         short_f1, short_sentences = self._f1(spans, self.short_protocol)
         if f1 is None:
@@ -193,8 +193,8 @@ class TreebankEvaluation:
             short_f1,
             sentences,
             short_sentences,
-            str(rule),
-            layer if rule in DECODING_RULES else None,
+            decoding.decoder,
+            decoding.layer if stored.require(ParsesSentences, "parsing").distance_layers else None,
             str(stored.device),
             len(tokens),
             seconds,
@@ -220,15 +220,13 @@ class TreebankEvaluation:
         yield TreebankBaseline("random trees", random.mean, of_short[0], random.std, of_short[1], random.count)
 
 
-def _timed_parse(
-    stored: ModelBundle, tokens: Sequence[Sequence[str]], rule: Rule, layer: int
-) -> tuple[SpanSets, float]:
+def _timed_parse(stored: ModelBundle, tokens: Sequence[Sequence[str]], decoding: Decoding) -> tuple[SpanSets, float]:
     """Parse sentences, some thousands at a time. Returns their trees and the seconds that this took."""
-    structure_of(stored, tokens[:1], labels=False).decode(rule, layer)  # what happens once per process is not timed
+    structure_of(stored, tokens[:1], labels=False).decode(*decoding)  # what happens once per process is not timed
     parts, rest = [], iter(tokens)
     started = time.perf_counter()
     while some := list(islice(rest, SENTENCES_AT_ONCE)):
-        parts.append(structure_of(stored, some, labels=False).decode(rule, layer))
+        parts.append(structure_of(stored, some, labels=False).decode(*decoding))
     seconds = time.perf_counter() - started
     return concatenated(parts), seconds
 

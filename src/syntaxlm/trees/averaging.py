@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.tables import PERCENT, Section, aligned
 from syntaxlm.trees.bounds import left, right
 from syntaxlm.trees.charts import Chart, TieBreaking, best_trees, best_trees_of_charts, chart_of_spans, seeds_of
 from syntaxlm.trees.decoding import SpanScores
@@ -53,23 +54,19 @@ class AgreementMatrix:
             "with_others": self.with_others.tolist(),
         }
 
-    def lines(self, names: Sequence[str], columns: Mapping[str, Iterable[float]], note: str = "") -> list[str]:
-        """Return a table of percentages, with a header line and one row per prediction.
+    def section(self, names: Sequence[str], columns: Mapping[str, Iterable[float]]) -> Section:
+        """Return a table for reading with one row per prediction.
 
-        names: of the predictions.  columns: additional values per prediction, by title.  note: added to the header.
+        names: of the predictions.  columns: additional values per prediction, by heading.
         """
         numbers = range(1, len(names) + 1)
         titles = [*(f"with {number}" for number in numbers), "others", *columns]
-        lines = [
-            f"agreement in unlabelled F1   protocol {self.protocol}   sentences {self.sentences}{note}",
-            "",
-            "".join(f"{title:>9}" for title in titles),
+        figures = zip(self.values, self.with_others, *columns.values(), strict=True)
+        rows = [
+            [*map(float, [*shared, *others]), f"{number} {name}"]
+            for number, name, (shared, *others) in zip(numbers, names, figures, strict=True)
         ]
-        rows = zip(numbers, names, self.values, self.with_others, *columns.values(), strict=True)
-        for number, name, shared, *others in rows:
-            figures = "".join(f"{100 * value:9.1f}" for value in (*shared, *others))
-            lines.append(f"{figures}   {number} {name}")
-        return lines
+        return Section({**dict.fromkeys(titles, PERCENT), "trees": ""}, rows)
 
 
 def agreement(predictions: Sequence[SpanSets], protocol: Protocol) -> AgreementMatrix:
@@ -208,7 +205,8 @@ class AveragedTrees:
         if len(set(self.weights)) > 1:
             weighted = zip(self.sources, self.weights, strict=True)
             names = [f"{source}   weight {weight:g}" for source, weight in weighted]
-        return "\n".join(self.agreement.lines(names, {"average": self.with_average}, f"   ties {self.ties}"))
+        head = f"agreement in unlabelled F1   protocol {self.agreement.protocol}   sentences {self.agreement.sentences}"
+        return f"{head}   ties {self.ties}\n\n{aligned(self.agreement.section(names, {'average': self.with_average}))}"
 
 
 def average_files(

@@ -1,16 +1,14 @@
-"""Dynamic programming over the binary trees of a batch of sentences of one length.
+"""The best binary trees of many sentences, given a weight for each span: dynamic programming in NumPy.
 
-A tree's weight is the sum of the weights of its spans. `total`, `best` and `marginals` return the log of the sum of
-exp(weight) over all trees, a tree of maximal weight, and the probability of each span if trees have probabilities
-proportional to exp(weight). `syntaxlm.ops.charts` has the same functions for torch, with gradients.
+A tree's weight is the sum of the weights of its spans. `syntaxlm.ops.charts` finds best trees in torch, with gradients,
+and sums over trees; this module decodes without torch, adds integers exactly and is 3 to 5 times as fast on a CPU.
 
 A chart of B sentences of n words is an array (n(n + 1)/2, B): one row per span, by width, then by start. Spans of one
 width are therefore one block, and their left and right parts are slices of the blocks of narrower spans (`parts`).
+Split weights, which only `ops.charts` has, are an array (C(n + 1, 3), B): one row per span and split, by width, then by
+the length of the left part, then by start.
 
-Optional split weights, (C(n + 1, 3), B), are added where a tree splits a span: one row per span and split, by width,
-then by the length of the left part, then by start.
-
-All functions take O(n^3) time and O(n^2) memory per sentence. Sentences are processed in groups that fit the cache.
+Decoding takes O(n^3) time and O(n^2) memory per sentence. Sentences are processed in groups that fit the cache.
 """
 
 from __future__ import annotations
@@ -26,42 +24,198 @@ import numpy.typing as npt
 from syntaxlm.core.errors import InputError
 from syntaxlm.trees.spans import Integers, SpanSets, gathered, offsets_of
 
-# How a decoder breaks ties between equally good splits of a span.
+TieBreaking = Literal["first", "random"]
+TIE_RULES: tuple[TieBreaking, ...] = get_args(TieBreaking)
+
+Chart: TypeAlias = npt.NDArray[Any]
+Hashes: TypeAlias = npt.NDArray[np.uint64]
+
+MAXIMUM_WORDS = 5000  # of a sentence whose tree is decoded: half a minute, and half a gigabyte of memory
+
+_FEW_WORDS = 1000  # in a group of sentences; below this, the number of operations matters more than their size
+_CHART_BYTES = 2_000_000  # for one group of sentences: about the size of a core's cache
+
+
+class BestTrees(NamedTuple):
+    """scores: (B,) the weight of the best tree.  spans: (n(n + 1)/2, B) whether the best tree has each span."""
+
+    scores: Chart
+    spans: npt.NDArray[np.bool_]
+
+
+def best_trees(spans: SpanSets, weights: npt.NDArray[np.integer], ties: TieBreaking = "first") -> SpanSets:
+    """Return the best trees of sentences of any lengths, given the spans whose weight is not 0.
+
+    spans: distinct within a sentence; they may cross.  weights: (N,) integers, one per span.
+    ties: see `best`; the choice of `random` also depends on the sentence's spans.
+    Returns all spans of two or more words, including the whole sentence: n - 1 for n words.
+    Raises InputError as `best_trees_of_charts`.
+    """
+    seeds = seeds_of(spans) if ties == "random" else None
+    return best_trees_of_charts(spans.lengths, partial(chart_of_spans, spans, weights), ties, seeds)
+
+
+def best_trees_of_charts(
+    lengths: Integers,
+    chart_of: Callable[[Integers, int], Chart],
+    ties: TieBreaking = "first",
+    seeds: Hashes | None = None,
+) -> SpanSets:
+    """Return the best trees of sentences of any lengths, whose charts are computed one group at a time.
+
+    lengths: (S,).  chart_of: maps the indices of sentences and their common length to their chart.
+    seeds: (S,) a seed per sentence on which the choice of `random` also depends.  Returns trees like `best_trees`.
+    Raises InputError for a sentence of more than `MAXIMUM_WORDS` words, before any chart is computed.
+    """
+    too_long = np.flatnonzero(lengths > MAXIMUM_WORDS)
+    if len(too_long):
+        raise InputError(
+            f"sentence {too_long[0] + 1}: found {lengths[too_long[0]]:,} words; expected at most {MAXIMUM_WORDS:,},"
+            " because the time of this decoding grows with the cube of their number. Split the sentence"
+        )
+    groups = []
+    for length, chosen in equal_lengths(lengths, group_size):
+        trees = best(chart_of(chosen, length), ties, None if seeds is None else seeds[chosen])
+        starts, ends = spans_in(length)
+        sentence, place = np.nonzero(trees.spans[length:].T)  # spans of two or more words
+        groups.append((chosen[sentence], starts[length + place], ends[length + place]))
+    return gathered(lengths, groups)
+
+
+def best(weights: Chart, ties: TieBreaking = "first", seeds: Hashes | None = None) -> BestTrees:
+    """Return a binary tree of maximal weight for each sentence: the CYK algorithm.
+
+    weights: (n(n + 1)/2, B), finite or -inf, including those of one-word spans and of the whole sentence. Integers are
+    added exactly, so ties do not depend on rounding.
+    ties: if several splits of a span are equally good, `first` takes the one with the shortest left part. `random`
+    takes each with the same probability: a fixed pseudo-random choice that only depends on n, the span and the split,
+    and on seeds, (B,), if given, so results are reproducible and unbiased.
+    Raises ValueError for wrong shapes, for weights of NaN or infinity, and for integers that overflow 64 bits.
+    """
+    length = checked_length(weights)
+    inside = _best_inside(weights, length)
+    scores = inside[-1] + weights[:length].sum(0)
+    if scores.dtype.kind == "f" and not (scores < np.inf).all():
+        raise ValueError("weights include NaN or infinity: expected finite numbers or -inf")
+    return BestTrees(scores, _best_spans(inside, length, ties, seeds))
+
+
+def _best_inside(weights: Chart, length: int) -> Chart:
+    """Return the maximal weight of a tree over each span, ignoring one-word spans.
+
+    inside(l, r) = weight(l, r) + max over l < i < r of inside(l, i) + inside(i, r)
+    """
+    number_type = _number_type(weights, length)
+    weights = weights.astype(number_type, copy=False)
+    inside = np.empty(weights.shape, number_type)
+    inside[:length] = 0
+    own, rows = ([chart[block] for block in blocks(length)] for chart in (weights, inside))
+    if weights.shape[1] == 1 or weights.shape[1] * length < _FEW_WORDS:
+        _fill_by_width(own, rows, length)
+        return inside
+    lowest = -np.inf if number_type.kind == "f" else np.iinfo(number_type).min
+    for width in range(2, length + 1):
+        row = rows[width]
+        row[...] = lowest
+        sums = np.empty_like(row)
+        for left, right in parts(rows, rows, width):
+            np.add(left, right, out=sums)
+            np.maximum(row, sums, out=row)
+        row += own[width]
+    return inside
+
+
+def _fill_by_width(own: Sequence[Chart], rows: Sequence[Chart], length: int) -> None:
+    """`_best_inside` of one sentence, or a few short ones: all splits of all spans of one width in one operation.
+
+    own, rows: by width.  The parts of spans are read from square tables, by start or end and by width, where
+    those of one width are slices; n operations then take the place of n^2.
+    """
+    columns = rows[1].shape[1]
+    lefts = np.zeros((length + 1, length + 1, columns), rows[1].dtype)  # by start and width
+    rights = np.zeros_like(lefts)  # by end and width
+    for width in range(2, length + 1):
+        count = length - width + 1
+        sums = lefts[:count, 1:width] + rights[width:, width - 1 : 0 : -1]
+        np.add(sums.max(1), own[width], out=rows[width])
+        lefts[:count, width] = rights[width:, width] = rows[width]
+
+
+def _best_spans(inside: Chart, length: int, ties: TieBreaking, seeds: Hashes | None) -> npt.NDArray[np.bool_]:
+    """Return the chart of the best trees' spans, computed from the widest spans down.
+
+    Best splits are only computed for spans of these trees, so no chart of splits is needed.
+    """
+    count = inside.shape[1]
+    values = inside.ravel()
+    spans = np.zeros(inside.shape, np.bool_)
+    spans[:length] = spans[-1] = True
+    marks = spans.ravel()
+    left_rows, right_rows = (rows * count for rows in _part_rows(length))
+    for width in range(length, 2, -1):  # spans of two words have only one split, and all words are marked
+        start, sentence = np.nonzero(spans[blocks(length)[width]])
+        if not len(start):
+            continue
+        place = start * count + sentence
+        lefts, rights = left_rows[width, : width - 1], right_rows[width, : width - 1]
+        sums = values.take(place[:, None] + lefts)
+        sums += values.take(place[:, None] + rights)
+        split = sums.argmax(1)  # the first, if several are equal
+        if ties == "random":
+            _choose_at_random(split, sums, length, start, None if seeds is None else seeds[sentence])
+        marks[place + lefts[split]] = True
+        marks[place + rights[split]] = True
+    return spans
+
+
+@lru_cache(maxsize=4)
+def _part_rows(length: int) -> tuple[Integers, Integers]:
+    """(n + 1, n) each: at [width, split - 1] the rows of the left and right part of the first span of that width."""
+    first = np.array([block.start for block in blocks(length)])
+    width, split = np.arange(length + 1)[:, None], np.arange(1, length + 1)
+    return np.broadcast_to(first[split], (length + 1, length)), first[np.maximum(width - split, 0)] + split
+
+
+def _number_type(weights: Chart, length: int) -> np.dtype[Any]:
+    """Return float64, or the smallest integer type that can represent the weight of every tree."""
+    if weights.dtype.kind not in "iub":
+        return np.dtype(np.float64)
+    greatest = max(abs(int(weights.max(initial=0))), abs(int(weights.min(initial=0)))) * 2 * length
+    if greatest >= 2**63:
+        raise ValueError(f"integer weights of trees reach {greatest}; expected less than 2^63")
+    return np.dtype(np.int32 if greatest < 2**31 else np.int64)
+
+
+# Ties between equally good splits of a span.
 #
 # If the first split were always taken, trees would branch to the right wherever weights are equal. A pseudo-random
 # choice is unbiased and still reproducible, because it is a hash instead of the state of a generator.
 
 
-TieBreaking = Literal["first", "random"]
-TIE_RULES: tuple[TieBreaking, ...] = get_args(TieBreaking)
-Hashes: TypeAlias = npt.NDArray[np.uint64]
-
-
 def tie_priorities(length: int, widths: Any, starts: Any, splits: Any, seeds: Hashes | None = None) -> Integers:
-    """Return fixed pseudo-random numbers, 0 or more: with `ties="random"`, the tied split with the largest number is
-    taken.
+    """Return fixed pseudo-random numbers, 0 or more: with `ties="random"`, the largest decides between tied splits.
 
     They depend only on the sentence's length, the span's width and start, and the split, and on seeds if given.
     All arguments are broadcast.
     """
-    parts = [np.asarray(length), widths, starts, *([] if seeds is None else [seeds]), splits]
-    return (_mixed(*parts) >> np.uint64(1)).astype(np.int64)
+    numbers = [np.asarray(length), widths, starts, *([] if seeds is None else [seeds]), splits]
+    return (_mixed(*numbers) >> np.uint64(1)).astype(np.int64)
 
 
-def choose_at_random(
+def _choose_at_random(
     split: Integers, sums: npt.NDArray[Any], length: int, starts: Integers, seeds: Hashes | None
 ) -> None:
-    """For each span with several best splits, replaces the split by that of highest priority.
+    """For each span with several best splits, replace the split by that of highest priority.
 
     split: (k,), modified in place.  sums: (k, width - 1) score of each split of k spans of one width.
     starts, seeds: (k,), of the spans and of their sentences.
     """
-    best = sums == sums.max(1, keepdims=True)
-    tied = np.flatnonzero(np.count_nonzero(best, axis=1) > 1)
+    is_best = sums == sums.max(1, keepdims=True)
+    tied = np.flatnonzero(np.count_nonzero(is_best, axis=1) > 1)
     width = sums.shape[1] + 1
-    own = None if seeds is None else seeds[tied, None]
-    priorities = tie_priorities(length, width, starts[tied, None], np.arange(1, width), own)
-    split[tied] = np.where(best[tied], priorities, -1).argmax(1)
+    seeds_of_tied = None if seeds is None else seeds[tied, None]
+    priorities = tie_priorities(length, width, starts[tied, None], np.arange(1, width), seeds_of_tied)
+    split[tied] = np.where(is_best[tied], priorities, -1).argmax(1)
 
 
 def seeds_of(spans: SpanSets) -> Hashes:
@@ -87,98 +241,7 @@ def _mixed(*parts: Any) -> Hashes:
     return mixed
 
 
-# imported by `ops.charts`
-
-Chart: TypeAlias = npt.NDArray[Any]
-Floats: TypeAlias = npt.NDArray[np.float64]
-
-MAXIMUM_WORDS = 5000  # of a sentence whose tree is decoded: half a minute, and half a gigabyte of memory
-
-_FEW_WORDS = 1000  # in a group of sentences; below this, the number of operations matters more than their size
-_CHART_BYTES = 2_000_000  # for one group of sentences: about the size of a core's cache
-
-
-class Marginals(NamedTuple):
-    """log_totals: (B,) as returned by `total`.  spans: (n(n + 1)/2, B) the probability of each span, 0 to 1."""
-
-    log_totals: Floats
-    spans: Floats
-
-
-class BestTrees(NamedTuple):
-    """scores: (B,) the weight of the best tree.  spans: (n(n + 1)/2, B) whether the best tree has each span."""
-
-    scores: Chart
-    spans: npt.NDArray[np.bool_]
-
-
-def total(weights: Chart, split_weights: Chart | None = None) -> Floats:
-    """Log of the sum of exp(weight) over all binary trees: the inside algorithm.
-
-    weights: (n(n + 1)/2, B), finite or -inf, including those of one-word spans and of the whole sentence.
-    split_weights: (C(n + 1, 3), B) or None.
-    Returns (B,); -inf if every tree has weight -inf.
-    Raises ValueError for wrong shapes and for weights of NaN or infinity.
-    """
-    length = checked_length(weights, split_weights)
-    result = np.empty(weights.shape[1])
-    for columns in _groups(length, weights.shape[1]):
-        result[columns] = _log_inside(*_columns(weights, split_weights, columns), length)[-1]
-    _check_numbers(result)
-    return result
-
-
-def marginals(weights: Chart, split_weights: Chart | None = None) -> Marginals:
-    """Return the probability of each span under P(tree) proportional to exp(weight): the inside-outside algorithm.
-
-    These are expected counts, and the gradient of `total`. Arguments and errors: see `total`. If all trees of a
-    sentence have weight -inf, its marginals are 0; otherwise one-word spans and the whole sentence have 1.
-    """
-    length = checked_length(weights, split_weights)
-    result = Marginals(np.empty(weights.shape[1]), np.empty(weights.shape))
-    for columns in _groups(length, weights.shape[1]):
-        own, own_splits = _columns(weights, split_weights, columns)
-        inside = _log_inside(own, own_splits, length)
-        result.log_totals[columns] = inside[-1]
-        result.spans[:, columns] = _span_probabilities(inside, own, own_splits, length)
-    _check_numbers(result.log_totals)
-    return result
-
-
-def best(weights: Chart, split_weights: Chart | None = None, ties: TieBreaking = "first") -> BestTrees:
-    """Return a binary tree of maximal weight: the CYK algorithm.
-
-    `spans_of(best(marginals(weights).spans).spans)` is minimum Bayes risk decoding.
-    weights, split_weights: see `total`. Integer weights are added exactly, so ties do not depend on rounding.
-    ties: if several splits of a span are equally good, `first` takes the one with the shortest left part. `random`
-    takes each with the same probability: a fixed pseudo-random choice that only depends on n, the span and the split,
-    so results are reproducible and unbiased.
-    Raises ValueError for wrong shapes, for weights of NaN or infinity, and for integers that overflow 64 bits.
-    """
-    length = checked_length(weights, split_weights)
-    groups = [_columns(weights, split_weights, columns) for columns in _groups(length, weights.shape[1])]
-    found = [_best(*group, length, ties, None) for group in groups]
-    return BestTrees(np.concatenate([one.scores for one in found]), np.concatenate([one.spans for one in found], 1))
-
-
-def spans_of(chart: npt.NDArray[np.bool_]) -> SpanSets:
-    """Return the spans of two or more words from a boolean chart, (n(n + 1)/2, B), of the spans that each sentence
-    has.
-    """
-    length = checked_length(chart)
-    return gathered(np.full(chart.shape[1], length), [_listed(chart, length)])
-
-
-def best_trees(spans: SpanSets, weights: npt.NDArray[np.integer], ties: TieBreaking = "first") -> SpanSets:
-    """Return `best` for sentences of any lengths, given the spans whose weight is not 0.
-
-    spans: distinct within a sentence; they may cross.  weights: (N,) integers, one per span.
-    ties: see `best`; the choice of `random` also depends on the sentence's spans.
-    Returns all spans of two or more words, including the whole sentence: n - 1 for n words.
-    Raises InputError as `best_trees_of_charts`.
-    """
-    seeds = seeds_of(spans) if ties == "random" else None
-    return best_trees_of_charts(spans.lengths, partial(chart_of_spans, spans, weights), ties, seeds)
+# The layout of charts.
 
 
 def chart_of_spans(spans: SpanSets, weights: npt.NDArray[np.integer], chosen: Integers, length: int) -> Chart:
@@ -191,44 +254,13 @@ def chart_of_spans(spans: SpanSets, weights: npt.NDArray[np.integer], chosen: In
     return chart
 
 
-def best_trees_of_charts(
-    lengths: Integers,
-    chart_of: Callable[[Integers, int], Chart],
-    ties: TieBreaking = "first",
-    seeds: Hashes | None = None,
-) -> SpanSets:
-    """Return `best` for sentences of any lengths, whose charts are computed one group at a time.
-
-    lengths: (S,).  chart_of: maps the indices of sentences and their common length to their chart.
-    seeds: (S,) a seed per sentence on which the choice of `random` also depends.  Returns trees like `best_trees`.
-    Raises InputError for a sentence of more than `MAXIMUM_WORDS` words, before any chart is computed.
-    """
-    check_words(lengths)
-    found = []
-    for length, chosen in equal_lengths(lengths, group_size):
-        own = None if seeds is None else seeds[chosen]
-        sentence, start, end = _listed(_best(chart_of(chosen, length), None, length, ties, own).spans, length)
-        found.append((chosen[sentence], start, end))
-    return gathered(lengths, found)
-
-
-def check_words(lengths: Integers) -> None:
-    """Raise InputError naming the first sentence of more than `MAXIMUM_WORDS` words."""
-    long = np.flatnonzero(lengths > MAXIMUM_WORDS)
-    if len(long):
-        raise InputError(
-            f"sentence {long[0] + 1}: found {lengths[long[0]]:,} words; expected at most {MAXIMUM_WORDS:,}, because the"
-            " time of this decoding grows with the cube of their number. Split the sentence"
-        )
-
-
 def group_size(length: int) -> int:
-    """Return number of sentences of this length to process together: their charts of 8-byte numbers fit the cache."""
+    """Return the number of sentences of this length whose charts of 8-byte numbers fit the cache together."""
     return max(1, _CHART_BYTES // (4 * length * (length + 1)))
 
 
 def equal_lengths(lengths: Integers, size: Callable[[int], int]) -> Iterator[tuple[int, Integers]]:
-    """Group of sentences of one length: (length, indices of the sentences), shortest first.
+    """Yield groups of sentences of one length: (length, indices of the sentences), shortest first.
 
     size: maps a length to the maximal number of sentences in a group.
     """
@@ -240,8 +272,9 @@ def equal_lengths(lengths: Integers, size: Callable[[int], int]) -> Iterator[tup
 
 
 def checked_length(weights: Any, split_weights: Any = None) -> int:
-    """Return the number of words of a chart's sentences.  Raises ValueError for wrong shapes (NumPy or torch
-    arrays).
+    """Return the number of words of a chart's sentences. Raises ValueError for wrong shapes.
+
+    weights, split_weights: arrays of NumPy or torch.
     """
     cells = weights.shape[0] if weights.ndim == 2 else 0
     length = (math.isqrt(8 * cells + 1) - 1) // 2
@@ -279,9 +312,7 @@ def blocks(length: int) -> list[slice]:
 
 @cache
 def split_blocks(length: int) -> list[slice]:
-    """Return the rows of each width in an array of split weights, from 0 to n; the shape is (width - 1, n - width + 1,
-    B).
-    """
+    """Return the rows of each width in an array of split weights, from 0 to n: (width - 1)(n - width + 1) rows."""
     widths = np.arange(1, length + 1)
     edges = offsets_of((widths - 1) * (length - widths + 1)).tolist()
     return [slice(0, 0), *map(slice, edges, edges[1:])]
@@ -299,179 +330,3 @@ def parts(
     count = len(lefts[1]) - width + 1
     for left in range(1, width) if splits is None else splits:
         yield lefts[left][:count], rights[width - left][left : left + count]
-
-
-def _listed(chart: npt.NDArray[np.bool_], length: int) -> tuple[Integers, Integers, Integers]:
-    """(sentence, start, end) of the spans of two or more words that are True in a chart."""
-    starts, ends = spans_in(length)
-    sentence, place = np.nonzero(chart[length:].T)
-    return sentence, starts[length + place], ends[length + place]
-
-
-def _groups(length: int, count: int) -> Iterator[slice]:
-    """Yield columns to process together; one empty group for an empty chart."""
-    size = group_size(length)
-    for low in range(0, max(1, count), size):
-        yield slice(low, min(low + size, count))
-
-
-def _columns(weights: Chart, split_weights: Chart | None, columns: slice) -> tuple[Chart, Chart | None]:
-    return np.ascontiguousarray(weights[:, columns]), None if split_weights is None else split_weights[:, columns]
-
-
-def _check_numbers(totals: Chart) -> None:
-    if totals.dtype.kind == "f" and not (totals < np.inf).all():
-        raise ValueError("weights include NaN or infinity: expected finite numbers or -inf")
-
-
-def _split_sums(
-    lefts: Sequence[Chart], rights: Sequence[Chart], width: int, length: int, split_weights: Chart | None
-) -> Iterator[Chart]:
-    """Yield left + right (+ split weight) of all spans of one width, one split at a time, in one reused array."""
-    sums = np.empty((length - width + 1, lefts[1].shape[1]), lefts[1].dtype)
-    by_split = None
-    if split_weights is not None:
-        by_split = split_weights[split_blocks(length)[width]].reshape(width - 1, *sums.shape)
-    for place, (left, right) in enumerate(parts(lefts, rights, width)):
-        np.add(left, right, out=sums)
-        if by_split is not None:
-            sums += by_split[place]
-        yield sums
-
-
-def _log_inside(weights: Chart, split_weights: Chart | None, length: int) -> Floats:
-    """Return log inside(l, r) = weight(l, r) + log sum over l < i < r of inside(l, i) inside(i, r), as a chart."""
-    inside = np.empty(weights.shape)
-    inside[:length] = weights[:length]
-    rows = [inside[block] for block in blocks(length)]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for width in range(2, length + 1):
-            greatest, row = np.full_like(rows[width], -np.inf), rows[width]
-            for sums in _split_sums(rows, rows, width, length, split_weights):
-                np.maximum(greatest, sums, out=greatest)
-            greatest[np.isneginf(greatest)] = 0
-            row[...] = 0
-            for sums in _split_sums(rows, rows, width, length, split_weights):
-                sums -= greatest
-                row += np.exp(sums, out=sums)
-            np.log(row, out=row)
-            row += greatest
-            row += weights[blocks(length)[width]]
-    return inside
-
-
-def _span_probabilities(inside: Floats, weights: Chart, split_weights: Chart | None, length: int) -> Floats:
-    """Go from the widest spans to the narrowest; each distributes its probability to the parts of its splits."""
-    probabilities = np.zeros_like(inside)
-    probabilities[-1] = inside[-1] > -np.inf
-    rows = [inside[block] for block in blocks(length)]
-    shares = [probabilities[block] for block in blocks(length)]
-    for width in range(length, 1, -1):
-        with np.errstate(invalid="ignore"):
-            of_splits = rows[width] - weights[blocks(length)[width]]
-        of_splits[np.isneginf(rows[width])] = np.inf  # a span that is in no tree distributes nothing
-        splits = _split_sums(rows, rows, width, length, split_weights)
-        for sums, (left, right) in zip(splits, parts(shares, shares, width), strict=True):
-            sums -= of_splits
-            np.exp(sums, out=sums)
-            sums *= shares[width]
-            left += sums
-            right += sums
-    return probabilities
-
-
-def _best(weights: Chart, splits: Chart | None, length: int, ties: TieBreaking, seeds: Hashes | None) -> BestTrees:
-    inside = _best_inside(weights, splits, length)
-    scores = inside[-1] + weights[:length].sum(0)
-    _check_numbers(scores)
-    return BestTrees(scores, _best_spans(inside, splits, length, ties, seeds))
-
-
-def _best_inside(weights: Chart, split_weights: Chart | None, length: int) -> Chart:
-    """Return the maximal weight of a tree over each span, ignoring one-word spans.
-
-    inside(l, r) = weight(l, r) + max over l < i < r of inside(l, i) + inside(i, r)
-    """
-    number_type = _number_type(weights, split_weights, length)
-    weights = weights.astype(number_type, copy=False)
-    inside = np.empty(weights.shape, number_type)
-    inside[:length] = 0
-    own, rows = ([chart[block] for block in blocks(length)] for chart in (weights, inside))
-    if split_weights is None and (weights.shape[1] == 1 or weights.shape[1] * length < _FEW_WORDS):
-        _fill_by_width(own, rows, length)
-        return inside
-    lowest = -np.inf if number_type.kind == "f" else np.iinfo(number_type).min
-    for width in range(2, length + 1):
-        row = rows[width]
-        row[...] = lowest
-        for sums in _split_sums(rows, rows, width, length, split_weights):
-            np.maximum(row, sums, out=row)
-        row += own[width]
-    return inside
-
-
-def _fill_by_width(own: Sequence[Chart], rows: Sequence[Chart], length: int) -> None:
-    """`_best_inside` of one sentence, or a few short ones: all splits of all spans of one width in one operation.
-
-    own, rows: by width.  The parts of spans are read from square tables, by start or end and by width, where
-    those of one width are slices; n operations then take the place of n^2.
-    """
-    columns = rows[1].shape[1]
-    lefts = np.zeros((length + 1, length + 1, columns), rows[1].dtype)  # by start and width
-    rights = np.zeros_like(lefts)  # by end and width
-    for width in range(2, length + 1):
-        count = length - width + 1
-        sums = lefts[:count, 1:width] + rights[width:, width - 1 : 0 : -1]
-        np.add(sums.max(1), own[width], out=rows[width])
-        lefts[:count, width] = rights[width:, width] = rows[width]
-
-
-def _best_spans(
-    inside: Chart, split_weights: Chart | None, length: int, ties: TieBreaking, seeds: Hashes | None
-) -> npt.NDArray[np.bool_]:
-    """Return the chart of the best trees' spans, computed from the widest spans down.
-
-    Best splits are only computed for spans of these trees, so no chart of splits is needed.
-    """
-    count = inside.shape[1]
-    values = inside.ravel()
-    spans = np.zeros(inside.shape, np.bool_)
-    spans[:length] = spans[-1] = True
-    marks = spans.ravel()
-    left_rows, right_rows = (rows * count for rows in _part_rows(length))
-    for width in range(length, 2, -1):  # spans of two words have only one split, and all words are marked
-        start, sentence = np.nonzero(spans[blocks(length)[width]])
-        if not len(start):
-            continue
-        place = start * count + sentence
-        lefts, rights = left_rows[width, : width - 1], right_rows[width, : width - 1]
-        sums = values.take(place[:, None] + lefts)
-        sums += values.take(place[:, None] + rights)
-        if split_weights is not None:
-            by_split = split_weights[split_blocks(length)[width]].reshape(width - 1, length - width + 1, count)
-            sums += by_split[:, start, sentence].T
-        split = sums.argmax(1)  # the first, if several are equal
-        if ties == "random":
-            choose_at_random(split, sums, length, start, None if seeds is None else seeds[sentence])
-        marks[place + lefts[split]] = True
-        marks[place + rights[split]] = True
-    return spans
-
-
-@lru_cache(maxsize=4)
-def _part_rows(length: int) -> tuple[Integers, Integers]:
-    """(n + 1, n) each: at [width, split - 1] the rows of the left and right part of the first span of that width."""
-    first = np.array([block.start for block in blocks(length)])
-    width, split = np.arange(length + 1)[:, None], np.arange(1, length + 1)
-    return np.broadcast_to(first[split], (length + 1, length)), first[np.maximum(width - split, 0)] + split
-
-
-def _number_type(weights: Chart, split_weights: Chart | None, length: int) -> np.dtype[Any]:
-    """Return float64, or the smallest integer type that can represent the weight of every tree."""
-    given = [weights] if split_weights is None else [weights, split_weights]
-    if any(part.dtype.kind not in "iub" for part in given):
-        return np.dtype(np.float64)
-    greatest = sum(max(abs(int(part.max(initial=0))), abs(int(part.min(initial=0)))) for part in given) * 2 * length
-    if greatest >= 2**63:
-        raise ValueError(f"integer weights of trees reach {greatest}; expected less than 2^63")
-    return np.dtype(np.int32 if greatest < 2**31 else np.int64)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.tables import PERCENT, Section
 from syntaxlm.trees.spans import Flags, Integers, SpanSets, common, contained, key_bases, span_keys
 
 # Descriptive statistics of trees: recall by gold label, F1 by sentence length, depth, left and right splits.
@@ -339,22 +340,27 @@ class LabelMapping:
             "labels": [asdict(one) for one in self.labels],
         }
 
-    def lines(self, decoder: str) -> list[str]:
-        """Return the printed table, in percent. decoder: name of the decoder of the trees."""
-        lines = [
-            f"induced labels of the {decoder} trees, mapped many-to-one to gold labels   protocol {self.protocol}",
+    def section(self, decoder: str) -> Section:
+        """Return the most frequent labels as a table for reading. decoder: name of the decoder of the trees."""
+        title = (
+            f"induced labels of the {decoder} trees, mapped many-to-one to gold labels   protocol {self.protocol}\n"
             f"many-to-one accuracy {100 * self.accuracy:.1f}   all labels mapped to {self.most_frequent[0] or 'none'}"
-            f" {100 * self.baseline:.1f}   of {self.matched:,} predicted spans that are gold constituents",
-            "",
-            "    spans  constituents (share)  gold label        induced label",
+            f" {100 * self.baseline:.1f}   of {self.matched:,} predicted spans that are gold constituents"
+        )
+        rest = len(self.labels) - SHOWN
+        title += f"; {rest} less frequent labels are not shown" if rest > 0 else ""
+        rows = [
+            [
+                one.spans,
+                one.matched,
+                one.matched / one.spans,
+                f"{one.gold_label} ({100 * one.gold_spans / one.matched:.1f}%)" if one.matched else "none",
+                one.label,
+            ]
+            for one in self.labels[:SHOWN]
         ]
-        for one in self.labels[:SHOWN]:
-            found = f"{one.gold_label} ({100 * one.gold_spans / one.matched:.1f}%)" if one.matched else "none"
-            share = 100 * one.matched / one.spans
-            lines.append(f"{one.spans:9,}{one.matched:10,} ({share:5.1f}%)   {found:15}   {one.label}")
-        if len(self.labels) > SHOWN:
-            lines.append(f"and {len(self.labels) - SHOWN} less frequent labels")
-        return lines
+        headings = {"spans": ",", "constituents": ",", "share": PERCENT, "gold label": "", "induced label": ""}
+        return Section(headings, rows, title)
 
 
 def label_mapping(predicted: SpanSets, gold: SpanSets, protocol: Protocol) -> LabelMapping | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from syntaxlm.models.abilities import GeneratesTrees
-from syntaxlm.ops.tree_levels.types import Levels
+from syntaxlm.ops.tree_levels import Levels
 from tests.models.tree_variants import LABELS
 from tests.models.variants import batch_for, built, every
 

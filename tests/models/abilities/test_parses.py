@@ -7,11 +7,11 @@ import dataclasses
 import pytest
 import torch
 
-from syntaxlm.models.abilities import FindsBestTrees, LabelsSpans, Parses, ParsesDependencies
+from syntaxlm.models.abilities import FindsBestTrees, LabelsSpans, ParsesDependencies, ParsesSentences
 from syntaxlm.models.backbone import NeuralParser
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.structures import Distances, Heads, SpanMarginals, SpanScores
-from syntaxlm.parsing.structure import RULES_OF, rules_of, structure_of
+from syntaxlm.parsing.structure import structure_of
 from syntaxlm.trees.conllu import dependency_faults
 from syntaxlm.trees.tree import DependencyTree
 from tests.fresh_models import KNOWN, fresh
@@ -31,7 +31,7 @@ from tests.models.variants import (
 from tests.parsing.span_models import bracketing
 
 BRACKETS = {"brackets": True, "brackets without labels": False}  # test models that give span probabilities
-NAMES = [*names_with(Parses), *BRACKETS]
+NAMES = [*names_with(ParsesSentences), *BRACKETS]
 OF_MARGINALS = [name for name in NAMES if name in BRACKETS or built(name).structure_type is SpanMarginals]
 OF_HEADS = names_with(ParsesDependencies)
 every_model = pytest.mark.parametrize("name", NAMES)
@@ -142,7 +142,8 @@ def test_results_do_not_depend_on_targets(name):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in names_with(Parses, among=list(VARIANTS)) if built(name).structure_type is SpanScores]
+    "name",
+    [name for name in names_with(ParsesSentences, among=list(VARIANTS)) if built(name).structure_type is SpanScores],
 )
 def test_span_scores_are_log_probabilities_among_the_spans_that_end_at_the_same_word(name):
     values = built(name).structure(read(8, 2)).values
@@ -296,12 +297,11 @@ def crossing(spans: set[tuple[int, int]]) -> bool:
 def test_every_decoder_gives_a_tree_of_every_sentence_and_all_but_one_a_binary_tree(name):
     stored = dataclasses.replace(fresh("lstm"), model=parser(name))
     found = structure_of(stored, SENTENCES)
-    rules = RULES_OF[stored.model.structure_type]
-    without = () if isinstance(stored.model, FindsBestTrees) else ("viterbi",)
-    assert rules_of(stored.model) == tuple(rule for rule in rules if rule not in without)
+    more = ("viterbi",) if isinstance(stored.model, FindsBestTrees) else ()
+    assert stored.model.decoders == (*stored.model.structure_type.corpus.decoders, *more)
     layers = range(1, stored.model.distance_layers + 1) or [1]
     for layer in layers:
-        for rule in rules_of(stored.model):
+        for rule in stored.model.decoders:
             trees = found.decode(rule, layer)
             assert trees.lengths.tolist() == [len(sentence) for sentence in SENTENCES]
             for number, sentence in enumerate(SENTENCES):
@@ -317,4 +317,4 @@ def test_every_decoder_gives_a_tree_of_every_sentence_and_all_but_one_a_binary_t
     "name", ["lstm", "awd-lstm", "ngram", *(name for name in VARIANTS if "without parsing" in name)]
 )
 def test_settings_without_structure_make_a_model_that_does_not_parse(name):
-    assert not issubclass(class_of(name), Parses)
+    assert not issubclass(class_of(name), ParsesSentences)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from syntaxlm.models.abilities import LabelsSpans, Parses, ScoresSentences, ScoresTokens, TrainsByCounting
+from syntaxlm.models.abilities import LabelsSpans, ParsesSentences, ScoresSentences, ScoresTokens, TrainsByCounting
 from syntaxlm.models.structures import Heads, SpanMarginals
 from syntaxlm.storage.folder import ModelBundle, ModelSettings, distinct_tensors, read_model, write_model
 from syntaxlm.text.normaliser import Normaliser
@@ -70,7 +70,7 @@ def test_sentence_probabilities_are_unchanged_after_reading(name, tmp_path):
     assert torch.equal(bundle.model.sentence_log_probs(batch), again.sentence_log_probs(batch))
 
 
-@every(Parses)
+@every(ParsesSentences)
 def test_structure_is_unchanged_after_reading(name, tmp_path):
     bundle = stored(name)
     write_model(tmp_path, bundle)

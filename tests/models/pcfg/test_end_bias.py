@@ -8,7 +8,7 @@ import torch
 
 from syntaxlm.models.pcfg.config import PSEUDO_COUNT, end_scores, end_weights
 from syntaxlm.models.pcfg.grammars import Sentences
-from syntaxlm.ops.inside import reference
+from syntaxlm.ops.inside import log_partition_reference
 from tests.models.pcfg.small import EVERY, SORTED, WORDS, batch_of, counts_of, small_model
 
 # Words 1 and 2 end sentences; 0 and 3 occur in longer sentences only, 4 only alone.
@@ -62,7 +62,7 @@ def weighted_loss(model, weight: float) -> float:
         if len(sentence) == 1:
             continue
         weights = weight * end_weights(model.end_scores, torch.tensor(sentence), (len(sentence),))[0]
-        found = reference.log_partition(tables.rules, tables.emissions[own], weights)
+        found = log_partition_reference(tables.rules, tables.emissions[own], weights)
         total -= float((found + torch.log1p(-model.one_word_share)).detach())
     return total + alone_loss(model)
 

@@ -1,4 +1,7 @@
-"""The commands: parse arguments, call the library, print. One module per command, or for a few that belong together."""
+"""The commands: parse arguments, call the library, print.
+
+Each command is a function (see `syntaxlm.app.cli.parser`), which imports what is slow to import when it is called.
+"""
 
 from __future__ import annotations
 
@@ -8,43 +11,94 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from types import FrameType
 from typing import Any, NoReturn
 
 import syntaxlm
-from syntaxlm.app.cli.average import add_average
-from syntaxlm.app.cli.combine import add_combine
-from syntaxlm.app.cli.data import add_data
-from syntaxlm.app.cli.draw import add_draw, add_report
-from syntaxlm.app.cli.evaluate import add_evaluate
-from syntaxlm.app.cli.formats import choose_format
-from syntaxlm.app.cli.generate import add_generate
-from syntaxlm.app.cli.grammar import add_grammar
-from syntaxlm.app.cli.guard import check_outputs
-from syntaxlm.app.cli.models import add_models
-from syntaxlm.app.cli.ngram import add_ngram
-from syntaxlm.app.cli.parse import add_parse
-from syntaxlm.app.cli.parser import Parser
-from syntaxlm.app.cli.quickstart import add_quickstart
-from syntaxlm.app.cli.recipes import add_recipes
-from syntaxlm.app.cli.rerank import add_rerank
-from syntaxlm.app.cli.score import add_score
-from syntaxlm.app.cli.serve import add_serve
-from syntaxlm.app.cli.shell import add_completion_script
-from syntaxlm.app.cli.train import add_compare, add_focus, add_train
-from syntaxlm.app.cli.tune import add_tune
+from syntaxlm.app.cli import data, draw, evaluate, generate, models, parse, score, serve, train
+from syntaxlm.app.cli.completion_scripts import completion
+from syntaxlm.app.cli.parser import Group, Parser, Run, call
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import system_error
 
-# In the order of the help.
-COMMANDS = (
-    add_parse, add_score, add_generate, add_draw, add_serve, add_report, add_evaluate, add_train, add_compare,
-    add_focus, add_tune, add_average, add_combine, add_rerank, add_grammar, add_models, add_recipes, add_data,
-    add_ngram, add_quickstart, add_completion_script,
-)  # fmt: skip
+COMMANDS: Mapping[str, Run | Group] = {  # in the order of the help
+    "parse": parse.parse,
+    "score": score.score,
+    "generate": generate.generate,
+    "draw": draw.draw,
+    "serve": serve.serve,
+    "report": draw.report,
+    "evaluate": Group(
+        "evaluate a model or a file of trees",
+        "syntaxlm evaluate parse MODEL treebank.mrg",
+        {
+            "perplexity": evaluate.perplexity,
+            "parse": evaluate.parse,
+            "trees": evaluate.trees,
+            "agreement": evaluate.agreement,
+            "boundaries": evaluate.boundaries,
+            "pairs": evaluate.pairs,
+            "completion": evaluate.completion,
+            "reading-times": evaluate.reading_times,
+            "significance": evaluate.significance,
+            "logic": evaluate.logic,
+            "classifier": evaluate.classifier,
+        },
+    ),
+    "train": train.train,
+    "compare": train.compare,
+    "focus": train.focus,
+    "tune": Group(
+        "train add-ons for a model",
+        "syntaxlm tune cache MODEL valid.txt",
+        {"cache": train.tune_cache, "stops": train.tune_stops},
+    ),
+    "average": models.average,
+    "combine": models.combine,
+    "rerank": models.rerank,
+    "grammar": draw.grammar,
+    "models": Group(
+        "list, describe, download or upload models",
+        "syntaxlm models list runs",
+        {
+            "list": models.list_models,
+            "info": models.describe_model,
+            "download": models.download,
+            "push": models.push,
+        },
+        "List or describe model folders; download and upload models of the Hugging Face hub.",
+    ),
+    "recipes": Group(
+        "list the bundled recipes, or print one",
+        "syntaxlm recipes list",
+        {"list": models.list_recipes, "show": models.show_recipe},
+    ),
+    "data": Group(
+        "prepare text and treebanks",
+        "syntaxlm data sentences novels/*.txt -o train.txt",
+        {
+            "toy": data.toy,
+            "text8": data.text8,
+            "words": data.words,
+            "tags": data.tags,
+            "sentences": data.sentences,
+            "logic": data.logic,
+            "next-sentence": data.next_sentence,
+        },
+        "Prepare text and treebanks for training.",
+    ),
+    "ngram": Group(
+        "exchange n-gram models with other programs",
+        "syntaxlm ngram to-arpa MODEL -o model.arpa",
+        {"to-arpa": models.to_arpa, "from-arpa": models.from_arpa},
+        "Exchange n-gram models with other programs, as ARPA files.",
+    ),
+    "quickstart": train.quickstart,
+    "completion": completion,
+}
 
 WRONG_INPUT = 2
 INTERRUPTED = 128 + signal.SIGINT
@@ -103,9 +157,7 @@ def _run(parser: Parser, words: Sequence[str]) -> int:
 
         set_quiet(True)
     try:
-        check_outputs(command, options)
-        choose_format(options)
-        return options.run(options) or 0
+        return call(options)
     finally:
         if options.quiet:
             set_quiet(False)
@@ -164,13 +216,7 @@ def build_parser() -> Parser:
         epilog='example: syntaxlm parse MODEL "the old cat sleeps". Help on a command: syntaxlm parse --help',
     )
     parser.add_argument("--version", action="version", version=f"syntaxlm {syntaxlm.__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for add in COMMANDS:
-        add(commands)
-    for command in parser.leaves():
-        command.add_argument(
-            "-q", "--quiet", action="store_true", help="print no progress, notes or warnings on stderr"
-        )
+    parser.add_commands(COMMANDS)
     return parser
 
 

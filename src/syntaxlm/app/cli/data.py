@@ -1,137 +1,229 @@
-"""`data` and its subcommands."""
+"""`data` and its commands."""
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from syntaxlm.app.cli.classifiers import add_data_logic, add_data_next_sentence
-from syntaxlm.app.cli.options import (
-    add_json,
-    add_max_words,
-    add_output,
-    add_preprocessing,
-    add_seed,
-    output_path,
-    print_figures,
-    print_summary,
-)
-from syntaxlm.app.cli.parser import Parser
-from syntaxlm.app.cli.sentences import add_data_sentences
-from syntaxlm.core.errors import InputError
+from syntaxlm.app.cli.options import Files, MaxWords, Preprocessing, Seed, SentencesFile, Share
+from syntaxlm.app.cli.output import OutputFile, SummaryFormat, formatted, output_path, print_summary
+from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.files import to_json
+from syntaxlm.core.options import Count, Name, Shown
 
+if TYPE_CHECKING:
+    from syntaxlm.data.treebanks import Treebank
 
-def add_data(commands: Any) -> None:
-    data = commands.add_parser(
-        "data",
-        help="prepare text and treebanks",
-        description="Prepare text and treebanks for training.",
-        epilog="example: syntaxlm data sentences novels/*.txt -o train.txt",
-    )
-    kinds = data.add_subparsers(title="commands", metavar="COMMAND")
-    toy = kinds.add_parser(
-        "toy",
-        help="sample the built-in corpus of English sentences and trees from a grammar",
-        description="Sample sentences from a small English grammar. Writes text, constituency trees, dependency trees,"
-        " and the perplexity floor, the lowest perplexity that a model can have.",
-        epilog="example: syntaxlm data toy -o toy --sentences 2000",
-    )
-    toy.add_output_folder(
-        "-o", "--output", use="folder", required=True, marker="floor.json",
-        files=[f"{part}.{suffix}" for part in ("train", "valid", "test") for suffix in ("txt", "mrg", "conllu")],
-        help="output folder: new, empty, or written by this command before",
-    )  # fmt: skip
-    toy.add_argument(
-        "--sentences", type=int, default=20_000, metavar="N", help="number of training sentences; default 20,000"
-    )
-    add_seed(toy)
-    add_json(toy)
-    toy.set_defaults(run=_data_toy)
-    text8 = kinds.add_parser(
-        "text8",
-        help="split text8 into training and validation text",
-        description="Write DIR/train.txt, the first 99 million characters of text8, and DIR/valid.txt, the last"
-        " million, each as one line. This is the split of published figures. Training requires batches.context carry.",
-        epilog="example: syntaxlm data text8 text8 -o data/text8",
-    )
-    text8.add_input("file", metavar="FILE", help="unpacked text8, 100,000,000 bytes; - for standard input")
-    text8.add_output_folder(
-        "-o", "--output", use="new files", files=["train.txt", "valid.txt"], required=True, help="output folder"
-    )
-    add_json(text8)
-    text8.set_defaults(run=_data_text8)
-    words = kinds.add_parser(
-        "words",
-        help="extract the words of a treebank as plain text",
-        description="Write the words of a treebank after gold-tree preprocessing, one sentence per line, as training"
-        " text for a model that does not read the trees.",
-        epilog="example: syntaxlm data words treebank.mrg -o train.txt",
-    )
-    _add_extraction(words, tagged=False)
-    tags = kinds.add_parser(
-        "tags",
-        help="extract the words of a treebank with their tags",
-        description="Write a treebank after gold-tree preprocessing as tagged text (word_TAG tokens), one sentence per"
-        " line, as training text for models of part-of-speech tags (text.normaliser.units: tags). TREEBANK may also be"
-        " tagged text, to remove its punctuation.",
-        epilog="example: syntaxlm data tags masc.tagged.txt.gz -o train.tagged.txt --preprocessing ptb-keep",
-    )
-    _add_extraction(tags, tagged=True)
-    add_data_sentences(kinds)
-    add_data_logic(kinds)
-    add_data_next_sentence(kinds)
-
-
-def _add_extraction(parser: Parser, tagged: bool) -> None:
-    parser.add_input(
-        "treebank", metavar="TREEBANK",
+SPLITS = ("train", "valid", "test")
+PairFolder = Annotated[
+    Path,
+    Shown("DIR", ("-o", "--output"), "output", help="output folder"),
+    Folder("new files", tuple(f"{split}.tsv" for split in SPLITS)),
+]
+ToyFolder = Annotated[
+    Path,
+    Shown("DIR", ("-o", "--output"), "output"),
+    Folder(
+        "folder", tuple(f"{split}.{suffix}" for split in SPLITS for suffix in ("txt", "mrg", "conllu")), "floor.json"
+    ),
+]
+TextFolder = Annotated[
+    Path,
+    Shown("DIR", ("-o", "--output"), "output", help="output folder"),
+    Folder("new files", ("train.txt", "valid.txt")),
+]
+TaggedOrTrees = Annotated[
+    str,
+    Shown(
+        "TREEBANK",
+        use="input",
+        is_positional=True,
         help="file of trees or tagged text, folder or quoted pattern; - for standard input",
-    )  # fmt: skip
-    add_output(parser, "the text")
-    add_preprocessing(parser, "ptb-keep")
-    add_max_words(parser)
-    add_json(parser)
-    parser.set_defaults(run=_data_extracted, tagged=tagged)
+    ),
+]
 
 
-def _data_toy(options: argparse.Namespace) -> None:
-    import dataclasses
+def toy(output: ToyFolder, sentences: Count = 20_000, seed: Seed = 0, format: SummaryFormat = "text") -> None:
+    """Sample the built-in corpus of English sentences and trees from a grammar.
 
+    Sample sentences from a small English grammar. Writes text, constituency trees, dependency trees, and the perplexity
+    floor, the lowest perplexity that a model can have.
+
+    output: output folder: new, empty, or written by this command before
+    sentences: number of training sentences
+    example: syntaxlm data toy -o toy --sentences 2000
+    """
     from syntaxlm.core.progress import status
     from syntaxlm.data.toy import write_corpus
 
-    if options.sentences < 1 or options.seed < 0:
-        raise InputError(
-            f"found --sentences {options.sentences} --seed {options.seed}; expected 1 or more sentences, and a seed of"
-            " 0 or more"
-        )
     with status("sampling, and computing exact sentence probabilities"):
-        summary = write_corpus(options.output, options.sentences, options.seed)
-    if options.format == "json":
-        print(to_json(dataclasses.asdict(summary)))
+        summary = write_corpus(output, sentences, seed)
+    if format == "json":
+        print(to_json(asdict(summary)))
         return
-    print(f"{options.output}: {summary.vocabulary} word forms")
-    for name in ("train", "valid", "test"):
+    print(f"{output}: {summary.vocabulary} word forms")
+    for name in SPLITS:
         split = getattr(summary, name)
         floor = f", perplexity floor {split.floor:.2f}" if split.floor else ""
         print(f"  {name:5} {split.sentences:,} sentences of {split.mean_length:.1f} words on average{floor}")
 
 
-def _data_text8(options: argparse.Namespace) -> None:
+def text8(
+    file: Annotated[str, Shown("FILE", use="input", is_positional=True)],
+    output: TextFolder,
+    format: SummaryFormat = "text",
+) -> None:
+    """Split text8 into training and validation text.
+
+    Write DIR/train.txt, the first 99 million characters of text8, and DIR/valid.txt, the last million, each as one
+    line. This is the split of published figures. Training requires batches.context carry.
+
+    file: unpacked text8, 100,000,000 bytes; - for standard input
+    example: syntaxlm data text8 text8 -o data/text8
+    """
     from syntaxlm.core.progress import status
-    from syntaxlm.data.text8 import split_text8
+    from syntaxlm.data.running_text import split_text8
 
     with status("reading and writing 100 million bytes"):
-        summary = split_text8(options.file, options.output)
-    print_figures(summary, options)
+        summary = split_text8(file, output)
+    print(formatted(summary, format))
 
 
-def _data_extracted(options: argparse.Namespace) -> None:
+def words(
+    treebank: TaggedOrTrees,
+    output: OutputFile | None = None,
+    preprocessing: Preprocessing = "ptb-keep",
+    max_words: MaxWords | None = None,
+    format: SummaryFormat = "text",
+) -> None:
+    """Extract the words of a treebank as plain text.
+
+    Write the words of a treebank after gold-tree preprocessing, one sentence per line, as training text for a model
+    that does not read the trees.
+
+    output: the text
+    example: syntaxlm data words treebank.mrg -o train.txt
+    """
+    from syntaxlm.data.treebanks import write_words
+
+    _extract(write_words, treebank, output, preprocessing, max_words, format)
+
+
+def tags(
+    treebank: TaggedOrTrees,
+    output: OutputFile | None = None,
+    preprocessing: Preprocessing = "ptb-keep",
+    max_words: MaxWords | None = None,
+    format: SummaryFormat = "text",
+) -> None:
+    """Extract the words of a treebank with their tags.
+
+    Write a treebank after gold-tree preprocessing as tagged text (word_TAG tokens), one sentence per line, as training
+    text for models of part-of-speech tags (text.normaliser.units: tags). TREEBANK may also be tagged text, to remove
+    its punctuation.
+
+    output: the text
+    example: syntaxlm data tags masc.tagged.txt.gz -o train.tagged.txt --preprocessing ptb-keep
+    """
+    from syntaxlm.data.treebanks import write_tags
+
+    _extract(write_tags, treebank, output, preprocessing, max_words, format)
+
+
+def _extract(
+    write: Callable[[Treebank, Path, int | None], Any],
+    treebank: str,
+    output: Path | None,
+    preprocessing: str,
+    max_words: int | None,
+    format: str,
+) -> None:
     from syntaxlm.core.progress import status
-    from syntaxlm.data.treebanks import read_treebank, write_tags, write_words
+    from syntaxlm.data.treebanks import read_treebank
 
-    with status("reading"), output_path(options.output) as path:
-        treebank = read_treebank(options.treebank, options.preprocessing)
-        written = (write_tags if options.tagged else write_words)(treebank, path, options.max_words)
-    print_summary(written, options, f"{options.output or 'standard output'}: ")
+    with status("reading"), output_path(output) as path:
+        summary = write(read_treebank(treebank, preprocessing), path, max_words)
+    print_summary(summary, format, output, f"{output or 'standard output'}: ")
+
+
+def sentences(
+    files: Files,
+    output: OutputFile | None = None,
+    valid_output: Annotated[Path, Shown("FILE", use="output")] | None = None,
+    valid_share: Annotated[Share, Shown("P")] = 0.05,
+    seed: Seed = 0,
+    paragraphs: Literal["blank-lines", "lines"] = "blank-lines",
+    abbreviation: Annotated[Sequence[str], Shown("WORD")] = (),
+    punctuation: Literal["keep", "split", "drop"] = "keep",
+    contractions: Literal["keep", "split"] = "keep",
+    encoding: Name = "utf-8",
+    format: SummaryFormat = "text",
+) -> None:
+    """Split books into one sentence per line.
+
+    Split plain text with arbitrary line breaks, such as books, into sentences, one per line. Blank lines separate
+    paragraphs. Abbreviations, whose full stops do not end a sentence, are learned from the text.
+
+    files: plain text files, optionally .gz, .xz or .zst; - for standard input
+    output: the sentences
+    valid_output: write some paragraphs, drawn at random, to this file instead, as validation text
+    valid_share: share of the paragraphs in the validation text
+    paragraphs: paragraph separator: blank lines (default) or every line end
+    abbreviation: further word whose full stop does not end a sentence, besides the learned ones; may be repeated
+    punctuation: treatment of English punctuation marks at the ends of words: keep (default); split, each mark becomes a
+        word; drop
+    contractions: treatment of n't, 's, 'll and similar: keep (default); split, they become separate words, as in
+        treebanks
+    encoding: encoding of the files
+    example: syntaxlm data sentences novels/*.txt -o train.txt --valid-output valid.txt
+    """
+    from syntaxlm.data.running_text import write_sentences
+    from syntaxlm.text.treebank_style import TreebankStyle
+
+    style = TreebankStyle(punctuation, contractions)
+    with output_path(output) as path:
+        summary = write_sentences(
+            files, path, valid_output, valid_share, seed, paragraphs == "lines", encoding, abbreviation, style
+        )
+    if output is None:  # not the temporary file
+        summary = replace(summary, train=replace(summary.train, file="standard output"))
+    print_summary(summary, format, output)
+
+
+def logic(output: PairFolder, pairs: Count = 100_000, seed: Seed = 0, format: SummaryFormat = "text") -> None:
+    """Sample pairs of propositional formulas and their relations.
+
+    Sample pairs of propositional formulas, and determine by truth tables which of seven relations holds between them.
+    Training and validation pairs have up to 6 operators, test pairs 1 to 12.
+
+    pairs: number of training pairs
+    example: syntaxlm data logic -o logic
+    """
+    from syntaxlm.core.progress import status
+    from syntaxlm.data.labelled_pairs import write_logic
+
+    with status("sampling"):
+        summary = write_logic(output, pairs, seed)
+    print(formatted(summary, format))
+
+
+def next_sentence(
+    text: SentencesFile, output: PairFolder, max_words: Count = 40, seed: Seed = 0, format: SummaryFormat = "text"
+) -> None:
+    """Make labelled sentence pairs from a text: does the second sentence follow the first?
+
+    Make labelled sentence pairs from a text, one sentence per line: half of them are a sentence and the next one (label
+    next), half a sentence and another one of the same part of the text (label other). The first 90% of the text are for
+    training, the next 5% for validation, the last 5% for testing.
+
+    max_words: omit pairs with a longer sentence
+    example: syntaxlm data next-sentence text.txt -o pairs
+    """
+    from syntaxlm.core.progress import status
+    from syntaxlm.data.labelled_pairs import write_next_sentence_pairs
+
+    with status("writing pairs"):
+        summary = write_next_sentence_pairs(text, output, max_words, seed)
+    print(formatted(summary, format))

@@ -1,151 +1,168 @@
-"""`draw` and `report`."""
+"""`draw`, `report` and `grammar`."""
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from syntaxlm.app.cli.options import (
-    TREEBANK_HELP,
-    add_decoding,
-    add_device,
-    add_json,
-    add_model,
-    add_preprocessing,
-    add_protocol,
-    add_theme,
-    add_treebank_style,
+    Device,
+    MaxWords,
+    ModelOptions,
+    Preprocessing,
+    Protocol,
+    Theme,
+    Treebank,
     load_model,
-    output_path,
-    print_figures,
-    treebank_style,
 )
+from syntaxlm.app.cli.output import OutputFile, ReportOutput, SummaryFormat, formatted, output_path
+from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.options import Count, Only, Shown
+from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 
 
-def add_draw(commands: Any) -> None:
-    parser = commands.add_parser(
-        "draw",
-        help="draw a sentence's tree, distances, gates and attention",
-        description="Draw the tree that a model assigns to a sentence, with syntactic distances as bars or span scores"
-        " as a chart, optionally beside a gold tree and with maps of the model's gates and attention. Models of"
-        " dependency trees (dmv) also give arcs over the words. For a file of"
-        " dependency trees instead of a model, draw these as arcs over the words. The extension of FILE selects the"
-        " format: .svg, .html (a self-contained page), .png (requires the extra draw: pip install 'syntaxlm[draw]';"
-        " uses the fonts of this machine), or .tex (trees only, for the LaTeX packages forest and tikz-dependency).",
-        epilog='example: syntaxlm draw MODEL "the old cat sleeps" -o cat.svg',
-    )
-    parser.add_input(
-        "model", metavar="MODEL", type=Path,
-        help="model folder written by train, or a file of dependency trees (.conllu, .conll, .conllx or .dp)",
-    )  # fmt: skip
-    parser.add_argument("sentence", nargs="?", metavar="SENTENCE", help="the sentence, in quotes; omit it with --gold")
-    parser.add_output(
-        "-o", "--output", metavar="FILE",
-        help="file to write: .svg, .html, .png or .tex; default, or -: SVG on standard output",
-    )  # fmt: skip
-    add_device(parser)
-    parser.add_input(
-        "--gold", metavar="TREE", help="gold tree, (S (NP ...) ...), or bracket file; its words are the sentence"
-    )
-    parser.add_argument("--number", type=int, metavar="N", help="number of the tree in the file, from 1")
-    add_preprocessing(parser, "none")
-    parser.add_argument("--maps", action="store_true", help="also draw maps of gates and attention")
-    add_theme(parser, " and is light in a PNG")
-    add_decoding(parser)
-    add_treebank_style(parser)
-    parser.set_defaults(run=_draw)
+def draw(
+    model: Annotated[Path, Shown("MODEL", use="input", is_positional=True)],
+    options: Annotated[ParseOptions, Only(("decoder", "layer", "punctuation", "contractions"))],
+    sentence: Annotated[str, Shown("SENTENCE", is_positional=True)] | None = None,
+    output: Annotated[Path, Shown("FILE", ("-o", "--output"), "output")] | None = None,
+    device: Device | None = None,
+    gold: Annotated[str, Shown("TREE", use="input")] | None = None,
+    number: Count | None = None,
+    preprocessing: Preprocessing = "none",
+    maps: bool = False,
+    theme: Theme = "auto",
+) -> None:
+    """Draw a sentence's tree, distances, gates and attention.
 
+    Draw the tree that a model assigns to a sentence, with syntactic distances as bars or span scores as a chart,
+    optionally beside a gold tree and with maps of the model's gates and attention. Models of dependency trees (dmv)
+    also give arcs over the words. For a file of dependency trees instead of a model, draw these as arcs over the words.
+    The extension of FILE selects the format: .svg, .html (a self-contained page), .png (requires the extra draw: pip
+    install 'syntaxlm[draw]'; uses the fonts of this machine), or .tex (trees only, for the LaTeX packages forest and
+    tikz-dependency).
 
-def add_report(commands: Any) -> None:
-    parser = commands.add_parser(
-        "report",
-        help="write a page about a model's settings, training, perplexity and trees",
-        description="Write DIR/report.html, a self-contained page. It shows settings, loss curves and perplexity from"
-        " the model's folder and, measured on a treebank, F1 of all decoders and baselines, F1 by length, recall by"
-        " label, depth and branching, and the best and worst sentences beside their gold trees. The page lists what"
-        " cannot be shown and why. For a model that does not parse, it covers only the language model.",
-        epilog="example: syntaxlm report MODEL treebank.mrg -o my-report",
-    )
-    add_model(parser)
-    parser.add_input("treebank", nargs="?", metavar="TREEBANK", help=TREEBANK_HELP)
-    parser.add_output_folder(
-        "-o", "--output", use="folder", files=["report.html"], required=True, help="folder for report.html"
-    )
-    add_protocol(parser)
-    add_preprocessing(parser, "ptb-keep")
-    add_decoding(parser)
-    add_theme(parser)
-    add_json(parser)
-    parser.set_defaults(run=_report)
-
-
-def _draw(options: argparse.Namespace) -> None:
-    from syntaxlm.app.report.sentence import is_dependency_file
-
-    if is_dependency_file(options.model):
-        _draw_dependencies(options)
-        return
-    if (options.sentence is None) == (options.gold is None):
-        raise InputError(
-            "draw: expected either a SENTENCE, or --gold with a tree whose words are the sentence; found"
-            f" {'both' if options.gold else 'neither'}"
-        )
-    if options.gold is None and options.number is not None:
-        raise InputError("--number: selects a tree of the file given by --gold, but --gold is missing")
-    from syntaxlm.app.report.sentence import analyse, maps_of, read_gold
+    model: model folder written by train, or a file of dependency trees (.conllu, .conll, .conllx or .dp)
+    sentence: the sentence, in quotes; omit it with --gold
+    output: file to write: .svg, .html, .png or .tex; default, or -: SVG on standard output
+    gold: gold tree, (S (NP ...) ...), or bracket file; its words are the sentence
+    number: number of the tree in the file, from 1
+    maps: also draw maps of gates and attention
+    theme:  and is light in a PNG
+    example: syntaxlm draw MODEL "the old cat sleeps" -o cat.svg
+    """
+    from syntaxlm.app.report.sentence import analyse, is_dependency_file, maps_of, read_gold
     from syntaxlm.drawing.files import check_format
     from syntaxlm.drawing.sentence import Drawing
 
-    if options.output is not None:
-        check_format(options.output)  # before the slow part
-    gold = None if options.gold is None else read_gold(options.gold, options.number, options.preprocessing)
-    stored = load_model(options.model, options)
-    sentence = options.sentence if gold is None else gold
-    analysis = analyse(stored, sentence, options.decoder, options.layer, treebank_style(options))
-    maps = maps_of(stored, analysis.tokens) if options.maps else None
-    with output_path(options.output, ".svg") as path:
-        Drawing(analysis, gold, maps).write(path, options.theme)
+    if is_dependency_file(model):
+        values = {"sentence": sentence, "--gold": gold, "--decoder": options.decoder, "--layer": options.layer}
+        given = [name for name, value in values.items() if value is not None] + ["--maps"] * maps
+        if given:
+            raise InputError(
+                f"{model}: found {', '.join(given)} with a file of dependency trees; expected only --number,"
+                " --preprocessing and --theme"
+            )
+        _draw_dependencies(model, number, preprocessing, output, theme)
+        return
+    if (sentence is None) == (gold is None):
+        raise InputError(
+            "draw: expected either a SENTENCE, or --gold with a tree whose words are the sentence; found"
+            f" {'both' if gold else 'neither'}"
+        )
+    if gold is None and number is not None:
+        raise InputError("--number: selects a tree of the file given by --gold, but --gold is missing")
+    if output is not None:
+        check_format(output)  # before the slow part
+    gold_tree = None if gold is None else read_gold(gold, number, preprocessing)
+    bundle = load_model(model, device)
+    text = sentence if gold_tree is None else gold_tree
+    assert text is not None
+    analysis = analyse(bundle, text, options)
+    pictures = maps_of(bundle, analysis.tokens) if maps else None
+    with output_path(output, ".svg") as path:
+        Drawing(analysis, gold_tree, pictures).write(path, theme)
 
 
-def _draw_dependencies(options: argparse.Namespace) -> None:
+def _draw_dependencies(file: Path, number: int | None, preprocessing: str, output: Path | None, theme: Any) -> None:
     from syntaxlm.app.report.sentence import read_trees
     from syntaxlm.drawing.dependencies import write_dependencies
     from syntaxlm.drawing.files import check_format
 
-    given = {name: getattr(options, name) for name in ("sentence", "gold", "decoder", "layer")} | {
-        "maps": options.maps or None
-    }
-    extra = [name if name == "sentence" else f"--{name}" for name, value in given.items() if value is not None]
-    if extra:
-        raise InputError(
-            f"{options.model}: found {', '.join(extra)} with a file of dependency trees; expected only --number,"
-            " --preprocessing and --theme"
-        )
-    if options.output is not None:
-        check_format(options.output)
-    trees = read_trees(options.model, options.number, options.preprocessing)
-    with output_path(options.output, ".svg") as path:
-        write_dependencies(trees, path, options.theme)
+    if output is not None:
+        check_format(output)
+    trees = read_trees(file, number, preprocessing)
+    with output_path(output, ".svg") as path:
+        write_dependencies(trees, path, theme)
 
 
-def _report(options: argparse.Namespace) -> None:
+def report(
+    model: ModelOptions,
+    decoding: Annotated[DecodingOptions, Only(("decoder", "layer"))],
+    output: Annotated[Path, Shown("DIR", ("-o", "--output"), "output"), Folder("folder", ("report.html",))],
+    treebank: Treebank | None = None,
+    protocol: Protocol = "wsj-test",
+    max_words: MaxWords | None = None,
+    preprocessing: Preprocessing = "ptb-keep",
+    theme: Theme = "auto",
+    format: SummaryFormat = "text",
+) -> None:
+    """Write a page about a model's settings, training, perplexity and trees.
+
+    Write DIR/report.html, a self-contained page. It shows settings, loss curves and perplexity from the model's folder
+    and, measured on a treebank, F1 of all decoders and baselines, F1 by length, recall by label, depth and branching,
+    and the best and worst sentences beside their gold trees. The page lists what cannot be shown and why. For a model
+    that does not parse, it covers only the language model.
+
+    output: folder for report.html
+    example: syntaxlm report MODEL treebank.mrg -o my-report
+    """
     from syntaxlm.app.report.report import write_report
     from syntaxlm.core.progress import status
     from syntaxlm.parsing.evaluation import protocol_named
 
-    protocol = protocol_named(options.protocol, options.max_words)
+    scoring = protocol_named(protocol, max_words)
     with status("measuring and drawing"):
         written = write_report(
-            options.model,
-            options.output,
-            options.treebank,
-            protocol,
-            options.decoder,
-            options.preprocessing,
-            options.layer,
-            options.theme,
-            options.device or "cpu",
+            model.model,
+            output,
+            treebank,
+            scoring,
+            decoding,
+            preprocessing,
+            theme,
+            model.device or "cpu",
         )
-    print_figures(written, options)
+    print(formatted(written, format))
+
+
+def grammar(
+    model: ModelOptions,
+    text: Annotated[str, Shown("TEXT", use="input", is_positional=True)] | None = None,
+    symbols: Count = 10,
+    output: OutputFile | None = None,
+    format: Annotated[Literal["text", "json", "html", "tsv", "csv", "parquet"], Shown(use="format")] = "text",
+) -> None:
+    """List the most frequent symbols of a PCFG, with rules, words and examples.
+
+    List the grammar that a PCFG has learned: the most frequent nonterminals with their share of the constituents, their
+    most probable rules and examples, and the most frequent preterminals with their share of the words and their most
+    probable words. Frequencies are counted in the parses of a text or, without one, in sentences sampled from the
+    grammar.
+
+    text: count symbols in the parses of this file, one sentence per line; - for standard input; default: 1,000 sampled
+        sentences
+    symbols: number of nonterminals and of preterminals to list
+    output: the grammar
+    format: html: a self-contained page
+    example: syntaxlm grammar MODEL sentences.txt -o grammar.html
+    """
+    from syntaxlm.app.report.grammar import list_grammar
+
+    listed = list_grammar(model.load(), text, symbols)
+    if format == "html":
+        with output_path(output, ".html") as path:
+            listed.page().write(path)
+    else:
+        ReportOutput(output=output, format=format).write(listed)

@@ -1,267 +1,451 @@
-"""`evaluate` and its subcommands."""
+"""`evaluate` and its commands."""
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from syntaxlm.app.cli.classifiers import add_evaluate_classifier, add_evaluate_logic
-from syntaxlm.app.cli.completion import add_completion
 from syntaxlm.app.cli.options import (
-    TREEBANK_HELP,
-    add_averaging,
-    add_decoder,
-    add_decoding,
-    add_device,
-    add_figures,
-    add_model,
-    add_protocol,
-    add_reading,
-    add_scoring,
+    AlsoModels,
+    Classifier,
+    Details,
+    Device,
+    MaxWords,
+    ModelOptions,
+    Models,
+    Preprocessing,
+    Protocol,
+    Seed,
+    SentencesFile,
+    Share,
+    Size,
+    Theme,
+    Treebank,
+    Weights,
+    WordColumns,
     load_model,
-    print_result,
+    load_models,
     refuse_repeated,
-    text_mode,
-    ties_of,
+    refuse_ties,
+    weights_of,
 )
-from syntaxlm.app.cli.pairs import add_pairs
-from syntaxlm.app.cli.reading_times import add_reading_times
-from syntaxlm.app.cli.significance import add_significance
+from syntaxlm.app.cli.output import ReportOutput
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.options import Count, InputFile, Name, Only, Shown
+from syntaxlm.core.tables import RowFormat, write_rows
+from syntaxlm.parsing.options import DecodingOptions
+from syntaxlm.scoring.options import PerplexityOptions
+from syntaxlm.text.options import TextOptions
 
 if TYPE_CHECKING:
-    from syntaxlm.data.treebanks import Treebank
-    from syntaxlm.scoring.cache import CacheSettings
-    from syntaxlm.storage.folder import ModelBundle
-    from syntaxlm.trees import GoldPreprocessing, Protocol
+    import torch
+
+    from syntaxlm.evaluation.pair_classification import AnsweredPairs
+    from syntaxlm.storage.folder import StoredClassifier
+
+Pairs = Annotated[str, Shown("PAIRS", use="input", is_positional=True)]
 
 
-def add_evaluate(commands: Any) -> None:
-    evaluate = commands.add_parser(
-        "evaluate",
-        help="evaluate a model or a file of trees",
-        description="Evaluate a model or a file of trees.",
-        epilog="example: syntaxlm evaluate parse MODEL treebank.mrg",
-    )
-    kinds = evaluate.add_subparsers(title="commands", metavar="COMMAND")
-    _add_perplexity(kinds)
-    _add_parse(kinds)
-    _add_trees(kinds)
-    _add_agreement(kinds)
-    _add_boundaries(kinds)
-    add_pairs(kinds)
-    add_completion(kinds)
-    add_reading_times(kinds)
-    add_significance(kinds)
-    add_evaluate_logic(kinds)
-    add_evaluate_classifier(kinds)
+def perplexity(
+    model: ModelOptions,
+    text: SentencesFile,
+    options: PerplexityOptions,
+    output: ReportOutput,
+    cache_weight: Share | None = None,
+    cache_theta: Annotated[float, Shown("F")] | None = None,
+    cache_size: Count | None = None,
+) -> None:
+    """Measure the perplexity of a text.
 
+    Print perplexity, bits per token and bits per character of a text, one sentence per line. For a dependency-tree
+    model, TEXT is a file of dependency trees, and perplexity is that of the words given their trees. With a neural
+    cache, print the figures with and without it. The cache makes words more probable that recently followed a similar
+    state; tune cache finds its weights.
 
-def _add_perplexity(kinds: Any) -> None:
-    parser = kinds.add_parser(
-        "perplexity",
-        help="measure the perplexity of a text",
-        description="Print perplexity, bits per token and bits per character of a text, one sentence per line. For a"
-        " dependency-tree model, TEXT is a file of dependency trees, and perplexity is that of the words given their"
-        " trees. With a neural cache, print the figures with and without it. The cache makes words more probable that"
-        " recently followed a similar state; tune cache finds its weights.",
-        epilog="example: syntaxlm evaluate perplexity MODEL test.txt",
-    )
-    add_model(parser)
-    parser.add_input("text", metavar="TEXT", help="UTF-8 file, one sentence per line; - for standard input")
-    add_reading(parser)
-    parser.add_argument(
-        "--cache-weight", type=float, metavar="W", help="use a neural cache with this share of the probability, 0 to 1"
-    )
-    parser.add_argument(
-        "--cache-theta", type=float, metavar="F",
-        help="strength of the cache's preference for words that followed a similar state; 0: none"
-    )  # fmt: skip
-    parser.add_argument("--cache-size", type=int, metavar="N", help="number of words in the cache; default 2000")
-    add_figures(parser, rows=True)
-    parser.set_defaults(run=_perplexity)
-
-
-def _add_parse(kinds: Any) -> None:
-    parser = kinds.add_parser(
-        "parse",
-        help="score a model's trees against a treebank",
-        description="Parse the words of a treebank, score the trees against the gold trees, and print F1 with baselines"
-        " and upper bounds. For a model of dependency trees (dmv), TREEBANK may have dependency trees; then print"
-        " directed and undirected attachment.",
-        epilog="example: syntaxlm evaluate parse MODEL treebank.mrg --preprocessing ud",
-    )
-    add_model(parser)
-    parser.add_input("treebank", metavar="TREEBANK", help=TREEBANK_HELP)
-    add_averaging(parser)
-    add_scoring(parser, "ptb-keep")
-    add_decoding(parser)
-    parser.add_argument(
-        "--random-weights", type=int, metavar="N",
-        help="also score N untrained models with the same settings and vocabulary by every decoder, which shows the"
-        " effect of the architecture alone; default: 3 for a single model of distances, otherwise 0"
-    )  # fmt: skip
-    add_figures(parser, rows=True)
-    parser.set_defaults(run=_parse)
-
-
-def _add_trees(kinds: Any) -> None:
-    parser = kinds.add_parser(
-        "trees",
-        help="score a bracket file against another",
-        description="Score predicted trees, from any parser, against gold trees. No model is needed.",
-        epilog="example: syntaxlm evaluate trees predicted.mrg gold.mrg",
-    )
-    parser.add_input("predicted", metavar="PREDICTED", type=Path, help="bracket file, with or without labels")
-    parser.add_input(
-        "gold", metavar="GOLD", type=Path,
-        help="bracket file, folder or quoted pattern, with the same sentences in the same order"
-    )  # fmt: skip
-    add_scoring(parser, "none")
-    add_figures(parser, rows=True)
-    parser.set_defaults(run=_trees)
-
-
-def _add_agreement(kinds: Any) -> None:
-    parser = kinds.add_parser(
-        "agreement",
-        help="measure the agreement of several models' trees, without gold trees",
-        description="Parse a text with several models, such as the seeds of one recipe, and compare their trees. Prints"
-        " the F1 of each pair of models, the model that agrees least with the others, and models whose trees are nearly"
-        " all right or left branching. No gold trees are needed.",
-        epilog="example: syntaxlm evaluate agreement text.txt runs/seed-1 runs/seed-2 runs/seed-3",
-    )
-    parser.add_input("text", metavar="TEXT", help="UTF-8 file, one sentence per line")
-    parser.add_input("models", nargs="+", metavar="MODEL", help="two or more model folders")
-    add_device(parser)
-    parser.add_argument(
-        "--sentences", type=int, metavar="N", help="parse the first N sentences of the text; default: 1000"
-    )
-    add_decoder(parser)
-    add_protocol(parser)
-    add_figures(parser, rows=True)
-    parser.set_defaults(run=_agreement)
-
-
-def _add_boundaries(kinds: Any) -> None:
-    parser = kinds.add_parser(
-        "boundaries",
-        help="measure word-boundary F1 of a character-level model",
-        description="Predict word boundaries where the distance between two characters is large, and score them against"
-        " the white space of the text. Prints precision, recall and F1, with baselines. The threshold is chosen on text"
-        " that is not scored: the first tenth, or another text.",
-        epilog="example: syntaxlm evaluate boundaries MODEL test.txt --tune valid.txt",
-    )
-    add_model(parser)
-    parser.add_input("text", metavar="TEXT", help="UTF-8 file with white space between words")
-    parser.add_input("--tune", metavar="FILE", help="choose thresholds on this text instead, and score all of TEXT")
-    add_figures(parser, rows=True)
-    parser.set_defaults(run=_boundaries)
-
-
-def _perplexity(options: argparse.Namespace) -> None:
+    cache_weight: use a neural cache with this share of the probability, 0 to 1
+    cache_theta: strength of the cache's preference for words that followed a similar state; 0: none
+    cache_size: number of words in the cache; default 2000
+    example: syntaxlm evaluate perplexity MODEL test.txt
+    """
     from syntaxlm.core.progress import status
+    from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings
     from syntaxlm.scoring.perplexity import evaluate_text
 
-    cache = _cache(options)
-    with status("reading"):
-        bundle = load_model(options.model, options)
-        score = evaluate_text(bundle, options.text, text_mode(options, bundle), cache)
-    print_result(score, options)
-
-
-def _cache(options: argparse.Namespace) -> CacheSettings | None:
-    from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings
-
-    weight, theta, size = options.cache_weight, options.cache_theta, options.cache_size
-    if weight is None and theta is None and size is None:
-        return None
-    if weight is None or theta is None:
-        missing = "--cache-weight" if weight is None else "--cache-theta"
+    cache: CacheSettings | None = None
+    if cache_weight is not None and cache_theta is not None:
+        cache = CacheSettings(cache_weight, cache_theta, CACHE_SIZE if cache_size is None else cache_size)
+    elif not cache_weight is cache_theta is cache_size is None:
+        missing = "--cache-weight" if cache_weight is None else "--cache-theta"
         raise InputError(
             f"{missing} is missing: a cache requires both --cache-weight and --cache-theta. syntaxlm tune cache finds"
             " them on validation text"
         )
-    return CacheSettings(weight, theta, CACHE_SIZE if size is None else size)
+    with status("reading"):
+        bundle = model.load()
+        score = evaluate_text(bundle, text, options, cache)
+    output.write(score)
 
 
-def _parse(options: argparse.Namespace) -> None:
+def parse(
+    model: ModelOptions,
+    treebank: Treebank,
+    decoding: DecodingOptions,
+    output: ReportOutput,
+    also: AlsoModels = (),
+    protocol: Protocol = "wsj-test",
+    max_words: MaxWords | None = None,
+    preprocessing: Preprocessing = "ptb-keep",
+    details: Details | None = None,
+    random_weights: Size | None = None,
+) -> None:
+    """Score a model's trees against a treebank.
+
+    Parse the words of a treebank, score the trees against the gold trees, and print F1 with baselines and upper bounds.
+    For a model of dependency trees (dmv), TREEBANK may have dependency trees; then print directed and undirected
+    attachment.
+
+    also: the trees are the average of all models' trees
+    details: each sentence's trees and scores
+    random_weights: also score N untrained models with the same settings and vocabulary by every decoder, which shows
+        the effect of the architecture alone; default: 3 for a single model of distances, otherwise 0
+    example: syntaxlm evaluate parse MODEL treebank.mrg --preprocessing ud
+    """
     from syntaxlm.core.progress import status
     from syntaxlm.data.treebanks import read_treebank
     from syntaxlm.models.abilities import ParsesDependencies
-    from syntaxlm.parsing.dependency_evaluation import has_dependencies
+    from syntaxlm.parsing.dependency_evaluation import evaluate_attachment, has_dependencies, write_scored_heads
     from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
     from syntaxlm.parsing.report import write_sentences
-    from syntaxlm.trees import find_preprocessing
+    from syntaxlm.trees.preprocessing import find_preprocessing
 
-    refuse_repeated([options.model, *options.also])
-    protocol, ties = protocol_named(options.protocol, options.max_words), ties_of(options)
+    refuse_repeated([model.model, *also])
+    refuse_ties(decoding.ties, also)
+    scoring = protocol_named(protocol, max_words)
     with status("parsing and scoring"):
-        stored, rule = load_model(options.model, options), find_preprocessing(options.preprocessing)
-        read = read_treebank(options.treebank, rule)
-        if has_dependencies(read) and isinstance(stored.model, ParsesDependencies):
-            _attachment(options, stored, read, protocol, rule)
+        bundle, rule = model.load(), find_preprocessing(preprocessing)
+        gold = read_treebank(treebank, rule)
+        if has_dependencies(gold) and isinstance(bundle.model, ParsesDependencies):
+            options = {
+                "--also": also,
+                "--decoder": decoding.decoder,
+                "--layer": decoding.layer,
+                "--random-weights": random_weights is not None,
+            }
+            if extra := ", ".join(name for name, value in options.items() if value):
+                raise InputError(f"{extra}: found dependency trees in {gold.source}; expected constituency trees")
+            attachment = evaluate_attachment(bundle, gold, scoring, rule)
+            if details:
+                write_scored_heads(attachment, details)
+            output.write(attachment)
             return
-        report = evaluate_parsing(
-            stored, read, protocol, options.decoder, rule, options.layer,
-            [load_model(folder, options) for folder in options.also], options.random_weights, ties,
-        )  # fmt: skip
-    if options.details:
-        write_sentences(report, options.details)
-    print_result(report, options)
+        others = [load_model(folder, model.device) for folder in also]
+        report = evaluate_parsing(bundle, gold, scoring, decoding, rule, others, random_weights)
+    if details:
+        write_sentences(report, details)
+    output.write(report)
 
 
-def _attachment(
-    options: argparse.Namespace, stored: ModelBundle, read: Treebank, protocol: Protocol, rule: GoldPreprocessing
+def trees(
+    predicted: Annotated[Path, Shown("PREDICTED", use="input", is_positional=True)],
+    gold: Annotated[Path, Shown("GOLD", use="input", is_positional=True)],
+    output: ReportOutput,
+    protocol: Protocol = "wsj-test",
+    max_words: MaxWords | None = None,
+    preprocessing: Preprocessing = "none",
+    details: Details | None = None,
 ) -> None:
-    from syntaxlm.parsing.dependency_evaluation import evaluate_attachment, write_scored_heads
+    """Score a bracket file against another.
 
-    given = {
-        "--also": options.also,
-        "--decoder": options.decoder,
-        "--layer": options.layer is not None,
-        "--random-weights": options.random_weights is not None,
-    }
-    if extra := ", ".join(name for name, is_given in given.items() if is_given):
-        raise InputError(f"{extra}: found dependency trees in {read.source}; expected constituency trees")
-    report = evaluate_attachment(stored, read, protocol, rule)
-    if options.details:
-        write_scored_heads(report, options.details)
-    print_result(report, options)
+    Score predicted trees, from any parser, against gold trees. No model is needed.
 
-
-def _trees(options: argparse.Namespace) -> None:
+    predicted: bracket file, with or without labels
+    gold: bracket file, folder or quoted pattern, with the same sentences in the same order
+    details: each sentence's trees and scores
+    example: syntaxlm evaluate trees predicted.mrg gold.mrg
+    """
     from syntaxlm.core.progress import status
     from syntaxlm.parsing.evaluation import evaluate_trees, protocol_named
     from syntaxlm.parsing.report import write_sentences
 
-    protocol = protocol_named(options.protocol, options.max_words)
+    scoring = protocol_named(protocol, max_words)
     with status("scoring"):
-        report = evaluate_trees(options.predicted, options.gold, protocol, options.preprocessing)
-    if options.details:
-        write_sentences(report, options.details)
-    print_result(report, options)
+        report = evaluate_trees(predicted, gold, scoring, preprocessing)
+    if details:
+        write_sentences(report, details)
+    output.write(report)
 
 
-def _agreement(options: argparse.Namespace) -> None:
+def agreement(
+    text: Annotated[str, Shown("TEXT", use="input", is_positional=True)],
+    models: Models,
+    decoding: Annotated[DecodingOptions, Only(("decoder",))],
+    output: ReportOutput,
+    device: Device | None = None,
+    sentences: Count | None = None,
+    protocol: Protocol = "wsj-test",
+    max_words: MaxWords | None = None,
+) -> None:
+    """Measure the agreement of several models' trees, without gold trees.
+
+    Parse a text with several models, such as the seeds of one recipe, and compare their trees. Prints the F1 of each
+    pair of models, the model that agrees least with the others, and models whose trees are nearly all right or left
+    branching. No gold trees are needed.
+
+    text: UTF-8 file, one sentence per line
+    models: two or more model folders
+    sentences: parse the first N sentences of the text; default: 1000
+    example: syntaxlm evaluate agreement text.txt runs/seed-1 runs/seed-2 runs/seed-3
+    """
     from syntaxlm.core.progress import status
     from syntaxlm.parsing.agreement import SENTENCES, measure_agreement
     from syntaxlm.parsing.evaluation import protocol_named
 
-    protocol = protocol_named(options.protocol, options.max_words)
+    scoring = protocol_named(protocol, max_words)
     with status("parsing"):
-        refuse_repeated([Path(folder) for folder in options.models])
-        models = [load_model(folder, options) for folder in options.models]
-        sentences = SENTENCES if options.sentences is None else options.sentences
-        found = measure_agreement(models, options.text, options.models, protocol, options.decoder, sentences)
-    print_result(found, options)
+        refuse_repeated(models)
+        bundles = [load_model(folder, device) for folder in models]
+        names = list(map(str, models))
+        report = measure_agreement(bundles, text, names, scoring, decoding, sentences or SENTENCES)
+    output.write(report)
 
 
-def _boundaries(options: argparse.Namespace) -> None:
+def boundaries(
+    model: ModelOptions,
+    text: Annotated[str, Shown("TEXT", use="input", is_positional=True)],
+    output: ReportOutput,
+    tune: InputFile | None = None,
+) -> None:
+    """Measure word-boundary F1 of a character-level model.
+
+    Predict word boundaries where the distance between two characters is large, and score them against the white space
+    of the text. Prints precision, recall and F1, with baselines. The threshold is chosen on text that is not scored:
+    the first tenth, or another text.
+
+    text: UTF-8 file with white space between words
+    tune: choose thresholds on this text instead, and score all of TEXT
+    example: syntaxlm evaluate boundaries MODEL test.txt --tune valid.txt
+    """
     from syntaxlm.core.progress import status
     from syntaxlm.evaluation.boundaries import evaluate_boundaries
 
     with status("reading"):
-        report = evaluate_boundaries(load_model(options.model, options), options.text, options.tune)
-    print_result(report, options)
+        report = evaluate_boundaries(model.load(), text, tune)
+    output.write(report)
+
+
+def pairs(
+    model: ModelOptions,
+    files: Annotated[Sequence[str], Shown("FILES", use="input", is_positional=True)],
+    style: TextOptions,
+    output: ReportOutput,
+    also: AlsoModels = (),
+    details: Details | None = None,
+) -> None:
+    """Measure accuracy on minimal pairs.
+
+    Measure how often the better sentence of minimal pairs, such as those of BLiMP and of Marvin and Linzen, has the
+    higher log-probability. Files are JSON lines, one item per line, with sentence_good and sentence_bad, or with
+    sentences, best first. Several models appear in adjacent columns and are compared with the first.
+
+    files: files or folders of minimal pairs; - for standard input
+    also: it is compared with the first
+    details: each pair and its log-probabilities
+    example: syntaxlm evaluate pairs MODEL pairs.jsonl --also ANOTHER --punctuation drop
+    """
+    from syntaxlm.evaluation.pairs import evaluate_pairs, write_pairs
+
+    report = evaluate_pairs(model.load_with(also), files, style)
+    if details:
+        write_pairs(report, details)
+    output.write(report)
+
+
+def completion(
+    model: ModelOptions,
+    questions: Annotated[str, Shown("QUESTIONS", use="input", is_positional=True)],
+    answers: Annotated[str, Shown("ANSWERS", use="input", is_positional=True)],
+    style: TextOptions,
+    output: ReportOutput,
+    also: AlsoModels = (),
+    weights: Weights = (),
+    parses: Annotated[Path, Shown("FILE", use="input")] | None = None,
+    per_token: bool = False,
+    details: Details | None = None,
+) -> None:
+    """Measure accuracy on sentence-completion questions.
+
+    Answer sentence-completion questions, such as those of the Microsoft Research challenge. Each candidate for a gap is
+    written as a whole sentence; the one with the highest log-probability is chosen. Further models appear in adjacent
+    columns and are interpolated with the first. Dependency-tree models read parsed candidates and compute P(S | T), the
+    probability of the words given their tree.
+
+    questions: UTF-8 file with one candidate per line, in which the candidates of a question follow each other; or a
+        .conllu file of parsed candidates; - for standard input
+    answers: file with the correct candidate of each question, or its label, one per line
+    also: all models' log-probabilities are interpolated, with weights chosen on the first half of the questions
+    weights: weight of each --also model, 0 to 1, in their order; the first model has the remaining weight; default:
+        chosen on the first half
+    parses: for dependency-tree models if QUESTIONS is plain text: .conllu file with one tree per candidate, in the same
+        order
+    per_token: compare mean log-probabilities per token, for candidates of different lengths; default: sums
+    details: each question, its candidates' log-probabilities and the choice
+    example: syntaxlm evaluate completion MODEL questions.txt answers.txt --also ANOTHER
+    """
+    from syntaxlm.evaluation.completion import evaluate_completion, write_questions
+
+    shares = weights_of(weights)
+    report = evaluate_completion(model.load_with(also), questions, answers, style, shares, per_token, parses)
+    if details:
+        write_questions(report, details)
+    output.write(report)
+
+
+def reading_times(
+    models: Models,
+    words: InputFile,
+    frequencies: InputFile,
+    columns: WordColumns,
+    style: TextOptions,
+    output: ReportOutput,
+    device: Device | None = None,
+    times: InputFile | None = None,
+    time_column: Name = "time",
+    key: Annotated[Sequence[str], Shown("NAME")] = (),
+    min_time: Annotated[float, Shown("T")] | None = None,
+    max_time: Annotated[float, Shown("T")] | None = None,
+    context: Literal["reset", "carry", "both"] | None = None,
+    log_times: bool = False,
+    unknown: Literal["exclude", "keep"] = "exclude",
+    keep_last: bool = False,
+    predictor: Annotated[Sequence[str], Shown("NAME")] = (),
+    folds: Count = 10,
+    fold_unit: Literal["sentence", "group"] = "sentence",
+    seed: Seed = 0,
+    details: Annotated[Path, Shown("FILE", use="output")] | None = None,
+    picture: Annotated[Path, Shown("FILE", use="output")] | None = None,
+    theme: Theme = "auto",
+) -> None:
+    """Measure how well surprisal predicts reading times.
+
+    Measure how well the surprisals of one or more models predict reading times, on the same words. Regressions have
+    word length, log frequency, position and the previous words as baseline, and the surprisal of each model in
+    addition. Prints the held-out gain in log-likelihood per word with confidence intervals, and the coefficients of
+    surprisal. Requires the extra stats: pip install 'syntaxlm[stats]'. Tables have a header line and cells separated by
+    tabs, commas or semicolons.
+
+    models: model folder, written by train
+    words: table with one displayed word per row, in the order in which readers saw them
+    times: table with reading times; several times of a word are averaged; default: a column of --words
+    time_column: column of the times; default: time
+    key: column of both tables that identifies a word; may be repeated; default: all columns that both have, except the
+        word and the time
+    min_time: leave out shorter times
+    max_time: leave out longer times
+    frequencies: word frequencies: a list with a word and its count per line, separated by a tab, or a plain text whose
+        words are counted, such as the models' training text
+    context: read each sentence by itself (reset), or the text as one stream whose state is carried from sentence to
+        sentence (carry), or measure each model that can carry its state both ways (both); default: as in training
+    log_times: predict the logarithm of the time; default: the time itself
+    unknown: treatment of words that a model does not know: exclude (default), leave them and the following --spillover
+        words out for all models; keep, with indicators of unknown words in each model's baseline
+    keep_last: keep the last word of each text; by default it is left out, because its time often includes a pause
+    predictor: numeric column of --words that is added to the baseline; may be repeated
+    folds: number of folds
+    fold_unit: what is never split between folds: sentence (default) or group
+    details: write a table with one row per displayed word, its time, predictors and surprisals; the extension selects
+        the format: .csv, .jsonl, otherwise tab-separated
+    picture: draw mean reading time by surprisal for each model: .svg, .png (requires the extra draw), or .html, a page
+        with the figures
+    theme: , for --picture
+    example: syntaxlm evaluate reading-times MODEL --words words.tsv --times times.tsv --frequencies train.txt
+    """
+    from syntaxlm.evaluation.reading_times import (
+        RegressionSettings,
+        check_picture,
+        evaluate_reading_times,
+        require_statsmodels,
+    )
+
+    settings = RegressionSettings(
+        log_times, columns.spillover, unknown, keep_last, tuple(predictor), folds, fold_unit, seed
+    )
+    require_statsmodels()  # before the slow part
+    if picture is not None:
+        check_picture(picture)
+    report = evaluate_reading_times(
+        load_models(models, device), words, times, frequencies=frequencies, time_column=time_column,
+        word_column=columns.word_column, sentence=columns.sentence_column, group=columns.group, key=key or None,
+        context=context, minimum=min_time, maximum=max_time, style=style, settings=settings,
+    )  # fmt: skip
+    if details is not None:
+        formats: dict[str, RowFormat] = {".csv": "csv", ".json": "json", ".jsonl": "json"}
+        table = report.word_table()
+        write_rows(table.rows(), table.columns, details, formats.get(details.suffix.lower(), "tsv"))
+    if picture is not None:
+        report.write_picture(picture, theme)
+    output.write(report)
+
+
+def significance(
+    first: Annotated[Sequence[str], Shown("FILE", use="input", is_positional=True)],
+    against: Annotated[Sequence[str], Shown("FILE", use="input")],
+    output: ReportOutput,
+) -> None:
+    """Test whether one model is better than another, over seeds and items.
+
+    Test whether the scores of two models differ, each with one or more seeds. Reads the files that --details of
+    evaluate parse, trees, pairs and completion writes, one per seed. Prints the difference of the means over seeds, its
+    95% interval and a p-value, by a bootstrap that resamples seeds and items (sentences, pairs, questions).
+
+    first: files of details of the first model, one per seed
+    against: those of the second model, of the same items; or right-branching alone, for right-branching trees
+    example: syntaxlm evaluate significance a-1.jsonl a-2.jsonl --against b-1.jsonl b-2.jsonl
+    """
+    from syntaxlm.evaluation.significance import compare_details
+
+    output.write(compare_details(first, against))
+
+
+def logic(model: Classifier, pairs: Pairs, output: ReportOutput, device: Device | None = None) -> None:
+    """Measure the accuracy of logical inference by number of operators.
+
+    Predict the relation between the two formulas of every pair of a file with a classifier. Prints accuracy by number
+    of operators, and for comparison that of the most frequent relation.
+
+    pairs: file of pairs, in the format of data logic; - for standard input
+    example: syntaxlm evaluate logic MODEL logic/test.tsv
+    """
+    from syntaxlm.evaluation.pair_classification import evaluate_inference
+
+    output.write(_answered(evaluate_inference, model, pairs, device))
+
+
+def classifier(model: Classifier, pairs: Pairs, output: ReportOutput, device: Device | None = None) -> None:
+    """Measure the accuracy of a classifier of sentence pairs.
+
+    Predict the label of every pair of a file with a classifier. Prints accuracy, in all and for each label, and for
+    comparison that of the most frequent label. For formulas, evaluate logic also prints accuracy by number of
+    operators.
+
+    pairs: file of pairs, in the format of the training files; - for standard input
+    example: syntaxlm evaluate classifier MODEL pairs.tsv
+    """
+    from syntaxlm.evaluation.pair_classification import evaluate_classifier
+
+    output.write(_answered(evaluate_classifier, model, pairs, device))
+
+
+def _answered(
+    evaluate: Callable[[StoredClassifier, str, torch.device], AnsweredPairs],
+    model: Path,
+    pairs: str,
+    device: str | None,
+) -> AnsweredPairs:
+    from syntaxlm.core.progress import status
+    from syntaxlm.storage.folder import find_device, read_classifier
+
+    torch_device = find_device(device or "cpu")
+    stored = read_classifier(model)
+    with status("reading pairs"):
+        return evaluate(stored, pairs, torch_device)

@@ -2,160 +2,152 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from syntaxlm.app.cli.formats import ROW_FORMATS, add_format
-from syntaxlm.app.cli.options import (
-    add_model,
-    add_output,
-    add_seed,
-    add_treebank_style,
-    load_model,
-    text_output,
-    treebank_style,
-    write_rows,
-)
+from annotated_types import Interval
+
+from syntaxlm.app.cli.options import ModelOptions, Seed
+from syntaxlm.app.cli.output import OutputFile, text_output
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
+from syntaxlm.core.options import Count, Shown
+from syntaxlm.core.tables import write_rows
+from syntaxlm.text.options import TextOptions
 
 if TYPE_CHECKING:
     from syntaxlm.generation.sentences import GeneratedSentence, SentenceWithTree
     from syntaxlm.generation.trees import GeneratedTree
     from syntaxlm.storage.folder import ModelBundle
 
-
-def add_generate(commands: Any) -> None:
-    parser = commands.add_parser(
-        "generate",
-        help="sample sentences from a model",
-        description="Sample sentences from a model and print one per line, in words of the model's vocabulary. Models"
-        " that predict the next word are sampled word by word. Compound PCFGs and DMVs, and all PCFGs with --trees, are"
-        " sampled top-down. Dependency-tree models are sampled from the root of a tree and require tune stops. json:"
-        " text, tokens, their surprisals in bits, and whether the model ended the sentence.",
-        epilog="example: syntaxlm generate MODEL --sentences 5 --temperature 0.8 --seed 1",
-    )
-    add_model(parser)
-    parser.add_argument("--sentences", type=int, default=1, metavar="N", help="number of sentences; default 1")
-    parser.add_argument(
-        "--prompt",
-        metavar="WORDS",
-        help="words that each sentence starts with, in quotes; only for sampling word by word",
-    )
-    parser.add_argument(
-        "--temperature", type=float, default=1.0, metavar="T",
-        help="sampling temperature: below 1 favours probable words, above 1 improbable ones; 0 always takes the most"
-        " probable word; default 1",
-    )  # fmt: skip
-    parser.add_argument("--top-k", type=int, metavar="K", help="draw only from the K most probable words")
-    add_seed(parser)
-    parser.add_argument(
-        "--max-words", type=int, metavar="N",
-        help="maximum length of a sentence, without the prompt, in words (characters for a character-level model);"
-        " default 100 (500). Longer sentences are cut or, when sampled top-down, redrawn",
-    )  # fmt: skip
-    parser.add_argument("--keep-unknown", action="store_true", help="allow the unknown word to be drawn")
-    parser.add_argument(
-        "--trees", action="store_true",
-        help="for PCFGs and DMVs: sample top-down and print each sentence's labelled tree; not with --prompt,"
-        " --temperature or --top-k",
-    )  # fmt: skip
-    add_format(
-        parser, ("text", "json", "conllu", *ROW_FORMATS),
-        note="text: with --trees, brackets; json: JSON lines; conllu: the trees of dependency-tree models; tsv, csv,"
-        " parquet: a table with one row per sentence",
-    )  # fmt: skip
-    add_treebank_style(parser)
-    add_output(parser, "the sentences")
-    trees = parser.add_argument_group("dependency-tree models")
-    trees.add_argument(
-        "--max-depth", type=int, metavar="N",
-        help="cut a tree below words with N heads above them, including ROOT; default 30",
-    )  # fmt: skip
-    trees.add_argument(
-        "--redraw", action="store_true", help="redraw a tree instead of cutting it, up to a hundred times"
-    )
-    parser.set_defaults(run=_generate)
+GeneratedFormat = Annotated[Literal["text", "json", "conllu", "tsv", "csv", "parquet"], Shown(use="format")]
 
 
-def _generate(options: argparse.Namespace) -> None:
+@dataclass(frozen=True, kw_only=True)
+class SamplingOptions:
+    """How words are drawn.
+
+    temperature: sampling temperature: below 1 favours probable words, above 1 improbable ones; 0 always takes the most
+        probable word; default 1
+    top_k: draw only from the K most probable words
+    keep_unknown: allow the unknown word to be drawn
+    """
+
+    temperature: Annotated[float, Interval(ge=0), Shown("T")] = 1.0
+    top_k: Annotated[Count, Shown("K")] | None = None
+    seed: Seed = 0
+    keep_unknown: bool = False
+
+
+def generate(
+    model: ModelOptions,
+    options: SamplingOptions,
+    style: TextOptions,
+    sentences: Count = 1,
+    prompt: Annotated[str, Shown("WORDS")] | None = None,
+    max_words: Count | None = None,
+    trees: bool = False,
+    format: GeneratedFormat = "text",
+    output: OutputFile | None = None,
+    max_depth: Count | None = None,
+    redraw: bool = False,
+) -> None:
+    """Sample sentences from a model.
+
+    Sample sentences from a model and print one per line, in words of the model's vocabulary. Models that predict the
+    next word are sampled word by word. Compound PCFGs and DMVs, and all PCFGs with --trees, are sampled top-down.
+    Dependency-tree models are sampled from the root of a tree and require tune stops. json: text, tokens, their
+    surprisals in bits, and whether the model ended the sentence.
+
+    sentences: number of sentences
+    prompt: words that each sentence starts with, in quotes; only for sampling word by word
+    max_words: maximum length of a sentence, without the prompt, in words (characters for a character-level model);
+        default 100 (500). Longer sentences are cut or, when sampled top-down, redrawn
+    trees: for PCFGs and DMVs: sample top-down and print each sentence's labelled tree; not with --prompt, --temperature
+        or --top-k
+    format: text: with --trees, brackets; json: JSON lines; conllu: the trees of dependency-tree models; tsv, csv,
+        parquet: a table with one row per sentence
+    output: the sentences
+    max_depth: for dependency-tree models: cut a tree below words with N heads above them, including ROOT; default 30
+    redraw: for dependency-tree models: redraw a tree instead of cutting it, up to a hundred times
+    example: syntaxlm generate MODEL --sentences 5 --temperature 0.8 --seed 1
+    """
     from syntaxlm.core.progress import progress_bar
 
-    stored = load_model(options.model, options)
+    bundle = model.load()
+    of_dependency_trees = {
+        "--format conllu": format == "conllu",
+        "--max-depth": max_depth is not None,
+        "--redraw": redraw,
+    }
+    given = ", ".join(name for name, is_given in of_dependency_trees.items() if is_given)
+    drawing = vars(options) | {"maximum_words": max_words}
     sampled: Iterator[Any]
-    if options.trees:
-        sampled = _constituent_trees(options, stored)
-    elif stored.model.reads == "trees":
-        sampled = _dependency_trees(options, stored)
+    if trees:
+        sampled = _constituent_trees(bundle, sentences, prompt, given, drawing)
+    elif bundle.model.reads == "trees":
+        sampled = _dependency_trees(bundle, model, sentences, prompt, max_depth, redraw, drawing)
     else:
-        sampled = _sentences(options, stored)
-    sampled = iter(progress_bar(sampled, "sampling", options.sentences))
-    if options.format in ROW_FORMATS:
+        if given:
+            raise InputError(
+                f"{given}: found a {bundle.name} model, which samples text; expected a dependency-tree model"
+            )
+        sampled = _sentences(bundle, sentences, prompt, style, drawing)
+    sampled = iter(progress_bar(sampled, "sampling", sentences))
+    if format in ("tsv", "csv", "parquet"):
         first = next(sampled)
-        write_rows((row for one in chain([first], sampled) for row in one.rows()), first.columns, options)
+        rows = (row for sentence in chain([first], sampled) for row in sentence.rows())
+        write_rows(rows, first.columns, output, format)
         return
-    with text_output(options.output) as file:
-        file.writelines(_formatted(one, options) for one in sampled)
+    with text_output(output) as file:
+        file.writelines(_formatted(sentence, format, trees) for sentence in sampled)
 
 
-def _formatted(sampled: Any, options: argparse.Namespace) -> str:
-    if options.format == "json":
+def _formatted(sampled: Any, format: str, with_tree: bool) -> str:
+    if format == "json":
         return to_json(sampled.to_dict()) + "\n"
-    if options.format == "conllu":
-        from syntaxlm.trees import format_conllu
+    if format == "conllu":
+        from syntaxlm.trees.conllu import format_conllu
 
         return format_conllu(sampled.tree, sampled.comments())
-    return f"{sampled.tree if options.trees else sampled.text}\n"
+    return f"{sampled.tree if with_tree else sampled.text}\n"
 
 
-def _sentences(options: argparse.Namespace, stored: ModelBundle) -> Iterator[GeneratedSentence]:
+def _sentences(
+    bundle: ModelBundle, count: int, prompt: str | None, style: TextOptions, drawing: dict[str, Any]
+) -> Iterator[GeneratedSentence]:
     from syntaxlm.generation.sentences import generate
 
-    _refuse_options_of_dependency_trees(options, f"found a {stored.name} model, which samples text")
-    style = treebank_style(options)
-    return generate(stored, options.sentences, options.prompt, **_sampling(options), style=style)
+    return generate(bundle, count, prompt, **drawing, style=style)
 
 
-def _refuse_options_of_dependency_trees(options: argparse.Namespace, found: str) -> None:
-    given = {
-        "--format conllu": options.format == "conllu",
-        "--max-depth": options.max_depth is not None,
-        "--redraw": options.redraw,
-    }
-    named = ", ".join(name for name, is_given in given.items() if is_given)
-    if named:
-        raise InputError(f"{named}: {found}; expected a dependency-tree model")
-
-
-def _constituent_trees(options: argparse.Namespace, stored: ModelBundle) -> Iterator[SentenceWithTree]:
+def _constituent_trees(
+    bundle: ModelBundle, count: int, prompt: str | None, given: str, drawing: dict[str, Any]
+) -> Iterator[SentenceWithTree]:
     from syntaxlm.generation.sentences import refuse_word_settings, sample_with_trees
 
-    sampling = _sampling(options)
     reason = "--trees samples top-down, not word by word."
-    refuse_word_settings(options.prompt, sampling.pop("temperature"), sampling.pop("top_k"), reason)
-    _refuse_options_of_dependency_trees(options, "found --trees, which samples from a grammar")
-    return sample_with_trees(stored, options.sentences, **sampling)
+    refuse_word_settings(prompt, drawing.pop("temperature"), drawing.pop("top_k"), reason)
+    if given:
+        raise InputError(f"{given}: found --trees, which samples from a grammar; expected a dependency-tree model")
+    return sample_with_trees(bundle, count, **drawing)
 
 
-def _sampling(options: argparse.Namespace) -> dict[str, Any]:
-    """Return settings that sampled text and sampled trees share."""
-    names = ("temperature", "top_k", "seed", "keep_unknown")
-    return {name: getattr(options, name) for name in names} | {"maximum_words": options.max_words}
-
-
-def _dependency_trees(options: argparse.Namespace, stored: ModelBundle) -> Iterator[GeneratedTree]:
+def _dependency_trees(
+    bundle: ModelBundle,
+    model: ModelOptions,
+    count: int,
+    prompt: str | None,
+    max_depth: int | None,
+    redraw: bool,
+    drawing: dict[str, Any],
+) -> Iterator[GeneratedTree]:
     from syntaxlm.generation.stops import read_stops
     from syntaxlm.generation.trees import generate_trees
 
-    if options.prompt is not None:
+    if prompt is not None:
         raise InputError("--prompt: not available for dependency-tree models, which start with the root word; omit it")
-    return generate_trees(
-        stored,
-        read_stops(options.model, stored).to(stored.model.device),
-        options.sentences,
-        maximum_depth=options.max_depth,
-        redraw=options.redraw,
-        **_sampling(options),
-    )
+    stops = read_stops(model.model, bundle).to(bundle.model.device)
+    return generate_trees(bundle, stops, count, maximum_depth=max_depth, redraw=redraw, **drawing)

@@ -1,104 +1,34 @@
-"""`models` and its subcommands."""
+"""`models`, `recipes`, `ngram`, `average`, `combine` and `rerank`."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from syntaxlm.app.cli.options import add_figures, print_result
-from syntaxlm.core.tables import Column, Columns, HasRows
+from syntaxlm.app.cli.options import MaxWords, ModelFolder, ModelOptions, Models, Protocol, Share, Weights, weights_of
+from syntaxlm.app.cli.output import (
+    ROW_FORMATS,
+    OutputFile,
+    ReportOutput,
+    SummaryFormat,
+    formatted,
+    output_path,
+    print_summary,
+    text_output,
+)
+from syntaxlm.app.cli.parser import Folder
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.options import Name, Only, Shown
+from syntaxlm.core.tables import Column, Columns, HasReport, Report, Section
+from syntaxlm.parsing.options import DecodingOptions
 
-
-def add_models(commands: Any) -> None:
-    models = commands.add_parser(
-        "models",
-        help="list, describe, download or upload models",
-        description="List or describe model folders; download and upload models of the Hugging Face hub.",
-        epilog="example: syntaxlm models list runs",
-    )
-    kinds = models.add_subparsers(title="commands", metavar="COMMAND")
-    parser = kinds.add_parser(
-        "list",
-        help="list the model folders below a folder",
-        description="List the model folders below a folder, with model type, abilities, number of parameters, size of"
-        " the weights on disk, and training text. Weights are not read.",
-        epilog="example: syntaxlm models list runs --json",
-    )
-    parser.add_input(
-        "folder",
-        nargs="?",
-        type=Path,
-        metavar="FOLDER",
-        help="folder to search; default: the current folder, with the shipped models first",
-    )
-    add_figures(parser, rows=True)
-    parser.set_defaults(run=_list)
-    parser = kinds.add_parser(
-        "info",
-        help="describe a model",
-        description="Print a model's type, abilities, size, training text, settings and normaliser, and the"
-        " perplexities stored by training.",
-        epilog="example: syntaxlm models info runs/toy",
-    )
-    parser.add_input("model", metavar="MODEL", type=Path, help="model folder, written by train")
-    add_figures(parser)
-    parser.set_defaults(run=_info)
-    _add_download(kinds)
-    _add_push(kinds)
-
-
-def _add_download(kinds: Any) -> None:
-    parser = kinds.add_parser(
-        "download",
-        help="download a model of the Hugging Face hub",
-        description="Download a model of the Hugging Face hub. Commands then find it by its name without a network, or,"
-        " with --output, as a model folder. Only safetensors, JSON and the model card are downloaded.",
-        epilog="example: syntaxlm models download USER/NAME -o my-model",
-    )
-    parser.add_argument("name", metavar="NAME", help="repository of the hub, user/name")
-    parser.add_argument("--revision", metavar="R", help="branch, tag or commit; default: the main branch")
-    parser.add_output_folder("-o", "--output", use="empty", help="write a model folder")
-    parser.set_defaults(run=_download)
-
-
-def _add_push(kinds: Any) -> None:
-    parser = kinds.add_parser(
-        "push",
-        help="upload a model folder to the Hugging Face hub",
-        description="Upload a model folder to the Hugging Face hub, with a model card. A card (README.md) in the folder"
-        " is used as it is; otherwise one is generated. Log in first: hf auth login, or set HF_TOKEN.",
-        epilog="example: syntaxlm models push runs/toy USER/NAME --licence mit --language en",
-    )
-    parser.add_input("folder", type=Path, metavar="FOLDER", help="model folder, written by train")
-    parser.add_argument("name", metavar="NAME", help="repository, user/name; it is created if necessary")
-    parser.add_argument("--licence", metavar="NAME", help="licence of the model, such as mit, cc-by-4.0 or other")
-    parser.add_argument("--language", action="append", metavar="NAME", help="language, such as en; may be repeated")
-    parser.add_argument("--data", metavar="NAME", help="training data and their terms, for the card")
-    parser.add_argument("--description", metavar="NAME", help="what the model is for, for the card")
-    parser.add_argument(
-        "--private", action=argparse.BooleanOptionalAction, help="make a new repository private; default: as in your"
-        " account"
-    )  # fmt: skip
-    parser.add_argument("--revision", metavar="R", help="branch; default: the main branch")
-    parser.add_argument("--message", metavar="NAME", help="commit message")
-    parser.set_defaults(run=_push)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A model folder as `models` describes it, or the reason why it cannot be described."""
-
-    figures: dict[str, Any]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"schema_version": 1, **self.figures}
-
-    def __str__(self) -> str:
-        return "\n".join(_lines(self.figures))
-
+InputPath = Annotated[Path, Shown("FILE", use="input")]
+NewModel = Annotated[Path, Shown("DIR", ("-o", "--output"), "output"), Folder("empty")]
+Repository = Annotated[str, Shown("NAME", is_positional=True)]
+Revision = Annotated[str, Shown("R")]
 
 MODEL_FOLDERS = Columns(
     "model folders",
@@ -113,48 +43,165 @@ MODEL_FOLDERS = Columns(
         "error": Column("text", "why the folder cannot be described"),
     },
 )
+BUNDLED_RECIPES = Columns(
+    "bundled recipes",
+    "recipe",
+    {
+        "name": Column("text", "name, for train, compare and focus"),
+        "model_type": Column("text", "type of the model"),
+        "purpose": Column("text", "what the recipe is for"),
+    },
+)
+
+
+def list_models(
+    output: ReportOutput,
+    folder: Annotated[Path, Shown("FOLDER", use="input", is_positional=True)] | None = None,
+) -> None:
+    """List the model folders below a folder.
+
+    List the model folders below a folder, with model type, abilities, number of parameters, size of the weights on
+    disk, and training text. Weights are not read.
+
+    folder: folder to search; default: the current folder, with the bundled models first
+    example: syntaxlm models list runs --json
+    """
+    from syntaxlm.app.report.models import describe, model_folders
+    from syntaxlm.storage.bundled import shipped_folder, shipped_names
+
+    models = [] if folder else [describe(shipped_folder(name)) | {"folder": name} for name in shipped_names()]
+    for path in model_folders(folder or Path()):
+        try:
+            models.append(describe(path))
+        except InputError as error:
+            models.append({"folder": str(path), "error": str(error).splitlines()[0]})
+    output.write(ModelList(folder or Path(), models))
+
+
+def describe_model(
+    model: ModelFolder,
+    output: OutputFile | None = None,
+    format: Annotated[Literal["text", "json"], Shown(use="format")] = "text",
+) -> None:
+    """Describe a model.
+
+    Print a model's type, abilities, size, training text, settings and normaliser, and the perplexities stored by
+    training.
+
+    output: the description
+    example: syntaxlm models info runs/toy
+    """
+    from syntaxlm.app.report.models import describe
+
+    with text_output(output) as file:
+        file.write(formatted(ModelDescription(describe(model, full=True)), format) + "\n")
+
+
+def download(name: Repository, revision: Revision | None = None, output: NewModel | None = None) -> None:
+    """Download a model of the Hugging Face hub.
+
+    Download a model of the Hugging Face hub. Commands then find it by its name without a network, or, with --output, as
+    a model folder. Only safetensors, JSON and the model card are downloaded.
+
+    name: repository of the hub, user/name
+    revision: branch, tag or commit; default: the main branch
+    output: write a model folder
+    example: syntaxlm models download USER/NAME -o my-model
+    """
+    from syntaxlm.storage.hub import check_repository_name, download, fetch
+
+    check_repository_name(name)
+    if output is None:
+        fetch(name, revision)
+        print(f"{name}: downloaded; commands find it by this name")
+    else:
+        download(name, output, revision)
+        print(f"{name}: downloaded to {output}")
+
+
+def push(
+    folder: Annotated[Path, Shown("FOLDER", use="input", is_positional=True)],
+    name: Repository,
+    licence: Name | None = None,
+    language: Annotated[Sequence[str], Shown("NAME")] = (),
+    data: Name | None = None,
+    description: Name | None = None,
+    private: bool | None = None,
+    revision: Revision | None = None,
+    message: Name | None = None,
+) -> None:
+    """Upload a model folder to the Hugging Face hub.
+
+    Upload a model folder to the Hugging Face hub, with a model card. A card (README.md) in the folder is used as it is;
+    otherwise one is generated. Log in first: hf auth login, or set HF_TOKEN.
+
+    folder: model folder, written by train
+    name: repository, user/name; it is created if necessary
+    licence: licence of the model, such as mit, cc-by-4.0 or other
+    language: language, such as en; may be repeated
+    data: training data and their terms, for the card
+    description: what the model is for, for the card
+    private: make a new repository private; default: as in your account
+    revision: branch; default: the main branch
+    message: commit message
+    example: syntaxlm models push runs/toy USER/NAME --licence mit --language en
+    """
+    from syntaxlm.api.model import load
+
+    address = load(folder).push_to_hub(
+        name, licence=licence, language=list(language) or None, data=data, description=description, private=private,
+        revision=revision, message=message,
+    )  # fmt: skip
+    print(address)
 
 
 @dataclass(frozen=True)
-class Listing(HasRows):
-    """The model folders below a folder."""
+class ModelList(HasReport):
+    """The model folders below a folder: descriptions, or the reason why a folder cannot be described."""
 
     folder: Path
     models: list[dict[str, Any]]
 
-    columns = MODEL_FOLDERS
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"schema_version": 1, "folder": str(self.folder), "models": self.models}
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Return a row for each folder, with the columns of `MODEL_FOLDERS`."""
-        return ({name: model.get(name) for name in MODEL_FOLDERS} for model in self.models)
-
-    def __str__(self) -> str:
-        if not self.models:
-            return f"{self.folder}: no model folders found"
-        heads = ("model", "type", "parameters", "size", "trained on", "abilities")
-        rows = [heads, *map(_row, self.models)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
-        return "\n".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    def report(self) -> Report:
+        return Report(
+            MODEL_FOLDERS,
+            [{name: model.get(name) for name in MODEL_FOLDERS} for model in self.models],
+            {"schema_version": 1, "folder": str(self.folder), "models": self.models},
+            sections=[
+                Section(
+                    dict.fromkeys(("model", "type", "parameters", "size", "trained on", "abilities"), ""),
+                    [_cells(model) for model in self.models],
+                )
+            ],
+            notes=[] if self.models else [f"{self.folder}: no model folders found"],
         )
 
 
-def _row(model: dict[str, Any]) -> tuple[str, ...]:
+def _cells(model: dict[str, Any]) -> list[Any]:
     if "error" in model:
-        return model["folder"], "-", "-", "-", "-", model["error"]
-    parameters = "-" if model["parameters"] is None else f"{model['parameters']:,}"
-    return (
-        model["folder"], model["model_type"], parameters, _size(model["bytes"]), model["trained_on"] or "-",
+        return [model["folder"], None, None, None, None, model["error"]]
+    return [
+        model["folder"], model["model_type"], model["parameters"], _size(model["bytes"]), model["trained_on"] or None,
         ", ".join(model["abilities"]),
-    )  # fmt: skip
+    ]  # fmt: skip
 
 
-def _lines(figures: dict[str, Any], indent: str = "") -> list[str]:
+@dataclass(frozen=True)
+class ModelDescription:
+    """What `models info` prints."""
+
+    values: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"schema_version": 1, **self.values}
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self.values))
+
+
+def _lines(values: dict[str, Any], indent: str = "") -> list[str]:
     lines = []
-    for key, value in figures.items():
+    for key, value in values.items():
         name = indent + key.replace("_", " ")
         if isinstance(value, dict):
             lines += [f"{name}:", *_lines(value, indent + "  ")]
@@ -177,44 +224,229 @@ def _size(number: int) -> str:
     return f"{number / 2**20:,.1f} MiB" if number >= 2**20 else f"{number / 2**10:,.1f} KiB"
 
 
-def _list(options: argparse.Namespace) -> None:
-    from syntaxlm.app.report.models import describe, model_folders
-    from syntaxlm.core.errors import InputError
-    from syntaxlm.storage.bundled import shipped_folder, shipped_names
+def list_recipes(output: ReportOutput) -> None:
+    """List the bundled recipes.
 
-    folder = options.folder or Path()
-    models = [] if options.folder else [describe(shipped_folder(name)) | {"folder": name} for name in shipped_names()]
-    for path in model_folders(folder):
-        try:
-            models.append(describe(path))
-        except InputError as error:
-            models.append({"folder": str(path), "error": str(error).splitlines()[0]})
-    print_result(Listing(folder, models), options)
+    List the bundled recipes with name, model type and purpose. Use the name with train, compare and focus.
+
+    example: syntaxlm recipes list --json
+    """
+    from syntaxlm.core.files import read_text
+    from syntaxlm.training.recipe_files import find_recipe, recipe_names
+
+    output.write(RecipeList([{"name": name} | _summary(read_text(find_recipe(name))) for name in recipe_names()]))
 
 
-def _info(options: argparse.Namespace) -> None:
-    from syntaxlm.app.report.models import describe
+def show_recipe(
+    recipe: Annotated[str, Shown("RECIPE", use="input", is_positional=True)], output: OutputFile | None = None
+) -> None:
+    """Print a recipe.
 
-    print_result(Entry(describe(options.model, full=True)), options)
+    Print a recipe as YAML, as a starting point for your own recipe.
+
+    recipe: name of a bundled recipe, or a recipe file
+    output: the recipe
+    example: syntaxlm recipes show prpn-toy -o mine.yaml
+    """
+    from syntaxlm.core.files import read_text
+    from syntaxlm.training.recipe_files import find_recipe
+
+    text = read_text(find_recipe(recipe))
+    with text_output(output) as file:
+        file.write(text)
 
 
-def _download(options: argparse.Namespace) -> None:
-    from syntaxlm.storage.hub import check_repository_name, download, fetch
+@dataclass(frozen=True)
+class RecipeList(HasReport):
+    """The bundled recipes: name, model type, purpose."""
 
-    check_repository_name(options.name)
-    if options.output is None:
-        fetch(options.name, options.revision)
-        print(f"{options.name}: downloaded; commands find it by this name")
-    else:
-        download(options.name, options.output, options.revision)
-        print(f"{options.name}: downloaded to {options.output}")
+    recipes: list[dict[str, str]]
+
+    def report(self) -> Report:
+        headings = {"name": "recipe", "model_type": "model type", "purpose": "purpose"}
+        sections = [Section.of(BUNDLED_RECIPES, self.recipes, headings)]
+        return Report(BUNDLED_RECIPES, self.recipes, {"schema_version": 1, "recipes": self.recipes}, sections=sections)
 
 
-def _push(options: argparse.Namespace) -> None:
-    from syntaxlm.api.model import load
+def _summary(text: str) -> dict[str, str]:
+    """Return model type and purpose of a recipe; its purpose is the first sentence of its first comment."""
+    import yaml
 
-    address = load(options.folder).push_to_hub(
-        options.name, licence=options.licence, language=options.language, data=options.data,
-        description=options.description, private=options.private, revision=options.revision, message=options.message,
-    )  # fmt: skip
-    print(address)
+    comments: list[str] = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        comments.append(line.removeprefix("#").strip())
+    purpose = re.split(r"(?<!et al)\. ", " ".join(comments))[0].rstrip(".:")
+    return {"model_type": yaml.safe_load(text)["model"]["name"], "purpose": purpose}
+
+
+def to_arpa(model: ModelFolder, output: OutputFile | None = None, format: SummaryFormat = "text") -> None:
+    """Write an n-gram model as an ARPA file.
+
+    Write an n-gram model as an ARPA file, the text format that KenLM, SRILM, IRSTLM and others read. ngram from-arpa
+    restores exactly the same model.
+
+    output: the ARPA file
+    example: syntaxlm ngram to-arpa MODEL -o model.arpa
+    """
+    from syntaxlm.core.progress import status
+    from syntaxlm.storage.folder import export_arpa, read_model
+
+    with status("writing"), output_path(output) as path:
+        summary = export_arpa(read_model(model), path)
+    print_summary(summary, format, output)
+
+
+def from_arpa(
+    file: Annotated[Path, Shown("FILE", use="input", is_positional=True)],
+    output: Annotated[Path, Shown("DIR", ("-o", "--output"), "output"), Folder("run")],
+    like: Annotated[Path, Shown("MODEL", use="input")] | None = None,
+    format: SummaryFormat = "text",
+) -> None:
+    """Make a model folder from an ARPA file.
+
+    Make a model folder from an ARPA file of any program, so that every command can use the model. Text is read
+    unchanged, or with the normaliser of another model (--like).
+
+    file: ARPA file, optionally .gz, .xz or .zst; - for standard input
+    output: new folder for the model
+    like: use the normaliser of this model folder, which made the text that the file was estimated from
+    example: syntaxlm ngram from-arpa model.arpa -o runs/kenlm
+    """
+    from syntaxlm.core.progress import status
+    from syntaxlm.models.ngram import NGramModel
+    from syntaxlm.storage.arpa import NGramSummary
+    from syntaxlm.storage.folder import import_arpa, read_model, write_model
+    from syntaxlm.training.run import refuse_run
+
+    refuse_run(output)
+    with status("reading"):
+        normaliser = read_model(like).normaliser if like else None
+        bundle = import_arpa(file, normaliser)
+        write_model(output, bundle)
+    assert isinstance(bundle.model, NGramModel)
+    print(formatted(NGramSummary.of(bundle.model, output), format))
+
+
+def average(
+    predictions: Annotated[Sequence[Path], Shown("PREDICTED", use="input", is_positional=True)],
+    decoding: Annotated[DecodingOptions, Only(("ties",))],
+    output: OutputFile | None = None,
+    weights: Weights = (),
+    protocol: Protocol = "wsj-test",
+    max_words: MaxWords | None = None,
+    format: SummaryFormat = "text",
+) -> None:
+    """Average the trees of several parsers.
+
+    Average the trees of several parsers (models, seeds or layers). For each sentence, write the binary tree that shares
+    the most spans with all of them, and print the agreement of the parsers.
+
+    predictions: two or more bracket files, with the same sentences in the same order
+    output: the averaged trees, one per line,
+    weights: weight of each file's spans, such as 2,1,1; default: equal weights
+    example: syntaxlm average seed-1.mrg seed-2.mrg seed-3.mrg -o average.mrg
+    """
+    from syntaxlm.core.progress import status
+    from syntaxlm.parsing.evaluation import protocol_named
+    from syntaxlm.trees.averaging import average_files
+
+    scoring = protocol_named(protocol, max_words)
+    with status("averaging"):
+        result = average_files(predictions, scoring, weights_of(weights), decoding.ties)
+    with text_output(output) as file:
+        file.writelines(line + "\n" for line in result.brackets())
+    print_summary(result, format, output)
+
+
+def combine(
+    parsers: Models,
+    scorer: Annotated[Path, Shown("MODEL", use="input")],
+    output: NewModel,
+    precision: Literal["float32", "bfloat16"] = "float32",
+    format: SummaryFormat = "text",
+) -> None:
+    """Make one model of several grammars and a language model.
+
+    Write one model folder from several trained models: it parses with the average of the span probabilities of the
+    grammars, and takes probabilities of words from the language model. All must have the same normaliser.
+
+    parsers: model folders of neural PCFGs
+    scorer: model folder of an lstm, on-lstm, prpn or palm
+    output: new or empty folder
+    precision: type of the stored weights: float32 (default), or bfloat16, which takes half the space. Models are
+        computed in float32
+    example: syntaxlm combine pcfg-1 pcfg-2 --scorer lstm -o combined
+    """
+    import torch
+
+    from syntaxlm.core.progress import status
+    from syntaxlm.storage.folder import combine, read_model, write_model
+
+    with status("combining"):
+        bundle = combine([read_model(folder) for folder in parsers], read_model(scorer))
+        write_model(output, bundle, getattr(torch, precision))
+    print(formatted(CombinedModel(output, len(parsers), bundle.model.parameter_count), format))
+
+
+@dataclass(frozen=True)
+class CombinedModel:
+    """What was written. parsers: number of grammars.  parameters: of all members together."""
+
+    folder: Path
+    parsers: int
+    parameters: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"schema_version": 1, "folder": str(self.folder), "parsers": self.parsers, "parameters": self.parameters}
+
+    def __str__(self) -> str:
+        grammars = f"{self.parsers} grammar{'s' if self.parsers > 1 else ''}"
+        return f"{self.folder}: {grammars} and a language model, {self.parameters:,} parameters"
+
+
+def rerank(
+    model: ModelOptions,
+    candidates: Annotated[Path, Shown("CANDIDATES", use="input", is_positional=True)],
+    gold: InputPath | None = None,
+    weight: Share | None = None,
+    tune: Annotated[tuple[Path, Path], Shown("CANDIDATES GOLD", use="input")] | None = None,
+    score: Name = "score",
+    output: Annotated[Path, Shown("FILE", ("-o", "--output"), "output")] | None = None,
+    format: Annotated[Literal["text", "json", "tsv", "csv"], Shown(help="output format")] = "text",
+) -> None:
+    """Select among a parser's candidate trees with a dependency-tree model.
+
+    Select one of several candidate trees for each sentence: the one with the highest log P(S | T), the log-probability
+    of the words given the tree, or the highest weighted sum of this and the parser's score. The candidates of a
+    sentence follow each other, the parser's best first, and have the same sent_id or, without one, the same words.
+    Writes the selected trees. With --gold, prints their attachment scores, UAS and LAS, beside those of the first
+    candidates.
+
+    candidates: CoNLL-U file, optionally compressed, with k trees per sentence; - for standard input
+    gold: gold trees, one per sentence, to score against
+    weight: weight of the model, 0 to 1; the parser's score has the weight 1 - W; default 1: the model alone
+    tune: choose the weight with the highest UAS without punctuation on these trees, which are not scored
+    score: name of the comment with the parser's score, # NAME = -12.3; higher is better; default score
+    output: write the selected trees to this file (written atomically); default: standard output, or, with --gold, no
+        output of trees
+    example: syntaxlm rerank MODEL k-best.conllu --gold test.conllu --tune dev-best.conllu dev.conllu
+    """
+    from syntaxlm.evaluation.reranking import evaluate_reranking
+
+    if format != "text" and output is None and gold is None:
+        raise InputError(
+            f"--format {format}: is the format of the figures, but the trees are written to standard output;"
+            " add -o FILE for the trees, or --gold"
+        )
+    if format in ROW_FORMATS and gold is None:
+        raise InputError(f"--format {format}: the table has attachment scores; add --gold, or use text or json")
+    arguments = model.load(), candidates, gold, weight, tune, score
+    if output is None and gold is not None:
+        print(formatted(evaluate_reranking(*arguments), format))
+        return
+    with text_output(output) as file:
+        report = evaluate_reranking(*arguments, file.write)
+    if output is not None:
+        print(formatted(report, format))

@@ -1,134 +1,203 @@
-"""`parse`."""
+"""`parse`, and the jobs of `parse` and `score`."""
 
 from __future__ import annotations
 
-import argparse
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from syntaxlm.app.cli import jobs
-from syntaxlm.app.cli.formats import ROW_FORMATS, add_format
 from syntaxlm.app.cli.options import (
-    add_averaging,
-    add_decoding,
-    add_model,
-    add_output,
-    add_text,
-    add_treebank_style,
-    given_text,
+    AlsoModels,
+    ModelOptions,
+    TextSource,
     load_model,
     refuse_repeated,
-    text_output,
-    ties_of,
-    treebank_style,
-    write_rows,
+    refuse_ties,
 )
+from syntaxlm.app.cli.output import text_output
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
+from syntaxlm.core.options import Count, Name, OutputFile, Shown
+from syntaxlm.core.tables import write_rows
+from syntaxlm.parsing.options import ParseOptions
 
 if TYPE_CHECKING:
-    from syntaxlm.parsing.parse import Parses
-    from syntaxlm.trees import TieBreaking
+    from syntaxlm.app.jobs.work import Work
+    from syntaxlm.parsing.parse import ParseBatch
+
+FAILED = 1  # exit code if shards failed
+
+ParseFormat = Annotated[
+    Literal["brackets", "json", "latex", "svg", "tree", "conllu", "tsv", "csv", "parquet"], Shown(use="format")
+]
 
 
-def add_parse(commands: Any) -> None:
-    parser = commands.add_parser(
-        "parse",
-        help="parse plain or tagged text",
-        description="Parse text, one sentence per line, and write one tree per line. Lines without words give empty"
-        " lines. A tag model reads tagged text (word_TAG). A word-level model reads plain text, or the words of files"
-        " named .tagged or .tagged.txt. Formats: brackets: (X the (X old cat)), with tags (X (DT the) (NN cat));"
-        " json: words, their offsets in the line, tokens, known words, text that was not read, spans and, for a single"
-        " model, its distances or the scores or probabilities of the spans;"
-        " latex: for the package forest; svg: a picture of one sentence; tree: drawn with box characters; conllu: the"
-        " dependency trees of a model that gives them (dmv); tsv, csv, parquet: a table with one row per constituent of"
-        " two words or more. With --workers, a job parses very large texts into a folder of Parquet files.",
-        epilog='example: syntaxlm parse MODEL "the old cat sleeps"',
-    )
-    add_model(parser)
-    add_text(parser)
-    add_averaging(parser)
-    add_format(
-        parser, ("brackets", "json", "latex", "svg", "tree", "conllu", *ROW_FORMATS), default=None,
-        note="Otherwise brackets, or tree for a sentence on the command line",
-    )  # fmt: skip
-    add_output(parser, "the trees", "the folder of a job")
-    add_decoding(parser)
-    parser.add_argument(
-        "--labels", action="store_true",
-        help="write induced labels in brackets and JSON, (NT-17 (T-3 the) (T-8 dog)); requires a single model with"
-        " labels (a PCFG)",
-    )  # fmt: skip
-    add_treebank_style(parser)
-    parser.add_argument(
-        "--show-unread", action="store_true",
-        help="restore punctuation that was not read in brackets and LaTeX, with the tag UNREAD",
-    )  # fmt: skip
-    jobs.add_job(parser)
-    parser.add_argument(
-        "--column", metavar="NAME", help="column with the sentences, if a job reads Parquet files; default text"
-    )
-    parser.set_defaults(run=_parse)
+@dataclass(frozen=True, kw_only=True)
+class JobOptions:
+    """Very large jobs.
+
+    workers: run a job: N workers parse or score the text in shards and write Parquet files into the folder -o; run the
+        same command again to continue an interrupted job. Default with --engine: one per processor core, or one on a
+        GPU
+    engine: what starts the workers of a job: processes (default), on this machine; ray, which is an optional
+        dependency, on this machine or a cluster
+    ray_address: address of a Ray cluster; default: Ray is started on this machine
+    lines_per_shard: lines that a worker does together in a job; default 20000
+    bad_lines: lines of a job that are not UTF-8, too long, or refused by the model: stop (default): list those that are
+        not UTF-8 or too long before anything is done, and do not write shards with lines that the model refuses; skip:
+        leave them out and list them
+    max_line_bytes: length above which a line of a job is bad; default 65536
+    id_column: column of Parquet files with an id of each sentence, copied to the rows
+    """
+
+    workers: Count | None = None
+    engine: Literal["processes", "ray"] | None = None
+    ray_address: Annotated[str, Shown("ADDRESS")] | None = None
+    lines_per_shard: Count | None = None
+    bad_lines: Literal["stop", "skip"] | None = None
+    max_line_bytes: Count | None = None
+    id_column: Name | None = None
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a job is asked for. Raises InputError for options of jobs without a job."""
+        if self.workers is not None or self.engine is not None:
+            return True
+        for name, value in vars(self).items():
+            if value is not None:
+                raise InputError(f"--{name.replace('_', '-')}: applies only to jobs; add --workers N, or omit it")
+        return False
+
+    def run(
+        self,
+        work: Callable[[tuple[str, ...]], Work],
+        models: Sequence[Path],
+        text: TextSource,
+        output: Path | None,
+        format: str | None,
+        column: str | None,
+        device: str | None,
+    ) -> int:
+        """Run a job, print its report, and return the exit code. Raises InputError.
+
+        work: returns what the workers do with models, by their names.
+        """
+        from syntaxlm.app.jobs.job import Job, run_job
+        from syntaxlm.app.jobs.processes import ProcessEngine
+        from syntaxlm.app.jobs.ray_actors import RayEngine
+        from syntaxlm.core.progress import error_console
+
+        if output is None:
+            raise InputError("a job (--workers or --engine) writes to a folder; add -o FOLDER")
+        if format not in (None, "parquet"):
+            raise InputError(f"--format {format}: a job writes Parquet files; omit --format")
+        if text.sentence is not None or not text.text:
+            raise InputError("a job reads files; expected at least one file as TEXT, and no --text")
+        if self.ray_address is not None and self.engine != "ray":
+            raise InputError("--ray-address: applies to --engine ray")
+        # Workers may have another working folder.
+        names = tuple(os.path.abspath(name) if os.path.exists(name) else str(name) for name in models)
+        settings = {
+            "id_column": self.id_column,
+            "lines_per_shard": self.lines_per_shard,
+            "longest": self.max_line_bytes,
+            "bad_lines": self.bad_lines,
+            "device": device,
+        }
+        given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+        job = Job(work(names), tuple(text.text), output, column, **given)
+        if self.engine == "ray":
+            start = partial(
+                RayEngine, address=self.ray_address, workers=self.workers, with_gpu=job.device.startswith("cuda")
+            )
+            report = run_job(job, self.workers, start, "ray")
+        else:
+            report = run_job(job, self.workers, ProcessEngine)
+        if not error_console().quiet:
+            print(report)
+        return FAILED if report.failed else 0
 
 
-def _parse(options: argparse.Namespace) -> int:
-    if options.labels and options.also:
+def parse(
+    model: ModelOptions,
+    text: TextSource,
+    options: ParseOptions,
+    job: JobOptions,
+    also: AlsoModels = (),
+    output: OutputFile | None = None,
+    format: ParseFormat | None = None,
+    show_unread: bool = False,
+    column: Name | None = None,
+) -> int:
+    """Parse plain or tagged text.
+
+    Parse text, one sentence per line, and write one tree per line. Lines without words give empty lines. A tag model
+    reads tagged text (word_TAG). A word-level model reads plain text, or the words of files named .tagged or
+    .tagged.txt. Formats: brackets: (X the (X old cat)), with tags (X (DT the) (NN cat)); json: words, their offsets in
+    the line, tokens, known words, text that was not read, spans and, for a single model, its distances or the scores or
+    probabilities of the spans; latex: for the package forest; svg: a picture of one sentence; tree: drawn with box
+    characters; conllu: the dependency trees of a model that gives them (dmv); tsv, csv, parquet: a table with one row
+    per constituent of two words or more. With --workers, a job parses very large texts into a folder of Parquet files.
+
+    also: the trees are the average of all models' trees
+    output: write the trees to this file (written atomically); default, or -: standard output. Or the folder of a job
+    format: Otherwise brackets, or tree for a sentence on the command line
+    show_unread: restore punctuation that was not read in brackets and LaTeX, with the tag UNREAD
+    column: column with the sentences, if a job reads Parquet files; default text
+    example: syntaxlm parse MODEL "the old cat sleeps"
+    """
+    if options.labels and also:
         raise InputError("--labels: averaged trees have no labels; omit either --labels or --also")
-    ties = ties_of(options)
-    folders = [options.model, *options.also]
+    refuse_ties(options.ties, also)
+    folders = [model.model, *also]
     refuse_repeated(folders)
-    if jobs.is_job(options):
-        return _run_job(options, folders, ties)
-    from syntaxlm.parsing.parse import parse_text  # imports torch, which only the workers of a job need
+    if job.is_asked:
+        from syntaxlm.app.jobs.work import ParseWork
 
-    if options.column is not None:
+        if show_unread:
+            raise InputError("--show-unread: applies to brackets and LaTeX, but a job writes tables; omit it")
+        return job.run(partial(ParseWork, options=options), folders, text, output, format, column, model.device)
+    if column is not None:
         raise InputError("--column: applies only to jobs that read Parquet files; add --workers N, or omit it")
-    text = given_text(options)
-    options.format = options.format or ("brackets" if isinstance(text, str) else "tree")
-    models, names = [load_model(folder, options) for folder in folders], [str(folder) for folder in folders]
-    if options.format == "conllu":
+    source = text.read()
+    from syntaxlm.parsing.parse import CONSTITUENTS, parse_text
+
+    models = [load_model(folder, model.device) for folder in folders]
+    if format == "conllu":
         from syntaxlm.models.abilities import ParsesDependencies
 
-        if options.also:
+        if also:
             raise InputError("--format conllu: averaged trees are constituency trees; omit either --format or --also")
         models[0].require(ParsesDependencies, "--format conllu")
-    style = treebank_style(options)
-    parsed = parse_text(models, text, options.decoder, options.layer, options.labels, names, ties, style)
-    if options.format in ROW_FORMATS:
-        from syntaxlm.parsing.parse import CONSTITUENTS
-
-        found = (parse for parses in parsed for parse in parses if parse is not None)
-        write_rows((row for parse in found for row in parse.rows()), CONSTITUENTS, options)
+    names = list(map(str, folders))
+    chunks = parse_text(models, source, options, names)
+    if format in ("tsv", "csv", "parquet"):
+        rows = (row for parses in chunks for parse in parses for row in parse.rows())
+        write_rows(rows, CONSTITUENTS, output, format)
         return 0
-    with text_output(options.output) as file:
-        for parses in parsed:
-            file.write(_formatted(parses, options.format, options.show_unread))
+    chosen = format or ("brackets" if isinstance(source, str) else "tree")
+    with text_output(output) as file:
+        for parses in chunks:
+            file.write(_formatted(parses, chosen, show_unread))
     return 0
 
 
-def _run_job(options: argparse.Namespace, models: list[Path], ties: TieBreaking) -> int:
-    from syntaxlm.app.jobs.work import ParseOptions
-
-    if options.show_unread:
-        raise InputError("--show-unread: applies to brackets and LaTeX, but a job writes tables; omit it")
-    names = jobs.model_names(models)
-    work = ParseOptions(names, treebank_style(options), options.decoder, options.layer, options.labels, ties)
-    return jobs.run(options, work)
-
-
-def _formatted(parses: Parses, kind: str, with_unread: bool) -> str:
-    if kind == "svg":
+def _formatted(parses: ParseBatch, format: str, with_unread: bool) -> str:
+    if format == "svg":
         return _picture(parses)
-    if kind == "conllu":
-        from syntaxlm.trees import format_conllu
+    if format == "conllu":
+        from syntaxlm.trees.conllu import format_conllu
 
-        found = (parse.dependencies for parse in parses if parse is not None)
-        return "".join(format_conllu(tree) for tree in found if tree is not None)
-    if kind == "brackets":
+        dependencies = (parse.dependencies for parse in parses)
+        return "".join(format_conllu(tree) for tree in dependencies if tree is not None)
+    if format == "brackets":
         trees = parses.brackets(with_unread)
-    elif kind == "json":
-        trees = [to_json(parse and parse.to_dict()) for parse in parses]
-    elif kind == "tree":
+    elif format == "json":
+        trees = [to_json(parse.to_dict() if parse else None) for parse in parses]
+    elif format == "tree":
         from syntaxlm.drawing.terminal import draw_tree
 
         trees = [draw_tree(parse.tree, parse.known) if parse else "" for parse in parses]
@@ -139,8 +208,8 @@ def _formatted(parses: Parses, kind: str, with_unread: bool) -> str:
     return "".join(tree + "\n" for tree in trees)
 
 
-def _picture(parses: Parses) -> str:
-    sentences = [parse for parse in parses if parse is not None]
+def _picture(parses: ParseBatch) -> str:
+    sentences = [parse for parse in parses if parse]
     if len(sentences) != 1 or parses.first > 1:
         raise InputError(
             f"--format svg: found {'more than one sentence' if sentences else 'no words'}; expected one sentence."

@@ -1,36 +1,62 @@
-"""The parser of the command line: argparse with one-line errors, closest matches, declared inputs and outputs."""
+"""The parser of the command line: argparse with one-line errors, closest matches, and commands that are functions.
+
+A command is a function. Its parameters are options (`syntaxlm.core.options`) or dataclasses of options. Its docstring
+is its help: one line for the list of commands, the description, then the lines "name: help" with an example at the end.
+"""
 
 from __future__ import annotations
 
 import argparse
-import difflib
+import inspect
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
-from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import named_path
+from syntaxlm.core.errors import InputError, closest_match
+from syntaxlm.core.files import holds_model, named_path, refuse_overwriting, same_file
+from syntaxlm.core.options import Option, help_texts, options_from, options_of
 
-Use = Literal["file", "folder", "run", "runs", "empty", "new files"]
+Run = Callable[..., "int | None"]
+
+SUFFIXES = {
+    ".txt": "text", ".json": "json", ".jsonl": "json", ".tsv": "tsv", ".csv": "csv", ".parquet": "parquet",
+    ".tex": "latex", ".svg": "svg", ".html": "html", ".conllu": "conllu",
+}  # fmt: skip
+OTHER_SUFFIXES = {*SUFFIXES, ".png", ".pdf", ".xlsx"} - {".txt"}  # an error for commands without this format
 
 
 @dataclass(frozen=True)
-class Output:
-    """An argument that names a file or folder that a command writes.
+class Folder:
+    """The mark of an option that names a folder that a command writes to.
 
-    use: "file"; or, for a folder, what it may contain before: "folder": anything; "run": no files, unless it is a run,
-        for which the command itself raises an error; "runs": runs of the same command, which are resumed; "empty":
-        nothing; "new files": anything except `files`.
+    use: what the folder may contain before: "folder": anything; "run": no files, unless it is a run, for which the
+        command itself raises an error; "runs": runs of the same command, which are resumed; "empty": nothing; "new
+        files": anything except `files`.
     files: the files that the command writes into the folder.
     marker: the file that shows that the command wrote the folder; a folder with files but without it is an error.
     """
 
-    action: argparse.Action
-    use: Use = "file"
+    use: Literal["folder", "run", "runs", "empty", "new files"] = "folder"
     files: tuple[str, ...] = ()
     marker: str | None = None
+
+
+class Output(NamedTuple):
+    """An argument that names a file or folder that a command writes. folder: None for a file."""
+
+    action: argparse.Action
+    folder: Folder | None
+
+
+class Group(NamedTuple):
+    """Commands below a command. help: one line; description: the line by default."""
+
+    help: str
+    example: str
+    commands: Mapping[str, Run]
+    description: str | None = None
 
 
 class Parser(argparse.ArgumentParser):
@@ -38,7 +64,8 @@ class Parser(argparse.ArgumentParser):
 
     Options cannot be abbreviated: --seed is not --seeds. They may be placed between positional arguments,
     `parse MODEL --layer 2 TEXT`, even if TEXT is optional.
-    inputs, outputs: the arguments that name files or folders, for `syntaxlm.app.cli.guard`.
+    inputs, outputs: the arguments that name files or folders, for `check_outputs` and completion.
+    formats: the formats that the extension of the output file chooses, by extension.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -46,33 +73,54 @@ class Parser(argparse.ArgumentParser):
         self._intermixing = False
         self.inputs: list[argparse.Action] = []
         self.outputs: list[Output] = []
+        self.formats: dict[str, str] | None = None
 
-    def add_input(self, *names: str, **settings: Any) -> argparse.Action:
-        """Add an argument that names a file or folder that a command reads."""
-        if settings.get("type") is Path:
-            settings["type"] = path_argument
-        action = self.add_argument(*names, **settings)
-        self.inputs.append(action)
-        return action
+    def add_commands(self, commands: Mapping[str, Run | Group]) -> None:
+        """Add commands by name."""
+        below = self.add_subparsers(title="commands", metavar="COMMAND")
+        for name, command in commands.items():
+            if isinstance(command, Group):
+                description = command.description or f"{command.help[0].upper()}{command.help[1:]}."
+                example = f"example: {command.example}"
+                parser = below.add_parser(name, help=command.help, description=description, epilog=example)
+                parser.add_commands(command.commands)
+            else:
+                _add_command(below, name, command)
 
-    def add_output(self, *names: str, **settings: Any) -> argparse.Action:
-        """Add an argument that names a file that a command writes. Its value is None for "-", standard output."""
-        action = self.add_argument(*names, type=output_file, **settings)
-        self.outputs.append(Output(action))
-        return action
+    def add_option(self, option: Option) -> None:
+        """Add an argument that is declared as an option."""
+        if option.shown.use == "overrides":
+            self.set_defaults(takes_overrides=True)
+            return
+        settings: dict[str, Any] = {"help": option.help, "metavar": option.shown.metavar, "default": option.default}
+        if option.shown.use == "format":
+            self._describe_formats(option, settings)
+        if option.type is bool:
+            settings["action"] = "store_true" if option.default is False else argparse.BooleanOptionalAction
+            del settings["metavar"]
+        elif option.choices:
+            settings["choices"] = option.choices
+        else:
+            settings["type"] = _reader(option)
+        _set_number_of_values(option, settings)
+        action = self.add_argument(*_names(option, settings), **settings)
+        if option.shown.use == "input":
+            self.inputs.append(action)
+        elif option.shown.use == "output":
+            self.outputs.append(Output(action, option.mark(Folder)))
+        if option.name == "format" and "json" in option.choices:
+            self.add_argument("--json", action="store_const", const="json", dest="format", help="same as --format json")
 
-    def add_output_folder(
-        self,
-        *names: str,
-        use: Use,
-        files: Sequence[str] = (),
-        marker: str | None = None,
-        **settings: Any,
-    ) -> argparse.Action:
-        """Add an argument that names a folder that a command writes to. use, files, marker: see `Output`."""
-        action = self.add_argument(*names, type=path_argument, metavar="DIR", **settings)
-        self.outputs.append(Output(action, use, tuple(files), marker))
-        return action
+    def _describe_formats(self, option: Option, settings: dict[str, Any]) -> None:
+        """Set the help of `--format`. The default is set when it is not chosen by the output file."""
+        self.formats = {suffix: name for suffix, name in SUFFIXES.items() if name in option.choices}
+        default = "see below" if option.default is None else option.default
+        note = f". {option.help}" if option.help else ""
+        settings["help"] = (
+            f"output format; default: {default}; {', '.join(self.formats)} of -o FILE also choose it{note}"
+        )
+        settings["default"] = None
+        self.set_defaults(usual_format=option.default)
 
     @property
     def commands(self) -> dict[str, Parser]:
@@ -84,68 +132,211 @@ class Parser(argparse.ArgumentParser):
         """Yield the parsers of all commands without subcommands."""
         if not self.commands:
             yield self
-        for one in self.commands.values():
-            yield from one.leaves()
+        for parser in self.commands.values():
+            yield from parser.leaves()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         if self._intermixing:
             return super().parse_known_args(args, namespace)
-        self._refuse_unknown_options(args)
+        self._check_options(args)
         if self._subparsers is not None or "--" in args:  # argparse's intermixed parsing would drop "--"
-            found, rest = super().parse_known_args(args, namespace)
+            values, rest = super().parse_known_args(args, namespace)
         else:
             self._intermixing = True  # the call below calls this method again
             try:
-                found, rest = self.parse_known_intermixed_args(args, namespace)
+                values, rest = self.parse_known_intermixed_args(args, namespace)
             finally:
                 self._intermixing = False
-        if not hasattr(found, "parser"):  # keep that of the innermost command
-            found.parser = self
+        if not hasattr(values, "parser"):  # keep that of the innermost command
+            values.parser = self
         if rest:
-            found.parser.error(f"unexpected argument {rest[0]!r}")
-        return found, rest
+            values.parser.error(f"unexpected argument {rest[0]!r}")
+        return values, rest
 
-    def _refuse_unknown_options(self, words: Sequence[str]) -> None:
-        """Check options before argparse, which reports missing arguments first and suggests no option."""
+    def _check_options(self, words: Sequence[str]) -> None:
+        """Refuse unknown and repeated options.
+
+        argparse reports missing arguments first, suggests no option, and uses the last of several values.
+        """
         options = self._option_string_actions
+        given: dict[str, str] = {}
         for word in words:
             if word == "--" or (self._subparsers is not None and not word.startswith("-")):
                 return
             name = word.partition("=")[0]
-            if not re.match(r"--?[A-Za-z]", name) or " " in name or name in options:
-                continue
             if not name.startswith("--") and name[:2] in options:  # -oFILE
+                name = name[:2]
+            if not re.match(r"--?[A-Za-z]", name) or " " in name:
                 continue
-            self.error(f"unrecognized option {name}{did_you_mean(name, options)}")
+            if name not in options:
+                self.error(_with_closest_match(f"unrecognized option {name}", name, options))
+            action = options[name]
+            if isinstance(action, argparse._StoreTrueAction | argparse._AppendAction | argparse._ExtendAction):
+                continue
+            if action.dest in given:
+                self.error(f"{given[action.dest]} and {name}: expected one of them, once")
+            given[action.dest] = name
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
-        found = f"{value!r}{did_you_mean(str(value), map(str, action.choices))}"
+        found = _with_closest_match(repr(value), value, action.choices)
         if isinstance(action, argparse._SubParsersAction):
             self.error(f"unknown command {found}")
-        raise argparse.ArgumentError(
-            action, f"invalid choice: {found} (choose from {', '.join(map(str, action.choices))})"
-        )
+        raise argparse.ArgumentError(action, f"invalid choice: {found} (choose from {', '.join(action.choices)})")
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the closest of the known words as part of a message, or ""."""
-    nearest = difflib.get_close_matches(word, list(known), 1)
-    return f"; did you mean {nearest[0]}?" if nearest else ""
+def _add_command(commands: Any, name: str, run: Run) -> None:
+    paragraphs = [re.sub(r"\s+", " ", text) for text in (inspect.getdoc(run) or "").split("\n\n")]
+    summary, description = (*paragraphs, "", "")[:2]
+    parser: Parser = commands.add_parser(
+        name,
+        help=summary[:1].lower() + summary[1:].removesuffix("."),
+        description=description,
+        epilog=f"example: {help_texts(run).get('example', '')}",
+    )
+    for option in options_of(run).values():
+        parser.add_option(option)
+    parser.add_argument("-q", "--quiet", action="store_true", help="print no progress, notes or warnings on stderr")
+    parser.set_defaults(run=run)
 
 
-def output_file(text: str) -> Path | None:
-    """Return an output file; None for "-", standard output."""
-    return None if text == "-" else path_argument(text)
+def _set_number_of_values(option: Option, settings: dict[str, Any]) -> None:
+    """Set how often an option is given, and how many values it has. A list that must be given has at least one."""
+    is_required = option.default is MISSING
+    if option.is_list and option.shown.is_positional:
+        settings["nargs"] = "+" if is_required else "*"
+    elif option.is_list:
+        settings |= {"nargs": "+", "action": "extend"} if is_required else {"action": "append"}
+    elif option.shown.is_positional and not is_required:
+        settings["nargs"] = "?"
+    elif option.count > 1:
+        settings |= {"nargs": option.count, "metavar": tuple(str(option.shown.metavar).split())}
+    if isinstance(option.default, tuple) and option.is_list:
+        settings["default"] = list(option.default)
+    if is_required:
+        del settings["default"]
+        if not option.shown.is_positional:
+            settings["required"] = True
 
 
-def path_argument(text: str) -> Path:
-    """Return a file or folder. Raises argparse's error for an empty name."""
-    try:
-        return named_path(text)
-    except InputError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+def _names(option: Option, settings: dict[str, Any]) -> tuple[str, ...]:
+    if option.shown.is_positional:
+        return (option.name,)
+    settings["dest"] = option.name
+    return option.shown.flags or ("--" + option.name.replace("_", "-"),)
+
+
+def _reader(option: Option) -> Callable[[str], Any]:
+    """Return a function from the text of an argument to its value, with argparse's error."""
+    is_file = option.shown.use == "output" and option.mark(Folder) is None
+
+    def read(text: str) -> Any:
+        try:
+            if is_file and text == "-":  # standard output
+                return None
+            return named_path(text) if option.type is Path else option.read(text)
+        except InputError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
+
+
+def _with_closest_match(text: str, word: str, known: Iterable[str]) -> str:
+    """Return a text with the known word that is most similar to a misspelt one."""
+    advice = closest_match(word, known)
+    return f"{text}; {advice[0].lower()}{advice[1:]}" if advice else text
+
+
+def call(values: argparse.Namespace) -> int:
+    """Call a command with the values of its arguments, and return its exit code.
+
+    Raises InputError, before anything is read: for outputs that would overwrite something, and for an output file of
+    another format.
+    """
+    parser: Parser = values.parser
+    check_outputs(parser, values)
+    if parser.formats is not None:
+        values.format = _format(parser, values)
+    return options_from(values.run, vars(values)) or 0
+
+
+def _format(parser: Parser, values: argparse.Namespace) -> str | None:
+    """Return the format that is given or that the output file chooses. None: the command chooses it.
+
+    Raises InputError for an extension of another format, and for Parquet without a file or without pyarrow.
+    """
+    formats, output, chosen = parser.formats or {}, values.output, values.format
+    if chosen is None:
+        suffix = "" if output is None else output.suffix.lower()
+        if suffix not in formats and suffix in OTHER_SUFFIXES:
+            raise InputError(
+                f"{output}: {parser.prog} does not write {suffix}; expected one of {', '.join(formats)}, or a format"
+                " chosen by --format"
+            )
+        chosen = formats.get(suffix, values.usual_format)
+    if chosen == "parquet":
+        from syntaxlm.core.tables import check_parquet
+
+        if output is None:
+            raise InputError("--format parquet: found standard output; expected a file: -o FILE.parquet")
+        check_parquet()
+    return chosen
+
+
+def check_outputs(parser: Parser, values: argparse.Namespace) -> None:
+    """Raise InputError if a command would overwrite one of its inputs, a file of a model folder, a user's files in an
+    output folder, or one of its other outputs.
+    """
+    inputs = list(_inputs(parser, values))
+    written: list[Path] = []
+    for output in parser.outputs:
+        path = getattr(values, output.action.dest)
+        if path is None:
+            continue
+        if output.folder is None:
+            refuse_overwriting(path, inputs)
+        else:
+            _check_folder(path, output.folder, inputs)
+        if any(same_file(path, other) for other in written):
+            raise InputError(f"{path}: is given for two outputs; expected a separate file for each output")
+        written.append(path)
+
+
+def _inputs(parser: Parser, values: argparse.Namespace) -> Iterator[str | Path]:
+    for action in parser.inputs:
+        value: Any = getattr(values, action.dest, None)
+        for path in value if isinstance(value, list | tuple) else [value]:
+            if path is not None:
+                yield path
+
+
+def _check_folder(path: Path, folder: Folder, inputs: Iterable[str | Path]) -> None:
+    for name in folder.files:
+        refuse_overwriting(path / name, inputs)
+    if not path.is_dir():
+        return
+    visible = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
+    advice = "Name a new folder, or move the files away."
+    if folder.use == "empty" and visible:
+        raise InputError(f"{path}: is not empty; found {_named(visible)}. {advice}")
+    if folder.use == "run" and not holds_model(path):
+        files = [entry for entry in visible if not entry.is_dir()]
+        if files:
+            raise InputError(f"{path}: contains files that do not belong to a run: {_named(files)}. {advice}")
+    if folder.use == "new files" or (folder.use == "runs" and not any(path.glob("*/*/recipe.yaml"))):
+        present = [path / name for name in folder.files if (path / name).exists()]
+        if present:
+            raise InputError(f"{path}: already contains {_named(present)}. {advice}")
+    if folder.marker is not None and visible and not (path / folder.marker).exists():
+        raise InputError(
+            f"{path}: contains files that this command did not write: {_named(visible)} ({folder.marker} is missing)."
+            f" {advice}"
+        )
+
+
+def _named(paths: list[Path]) -> str:
+    return ", ".join(path.name for path in paths[:3]) + (", ..." if len(paths) > 3 else "")

@@ -1,131 +1,109 @@
-"""`train`, `compare` and `focus`."""
+"""`train`, `compare`, `focus`, `tune` and `quickstart`."""
 
 from __future__ import annotations
 
-import argparse
 import os
+import shlex
 import signal
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from annotated_types import Interval
 
 from syntaxlm.app.cli.options import (
     TREEBANK_HELP,
-    add_also,
-    add_json,
-    add_preprocessing,
-    add_protocol,
-    add_training_device,
-    print_figures,
+    AlsoModels,
+    MaxWords,
+    ModelFolder,
+    ModelOptions,
+    Preprocessing,
+    Protocol,
+    Seed,
+    SentencesFile,
+    Size,
+    TrainingDevice,
     training_device,
 )
+from syntaxlm.app.cli.output import ROW_FORMATS, ReportOutput, SummaryFormat, formatted, text_output
+from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import to_json
+from syntaxlm.core.options import Count, InputFile, Name, Shown
+from syntaxlm.scoring.options import PerplexityOptions
+
+Overrides = Annotated[Sequence[tuple[str, str]], Shown(use="overrides")]
+Recipe = Annotated[str, Shown("RECIPE", use="input", is_positional=True)]
+RunFolder = Annotated[Path, Shown("DIR", ("-o", "--output"), "output"), Folder("run")]
+Minutes = Annotated[float, Interval(ge=0), Shown("M")]
+Trees = Annotated[str, Shown("TREES", use="input")]
 
 
-def add_train(commands: Any) -> None:
-    parser = commands.add_parser(
-        "train",
-        help="train a model from a recipe",
-        description="Train a model from a recipe (a YAML file) into a new folder: a language model or, from a recipe"
-        " with a section pairs, a classifier of sentence pairs. Any setting of the recipe can be overridden by its"
-        " dotted name: --model.hidden_size 400 --text.train my.txt. Ctrl-C saves and stops (exit code 130). --resume"
-        " produces the same weights as an uninterrupted run.",
-        epilog="example: syntaxlm train prpn-toy -o runs/toy --schedule.epochs 3",
-    )
-    parser.add_input(
-        "recipe", nargs="?", metavar="RECIPE", help="recipe file, or name of a shipped recipe (see recipes list)"
-    )
-    parser.add_output_folder("-o", "--output", use="run", help="new folder for the model")
-    parser.add_output_folder("--resume", use="folder", help="resume the run in this folder")
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        default=1,
-        metavar="N",
-        help="train N times, with seeds run.seed, run.seed + 1 and so on; default 1",
-    )
-    add_training_device(parser)
-    add_json(parser)
-    parser.set_defaults(run=_train, takes_overrides=True)
+def train(
+    overrides: Overrides,
+    recipe: Recipe | None = None,
+    output: RunFolder | None = None,
+    resume: Annotated[Path, Shown("DIR", use="output"), Folder("folder")] | None = None,
+    seeds: Count = 1,
+    device: TrainingDevice | None = None,
+    format: SummaryFormat = "text",
+) -> int:
+    """Train a model from a recipe.
+
+    Train a model from a recipe (a YAML file) into a new folder: a language model or, from a recipe with a section
+    pairs, a classifier of sentence pairs. Any setting of the recipe can be overridden by its dotted name:
+    --model.hidden_size 400 --text.train my.txt. Ctrl-C saves and stops (exit code 130). --resume produces the same
+    weights as an uninterrupted run.
+
+    recipe: recipe file, or name of a bundled recipe (see recipes list)
+    output: new folder for the model
+    resume: resume the run in this folder
+    seeds: train N times, with seeds run.seed, run.seed + 1 and so on
+    example: syntaxlm train prpn-toy -o runs/toy --schedule.epochs 3
+    """
+    from syntaxlm.training.recipe import read_recipe
+
+    if resume:
+        if recipe or output or overrides or seeds != 1 or device:
+            raise InputError(
+                "--resume uses the recipe and settings of the run's folder; omit RECIPE, --output, --seeds, --device"
+                " and settings"
+            )
+        return _resume(resume, format)
+    if not recipe or not output:
+        raise InputError("train: expected either RECIPE and --output DIR, or --resume DIR")
+    from syntaxlm.core.progress import error_console
+    from syntaxlm.training.progress import ProgressDisplay
+    from syntaxlm.training.run import train
+    from syntaxlm.training.seeds import train_seeds
+
+    settings = read_recipe(recipe, [*overrides, *training_device(device)])
+    if seeds > 1:
+        results = train_seeds(settings, output, seeds, lambda recipe: ProgressDisplay(recipe, error_console()))
+        return _ended(results, any(run.stopped for run in results.runs), format)
+    with ProgressDisplay(settings, error_console()) as display:
+        result = train(settings, output, display)
+    return _ended(result, result.stopped, format)
 
 
-def add_compare(commands: Any) -> None:
-    parser = commands.add_parser(
-        "compare",
-        help="train several recipes under one budget and print a table",
-        description="Train every recipe with N seeds into DIR/RECIPE/seed-S, and print the mean and standard deviation"
-        " of perplexity over seeds (of bits per character for character-level models). With --treebank, also print the"
-        " F1 of all models that parse, beside left branching, right branching and random trees. Settings given by their"
-        " dotted names apply to all recipes. The same command resumes a stopped comparison; finished runs are not"
-        " repeated. DIR/comparison.json has all figures.",
-        epilog="example: syntaxlm compare prpn-toy lstm-toy -o runs/toys --minutes 2 --seeds 3 --treebank toy/test.mrg",
-    )
-    parser.add_input(
-        "recipes",
-        nargs="+",
-        metavar="RECIPE",
-        help="recipe files or names of shipped recipes; their names must differ",
-    )
-    parser.add_output_folder(
-        "-o", "--output", use="runs", files=["comparison.json"], required=True, help="folder for all runs"
-    )
-    parser.add_argument("--minutes", type=float, metavar="M", help="training time per run; default: as in the recipe")
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        default=1,
-        metavar="N",
-        help="train each recipe N times, with seeds run.seed, run.seed + 1 and so on; default 1",
-    )
-    parser.add_input(
-        "--treebank", metavar="TREEBANK",
-        help=f"evaluate the models that parse on these gold trees, each by its default decoder: {TREEBANK_HELP}"
-    )  # fmt: skip
-    add_protocol(parser)
-    add_preprocessing(parser, "ptb-keep")
-    for part, needed in (("train", ""), ("valid", ""), ("test", "; default: none")):
-        parser.add_input(
-            f"--tagged-{part}", metavar="FILE",
-            help=f"text.{part} of the recipes that read tags: tagged text, word_TAG{needed}",
-        )  # fmt: skip
-    add_training_device(parser)
-    add_json(parser, rows=True)
-    parser.set_defaults(run=_compare, takes_overrides=True)
+def _resume(folder: Path, format: str) -> int:
+    from syntaxlm.core.progress import error_console
+    from syntaxlm.training.progress import ProgressDisplay
+    from syntaxlm.training.run import read_run_recipe, resume
+
+    with ProgressDisplay(read_run_recipe(folder), error_console()) as display:
+        result = resume(folder, display)
+    return _ended(result, result.stopped, format)
 
 
-def add_focus(commands: Any) -> None:
-    parser = commands.add_parser(
-        "focus",
-        help="train a grammar toward the trees of several parsers",
-        description="Train several seeds of a PCFG recipe, parse the training text with each of them, and train a"
-        " grammar toward the spans of their trees (parse-focusing). No gold trees are read. If interrupted, the same"
-        " command resumes. DIR/focused is the model; DIR/agreement.json has the agreement of the parsers.",
-        epilog="example: syntaxlm focus simple-pcfg-text -o runs/focused --text.train my.txt --text.valid other.txt",
-    )
-    parser.add_input("recipe", metavar="RECIPE", help="PCFG recipe: a file, or the name of a shipped recipe")
-    parser.add_output_folder(
-        "-o", "--output", use="runs", files=["agreement.json"], required=True, help="folder for all runs and trees"
-    )
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        default=5,
-        metavar="N",
-        help="train the recipe N times, with seeds run.seed, run.seed + 1 and so on; default 5",
-    )
-    add_also(parser, "its trees of the training text are used, too")
-    parser.add_argument(
-        "--keep-all", action="store_true",
-        help="use all parsers; by default, a parser is omitted if its trees are nearly all right or left branching, or"
-        " if it agrees much less with the others than these agree with each other",
-    )  # fmt: skip
-    parser.add_argument(
-        "--strength", type=float, default=5.0, metavar="NATS",
-        help="penalty for a span that is in no parser's tree (model.focus of the focused grammar); default 5"
-    )  # fmt: skip
-    add_training_device(parser)
-    add_json(parser)
-    parser.set_defaults(run=_focus, takes_overrides=True)
+def _ended(result: Any, stopped: bool, format: str) -> int:
+    """Print the result of training, in only one of several processes, and return the exit code."""
+    if int(os.environ.get("RANK", "0")) == 0:
+        print(formatted(result, format))
+    return exit_code(stopped)
 
 
 def exit_code(stopped: bool) -> int:
@@ -135,79 +113,61 @@ def exit_code(stopped: bool) -> int:
     return 128 + (received_signal() or signal.SIGINT) if stopped else 0
 
 
-def _train(options: argparse.Namespace) -> int:
-    if options.resume:
-        extra = options.recipe or options.output or options.overrides or options.seeds != 1 or options.device
-        if extra:
-            raise InputError(
-                "--resume uses the recipe and settings of the run's folder; omit RECIPE, --output, --seeds, --device"
-                " and settings"
-            )
-        return _resume(options)
-    if not options.recipe or not options.output:
-        raise InputError("train: expected either RECIPE and --output DIR, or --resume DIR")
-    if options.seeds < 1:
-        raise InputError(f"--seeds: found {options.seeds}; expected 1 or more")
-    from syntaxlm.core.progress import error_console
-    from syntaxlm.training.progress import ProgressDisplay
-    from syntaxlm.training.recipe import read_recipe
-    from syntaxlm.training.run import train
-    from syntaxlm.training.seeds import train_seeds
+def compare(
+    recipes: Annotated[Sequence[str], Shown("RECIPE", use="input", is_positional=True)],
+    output: Annotated[Path, Shown("DIR", ("-o", "--output"), "output"), Folder("runs", ("comparison.json",))],
+    overrides: Overrides,
+    minutes: Minutes | None = None,
+    seeds: Count = 1,
+    treebank: Annotated[str, Shown("TREEBANK", use="input", help="{}: " + TREEBANK_HELP)] | None = None,
+    protocol: Protocol = "wsj-test",
+    max_words: MaxWords | None = None,
+    preprocessing: Preprocessing = "ptb-keep",
+    tagged_train: InputFile | None = None,
+    tagged_valid: InputFile | None = None,
+    tagged_test: InputFile | None = None,
+    device: TrainingDevice | None = None,
+    format: Annotated[Literal["text", "json", "tsv", "csv"], Shown(help="output format")] = "text",
+) -> int:
+    """Train several recipes under one budget and print a table.
 
-    recipe = read_recipe(options.recipe, [*options.overrides, *training_device(options)])
-    if options.seeds > 1:
-        seeds = train_seeds(
-            recipe, options.output, options.seeds, lambda one: ProgressDisplay(one.schedule, error_console(), one.unit)
-        )
-        return _ended(seeds, any(run.stopped for run in seeds.runs), options)
-    with ProgressDisplay(recipe.schedule, error_console(), recipe.unit) as display:
-        result = train(recipe, options.output, display)
-    return _ended(result, result.stopped, options)
+    Train every recipe with N seeds into DIR/RECIPE/seed-S, and print the mean and standard deviation of perplexity over
+    seeds (of bits per character for character-level models). With --treebank, also print the F1 of all models that
+    parse, beside left branching, right branching and random trees. Settings given by their dotted names apply to all
+    recipes. The same command resumes a stopped comparison; finished runs are not repeated. DIR/comparison.json has all
+    figures.
 
-
-def _resume(options: argparse.Namespace) -> int:
-    from syntaxlm.core.progress import error_console
-    from syntaxlm.training.progress import ProgressDisplay
-    from syntaxlm.training.run import read_run_recipe, resume
-
-    recipe = read_run_recipe(options.resume)
-    with ProgressDisplay(recipe.schedule, error_console(), recipe.unit) as display:
-        result = resume(options.resume, display)
-    return _ended(result, result.stopped, options)
-
-
-def _ended(result: Any, stopped: bool, options: argparse.Namespace) -> int:
-    """Print the result of training, in only one of several processes."""
-    if int(os.environ.get("RANK", "0")) == 0:
-        print_figures(result, options)
-    return exit_code(stopped)
-
-
-def _compare(options: argparse.Namespace) -> int:
+    recipes: recipe files or names of bundled recipes; their names must differ
+    output: folder for all runs
+    minutes: training time per run; default: as in the recipe
+    seeds: train each recipe N times, with seeds run.seed, run.seed + 1 and so on
+    treebank: evaluate the models that parse on these gold trees, each by its default decoder
+    tagged_train: text.train of the recipes that read tags: tagged text, word_TAG
+    tagged_valid: text.valid of the recipes that read tags: tagged text, word_TAG
+    tagged_test: text.test of the recipes that read tags: tagged text, word_TAG; default: none
+    example: syntaxlm compare prpn-toy lstm-toy -o runs/toys --minutes 2 --seeds 3 --treebank toy/test.mrg
+    """
     from syntaxlm.core.progress import error_console
     from syntaxlm.parsing.evaluation import protocol_named
     from syntaxlm.training.progress import ProgressDisplay
     from syntaxlm.training.study import compare, read_recipes
     from syntaxlm.training.treebank_scores import TreebankEvaluation
 
-    if options.seeds < 1:
-        raise InputError(f"--seeds: found {options.seeds}; expected 1 or more")
-    overrides = [*options.overrides, *training_device(options)]
-    parts = {part: getattr(options, f"tagged_{part}") for part in ("train", "valid", "test")}
+    parts = {"train": tagged_train, "valid": tagged_valid, "test": tagged_test}
     tagged = {part: path for part, path in parts.items() if path is not None}
-    recipes = read_recipes(options.recipes, overrides, options.minutes, tagged)
-    protocol = protocol_named(options.protocol, options.max_words)
-    trees = None if options.treebank is None else TreebankEvaluation(options.treebank, protocol, options.preprocessing)
+    settings = read_recipes(recipes, [*overrides, *training_device(device)], minutes, tagged)
+    scoring = protocol_named(protocol, max_words)
+    trees = None if treebank is None else TreebankEvaluation(treebank, scoring, preprocessing)
     console = error_console()
     comparison = compare(
-        recipes,
-        options.output,
-        options.seeds,
-        lambda one: ProgressDisplay(one.schedule, console),
+        settings,
+        output,
+        seeds,
+        lambda recipe: ProgressDisplay(recipe, console),
         partial(console.print, soft_wrap=True, markup=False),
         trees,
     )
-    print_figures(comparison, options)
+    print(formatted(comparison, format))
     if comparison.faults:
         failed = f"{len(comparison.faults)} runs failed: {', '.join(comparison.faults)}"
         print(f"syntaxlm: error: {failed}", file=sys.stderr)
@@ -215,26 +175,168 @@ def _compare(options: argparse.Namespace) -> int:
     return exit_code(comparison.stopped)
 
 
-def _focus(options: argparse.Namespace) -> int:
+def focus(
+    recipe: Recipe,
+    output: Annotated[Path, Shown("DIR", ("-o", "--output"), "output"), Folder("runs", ("agreement.json",))],
+    overrides: Overrides,
+    seeds: Size = 5,
+    also: AlsoModels = (),
+    keep_all: bool = False,
+    strength: Annotated[float, Shown("NATS")] = 5.0,
+    device: TrainingDevice | None = None,
+    format: SummaryFormat = "text",
+) -> int:
+    """Train a grammar toward the trees of several parsers.
+
+    Train several seeds of a PCFG recipe, parse the training text with each of them, and train a grammar toward the
+    spans of their trees (parse-focusing). No gold trees are read. If interrupted, the same command resumes. DIR/focused
+    is the model; DIR/agreement.json has the agreement of the parsers.
+
+    recipe: PCFG recipe: a file, or the name of a bundled recipe
+    output: folder for all runs and trees
+    seeds: train the recipe N times, with seeds run.seed, run.seed + 1 and so on
+    also: its trees of the training text are used, too
+    keep_all: use all parsers; by default, a parser is omitted if its trees are nearly all right or left branching, or
+        if it agrees much less with the others than these agree with each other
+    strength: penalty for a span that is in no parser's tree (model.focus of the focused grammar); default 5
+    example: syntaxlm focus simple-pcfg-text -o runs/focused --text.train my.txt --text.valid other.txt
+    """
     from syntaxlm.core.progress import error_console
     from syntaxlm.training.focus import focus
     from syntaxlm.training.progress import ProgressDisplay
     from syntaxlm.training.recipe import read_recipe
-    from syntaxlm.training.recipe_files import find_recipe
 
-    if options.seeds < 0:
-        raise InputError(f"--seeds: found {options.seeds}; expected 0 or more")
-    recipe = read_recipe(find_recipe(options.recipe), [*options.overrides, *training_device(options)])
+    settings = read_recipe(recipe, [*overrides, *training_device(device)])
     console = error_console()
     result = focus(
-        recipe,
-        options.output,
-        options.seeds,
-        options.strength,
-        options.also,
-        lambda one: ProgressDisplay(one.schedule, console),
+        settings,
+        output,
+        seeds,
+        strength,
+        also,
+        lambda recipe: ProgressDisplay(recipe, console),
         partial(console.print, soft_wrap=True, markup=False),
-        options.keep_all,
+        keep_all,
     )
-    print_figures(result, options)
+    print(formatted(result, format))
     return exit_code(result.focused is None)
+
+
+def tune_cache(
+    model: ModelOptions,
+    text: SentencesFile,
+    options: PerplexityOptions,
+    output: ReportOutput,
+    cache_size: Count = 2000,
+) -> None:
+    """Choose the weights of a neural cache.
+
+    Choose the weight and theta of a neural cache on a validation text, one sentence per line. The model reads the text
+    once; then many pairs of values are tried. Prints their perplexities, the best pair, and the command for the
+    evaluation.
+
+    cache_size: number of words in the cache; default 2000
+    example: syntaxlm tune cache MODEL valid.txt
+    """
+    from syntaxlm.core.progress import status
+    from syntaxlm.scoring.cache_tuning import tune_cache
+
+    with status("reading, then trying weights"):
+        bundle = model.load()
+        tuning = tune_cache(bundle, text, options, cache_size)
+    best = tuning.best
+    words = ["syntaxlm", "evaluate", "perplexity", str(model.model), "TEXT"]
+    words += [] if options.context is None else ["--context", options.context]
+    words += [] if options.predict_eos is None else ["--predict-eos" if options.predict_eos else "--no-predict-eos"]
+    words += ["--cache-weight", f"{best.weight:g}", "--cache-theta", f"{best.theta:g}", "--cache-size", str(best.size)]
+    command = shlex.join(words)
+    if output.format in ROW_FORMATS:
+        output.write(tuning)
+        return
+    if output.format == "json":
+        text = to_json(tuning.to_dict() | {"command": command})
+    elif best.weight == 0:
+        text = f"{tuning}\n\nA cache does not help this model on this text."
+    else:
+        text = f"{tuning}\n\n{command}"
+    with text_output(output.output) as file:
+        file.write(text + "\n")
+
+
+def tune_stops(
+    model: ModelFolder,
+    trees: Annotated[str, Shown("TRAIN", use="input", is_positional=True)],
+    valid: Trees,
+    test: Trees | None = None,
+    reads: Literal["states", "states-and-words"] = "states-and-words",
+    hidden_size: Count | None = None,
+    learning_rate: Annotated[float, Interval(ge=0), Shown("R")] = 1e-3,
+    epochs: Count = 30,
+    patience: Count = 3,
+    minutes: Minutes | None = None,
+    seed: Seed = 1,
+    format: SummaryFormat = "text",
+) -> None:
+    """Train the stop classifiers of a dependency-tree model, which generate requires.
+
+    Train classifiers on the states of a dependency-tree model, which does not change. They predict for every word
+    whether a left, right, next left or next right dependent follows and, if the model reads labels, the label of an
+    edge. The classifiers of the epoch with the lowest validation loss are written to the model's folder, for generate.
+    Prints the accuracy of each classifier beside that of always stopping.
+
+    trees: dependency trees: a file, a folder or a quoted pattern
+    valid: validation trees, used to select the epoch
+    test: trees for the final evaluation
+    reads: input of the classifiers: the state that a word was drawn from, as published, or also the word and its label
+        (default)
+    hidden_size: hidden size of the classifiers; default: size of the model's state
+    learning_rate: learning rate of Adam
+    epochs: maximum number of epochs
+    patience: stop after N epochs without a better validation loss
+    minutes: stop after M minutes of training; default: no limit
+    example: syntaxlm tune stops MODEL train.conllu --valid dev.conllu --test test.conllu
+    """
+    from syntaxlm.core.progress import error_console
+    from syntaxlm.training.classifiers import StopRecipe, train_stops
+    from syntaxlm.training.progress import ProgressDisplay
+
+    recipe = StopRecipe(reads=reads, hidden_size=hidden_size)
+    recipe = replace(
+        recipe,
+        optimiser=replace(recipe.optimiser, learning_rate=learning_rate),
+        schedule=replace(recipe.schedule, epochs=epochs, stop_patience=patience, minutes=minutes),
+        run=replace(recipe.run, seed=seed),
+    )
+    with ProgressDisplay(recipe, error_console()) as display:
+        result = train_stops(model, trees, valid, test, recipe, display)
+    print(formatted(result, format))
+
+
+def quickstart(
+    output: Annotated[Path, Shown("DIR", ("-o", "--output"), "output"), Folder("empty")] = Path("quickstart"),
+    model_type: Name = "simple-pcfg",
+    seed: Seed = 1,
+    device: TrainingDevice | None = None,
+    format: SummaryFormat = "text",
+) -> int:
+    """Train, evaluate and report on a small model in a few minutes.
+
+    Write the built-in corpus, train a small model on it, print perplexity, F1 and three parses, and write the report
+    DIR/report.html.
+
+    output: new or empty folder; default: quickstart
+    model_type: model type, which selects the bundled recipe NAME-toy: simple-pcfg (default), prpn, on-lstm, palm, lstm,
+        tree-rnn, kn5
+    example: syntaxlm quickstart -o first --model-type prpn
+    """
+    from syntaxlm.app.quickstart import run_quickstart
+    from syntaxlm.core.progress import error_console
+    from syntaxlm.training.progress import ProgressDisplay
+    from syntaxlm.training.recipe import read_recipe
+
+    console, settings = error_console(), training_device(device)
+    recipe = read_recipe(f"{model_type}-toy")
+    with ProgressDisplay(recipe, console) as display:
+        result = run_quickstart(output, model_type, seed, partial(console.print, soft_wrap=True), display, settings)
+    print(formatted(result, format))
+    return exit_code(result.training.stopped)

@@ -17,10 +17,10 @@ from syntaxlm.app.jobs.lines import BadLine
 from syntaxlm.app.jobs.processes import ProcessEngine
 from syntaxlm.app.jobs.shards import Shard, cut
 from syntaxlm.app.jobs.sources import IdType, Source, Task, open_source
-from syntaxlm.app.jobs.work import BadLines, Options, Setup, ShardResult
+from syntaxlm.app.jobs.work import BadLines, Setup, ShardResult, Work
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import remove_unfinished
-from syntaxlm.core.progress import Work, working
+from syntaxlm.core.progress import Progress, working
 from syntaxlm.core.tables import check_parquet
 from syntaxlm.core.text_files import no_sentence
 
@@ -38,7 +38,7 @@ EngineName = Literal["processes", "ray"]
 class Job:
     """What is to be done.
 
-    options: the command and its options, with its models.
+    work: the command and its options, with its models.
     inputs: text files with one sentence per line, plain or compressed, and Parquet files with one sentence per row.
     folder: where the rows are written; the folder of an interrupted job with the same settings is continued.
     column: column of Parquet files with the text; None: `text`.
@@ -49,7 +49,7 @@ class Job:
     device: as for `syntaxlm.load`; "cuda" distributes the workers over all GPUs.
     """
 
-    options: Options
+    work: Work
     inputs: tuple[str, ...]
     folder: Path
     column: str | None = None
@@ -167,7 +167,7 @@ def run_job(
             raise InputError(f"{source.name}: is in the folder of the job, {job.folder}; expected another folder")
     with JobFolder.opened(job.folder) as folder:
         setup = Setup(
-            job.options, os.path.abspath(folder.rows), job.longest, job.bad_lines, id_type, job.device
+            job.work, os.path.abspath(folder.rows), job.longest, job.bad_lines, id_type, job.device
         )  # fmt: skip
         own_engine = engine(setup)
         pool = Pool(own_engine)
@@ -188,7 +188,7 @@ def run_job(
         done = folder.done(shards)
         now = {number: result for number, result in done.items() if number not in before}
         report = JobReport(
-            command=job.options.command,
+            command=job.work.command,
             folder=str(job.folder),
             engine=engine_name,
             workers=workers,
@@ -239,9 +239,9 @@ def _settings(job: Job, sources: Sequence[Source], hashes: Sequence[str]) -> dic
     """Return what determines the rows and shards of a job."""
     return {
         "version": syntaxlm.__version__,
-        "command": job.options.command,
+        "command": job.work.command,
         "model_sha256": list(hashes),
-        "options": job.options.to_dict(),
+        "options": job.work.to_dict(),
         "inputs": [{"name": one.name, "bytes": one.size, "modified": one.modified} for one in sources],
         "column": job.column,
         "id_column": job.id_column,
@@ -257,7 +257,7 @@ def _plan(job: Job, sources: Sequence[Source], folder: JobFolder) -> list[Shard]
     shards: list[Shard] = []
 
     def bad_lines() -> Iterator[BadLine]:
-        with working(Work("reading inputs, lines")) as work:
+        with working(Progress("reading inputs, lines")) as work:
             for number, source in enumerate(sources):
                 bad: list[BadLine] = []
 
@@ -317,7 +317,7 @@ class _Run:
     def run(self) -> None:
         todo = [shard for shard in self.shards if shard.number not in self.before]
         lines = sum(shard.lines for shard in self.shards)
-        work = Work(f"{self.job.options.command}, lines", lines)
+        work = Progress(f"{self.job.work.command}, lines", lines)
         work.done = lines - sum(shard.lines for shard in todo)
         with working(work):
             for attempt in range(1, ATTEMPTS + 1):
@@ -330,7 +330,7 @@ class _Run:
             shard = self.shards[number]
             yield FailedShard(shard.file_name, self.job.inputs[shard.source], shard.first, shard.last, reason)
 
-    def _attempt(self, shards: Sequence[Shard], workers: int, work: Work) -> list[Shard]:
+    def _attempt(self, shards: Sequence[Shard], workers: int, work: Progress) -> list[Shard]:
         """Do shards; returns those whose worker ended or failed."""
         again = []
         ended = 0

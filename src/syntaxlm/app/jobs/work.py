@@ -12,7 +12,7 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -22,12 +22,11 @@ from syntaxlm.app.jobs.sources import IdType, Task
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import sha256
 from syntaxlm.core.tables import Column, Columns, Row, write_parquet
-from syntaxlm.text.treebank_style import TreebankStyle
+from syntaxlm.parsing.options import ParseOptions
+from syntaxlm.scoring.options import ScoreOptions
 
 if TYPE_CHECKING:
-    from syntaxlm.parsing.structure import Rule
     from syntaxlm.storage.folder import ModelBundle
-    from syntaxlm.trees.charts import TieBreaking
 
 BadLines = Literal["stop", "skip"]
 RowsOf = Callable[[Sequence[str], int], list[Row]]
@@ -51,82 +50,74 @@ class Loaded(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Options(ABC):
-    """The options of a command. models: names or absolute paths of the models.  style: see `TextReader.of`."""
+class Work(ABC):
+    """What workers do with text. models: names or absolute paths of the models."""
 
     command: ClassVar[str]
     models: tuple[str, ...]
-    style: TreebankStyle
 
     @abstractmethod
     def load(self, device: str) -> Loaded:
         """Load the models. Raises InputError for a model that cannot be loaded, or does not support the options."""
 
+    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return the options that determine the rows, without the models."""
-        options = asdict(self)
-        del options["models"]
-        return options | options.pop("style")
 
 
 @dataclass(frozen=True)
-class ParseOptions(Options):
-    """The options of `parse`. decoder, layer, labels, ties: see `LanguageModel.parse`."""
+class ParseWork(Work):
+    """Parsing."""
 
     command = "parse"
-    decoder: Rule | None = None
-    layer: int | None = None
-    labels: bool = False
-    ties: TieBreaking = "random"
+    options: ParseOptions
 
     def load(self, device: str) -> Loaded:
-        from syntaxlm.parsing.parse import CONSTITUENTS, lines_together, parse_lines, parse_lines_together
+        from syntaxlm.parsing.parse import CONSTITUENTS, LINES_TOGETHER, parse_lines
 
-        stored = [_load(name, device) for name in self.models]
+        bundles = [_load(name, device) for name in self.models]
 
         def rows(lines: Sequence[str], first: int) -> list[Row]:
-            if len(stored) > 1:
-                parses = parse_lines_together(
-                    stored, lines, self.decoder, first, self.layer, self.models, self.ties, self.style
-                )
-            else:
-                parses = parse_lines(stored[0], lines, self.decoder, first, self.layer, self.labels, self.style)
-            return [row for parse in parses if parse is not None for row in parse.rows()]
+            parses = parse_lines(bundles, lines, self.options, first, self.models)
+            return [row for parse in parses for row in parse.rows()]
 
         rows([], 1)  # raises InputError
-        tagged = any(one.normaliser.units == "tags" for one in stored)
-        return Loaded(rows, lines_together(stored), CONSTITUENTS, tagged, tuple(map(model_hash, stored)))
+        tagged = any(bundle.normaliser.units == "tags" for bundle in bundles)
+        return Loaded(rows, LINES_TOGETHER, CONSTITUENTS, tagged, tuple(map(model_hash, bundles)))
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self.options)
 
 
 @dataclass(frozen=True)
-class ScoreOptions(Options):
-    """The options of `score`. Every sentence is read by itself.
-
-    carry_state: None: as the model was trained, which must be sentence by sentence; False: in any case.
-    """
+class ScoreWork(Work):
+    """Scoring. Every sentence is read by itself."""
 
     command = "score"
-    carry_state: bool | None = None
+    options: ScoreOptions
 
     def load(self, device: str) -> Loaded:
         from syntaxlm.scoring.surprisal import LINES_TOGETHER, SURPRISALS, surprisals
 
         (name,) = self.models
-        stored = _load(name, device)
-        if stored.model.reads == "trees":
+        bundle = _load(name, device)
+        if bundle.model.reads == "trees":
             raise InputError(f"{name}: a dependency-tree model reads trees; expected a model that reads text")
-        if stored.mode.carry_state and self.carry_state is not False:
+        if bundle.mode.carry_state and self.options.context is None:
             raise InputError(
                 f"{name}: was trained on text as one stream, and by default scores each sentence after those before it."
-                " The shards of a job are scored independently. Add --no-carry-state to read each sentence by itself"
+                " The shards of a job are scored independently. Add --context reset to read each sentence by itself"
             )
 
         def rows(lines: Sequence[str], first: int) -> list[Row]:
-            scored = surprisals(stored, lines, "reset", self.style)
+            scored = surprisals(bundle, lines, replace(self.options, context="reset"))
             return [word._asdict() | {"sentence": word.sentence + first - 1} for words in scored for word in words]
 
         rows([], 1)  # raises InputError
-        return Loaded(rows, LINES_TOGETHER, SURPRISALS, stored.normaliser.units == "tags", (model_hash(stored),))
+        return Loaded(rows, LINES_TOGETHER, SURPRISALS, bundle.normaliser.units == "tags", (model_hash(bundle),))
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self.options)
 
 
 def _load(name: str, device: str) -> ModelBundle:
@@ -189,7 +180,7 @@ class Setup:
     longest: maximum number of bytes of a line.
     """
 
-    options: Options
+    work: Work
     folder: str
     longest: int
     bad_lines: BadLines = "stop"
@@ -197,13 +188,13 @@ class Setup:
     device: str = "cpu"
 
     def __call__(self, number: int) -> Worker:
-        """Return number: of the worker, from 0. Raises InputError as `Options.load` does."""
+        """Return number: of the worker, from 0. Raises InputError as `Work.load` does."""
         device = self.device
         if device == "cuda":
             import torch
 
             device = f"cuda:{number % max(1, torch.cuda.device_count())}"
-        return Worker(self, self.options.load(device))
+        return Worker(self, self.work.load(device))
 
 
 class Worker:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.models.abilities import Parses, TrainsByCounting, abilities_of
+from syntaxlm.models.abilities import ParsesSentences, TrainsByCounting, abilities_of
 from syntaxlm.models.registry import model_shapes
 from syntaxlm.models.sizes import shapes_of
-from syntaxlm.parsing.structure import rules_of
 from syntaxlm.storage.bundled import find_model
 from syntaxlm.storage.folder import (
     CLASSIFIER,
@@ -74,7 +73,7 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
             "predict_eos": settings.predict_eos,
             "vocabulary": len(vocabulary),
             "structure": structure_name(model),
-            "decoders": list(rules_of(model)) if isinstance(model, Parses) else [],
+            "decoders": list(model.decoders) if isinstance(model, ParsesSentences) else [],
             "settings": _plain(settings.model),
             "normaliser": _plain(settings.normaliser),
         }
@@ -92,7 +91,7 @@ def _describe_classifier(folder: Path, full: bool) -> dict[str, Any]:
         "model_type": settings.model.name,
         "abilities": [
             "logical inference" if settings.task == "logic" else "pair classification",
-            *(["parsing"] if isinstance(shapes_of(lambda: settings.build(1)).encoder, Parses) else []),
+            *(["parsing"] if isinstance(shapes_of(lambda: settings.build(1)).encoder, ParsesSentences) else []),
         ],
         "parameters": None,
         "bytes": _weight_bytes(folder),

@@ -19,13 +19,13 @@ from syntaxlm.app.report.page import Block, Figure, KeyFigure, Page, Paragraph, 
 from syntaxlm.app.report.sentence import analyse
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import make_folder, parse_json, read_stored_text
-from syntaxlm.drawing.charts import Point, bar_chart, line_chart
+from syntaxlm.drawing.charts import LineChart, Point, bar_chart
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.drawing.svg import Theme
-from syntaxlm.models.abilities import Parses
+from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.parsing.evaluation import evaluate_parsing
+from syntaxlm.parsing.options import Decoder, DecodingOptions, ParseOptions
 from syntaxlm.parsing.report import ParsingReport, ScoredSentence, scored_sentences
-from syntaxlm.parsing.structure import Rule
 from syntaxlm.scoring.perplexity import LanguageModelScore
 from syntaxlm.storage.folder import CONFIG, ModelBundle, read_model, structure_name
 from syntaxlm.training.recipe import PairRecipe, Recipe
@@ -195,9 +195,9 @@ def training_section(run: Run, reading: str) -> Section:
         return Section(heading, (Paragraph(f"The folder {why}, so there are no loss curves.", missing=True),))
     valid = [(one.epoch, one.valid_loss) for one in metrics.validations]
     curves = {"training": thinned(metrics.training), "validation": thinned(valid)}
-    picture = line_chart(
+    picture = LineChart(
         {name: line for name, line in curves.items() if line}, "Loss", "epochs of the training text", "nats per token"
-    )
+    ).picture()
     texts = "" if run.recipe is None else f"; training text {run.recipe.data.train}, validation {run.recipe.data.valid}"
     source = (
         f"{METRICS}{texts}; read as {reading}. Training: mean over the steps since the previous validation, with"
@@ -488,7 +488,7 @@ def _drawn(stored: ModelBundle, parsing: ParsingReport, place: int, sentence: Sc
     index = parsing.scores[parsing.chosen].by_sentence.indices[[place]]
     gold = parsing.gold.trees[int(index[0])]
     (tree,) = trees_of(parsing.predicted[parsing.chosen].select(index), [gold.words])
-    analysis = analyse(stored, gold, cast(Rule, parsing.chosen), parsing.layer)
+    analysis = analyse(stored, gold, ParseOptions(decoder=cast(Decoder, parsing.chosen), layer=parsing.layer))
     source = (
         f"F1 {percent(sentence.f1)}, precision {percent(sentence.precision)}, recall {percent(sentence.recall)}."
         f" Sentence {sentence.number:,} of {parsing.gold.source}, {sentence.length} words; {sentence.decoder} decoder;"
@@ -507,15 +507,14 @@ def write_report(
     output: str | Path,
     treebank: str | Path | None = None,
     protocol: Protocol = PROTOCOLS["wsj-test"],
-    decoder: Rule | None = None,
+    options: DecodingOptions = DecodingOptions(),
     clean_up: GoldPreprocessing | str | Path = "ptb-keep",
-    layer: int | None = None,
     theme: Theme = "auto",
     device: torch.device | str = "cpu",
 ) -> WrittenReport:
     """Evaluate the model of a folder on a treebank and write report.html into the folder `output`.
 
-    decoder, layer: used to parse; None: the model's default. Without a treebank, or for a model that does not parse,
+    options: of parsing. Without a treebank, or for a model that does not parse,
     the page only covers the language model.
     device: where the model runs.
     Raises InputError like `read_model` and `evaluate_parsing`, and for damaged files of the run.
@@ -524,8 +523,8 @@ def write_report(
     stored, run = read_model(folder), read_run(folder)
     stored.to(device)
     parsing = None
-    if treebank is not None and isinstance(stored.model, Parses):
-        parsing = evaluate_parsing(stored, treebank, protocol, decoder, clean_up, layer)
+    if treebank is not None and isinstance(stored.model, ParsesSentences):
+        parsing = evaluate_parsing(stored, treebank, protocol, options, clean_up)
     page = page_of(stored, run, parsing)
     make_folder(output)
     return page.write(output / PAGE, theme)
@@ -551,7 +550,7 @@ def page_of(stored: ModelBundle, run: Run, parsing: ParsingReport | None, floor:
 
 
 def _why_no_trees(stored: ModelBundle) -> str:
-    if not isinstance(stored.model, Parses):
+    if not isinstance(stored.model, ParsesSentences):
         return (
             f"This model, of type {stored.name}, gives neither distances nor span scores or probabilities, so it does"
             " not parse. No treebank was read."

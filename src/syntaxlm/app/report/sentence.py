@@ -14,13 +14,12 @@ from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.drawing.sentence import Analysis, SentenceMaps
 from syntaxlm.models.abilities import HasMaps
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.parsing.parse import parse_lines
-from syntaxlm.parsing.structure import Rule, layers_for, rules_for, structure_of
+from syntaxlm.parsing.options import ParseOptions
+from syntaxlm.parsing.parse import Parse, parse_lines
+from syntaxlm.parsing.structure import decodings, structure_of
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.reader import AS_TOKENISED
-from syntaxlm.text.treebank_style import TreebankStyle
+from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
-from syntaxlm.trees.decoding import DECODING_RULES
 from syntaxlm.trees.dependencies import steps_of
 from syntaxlm.trees.preprocessing import clean_all, find_preprocessing
 from syntaxlm.trees.spans import trees_of
@@ -84,26 +83,28 @@ def read_trees(path: Path, number: int | None = None, clean_up: str = "none") ->
 def analyse(
     stored: ModelBundle,
     sentence: str | Sequence[str] | Tree,
-    decoder: Rule | None = None,
-    layer: int | None = None,
-    style: TreebankStyle = AS_TOKENISED,
+    options: ParseOptions = ParseOptions(**AS_WRITTEN),
 ) -> Analysis:
     """Parse a line of text, or a treebank sentence, whose words are neither split nor dropped.
 
     sentence: text, words, or a tree, whose words and tags are read (models of tags need the tags).
-    decoder, layer, style: as for `parse_lines`; style applies to text only.
+    options: as for `parse_lines`; the text options apply to text only.
     Raises InputError like `parse_lines`, and for a sentence without words.
     """
     if not isinstance(sentence, str):
-        return _analyse_words(stored, sentence, decoder, layer)
-    (parse,) = parse_lines(stored, [sentence], decoder, layer=layer, style=style)
-    if parse is None:
+        return _analyse_words(stored, sentence, options)
+    (parse,) = parse_lines(stored, [sentence], options)
+    if not parse:
         raise InputError(f"the sentence {sentence[:40]!r} has no words that the model reads")
+    return _analysis(stored, parse)
+
+
+def _analysis(stored: ModelBundle, parse: Parse) -> Analysis:
     return Analysis(
         tuple(parse.words),
         tuple(parse.tokens),
         tuple(parse.distances),
-        _unknown(stored, parse.tokens),
+        tuple(not stored.vocabulary.knows(token) for token in parse.tokens),
         parse.tree,
         parse.span_scores,
         parse.marginals,
@@ -111,27 +112,17 @@ def analyse(
     )
 
 
-def _analyse_words(
-    stored: ModelBundle, sentence: Sequence[str] | Tree, decoder: Rule | None, layer: int | None
-) -> Analysis:
+def _analyse_words(stored: ModelBundle, sentence: Sequence[str] | Tree, options: ParseOptions) -> Analysis:
     words = list(sentence.words if isinstance(sentence, Tree) else sentence)
     tags = list(sentence.tags) if isinstance(sentence, Tree) else [""] * len(words)
     tokens = list(map(stored.normaliser.word, words, tags))
-    (rule,), (layer,) = rules_for([stored], decoder), layers_for([stored], layer)
+    (decoding,) = decodings([stored], options)
     structure = structure_of(stored, [tokens], labels=False)
     leaves = [tokens] if stored.normaliser.units == "tags" else None
-    (tree,) = trees_of(structure.decode(rule, layer), [words], leaves)
-    distances = structure.distances[layer - 1].tolist() if rule in DECODING_RULES else []
-    scores, marginals = (None if one is None else one.chart(0) for one in (structure.span_scores, structure.marginals))
-    dependencies = None
-    if structure.heads is not None:
-        dependencies = DependencyTree(tree.words, tree.tags, tuple(structure.heads.tolist()), ("",) * len(tree))
-    unknown = _unknown(stored, tokens)
-    return Analysis(tuple(words), tuple(tokens), tuple(distances), unknown, tree, scores, marginals, dependencies)
-
-
-def _unknown(stored: ModelBundle, tokens: Sequence[str]) -> tuple[bool, ...]:
-    return tuple(not stored.vocabulary.knows(token) for token in tokens)
+    (tree,) = trees_of(structure.decode(*decoding), [words], leaves)
+    of_words, of_spans = structure.word_values(decoding.layer), structure.span_values(0)
+    parse = Parse(1, words, tokens, tree, of_words, of_spans)
+    return _analysis(stored, parse)
 
 
 @torch.no_grad()

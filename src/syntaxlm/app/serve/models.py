@@ -25,14 +25,13 @@ from syntaxlm.generation.sentences import GeneratedSentence, SentenceWithTree
 from syntaxlm.generation.trees import GeneratedTree
 from syntaxlm.models.abilities import (
     LabelsSpans,
-    Parses,
+    ParsesSentences,
     PredictsNextToken,
     ScoresSentences,
     ScoresTokens,
     abilities_of,
 )
 from syntaxlm.parsing.parse import Parse
-from syntaxlm.parsing.structure import rules_of
 from syntaxlm.storage.folder import structure_name
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.reader import AUTO_STYLE, TextReader
@@ -192,8 +191,8 @@ class ServedModel:
             "units": self.model.normaliser.units,
             "abilities": abilities_of(model),
             "structure": structure_name(model),
-            "decoders": list(rules_of(model)) if isinstance(model, Parses) else [],
-            "layers": model.distance_layers if isinstance(model, Parses) else 0,
+            "decoders": list(model.decoders) if isinstance(model, ParsesSentences) else [],
+            "layers": model.distance_layers if isinstance(model, ParsesSentences) else 0,
             "by_word": isinstance(model, PredictsNextToken),
         }
 
@@ -221,7 +220,7 @@ class ServedModel:
         nothing = [None] * len(sentences)
         parses: Sequence[Parse | None] = nothing
         surprisals: Sequence[SentenceSurprisal | None] = nothing
-        if isinstance(model, Parses):
+        if isinstance(model, ParsesSentences):
             own = labels and isinstance(model, LabelsSpans)
             parses = self.model.parse(sentences, decoder=decoder, layer=layer, labels=own)
         if isinstance(model, ScoresTokens):

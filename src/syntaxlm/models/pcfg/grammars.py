@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, relu
 
-from syntaxlm.ops.inside import FactoredRules, Rules, TableRules, emission_log_probs, product_softmax
+from syntaxlm.ops.inside import FactoredRules, Rules, TableRules
+from syntaxlm.ops.softmax import emission_log_probs, product_softmax
 
 
 @dataclass(frozen=True)

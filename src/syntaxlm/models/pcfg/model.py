@@ -38,7 +38,8 @@ from syntaxlm.models.pcfg.listing import ListsGrammar
 from syntaxlm.models.pcfg.sampling import Sample, Sampler, draw_from, draw_short
 from syntaxlm.models.sizes import check_chart
 from syntaxlm.models.structures import SpanMarginals
-from syntaxlm.ops.inside import Layout, Rules, best_derivations, log_partition, posteriors, tiles_usable
+from syntaxlm.ops.inside import Layout, Rules, best_derivations, log_partition, posteriors
+from syntaxlm.ops.products import tiles_usable
 
 ELBO_AT_MEAN = "ELBO at the mean of q(z|x), approximate"
 _CHART = 1 << 26  # most inside probabilities of a group of sentences in memory

@@ -1,15 +1,23 @@
-"""The inside algorithm of probabilistic context-free grammars: `log_partition`, and its `reference`."""
+"""The inside algorithm of probabilistic context-free grammars.
 
-from syntaxlm.ops.inside import reference
-from syntaxlm.ops.inside.emissions import emission_log_probs
-from syntaxlm.ops.inside.fast import Posteriors
-from syntaxlm.ops.inside.next_word import NextWords, next_words
-from syntaxlm.ops.inside.operations import log_partition, posteriors
-from syntaxlm.ops.inside.prefix import PrefixLogProbs, prefix_log_probs
-from syntaxlm.ops.inside.softmax import product_softmax
-from syntaxlm.ops.inside.tiles import tiles_usable
-from syntaxlm.ops.inside.types import FactoredRules, Layout, Rules, TableRules
-from syntaxlm.ops.inside.viterbi import Derivation, best_derivations
+`rules`: grammars, and the layout of charts.  `partition`: probabilities of sentences and posteriors of spans.
+`prefix`: probabilities of prefixes and of next words.  `best`: most probable derivations.
+
+They do not share one recursion over a semiring. Sums of large grammars are matrix products of scaled probabilities, in
+bfloat16 for training, 50 to 190 times as fast as the recursion in logarithms (`log_partition_reference`); a left-corner
+closure needs float64; a maximum is no matrix product and needs back-pointers.
+"""
+
+from syntaxlm.ops.inside.best import Derivation, best_derivations
+from syntaxlm.ops.inside.partition import Posteriors, log_partition, log_partition_reference, posteriors
+from syntaxlm.ops.inside.prefix import (
+    NextWords,
+    PrefixLogProbs,
+    next_words,
+    prefix_log_probs,
+    prefix_log_probs_reference,
+)
+from syntaxlm.ops.inside.rules import FactoredRules, Layout, Rules, TableRules
 
 __all__ = [
     "Derivation",
@@ -21,12 +29,10 @@ __all__ = [
     "Rules",
     "TableRules",
     "best_derivations",
-    "emission_log_probs",
     "log_partition",
+    "log_partition_reference",
     "next_words",
     "posteriors",
     "prefix_log_probs",
-    "product_softmax",
-    "reference",
-    "tiles_usable",
+    "prefix_log_probs_reference",
 ]

@@ -1,7 +1,21 @@
-"""Prefix probabilities: the probability that a sentence starts with the given words; surprisals follow from them.
+"""Probabilities of prefixes of sentences, from which surprisals follow, and of the next word after a prefix.
 
 An inside algorithm over spans that may be continued, in float64 with a scale per span, because the left-corner closure
 is nearly singular for left-branching grammars. Jelinek & Lafferty 1991; Stolcke 1995.
+
+    a_A(i, k) = sum_X left_AX beta_X(i, k),  c_A(i, j) = sum_X right_AX pi_X(i, j)
+    pi(i, j) = Q sum_k a(i, k) * c(k + 1, j),  pi(i, i) = Q a(i, i) in nonterminals, e(w_i) in preterminals
+
+Q = (I - L)^-1, L_AB = left_AB. If the rules have a parent factor, factors replace nonterminals. For independent
+children the cost is twice that of the inside algorithm. Full rule tables are for small grammars.
+
+The distribution of the next word is the gradient of prefix probabilities with respect to the last word's emissions, by
+a reverse pass: with H_1 = root Q, for j = 2, ..., n + 1,
+
+    C_j = sum_{i < j} H_i * a(i, j - 1),  G_j = C_j right,  H_j = G_j Q
+
+The weights are H_n+1 left + C_n+1 right over preterminals. O(n^2 m + n m^2) for independent children, in addition to
+the inside algorithm.
 """
 
 from __future__ import annotations
@@ -11,9 +25,42 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from syntaxlm.ops.inside.types import FactoredRules, Layout, Rules, TableRules
+from syntaxlm.ops.inside.partition import SpanValues, TableGroup, rescaled, split_factors, table_groups
+from syntaxlm.ops.inside.rules import FactoredRules, Layout, Rules, TableRules
 
 _CACHED = 1 << 18  # products of children computed at a time
+
+
+def prefix_log_probs_reference(rules: Rules, emissions: Tensor) -> Tensor:
+    """(n,) log P(w_1 .. w_j followed by anything) of one sentence, including derivations that never end.
+
+    emissions: (n, t) log p(w_i | T). Not computed in logarithms, so for short sentences only.
+        pi_A(i, j) = sum_B Q_AB [sum_k sum_CD p(B -> C D) beta_C(i, k) pi_D(k + 1, j), or for i = j
+                                 sum_T sum_D p(B -> T D) e_T(w_i)],  L_AB = sum_C p(A -> B C)
+    """
+    length, nonterminals = len(emissions), rules.nonterminals
+    table = rules.table()
+    corners = table.sum(-1)
+    closure = closure_of(corners[:, :nonterminals])
+    words = emissions.exp()
+    beta = {(word, word): torch.cat([words.new_zeros(nonterminals), words[word]]) for word in range(length)}
+    prefix = {
+        (word, word): torch.cat([closure @ corners[:, nonterminals:] @ words[word], words[word]])
+        for word in range(length)
+    }
+    for width in range(2, length + 1):
+        for first in range(length - width + 1):
+            last = first + width - 1
+            inside = [(beta[first, split], beta[split + 1, last]) for split in range(first, last)]
+            started = [(beta[first, split], prefix[split + 1, last]) for split in range(first, last)]
+            spans, prefixes = (
+                torch.stack([torch.einsum("abc,b,c->a", table, left, right) for left, right in pairs]).sum(0)
+                for pairs in (inside, started)
+            )
+            no_word = words.new_zeros(words.shape[1])
+            beta[first, last] = torch.cat([spans, no_word])
+            prefix[first, last] = torch.cat([closure @ prefixes, no_word])
+    return torch.stack([(rules.root @ prefix[0, last][:nonterminals]).log() for last in range(length)])
 
 
 class PrefixLogProbs(NamedTuple):
@@ -29,18 +76,13 @@ class PrefixLogProbs(NamedTuple):
 
 @torch.no_grad()
 def prefix_log_probs(rules: Rules, emissions: Tensor, words: Tensor, layout: Layout) -> PrefixLogProbs:
-    """Return arguments: see `log_partition`. For independent children the cost is twice that of the inside algorithm.
-
-        a_A(i, k) = sum_X left_AX beta_X(i, k),  c_A(i, j) = sum_X right_AX pi_X(i, j)
-        pi(i, j) = Q sum_k a(i, k) * c(k + 1, j),  pi(i, i) = Q a(i, i) in nonterminals, e(w_i) in preterminals
-    Q = (I - L)^-1, L_AB = left_AB. If the rules have a parent factor, factors replace nonterminals.
-    """
+    """Return the probabilities of all prefixes of a batch of sentences. Arguments: see `log_partition`."""
     if isinstance(rules, TableRules):
-        return _of_tables(rules, emissions, words, layout)
-    root, left, right = composed(rules)
+        return _prefixes_of_tables(rules.double(), emissions.double(), words, layout)
+    root, left, right = rules.double().over_factors()
     count = len(root)
     closure = closure_of(left[:, :count])
-    chart = complete_chart(root, left, right, emissions, words, layout)
+    chart = _complete_chart(root, left, right, emissions, words, layout)
     given = words[layout.words_order]
     top, probabilities = _scaled(emissions)
     begun, scales = torch.empty_like(chart.lefts), torch.empty_like(chart.scales)  # incomplete right children
@@ -51,10 +93,10 @@ def prefix_log_probs(rules: Rules, emissions: Tensor, words: Tensor, layout: Lay
     prefixes[: len(given)] = (opened @ root).log()[given] + top[given]
     for width in range(2, layout.longest + 1):
         span = layout.of_width(width)
-        value, scales[span] = _split_sum(layout, width, chart.lefts, chart.scales, begun, scales, closure)
+        value, scales[span] = _split_sums(layout, width, chart.lefts, chart.scales, begun, scales, closure)
         prefixes[span] = (value @ root).log() + scales[span]
         begun[span] = value @ right[:, :count].T
-    return _of_first_words(layout, prefixes, chart.wholes)
+    return PrefixLogProbs(*(layout.squares(part, -torch.inf)[:, 0] for part in (prefixes, chart.wholes)))
 
 
 class CompleteChart(NamedTuple):
@@ -69,10 +111,12 @@ class CompleteChart(NamedTuple):
     wholes: Tensor
 
 
-def complete_chart(
+def _complete_chart(
     root: Tensor, left: Tensor, right: Tensor, emissions: Tensor, words: Tensor, layout: Layout | None
 ) -> CompleteChart:
-    """Return the inside algorithm in float64. root, left, right: see `composed`.  layout: None if all have one word."""
+    """Return the inside algorithm in float64. root: (R,); left, right: (R, R + t).  layout: None if all have one
+    word.
+    """
     count = len(root)
     given = words if layout is None else words[layout.words_order]
     rows, single = len(given) if layout is None else layout.rows, len(given)
@@ -84,13 +128,13 @@ def complete_chart(
     for width in range(2, 1 if layout is None else layout.longest + 1):
         assert layout is not None
         span = layout.of_width(width)
-        value, scales[span] = _split_sum(layout, width, lefts, scales, rights, scales)
+        value, scales[span] = _split_sums(layout, width, lefts, scales, rights, scales)
         wholes[span] = (value @ root).log() + scales[span]
         lefts[span], rights[span] = value @ left[:, :count].T, value @ right[:, :count].T
     return CompleteChart(lefts, scales, wholes)
 
 
-def _split_sum(
+def _split_sums(
     layout: Layout,
     width: int,
     lefts: Tensor,
@@ -104,50 +148,19 @@ def _split_sum(
     closure: multiplied with the sums, if given.
     """
     left_rows, right_rows = layout.splits(width, range(1, width))
-    logs = left_scales[left_rows] + right_scales[right_rows]
-    top, factors = split_factors(logs)
-    value = lefts.new_zeros(len(left_rows), lefts.shape[1])
-    together = max(1, _CACHED // value.numel())
+    top, factors = split_factors(left_scales[left_rows] + right_scales[right_rows])
+    sums = lefts.new_zeros(len(left_rows), lefts.shape[1])
+    together = max(1, _CACHED // sums.numel())
     for first in range(0, width - 1, together):
         part = slice(first, first + together)
         products = lefts[left_rows[:, part]] * rights[right_rows[:, part]]
-        value += torch.einsum("sk,skr->sr", factors[:, part], products)
-    if closure is not None:
-        value = value @ closure.T
-    value, scale = rescaled(value)
-    return value, top + scale
-
-
-def split_factors(logs: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the largest of the splits' logarithms, or 0 if no split is possible, and all relative to it,
-    exponentiated.
-
-    (..., k) -> (...), (..., k).
-    """
-    top = logs.amax(-1)
-    top = top.where(top > -torch.inf, 0)
-    return top, torch.exp(logs - top[..., None])
-
-
-def rescaled(value: Tensor) -> tuple[Tensor, Tensor]:
-    """(..., R) divided by its maximum, and the maximum's logarithm; zeros (impossible spans) are unchanged."""
-    most = value.amax(-1)
-    return value / most.where(most > 0, 1)[..., None], most.log()
-
-
-def composed(rules: FactoredRules) -> tuple[Tensor, Tensor, Tensor]:
-    """Return rules over factors instead of nonterminals, float64: (R,), (R, R + t), (R, R + t)."""
-    root, left, right = rules.root.double(), rules.left.double(), rules.right.double()
-    if rules.parent is not None:
-        parent, count = rules.parent.double(), rules.nonterminals
-        left, right = (torch.cat([side[:, :count] @ parent, side[:, count:]], 1) for side in (left, right))
-        root = root @ parent
-    return root, left, right
+        sums += torch.einsum("sk,skr->sr", factors[:, part], products)
+    return rescaled(sums if closure is None else sums @ closure.T, top)
 
 
 def closure_of(corners: Tensor) -> Tensor:
-    """(I - L)^-1, the left-corner closure."""
-    inverse: Tensor = torch.linalg.inv(torch.eye(len(corners)).to(corners) - corners)
+    """(I - L)^-1, the left-corner closure: (..., m, m) each."""
+    inverse: Tensor = torch.linalg.inv(torch.eye(corners.shape[-1]).to(corners) - corners)
     return inverse
 
 
@@ -157,76 +170,112 @@ def _scaled(emissions: Tensor) -> tuple[Tensor, Tensor]:
     return top, torch.exp(emissions.double() - top[:, None])
 
 
-def _of_first_words(layout: Layout, prefixes: Tensor, wholes: Tensor) -> PrefixLogProbs:
-    """Select the spans that start at the first word."""
-    return PrefixLogProbs(*(layout.squares(part, -torch.inf)[:, 0] for part in (prefixes, wholes)))
+def _prefixes_of_tables(rules: TableRules, emissions: Tensor, words: Tensor, layout: Layout) -> PrefixLogProbs:
+    result = PrefixLogProbs(*emissions.new_full((2, len(layout), layout.longest), -torch.inf))
+    for group in table_groups(rules, words, layout):
+        complete = group.chart(emissions)
+        closure, of_words = _corners(group.rules)
+        opened = _applied(closure, _applied(of_words, complete[0].values))
+        single = torch.cat([opened, complete[0].values], -1)
+        begun = [SpanValues(single, complete[0].scales, slice(None))]
+        prefixes = [SpanValues(opened, complete[0].scales, group.nonterminals)]
+        for width in range(2, len(complete) + 1):
+            sums, scale = group.split_sums(complete, begun, width)
+            prefixes.append(SpanValues(*rescaled(_applied(closure, sums), scale), group.nonterminals))
+            begun.append(prefixes[-1])
+        for last, spans in enumerate(prefixes):
+            result.prefixes[group.sentences, last] = group.of_root(spans)[:, 0]
+            if last:
+                result.sentences[group.sentences, last] = group.of_root(complete[last])[:, 0]
+    return result
 
 
-def _of_tables(rules: TableRules, emissions: Tensor, words: Tensor, layout: Layout) -> PrefixLogProbs:
-    """Like `prefix_log_probs`, with a full rule table, one sentence at a time, for small grammars."""
-    order = layout.words_order
-    given = torch.empty_like(order)
-    given[order] = torch.arange(len(order), device=order.device)
-    prefixes, wholes = (torch.full((layout.rows,), -torch.inf, dtype=torch.float64) for _ in range(2))
-    for place, number in enumerate(layout.order.tolist()):
-        length, begin = int(layout.lengths[place]), int(layout.begins[place])
-        own = emissions[words[order[begin : begin + length]]].double()
-        found = _of_table(rules.of(number), own)
-        width = torch.arange(1, length + 1)
-        rows = layout.row(torch.full_like(width, place), torch.zeros_like(width), width)
-        prefixes[rows], wholes[rows] = (part.cpu() for part in found)
-    return _of_first_words(layout, prefixes, wholes)
+def _corners(rules: TableRules) -> tuple[Tensor, Tensor]:
+    """Return Q, (m, m), and the probabilities of preterminals as left children, (m, t); by sentence if rules are."""
+    corners, count = rules.binary.sum(-1), rules.nonterminals
+    return closure_of(corners[..., :count]), corners[..., count:]
 
 
-def _of_table(rules: TableRules, emissions: Tensor) -> tuple[Tensor, Tensor]:
-    """Return prefixes and whole sentences of one sentence, (n,) each; emissions: (n, t) float64."""
-    length, count = len(emissions), rules.nonterminals
-    table, root = rules.binary.double(), rules.root.double()
-    corners = table.sum(-1)
-    closure = closure_of(corners[:, :count])
-    inside = inside_of_table(rules, emissions)
-    top, probabilities = _scaled(emissions)
-    no_word = table.new_zeros(emissions.shape[1])
-    begun: TableChart = {}
-    prefixes, wholes = table.new_full((length,), -torch.inf), table.new_full((length,), -torch.inf)
-    for word, own in enumerate(probabilities):
-        begun[word, word] = torch.cat([closure @ (corners[:, count:] @ own), own]), top[word]
-    for last in range(length):
-        for first in range(last - 1, -1, -1):
-            value, scale = _table_sum(table, inside, begun, first, last)
-            value = closure @ value
-            begun[first, last] = torch.cat([value, no_word]), scale
-        value, scale = begun[0, last]
-        prefixes[last] = (root @ value[:count]).log() + scale
-        if last:
-            value, scale = inside[0, last]
-            wholes[last] = (root @ value[:count]).log() + scale
-    return prefixes, wholes
+def _applied(matrix: Tensor, vectors: Tensor) -> Tensor:
+    """Return a matrix, or one for each sentence, times vectors of all spans: (a, b) or (S, a, b), (S, rows, b)."""
+    return vectors @ matrix.mT
 
 
-TableChart = dict[tuple[int, int], tuple[Tensor, Tensor]]
-"""(first, last) -> the probabilities of all symbols, (m + t,), divided by exp(scale), and the scale."""
+class NextWords(NamedTuple):
+    """P(prefix w ...) = exp(scale) * sum_T weights_T p(w | T) for a next word w, for each of B prefixes.
+
+    weights: (B, t).  scales: (B,) natural logarithms. Both float64.
+    """
+
+    weights: Tensor
+    scales: Tensor
 
 
-def inside_of_table(rules: TableRules, emissions: Tensor) -> TableChart:
-    """Return the inside algorithm for one sentence with a full rule table, in float64; emissions: (n, t)."""
-    table, length = rules.binary.double(), len(emissions)
-    top, probabilities = _scaled(emissions)
-    no_span, no_word = table.new_zeros(rules.nonterminals), table.new_zeros(emissions.shape[1])
-    inside: TableChart = {}
-    for word, own in enumerate(probabilities):
-        inside[word, word] = torch.cat([no_span, own]), top[word]
-    for width in range(2, length + 1):
-        for first in range(length - width + 1):
-            value, scale = _table_sum(table, inside, inside, first, first + width - 1)
-            inside[first, first + width - 1] = torch.cat([value, no_word]), scale
-    return inside
+@torch.no_grad()
+def next_words(rules: Rules, emissions: Tensor, words: Tensor, lengths: tuple[int, ...]) -> NextWords:
+    """For each prefix, the linear function of a next word's emissions that gives the probability of the longer prefix.
+
+    emissions, words: as in `log_partition`; a prefix may have any number of words, including 0.
+    """
+    rules, emissions = rules.double(), emissions.double()
+    weights = torch.zeros(len(lengths), rules.preterminals, dtype=torch.float64, device=rules.root.device)
+    scales = weights.new_zeros(len(lengths))
+    parts = words.split(lengths)
+    for length in sorted(set(lengths)):
+        index = torch.tensor([column for column, each in enumerate(lengths) if each == length])
+        chosen = torch.stack([parts[column] for column in index.tolist()])
+        if isinstance(rules, FactoredRules):
+            found = _next_by_factors(rules, emissions, chosen)
+        else:
+            found = _next_by_tables(TableGroup(rules.of(index), index, chosen), emissions)
+        place = index.to(weights.device)
+        weights[place], scales[place] = found
+    return NextWords(weights, scales)
 
 
-def _table_sum(table: Tensor, left: TableChart, right: TableChart, first: int, last: int) -> tuple[Tensor, Tensor]:
-    """Return the sum over splits of one span: (m,) scaled to a maximum of 1, and the scale."""
-    pairs = [(left[first, k], right[k + 1, last]) for k in range(first, last)]
-    top, factors = split_factors(torch.stack([one[1] + other[1] for one, other in pairs]))
-    lefts = torch.stack([one[0] for one, _ in pairs]) * factors[:, None]
-    value, scale = rescaled((table * (lefts.T @ torch.stack([other[0] for _, other in pairs]))).sum((1, 2)))
-    return value, top + scale
+def _next_by_factors(rules: FactoredRules, emissions: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
+    """Return weights and scales of prefixes of one length: words (B, n) -> (B, t), (B,)."""
+    root, left, right = rules.over_factors()
+    count, (batch, length) = len(root), words.shape
+    closure = closure_of(left[:, :count])
+    reached = (root @ closure).expand(batch, 1, count)  # H, (B, j, R), and its scales
+    scales = reached.new_zeros(batch, 1)
+    if not length:
+        return reached[:, 0] @ left[:, count:], scales[:, 0]
+    layout = Layout([length] * batch, words.device) if length > 1 else None
+    chart = _complete_chart(root, left, right, emissions, words.flatten(), layout)
+    sentence = torch.arange(batch)[:, None]
+    opened = reached[:, 0]
+    for end in range(1, length + 1):  # C of the position after `end` words
+        first = torch.arange(end)[None]
+        rows = sentence * length + first if layout is None else layout.row(sentence, first, end - first)
+        top, factors = split_factors(scales + chart.scales[rows])
+        opened, scale = rescaled(torch.einsum("bi,bim,bim->bm", factors, reached, chart.lefts[rows]), top)
+        scales = torch.cat([scales, scale[:, None]], 1)
+        reached = torch.cat([reached, (opened @ right[:, :count] @ closure)[:, None]], 1)
+    return reached[:, -1] @ left[:, count:] + opened @ right[:, count:], scales[:, -1]
+
+
+def _next_by_tables(group: TableGroup, emissions: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the same with a full rule table, or one per prefix."""
+    rules, (batch, length) = group.rules, group.words.shape
+    count, symbols = rules.nonterminals, rules.binary.shape[-1]
+    closure, of_words = _corners(rules)
+    table = rules.binary.expand(batch, count, symbols, symbols)
+    reached = [(rules.root.unsqueeze(-2) @ closure).expand(batch, 1, count)[:, 0]]
+    scales = [reached[0].new_zeros(batch)]
+    opened = reached[0].new_zeros(batch, symbols)  # the next symbol as a right child
+    chart = group.chart(emissions) if length else []
+    for end in range(1, length + 1):
+        spans = [chart[end - first - 1] for first in range(end)]
+        top, factors = split_factors(
+            torch.stack([scales[first] + spans[first].scales[:, first] for first in range(end)], -1)
+        )
+        pairs = table.new_zeros(batch, count, symbols)  # of the parent and its left child
+        for first, span in enumerate(spans):
+            weighted = factors[:, first, None] * reached[first]
+            pairs[..., span.symbols] += weighted[:, :, None] * span.values[:, None, first]
+        opened, scale = rescaled(torch.einsum("bac,bacd->bd", pairs, table), top)
+        scales.append(scale)
+        reached.append((opened[:, None, :count] @ closure)[:, 0])
+    return (reached[-1][:, None] @ of_words)[:, 0] + opened[:, count:], scales[-1]

@@ -1,0 +1,102 @@
+"""Outputs of commands: files or standard output, in the format that is asked for."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TextIO
+
+from syntaxlm.core.files import to_json
+from syntaxlm.core.options import Shown
+from syntaxlm.core.tables import ReportFormat
+
+ROW_FORMATS = ("tsv", "csv", "parquet")  # without JSON, of which some results have more than their rows
+OutputFile = Annotated[
+    Path,
+    Shown(
+        "FILE",
+        ("-o", "--output"),
+        "output",
+        help="write {} to this file (written atomically); default, or -: standard output",
+    ),
+]
+SummaryFormat = Annotated[Literal["text", "json"], Shown(help="output format")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOutput:
+    """Where a report is written, and how.
+
+    output: the figures
+    """
+
+    output: OutputFile | None = None
+    format: Annotated[ReportFormat, Shown(use="format")] = "text"
+
+    def write(self, result: Any) -> None:
+        """Write a result in the format that is asked for."""
+        if not hasattr(result, "report"):  # TODO: remove when all evaluations return a report
+            if self.format in ("tsv", "csv", "parquet"):
+                from syntaxlm.core import tables
+
+                tables.write_rows(result.rows(), result.columns, self.output, self.format)
+                return
+            with text_output(self.output) as file:
+                file.write(formatted(result, self.format) + "\n")
+            return
+        result.report().write(self.output, self.format)
+
+
+@contextmanager
+def text_output(path: Path | None) -> Iterator[TextIO]:
+    """Return a text file for writing, which replaces `path` when the block succeeds; None: standard output."""
+    from syntaxlm.core.files import replaced
+
+    if path is None:
+        yield sys.stdout
+        return
+    with replaced(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        yield file
+
+
+@contextmanager
+def output_path(path: Path | None, suffix: str = ".txt") -> Iterator[Path]:
+    """Return a path for functions that write files by name; None: a temporary file, then copied to standard output."""
+    if path is not None:
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        temporary = Path(folder) / f"output{suffix}"
+        yield temporary
+        with open(temporary, encoding="utf-8", newline="") as file:
+            shutil.copyfileobj(file, sys.stdout)
+
+
+def print_summary(result: Any, format: str, output: Path | None, head: str = "") -> None:
+    """Print figures that accompany data: on standard output if the data went to a file, otherwise on stderr.
+
+    output: where the data went.  head: put before the figures if they are text.
+    """
+    from syntaxlm.core.progress import error_console
+
+    text = (head if format == "text" else "") + formatted(result, format)
+    if output is not None:
+        print(text)
+    elif not error_console().quiet:
+        print(text, file=sys.stderr)
+
+
+def formatted(result: Any, format: Any) -> str:
+    """Return figures in a format, without the last line end."""
+    if format == "json":
+        return to_json(result.to_dict())
+    if format in ("tsv", "csv"):
+        from syntaxlm.core.tables import format_rows
+
+        return "".join(format_rows(result.rows(), result.columns, format)).removesuffix("\n")
+    return str(result)

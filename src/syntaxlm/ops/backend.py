@@ -1,0 +1,257 @@
+"""How ops are computed: by their equations, in torch, or compiled.
+
+An op has a reference, which is its equations differentiated by autograd, and a fast form. The inner steps of the fast
+form are compiled where possible: from C on the CPU (`kernels`), by torch on a GPU (`fused`). Without a C compiler, on
+Windows and with SYNTAXLM_NATIVE=0, they are plain torch.
+The package ships C sources because the best compiler flags depend on the user's processor. Compiled libraries are kept
+in the user's cache folder.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FunctionType
+from typing import Any, Literal, ParamSpec, TypeVar
+
+import torch
+from torch import Tensor
+
+Backend = Literal["compiled", "torch", "reference"]
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+SWITCH = "SYNTAXLM_NATIVE"
+KERNELS = Path(__file__).with_name("kernels")
+
+# Sums may be reordered, or they could not be vectorised. Infinities and NaN are preserved: they indicate divergence.
+_FLAGS = (
+    "-O3", "-std=c11", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-fassociative-math",
+    "-fno-signed-zeros", "-freciprocal-math", "-ffp-contract=fast",
+)  # fmt: skip
+
+# Tried in this order: not every compiler has OpenMP or supports -march=native.
+_FURTHER_FLAGS = ("-march=native", "-fopenmp"), ("-march=native",), ("-mcpu=native",), ()
+
+_backend: Backend = "compiled"
+
+
+@contextmanager
+def using(backend: Backend) -> Iterator[None]:
+    """Run ops in another form, for tests and benchmarks. The backward of an op has the form of its forward.
+
+    compiled: what is fastest here, the default.  torch: the fast form without compiled code.  reference: the equations,
+    for ops whose reference has the same arguments (`with_reference`).
+    """
+    global _backend
+    before, _backend = _backend, backend
+    try:
+        yield
+    finally:
+        _backend = before
+
+
+def with_reference(
+    reference: Callable[Arguments, Result],
+) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
+    """Return a decorator of an op that calls the reference instead, where `using("reference")` asks for it."""
+
+    def decorated(op: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        @functools.wraps(op)
+        def chosen(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
+            return (reference if _backend == "reference" else op)(*arguments, **options)
+
+        return chosen
+
+    return decorated
+
+
+def kernels(name: str, product: torch.dtype, *tensors: Tensor | None) -> ctypes.CDLL | None:
+    """Return the compiled functions of kernels/NAME.c if they can be used; None to use torch.
+
+    product: dtype of the op's matrix products, float32 or bfloat16.  tensors: all must be float32 on the CPU.
+    """
+    if _backend != "compiled" or product not in (torch.float32, torch.bfloat16):
+        return None
+    if all(t is None or (t.dtype == torch.float32 and t.device.type == "cpu") for t in tensors):
+        return library(KERNELS / f"{name}.c")
+    return None
+
+
+@functools.cache
+def library(source: Path) -> ctypes.CDLL | None:
+    """Return the shared library of a C file; None if unavailable. A failed compilation is reported once."""
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if os.environ.get(SWITCH) == "0" or compiler is None or sys.platform == "win32":
+        return None
+    name = hashlib.sha256()
+    for part in (
+        source.read_bytes(),
+        *(header.read_bytes() for header in sorted(KERNELS.glob("*.h"))),
+        " ".join((compiler, *_FLAGS)).encode(),
+        _processor().encode(),
+    ):
+        name.update(part)
+    try:
+        path = _cache() / f"{source.stem}-{name.hexdigest()[:16]}.so"
+        if not path.exists():
+            _compile(compiler, source, path)
+        return ctypes.CDLL(str(path))
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = getattr(error, "stderr", None) or error
+        warnings.warn(f"{source.name} could not be compiled; training is slower without it: {reason}", stacklevel=2)
+        return None
+
+
+def c_struct(integers: str, pointers: str, flags: str = "half threads") -> type[ctypes.Structure]:
+    """Return the type of a C struct of int64 numbers, ints and pointers, in this order.
+
+    Arguments: the names of the fields, separated by spaces.
+    """
+    types = (integers, ctypes.c_int64), (flags, ctypes.c_int), (pointers, ctypes.c_void_p)
+    fields = [(name, kind) for names, kind in types for name in names.split()]
+    return type("Struct", (ctypes.Structure,), {"_fields_": fields})
+
+
+def filled(struct: type[ctypes.Structure], tensors: Mapping[str, Tensor | None], **numbers: int) -> ctypes.Structure:
+    """Return a struct of contiguous tensors, which must outlive it, and of numbers; `threads` is the number of
+    torch's.
+    """
+    pointers = {name: address(tensor) for name, tensor in tensors.items()}
+    return struct(threads=torch.get_num_threads(), **numbers, **pointers)
+
+
+def call(function: Callable[..., Any], *arguments: object) -> None:
+    """Call a C function: tensors and None as addresses, bool as int, int as int64, structs by reference."""
+    function(*map(_converted, arguments))
+
+
+def _converted(argument: object) -> Any:
+    if argument is None or isinstance(argument, Tensor):
+        return address(argument)
+    if isinstance(argument, bool):
+        return ctypes.c_int(argument)
+    if isinstance(argument, int):
+        return ctypes.c_int64(argument)
+    return ctypes.byref(argument) if isinstance(argument, ctypes.Structure) else argument
+
+
+def address(tensor: Tensor | None) -> ctypes.c_void_p:
+    """Return the address of a contiguous tensor's data, for a C function; null for None."""
+    assert tensor is None or tensor.is_contiguous()
+    return ctypes.c_void_p(None if tensor is None else tensor.data_ptr())
+
+
+def threads() -> ctypes.c_int:
+    """Return the number of threads, as an argument of a C function."""
+    return ctypes.c_int(torch.get_num_threads())
+
+
+def _cache() -> Path:
+    """Return the folder for compiled libraries: the user's cache, or a new temporary folder if that is not writable."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(base) / "syntaxlm"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except (OSError, RuntimeError):
+        pass
+    return Path(tempfile.mkdtemp(prefix="syntaxlm-"))
+
+
+def _processor() -> str:
+    """Return an identifier of the processor type: machines with different processors may share a home folder."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:  # other systems than Linux
+        return platform.platform() + platform.processor()
+    return "".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
+
+
+def _compile(compiler: str, source: Path, target: Path) -> None:
+    """Compile into a temporary folder, then move the library: other processes may be compiling it too."""
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        result, objects = Path(folder) / "library.so", Path(folder) / "objects.o"
+        for further in _FURTHER_FLAGS:
+            compile_ = [compiler, *_FLAGS, *further, f"-I{KERNELS}", "-c", str(source), "-o", str(objects)]
+            # Linked without OpenMP: torch has already loaded its own, and two runtimes would compete for the cores.
+            link = [compiler, "-shared", str(objects), "-o", str(result), "-lm"]
+            try:
+                for command in (compile_, link):
+                    subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+                ctypes.CDLL(str(result))
+                break
+            except (OSError, subprocess.CalledProcessError):
+                if further is _FURTHER_FLAGS[-1]:
+                    raise
+        result.replace(target)
+
+
+def fused(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Return the function, compiled by torch on its first use on a GPU, where launches of kernels dominate its time.
+
+    The function must not modify its arguments, and none of them may need a gradient. Elsewhere, and if compilation
+    fails (reported once), it runs uncompiled. A compiled version works for any number of rows (the first dimension)
+    above one; one row, and every other size and dtype, has its own version.
+    """
+    assert isinstance(function, FunctionType)
+    compiled: dict[tuple[Any, ...], Callable[..., Result]] = {}
+    failed = False
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Result:
+        nonlocal failed
+        if failed or not worthwhile(arguments[0]):
+            return function(*arguments)
+        key = tuple(_signature(argument) if isinstance(argument, Tensor) else argument for argument in arguments)
+        try:
+            if key not in compiled:
+                compiled[key] = torch.compile(_copy(function), fullgraph=True, dynamic=False)
+                arguments = tuple(
+                    _sample(argument) if isinstance(argument, Tensor) else argument for argument in arguments
+                )
+            return compiled[key](*arguments)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # compilers raise errors of many classes
+            failed = True
+            reason = str(error).strip().partition("\n")[0]
+            warnings.warn(f"{function.__name__} could not be compiled and runs more slowly: {reason}", stacklevel=2)
+            return function(*arguments)
+
+    return call
+
+
+def worthwhile(tensor: Tensor) -> bool:
+    """Return whether to compile work on this tensor's device. The CPU has C kernels instead."""
+    return tensor.is_cuda and _backend == "compiled" and os.environ.get(SWITCH) != "0"
+
+
+def _signature(tensor: Tensor) -> tuple[torch.Size, torch.dtype, bool]:
+    return tensor.shape[1:], tensor.dtype, len(tensor) == 1
+
+
+def _sample(tensor: Tensor) -> Tensor:
+    """Return a copy of the tensor to compile for: any number of rows, and not a view, whose offset would matter."""
+    sample = tensor.clone()
+    torch._dynamo.maybe_mark_dynamic(sample, 0)
+    return sample
+
+
+def _copy(function: FunctionType) -> FunctionType:
+    """Return the function with its own code object: torch caches compiled code per code object, and at most eight
+    versions.
+    """
+    return FunctionType(function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__)

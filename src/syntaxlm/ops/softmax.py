@@ -1,0 +1,246 @@
+"""Softmaxes of matrix products: over the vocabulary for given targets or words, and over the rules of a grammar.
+
+`target_log_probs` has the logits in memory once, in the dtype of the product. Backward computes the logits' gradient
+and the three products from it in parts.
+`emission_log_probs` needs the whole t x V matrix of preterminals and words only for its sums. Forward keeps
+exponentials and each preterminal's expected embedding, sum_w p(w | T) v_w. The gradient of the normaliser is that
+expectation times the summed gradient of the columns, so backward builds no t x V matrix. The vocabulary is processed in
+chunks, so that a chunk's logits, exponentials and expectation stay in cache; exponentials are relative to the chunk's
+largest logit.
+`product_softmax` keeps only the probabilities for its backward.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear, pad
+
+from syntaxlm.ops.backend import call, kernels, threads, with_reference
+from syntaxlm.ops.products import product_dtype, product_into, product_of_sums, tiles_usable
+
+# Logits computed at a time. Forward is fastest if they fit in the processor's caches; in backward every part adds to
+# the whole weight gradient, so few large parts are faster. Each part reads all weights: with few rows in a part, time
+# would grow with the square of a large vocabulary.
+FORWARD_CHUNK, FORWARD_ROWS = 1 << 21, 64
+BACKWARD_CHUNK, BACKWARD_ROWS = 1 << 23, 256
+
+_BLOCK = 64  # the compiled kernel of emissions needs a multiple of this many preterminals
+_CACHED, _ON_DEVICE = 1 << 20, 1 << 28  # logits of emissions at a time
+
+
+def target_log_probs_reference(rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+    """Return `target_log_probs` as its equation, differentiated by autograd."""
+    log_probs = torch.log_softmax(linear(rows, weight, bias).to(weight.dtype), dim=-1)
+    return log_probs.gather(1, targets[:, None])[:, 0]
+
+
+@with_reference(target_log_probs_reference)
+def target_log_probs(rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+    """Return natural log-probability of each row's target under softmax(rows weight^T + bias).
+
+    rows: (n, E); weight: (V, E); bias: (V,); targets: (n,) int64. Returns (n,) in the weight's dtype.
+    """
+    result: Tensor = _TargetLogProbs.apply(rows, weight, bias, targets)
+    return result
+
+
+class _TargetLogProbs(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+        dtype = product_dtype(weight)
+        low_rows, low_weight = rows.to(dtype), weight.to(dtype)
+        _check(targets, len(weight))
+        library = kernels("softmax", dtype, weight)
+        result, sums = (torch.empty(len(rows), dtype=weight.dtype, device=rows.device) for _ in range(2))
+        keep = any(ctx.needs_input_grad[:3])
+        kept = torch.empty(len(rows) if keep else 0, len(weight), dtype=dtype, device=rows.device)
+        for part in _parts(len(rows), len(weight), FORWARD_CHUNK, FORWARD_ROWS):
+            into = kept[part] if keep else torch.empty(0, dtype=dtype, device=rows.device)
+            logits = torch.mm(low_rows[part], low_weight.T, out=into)
+            if library is None:
+                wide = logits + bias
+                torch.logsumexp(wide, dim=-1, out=sums[part])
+                torch.sub(wide.gather(1, targets[part, None])[:, 0], sums[part], out=result[part])
+            else:
+                given = _logits(logits, bias, targets[part], sums[part])
+                call(library.softmax_forward, *given, result[part], threads())
+        ctx.save_for_backward(low_rows, low_weight, bias, targets, kept, sums)
+        ctx.row_dtype, ctx.library = rows.dtype, library
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        grad = grads[0].contiguous()
+        rows, weight, bias, targets, kept, sums = ctx.saved_tensors
+        rows_grad = torch.empty_like(rows)
+        weight_grad = torch.zeros(weight.shape, dtype=sums.dtype, device=weight.device)
+        bias_grad = torch.zeros(len(weight), dtype=sums.dtype, device=weight.device)
+        for part in _parts(len(rows), len(weight), BACKWARD_CHUNK, BACKWARD_ROWS):
+            if ctx.library is None:
+                logit_grad = torch.exp((kept[part] + bias).sub_(sums[part, None])).mul_(-grad[part, None])
+                logit_grad.scatter_add_(1, targets[part, None], grad[part, None])
+                bias_grad += logit_grad.sum(0)
+                logit_grad = logit_grad.to(rows.dtype)
+            else:
+                logit_grad = torch.empty_like(kept[part])
+                given = _logits(kept[part], bias, targets[part], sums[part])
+                call(ctx.library.softmax_backward, *given, grad[part], logit_grad, bias_grad, threads())
+            torch.mm(logit_grad, weight, out=rows_grad[part])
+            weight_grad += logit_grad.T @ rows[part]
+        return rows_grad.to(ctx.row_dtype), weight_grad, bias_grad, None
+
+
+def _parts(rows: int, width: int, elements: int, fewest: int = 1) -> Iterator[slice]:
+    """Return slices of rows, with `elements` entries each of a (rows, width) matrix, but at least `fewest` rows."""
+    size = max(fewest, elements // width)
+    return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
+
+
+def _check(targets: Tensor, size: int) -> None:
+    """Raise IndexError for targets out of range, on the CPU: compiled code would read out of bounds. GPUs check it."""
+    if targets.device.type == "cpu" and len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < size:
+        raise IndexError(f"targets from {int(targets.min())} to {int(targets.max())}; expected 0 to {size - 1}")
+
+
+def _logits(logits: Tensor, bias: Tensor, targets: Tensor, sums: Tensor) -> tuple[object, ...]:
+    """Return the first arguments of both C functions."""
+    return logits, logits.dtype == torch.bfloat16, *logits.shape, bias, targets, sums
+
+
+def emission_log_probs_reference(hidden: Tensor, words: Tensor, bias: Tensor | None, columns: Tensor) -> Tensor:
+    """Return `emission_log_probs` as its equation, differentiated by autograd."""
+    logits = hidden @ words.T
+    if bias is not None:
+        logits = logits + bias
+    return torch.log_softmax(logits, dim=1)[:, columns].T
+
+
+@with_reference(emission_log_probs_reference)
+def emission_log_probs(hidden: Tensor, words: Tensor, bias: Tensor | None, columns: Tensor) -> Tensor:
+    """Return natural log p(w | T) = log softmax_w(h_T . v_w + bias_w) of some words w.
+
+    hidden: (t, d) h; words: (V, d) v; bias: (V,) or None; columns: (u,) int64, distinct words.  Returns (u, t).
+    Products are computed in autocast's dtype, sums at least in float32.
+    """
+    dtype = product_dtype(words)
+    with torch.autocast(words.device.type, enabled=False):
+        result: Tensor = _EmissionLogProbs.apply(hidden.to(words.dtype), words, bias, columns, dtype)
+    return result
+
+
+class _EmissionLogProbs(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, words: Tensor, bias: Tensor | None, columns: Tensor, dtype: torch.dtype
+    ) -> Tensor:
+        library = kernels("emissions", dtype, hidden, words, bias)
+        count = len(hidden)
+        padded = count if library is None else -(-count // _BLOCK) * _BLOCK
+        tiled = library is not None and dtype == torch.bfloat16 and tiles_usable(padded, words.shape[1])
+        low_hidden = pad(hidden, (0, 0, 0, padded - count)).to(dtype)
+        low_words = words.to(dtype)
+        shares = torch.empty(len(words), padded, dtype=dtype, device=words.device)
+        product = product_into(low_hidden, False, tiled)
+        parts = list(_parts(len(words), padded, _CACHED if shares.device.type == "cpu" else _ON_DEVICE))
+        greatest, sums, expected = [], [], []
+        for part in parts:
+            logits = product(low_words[part], shares[part])
+            top, total = _exponentials(library, logits, None if bias is None else bias[part])
+            greatest.append(top)
+            sums.append(total)
+            expected.append(product_of_sums(logits, low_words[part], tiled))
+        tops = torch.stack(greatest)
+        top = tops.amax(0)
+        factors = torch.exp(tops - top)  # (parts, t)
+        total = (factors * torch.stack(sums)).sum(0)
+        expectation = torch.zeros(padded, words.shape[1], dtype=factors.dtype, device=words.device)
+        for factor, of_part in zip(factors, expected, strict=True):
+            expectation.addcmul_(factor[:, None], of_part.to(factors.dtype))
+        expectation = expectation[:count] / total[:count, None]
+        chosen = low_words[columns]
+        result = torch.empty(len(columns), padded, dtype=words.dtype, device=words.device)
+        product(chosen, result)
+        result -= top + total.log()
+        if bias is not None:
+            result += bias[columns, None]
+        ctx.save_for_backward(hidden, low_hidden, chosen, shares, factors / total, expectation, columns)
+        ctx.has_bias, ctx.tiled, ctx.parts = bias is not None, tiled, parts
+        return result[:, :count]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, low_hidden, chosen, shares, factors, expectation, columns = ctx.saved_tensors
+        (count, size), dtype = hidden.shape, low_hidden.dtype
+        totals = grads[0].sum(0)
+        low_grad = pad(grads[0], (0, len(low_hidden) - count)).to(dtype)
+        hidden_grad = product_of_sums(low_grad, chosen, ctx.tiled)[:count].to(hidden.dtype)
+        hidden_grad -= totals[:, None] * expectation
+        extra = (32 if ctx.tiled else 1) if ctx.has_bias else 0  # columns for the gradient of the bias
+        weighted = hidden.new_zeros(len(low_hidden), size + extra)
+        weighted[:count, :size] = -totals[:, None] * hidden
+        if ctx.has_bias:
+            weighted[:count, size] = -totals
+        words_grad = hidden.new_empty(len(shares), size + extra)
+        for part, factor in zip(ctx.parts, factors, strict=True):
+            low = (factor[:, None] * weighted).to(dtype)
+            product_into(low, True, ctx.tiled)(shares[part], words_grad[part])
+        bias_grad = None
+        if ctx.has_bias:
+            bias_grad = words_grad[:, size].index_add(0, columns, grads[0].sum(1))
+            words_grad = words_grad[:, :size].contiguous()
+        of_columns = hidden.new_empty(len(columns), size)
+        product_into(low_hidden, True, ctx.tiled)(low_grad, of_columns)
+        words_grad.index_add_(0, columns, of_columns)
+        return hidden_grad, words_grad, bias_grad, None, None
+
+
+def _exponentials(library: ctypes.CDLL | None, logits: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Replace logits, (words, t), by exp(logit + bias - maximum); return the maximum and sum of each preterminal,
+    (t,) each.
+    """
+    if library is None:
+        sums = torch.float64 if logits.dtype == torch.float64 else torch.float32
+        wide = logits.to(sums) if bias is None else logits.to(sums) + bias[:, None]
+        greatest = wide.amax(0)
+        values = torch.exp(wide - greatest)
+        logits.copy_(values)
+        return greatest, values.sum(0)
+    half = logits.dtype == torch.bfloat16
+    pair = torch.empty(2, logits.shape[1])
+    bias = None if bias is None else bias.contiguous()
+    call(library.exponentials, logits, half, *logits.shape, bias, pair[0], pair[1])
+    if half:  # even and odd entries of each 32 are stored separately
+        pair = pair.view(2, -1, 2, 16).transpose(2, 3).reshape(2, -1)
+    return pair[0], pair[1]
+
+
+def product_softmax(rows: Tensor, columns: Tensor) -> Tensor:
+    """Return softmax over k of rows . columns_k: (n, d), (k, d) -> (n, k), in the dtype of `rows`.
+
+    The product is computed in autocast's dtype.
+    """
+    dtype = product_dtype(rows)
+    with torch.autocast(rows.device.type, enabled=False):
+        result: Tensor = _ProductSoftmax.apply(rows, columns, dtype)
+    return result
+
+
+class _ProductSoftmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, columns: Tensor, dtype: torch.dtype) -> Tensor:
+        low_rows, low_columns = rows.to(dtype), columns.to(dtype)
+        shares = torch.softmax(torch.mm(low_rows, low_columns.T).to(rows.dtype), dim=1)
+        ctx.save_for_backward(low_rows, low_columns, shares)
+        return shares
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        rows, columns, shares = ctx.saved_tensors
+        logits = torch._softmax_backward_data(grads[0], shares, 1, shares.dtype).to(rows.dtype)
+        dtype = shares.dtype
+        return torch.mm(logits, columns).to(dtype), torch.mm(logits.T, rows).to(dtype), None

@@ -1,0 +1,166 @@
+"""No command overwrites what it reads, a model's files, or a user's files in an output folder."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from syntaxlm.app import cli
+from syntaxlm.app.cli.parser import Output
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import refuse_overwriting
+
+LEAVES = {leaf.prog.removeprefix("syntaxlm "): leaf for leaf in cli.build_parser().leaves()}
+FILE_OUTPUTS = [(name, output) for name, leaf in LEAVES.items() for output in leaf.outputs if output.folder is None]
+FOLDER_OUTPUTS = [
+    (name, output)
+    for name, leaf in LEAVES.items()
+    for output in leaf.outputs
+    if output.folder is not None and output.action.option_strings[-1] == "--output"
+]
+
+
+def names(case: object) -> str:
+    return case.action.option_strings[-1].strip("-") if isinstance(case, Output) else str(case)
+
+
+@pytest.fixture
+def model(trained, tmp_path) -> Path:
+    return shutil.copytree(trained.lstm, tmp_path / "model")
+
+
+def arguments_of(name: str, given: dict[str, str], other: str) -> list[str]:
+    """A command line with all required arguments of a command: given by destination, or `other`."""
+    words = name.split()
+    for action in LEAVES[name]._actions:
+        value = given.get(action.dest, other)
+        if not action.option_strings and (action.dest in given or action.nargs != "?"):
+            words.append(str(next(iter(action.choices))) if action.choices else value)
+        elif action.option_strings and (action.dest in given or action.required):
+            count = action.nargs if isinstance(action.nargs, int) else 1
+            words += [action.option_strings[-1], *[value] * count]
+    return words
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def refused(words: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    before = content(folder)
+    assert cli.main(words) == 2, words
+    out, error = capsys.readouterr()
+    assert not out
+    assert error.count("error:") == 1
+    assert content(folder) == before
+    return error
+
+
+@pytest.mark.parametrize(("name", "output"), FILE_OUTPUTS, ids=names)
+@pytest.mark.parametrize("link", [None, os.symlink, os.link], ids=["same", "symbolic", "hard"])
+def test_an_output_that_is_an_input_is_refused_and_the_file_unchanged(name, output, link, model, tmp_path, capsys):
+    text = tmp_path / "input.txt"
+    text.write_text("a b\n")
+    written = text
+    if link is not None:
+        written = tmp_path / "link.txt"
+        link(text, written)
+    for action in LEAVES[name].inputs:
+        given = {action.dest: str(text), output.action.dest: str(written)}
+        assert "is also an input" in refused(arguments_of(name, given, str(model)), tmp_path, capsys)
+
+
+@pytest.mark.parametrize(("name", "output"), FILE_OUTPUTS, ids=names)
+def test_a_file_of_a_model_folder_is_refused_as_output(name, output, model, tmp_path, capsys):
+    for file in ("weights.safetensors", "vocabulary.json", "new.txt"):
+        given = {output.action.dest: str(model / file)}
+        error = refused(arguments_of(name, given, str(model)), tmp_path, capsys)
+        assert "model folder" in error
+    assert "model folder" in refused(arguments_of(name, given, str(tmp_path / "x")), tmp_path, capsys)  # read or not
+
+
+@pytest.mark.parametrize("name", [name for name, leaf in LEAVES.items() if len(leaf.outputs) > 1 and name != "train"])
+def test_two_outputs_of_one_name_are_refused(name, tmp_path, capsys):
+    given = {output.action.dest: str(tmp_path / "out") for output in LEAVES[name].outputs}
+    assert "is given for two outputs" in refused(arguments_of(name, given, "x"), tmp_path, capsys)
+
+
+@pytest.mark.parametrize(("name", "output"), FOLDER_OUTPUTS, ids=names)
+def test_a_users_files_in_an_output_folder_stay(name, output, tmp_path, capsys):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    for file in (*output.folder.files, "vocabulary.json"):
+        (mine / file).write_text("my own\n")
+    if name == "report":  # it overwrites its page, like other commands their --output
+        return
+    error = refused(arguments_of(name, {"output": str(mine)}, "x"), tmp_path, capsys)
+    assert any(part in error for part in ("did not write", "not belong to a run", "already contains", "is not empty"))
+
+
+def test_a_report_replaces_its_own_page_and_is_not_written_into_its_model(model, trained, tmp_path, capsys):
+    for folder in (model, model / "below"):
+        assert "is in the model folder" in refused(["report", str(model), "-o", str(folder)], tmp_path, capsys)
+    for _ in range(2):
+        assert cli.main(["report", str(model), "-o", str(tmp_path / "page")]) == 0
+
+
+def test_the_corpus_overwrites_itself_and_nothing_else(tmp_path, capsys):
+    words = ["data", "toy", "-o", str(tmp_path / "toy"), "--sentences", "2"]
+    assert cli.main(words) == cli.main(words) == 0
+    (tmp_path / "toy" / "floor.json").unlink()
+    capsys.readouterr()
+    assert "contains files that this command did not write" in refused(words, tmp_path, capsys)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.md").write_text("mine")
+    assert "notes.md (floor.json is missing)" in refused(
+        ["data", "toy", "-o", str(tmp_path / "other")], tmp_path, capsys
+    )
+
+
+def test_files_of_folders_and_patterns_that_are_read_stay_and_new_ones_may_be_made(tmp_path):
+    bank = tmp_path / "bank"
+    bank.mkdir()
+    (bank / "a.mrg").write_text("(S (A a))\n")
+    for read in (bank, str(bank / "*.mrg"), str(tmp_path / "**" / "*.mrg")):
+        with pytest.raises(InputError, match=r"a\.mrg: is (also an input|a file of the input folder)"):
+            refuse_overwriting(bank / "a.mrg", [read])
+        refuse_overwriting(bank / "new.txt", [read])
+    refuse_overwriting(None, [bank])
+    refuse_overwriting("-", ["-"])
+    refuse_overwriting(os.devnull, [os.devnull])
+    refuse_overwriting(tmp_path / "new.txt", ["A sentence, is it?", "a" * 5000])
+
+
+def test_an_output_that_standard_input_reads_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "text.txt"
+    path.write_text("a\n")
+    with open(path) as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        with pytest.raises(InputError, match="is also an input"):
+            refuse_overwriting(path, ["-"])
+        refuse_overwriting(tmp_path / "other.txt", ["-"])
+
+
+@pytest.mark.parametrize(
+    "words", [["parse", "", "a cat"], ["train", "prpn-toy", "-o", ""], ["score", "en", "a cat", "-o", ""]]
+)
+def test_an_empty_name_is_not_the_current_folder(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(words)
+    assert (
+        "found an empty name; expected the name of a file or folder. Is a variable not set?" in capsys.readouterr()[1]
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_walk_finds_the_outputs_that_there_are():
+    found = {(name, names(output)) for name, output in FILE_OUTPUTS}
+    assert {("score", "output"), ("evaluate trees", "details"), ("data sentences", "valid-output")} <= found
+    assert {name for name, _ in FOLDER_OUTPUTS} >= {"train", "compare", "report", "data toy", "ngram from-arpa"}
+    assert all(isinstance(output.action, argparse.Action) for _, output in FOLDER_OUTPUTS)

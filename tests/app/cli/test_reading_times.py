@@ -1,0 +1,162 @@
+"""`evaluate reading-times`, and `score` of displayed words."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+from syntaxlm.app import cli
+
+WORDS = "word\tstory\tcode\nThe\t1\ta\nhouse\t1\tb\nis.\t1\tc\nXyzzy\t1\td\nThe\t2\te\nwoman,\t2\tf\n"
+
+
+@pytest.fixture
+def run(capsys):
+    def run(*arguments: object) -> tuple[int, str, str]:
+        code = cli.main([*map(str, arguments)])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def refused(run):
+    """Runs a command that must exit with code 2 and one message; returns the message."""
+
+    def refused(*arguments: object) -> str:
+        code, out, error = run(*arguments)
+        assert (code, out, error.count("error:")) == (2, "", 1)
+        return error
+
+    return refused
+
+
+@pytest.fixture
+def words(tmp_path):
+    path = tmp_path / "words.tsv"
+    path.write_text(WORDS)
+    return path
+
+
+@pytest.fixture
+def experiment(toy, tmp_path):
+    """Files of words, times with an effect of word length, and frequencies."""
+    text = (toy / "valid.txt").read_text() + (toy / "test.txt").read_text()
+    rows = [(word, number) for number, line in enumerate(text.splitlines()) for word in line.split()]
+    generator = np.random.default_rng(0)
+    words, times = tmp_path / "words.csv", tmp_path / "times.csv"
+    words.write_text("code,word,sentence\n" + "".join(f"{i},{word},{n}\n" for i, (word, n) in enumerate(rows)))
+    times.write_text(
+        "code,reader,rt\n"
+        + "".join(
+            f"{i},{reader},{300 + 5 * len(word) + generator.normal(0, 20):.1f}\n"
+            for i, (word, _) in enumerate(rows)
+            for reader in "ab"
+        )
+    )
+    return (
+        "--words", words, "--times", times, "--time-column", "rt", "--sentence-column", "sentence", "--frequencies",
+        toy / "train.txt",
+    )  # fmt: skip
+
+
+def test_several_models_are_measured_and_details_and_picture_written(run, trained, experiment, tmp_path):
+    details, picture = tmp_path / "rows.csv", tmp_path / "times.svg"
+    code, out, _ = run(
+        "evaluate", "reading-times", trained.prpn, trained.lstm, *experiment, "--folds", 5, "--details", details,
+        "--picture", picture, "--context", "both",
+    )  # fmt: skip
+    assert code == 0
+    assert "5 folds of whole sentences" in out
+    names = [line.split()[:2] for line in out.splitlines() if line.startswith(("prpn ", "lstm "))]
+    assert names == [["prpn", "reset"], ["prpn", "carry"], ["lstm", "reset"], ["lstm", "carry"]]
+    rows = list(csv.DictReader(details.open()))
+    assert {"code", "word", "reading_time", "analysed", "surprisal_lstm_carry", "previous_surprisal_prpn_reset"} <= set(
+        rows[0]
+    )
+    assert {row["times"] for row in rows} == {"2"}
+    assert picture.read_text().count("<polyline") == 4
+
+
+def test_json_has_the_figures_and_options_reach_the_evaluation(run, trained, experiment, tmp_path):
+    path = tmp_path / "figures.json"
+    code, out, _ = run(
+        "evaluate", "reading-times", trained.lstm, *experiment, "--json", "-o", path, "--log-times", "--spillover", 2,
+        "--unknown", "keep", "--keep-last", "--predictor", "code", "--seed", 3, "--context", "reset", "--min-time", 301,
+    )  # fmt: skip
+    assert (code, out) == (0, "")
+    figures = json.loads(path.read_text())
+    assert figures["settings"] == {
+        "log": True, "spillover": 2, "unknown": "keep", "keep_last": True, "predictors": ["code"], "folds": 10,
+        "fold_unit": "sentence", "seed": 3,
+    }  # fmt: skip
+    assert figures["times"]["out_of_range"] > 0
+    assert figures["models"][0]["context"] == "reset"
+    names = [one["name"] for one in figures["models"][0]["regression"]["coefficients"]]
+    assert names[-3:] == ["surprisal", "previous_surprisal", "previous_surprisal_2"]
+
+
+def test_wrong_options_of_reading_times_are_reported(refused, trained, experiment, tmp_path):
+    command = ["evaluate", "reading-times", trained.lstm]
+    assert "the same model is given twice" in refused(*command, trained.lstm, *experiment)
+    assert "expected one of .svg, .png, .html" in refused(*command, *experiment, "--picture", tmp_path / "a.tex")
+    assert "no column 'story'" in refused(*command, *experiment, "--group", "story")
+    assert "is also an input" in refused(*command, *experiment, "-o", experiment[1])
+
+
+def test_words_are_scored_one_row_per_displayed_word(run, trained, words, toy):
+    code, out, error = run("score", trained.lstm, "--words", words, "--group", "story")
+    rows = list(csv.DictReader(io.StringIO(out), delimiter="\t"))
+    assert code == 0
+    assert [row["word"] for row in rows] == ["The", "house", "is.", "Xyzzy", "The", "woman,"]
+    assert [row["code"] for row in rows] == list("abcdef")
+    assert [row["sentence_number"] for row in rows] == ["1", "1", "1", "2", "3", "3"]
+    assert [row["in_vocabulary"] for row in rows] == ["true", "true", "true", "false", "true", "true"]
+    assert [row["previous_surprisal"] == "" for row in rows] == [True, False, False, False, True, False]
+    assert "6 words, 1 unknown (16.7%)" in error
+    plain = run("score", trained.lstm, "--text", "the house is.")[1]
+    bits = [row["surprisal"] for row in csv.DictReader(io.StringIO(plain), delimiter="\t")]
+    assert [float(row["surprisal"]) for row in rows[:3]] == pytest.approx([float(one) for one in bits[:3]], abs=1e-5)
+    _, out, _ = run("score", trained.lstm, "--words", words, "--format", "csv", "--frequencies", toy / "train.txt")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert rows[5]["word"] == "woman,"
+    assert float(rows[0]["log_frequency"]) > float(rows[3]["log_frequency"])
+
+
+def test_displayed_words_are_written_to_parquet_with_types(run, trained, words, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "words.parquet"
+    assert run("score", trained.lstm, "--words", words, "--group", "story", "-o", path)[0] == 0
+    table = pyarrow.read_table(path)
+    assert table.column("word").to_pylist() == ["The", "house", "is.", "Xyzzy", "The", "woman,"]
+    assert table.column("previous_surprisal").to_pylist()[0] is None
+    assert {str(table.schema.field(name).type) for name in ("surprisal", "previous_surprisal")} == {"double"}
+
+
+def test_running_text_with_a_group_has_one_row_per_displayed_word(run, trained, tmp_path):
+    path = tmp_path / "texts.tsv"
+    path.write_text("story\ttext\nA\tThe cat sees. A dog sees it.\nB\tThe dog.\n")
+    code, out, _ = run("score", trained.lstm, path, "--column", "text", "--group", "story", "--json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert [row["word"] for row in rows] == ["The", "cat", "sees.", "A", "dog", "sees", "it.", "The", "dog."]
+    assert [row["sentence_number"] for row in rows] == [1, 1, 1, 2, 2, 2, 2, 3, 3]
+    assert [row["story"] for row in rows] == ["A"] * 7 + ["B"] * 2
+    assert "text" not in rows[0]
+
+
+def test_sentences_can_be_scored_as_comma_separated_rows(run, trained, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("the cat, sees\n")
+    tab, comma = (run("score", trained.lstm, path, "--format", name)[1] for name in ("tsv", "csv"))
+    assert list(csv.reader(io.StringIO(comma))) == list(csv.reader(io.StringIO(tab), delimiter="\t"))
+    assert '"cat,"' in comma
+
+
+def test_options_of_displayed_words_without_a_table_are_reported(refused, trained, words):
+    assert "requires a table" in refused("score", trained.lstm, words, "--group", "story")
+    assert "expected only one of them" in refused("score", trained.lstm, words, "--words", words)

@@ -1,0 +1,148 @@
+"""The command `score`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+
+import pytest
+
+from syntaxlm.app import cli
+from syntaxlm.core.files import UNFINISHED
+
+COLUMNS = ["sentence", "position", "word", "begin", "end", "token", "in_vocabulary", "surprisal"]
+
+
+@pytest.fixture
+def score(trained, tmp_path, capsys):
+    """Scores a text with the small PRPN; returns exit code, stdout, stderr."""
+
+    def score(content: str | bytes, *options: object, model: str = "prpn") -> tuple[int, str, str]:
+        path = tmp_path / "text.txt"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        code = cli.main(["score", str(getattr(trained, model)), str(path), *map(str, options)])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return score
+
+
+def table(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text, newline=""), delimiter="\t"))
+
+
+@pytest.mark.parametrize("model", ["prpn", "lstm"])
+@pytest.mark.parametrize("reading", ["reset", "carry"])
+def test_the_rows_sum_to_the_result_of_evaluate_perplexity(score, trained, toy, capsys, model, reading):
+    text = (toy / "test.txt").read_text()
+    code, out, _ = score(text, "--context", reading, model=model)
+    rows = table(out)
+    assert code == 0
+    assert list(rows[0]) == COLUMNS
+    assert [row["word"] for row in rows if row["word"]] == text.split()
+    arguments = ["evaluate", "perplexity", getattr(trained, model), toy / "test.txt", "--context", reading, "--json"]
+    cli.main([*map(str, arguments)])
+    figures = json.loads(capsys.readouterr().out)
+    assert len(rows) == figures["tokens"]
+    mean = sum(float(row["surprisal"]) for row in rows) / len(rows)
+    assert mean == pytest.approx(figures["bits_per_token"], abs=1e-5)
+
+
+def test_lines_keep_their_numbers_and_places(score):
+    rows = table(score('the cat\n\n \n "xyzzy" dog\n')[1])
+    assert [(row["sentence"], row["position"], row["word"]) for row in rows] == [
+        ("1", "1", "the"), ("1", "2", "cat"), ("1", "3", ""), ("4", "1", '"xyzzy"'), ("4", "2", "dog"), ("4", "3", ""),
+    ]  # fmt: skip
+    assert [rows[3][name] for name in ("begin", "end", "token", "in_vocabulary")] == ["1", "8", "<unk>", "false"]
+    assert [rows[5][name] for name in ("begin", "end", "token", "in_vocabulary")] == ["12", "12", "</s>", "true"]
+
+
+def test_json_lines_have_the_content_of_the_table(score):
+    text = 'the "cat"\n\nxyzzy\n'
+    rows = table(score(text)[1])
+    lines = [json.loads(line) for line in score(text, "--format", "json")[1].splitlines()]
+    assert [list(line) for line in lines] == [COLUMNS] * len(rows)
+    assert [(line["word"], line["surprisal"]) for line in lines] == [
+        (row["word"], float(row["surprisal"])) for row in rows
+    ]
+
+
+def test_other_columns_go_into_every_row_of_their_sentence(score):
+    text = "item\ttext\tregion\n1\tthe cat\tmain\n\n2\ta dog sees\t\n"
+    rows = table(score(text, "--column", "text")[1])
+    assert list(rows[0]) == [*COLUMNS, "item", "region"]
+    reported = [(row["sentence"], row["word"], row["item"], row["region"]) for row in rows]
+    assert reported == [("1", word, "1", "main") for word in ("the", "cat", "")] + [
+        ("3", word, "2", "") for word in ("a", "dog", "sees", "")
+    ]
+    plain = table(score("the cat\n\na dog sees\n")[1])
+    assert [row["surprisal"] for row in rows] == [row["surprisal"] for row in plain]
+    lines = [json.loads(line) for line in score(text, "--column", "text", "--format", "json")[1].splitlines()]
+    assert [(line["word"], line["item"]) for line in lines] == [(row["word"], row["item"]) for row in rows]
+
+
+def test_columns_with_reserved_names_are_renamed_in_every_row(score):
+    text = "word\ttext\tsentence\tinput_sentence\nverb\tthe cat\tA\ta\nnoun\ta dog\tB\tb\n"
+    rows = table(score(text, "--column", "text")[1])
+    assert list(rows[0]) == [*COLUMNS, "input_word", "input_input_sentence", "input_sentence"]
+    reported = [(row["word"], *list(row.values())[len(COLUMNS) :]) for row in rows]
+    assert reported == [(word, "verb", "A", "a") for word in ("the", "cat", "")] + [
+        (word, "noun", "B", "b") for word in ("a", "dog", "")
+    ]
+    lines = [json.loads(line) for line in score(text, "--column", "text", "--format", "json")[1].splitlines()]
+    assert [list(line) for line in lines] == [list(row) for row in rows]
+    assert [(line["word"], line["input_word"]) for line in lines] == [(row["word"], row["input_word"]) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "said"),
+    [
+        ("", [], "found no sentence; expected one sentence per line"),
+        ("", ["--column", "text"], "line 1: no header"),
+        ("item\ttext\n", ["--column", "text"], "found no sentence; expected at least one row"),
+        ("item\ttext\n1\ta\n", ["--column", "sentence"], "no column 'sentence'; found item, text."),
+        ("item\ttext\n1\n", ["--column", "text"], "line 2: found 1 cells, expected 2"),
+        (b"a cat\n\xff\n", [], "line 2: found byte 0xff at offset 6, expected UTF-8 text"),
+    ],
+)
+def test_what_cannot_be_scored_is_reported(score, content, options, said):
+    code, out, error = score(content, *options)
+    assert (code, out) == (2, "")
+    assert said in error
+    assert error.count("error:") == 1
+
+
+def test_a_file_of_empty_lines_gives_a_header_alone(score):
+    assert score("\n\n") == (0, "\t".join(COLUMNS) + "\n", "")
+
+
+def test_output_files_are_written_atomically(score, tmp_path):
+    out = tmp_path / "out.tsv"
+    assert score("the cat\n", "-o", out) == (0, "", "2 words, 0 unknown (0.0%)\n")
+    whole = out.read_text()
+    assert whole == score("the cat\n")[1]
+    assert score(b"the cat\n\xff\n", "-o", out)[0] == 2
+    assert out.read_text() == whole
+    assert not list(tmp_path.glob(f"*{UNFINISHED}"))
+
+
+def test_score_reads_standard_input(score, trained, monkeypatch, capsys):
+    expected = score("the cat\n")[1]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the cat\n")))
+    assert cli.main(["score", str(trained.prpn)]) == 0
+    assert capsys.readouterr().out == expected
+
+
+def test_the_share_of_unknown_words_is_printed_and_punctuation_is_dropped_by_default(score):
+    _, out, err = score("The cat, the xyzzy dog.\n")
+    assert [(row["word"], row["token"]) for row in table(out)][:2] == [("The", "the"), ("cat,", "cat")]
+    assert err.startswith("5 words, 1 unknown (20.0%). Most frequent: xyzzy.")
+    _, out, err = score("The cat, the dog.\n", "--punctuation", "keep", "--contractions", "keep")
+    assert [row["token"] for row in table(out)][:2] == ["<unk>", "<unk>"]
+    assert "'The' is unknown, but 'the' is known: use --punctuation auto --contractions auto" in err
+
+
+def test_carried_state_of_a_model_of_single_sentences_warns(score):
+    assert "warning: the model was trained on single sentences" in score("the cat\n", "--context", "carry")[2]

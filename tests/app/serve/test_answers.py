@@ -1,0 +1,135 @@
+"""The JSON interface gives what the methods of a model give."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from syntaxlm.models.abilities import ParsesSentences, ScoresTokens
+from tests.app.serve.conftest import SENTENCE
+
+SENTENCES = [SENTENCE, "a dog sees the cat .", "zebra", "  "]
+EVERY = ["simple-pcfg", "prpn", "palm", "lstm", "compound-pcfg"]
+PARSERS = [name for name in EVERY if name != "lstm"]
+SCORERS = [name for name in EVERY if name != "compound-pcfg"]
+
+
+def post(client, path: str, **request) -> dict:
+    answer = client.post(f"/api/{path}", json=request)
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert found.pop("schema_version") == 1
+    return found
+
+
+def rounded(value):
+    """Numbers with five digits after the point, as batches of other sizes differ in the last ones."""
+    if isinstance(value, float):
+        return pytest.approx(value, abs=1e-5)
+    if isinstance(value, dict):
+        return {key: rounded(inner) for key, inner in value.items()}
+    return [rounded(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_trees_are_those_of_the_model(client, models, name):
+    found = post(client, "parse", model=name, sentences=SENTENCES)["sentences"]
+    parses = models[name].parse(SENTENCES)
+    assert found == [rounded(parse.to_dict()) | {"brackets": str(parse) or None} for parse in parses]
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_surprisals_are_those_of_single_sentences(client, models, name):
+    found = post(client, "surprisal", model=name, sentences=SENTENCES)["sentences"]
+    expected = models[name].surprisal(SENTENCES, context="reset")
+    assert [one["words"] for one in found] == [rounded(one.to_dict()) for one in expected]
+    assert [one["bits"] for one in found] == pytest.approx([one.bits for one in expected], abs=1e-5)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_an_analysis_has_what_the_model_gives(client, models, name):
+    model = models[name].model
+    for place, one in enumerate(post(client, "analyse", model=name, sentences=SENTENCES)["sentences"]):
+        assert one["number"] == place + 1
+        assert ("parse" in one) == isinstance(model, ParsesSentences)
+        assert ("surprisal" in one) == isinstance(model, ScoresTokens)
+        has_words = bool(SENTENCES[place].strip())
+        assert (one["svg"] is not None) == has_words
+        if has_words:
+            assert one["svg"].startswith("<svg")
+
+
+def test_options_reach_the_decoder(client, models):
+    request = {"model": "simple-pcfg", "sentences": [SENTENCE], "decoder": "viterbi", "labels": True}
+    (found,) = post(client, "parse", **request)["sentences"]
+    parse = models["simple-pcfg"].parse(SENTENCE, decoder="viterbi", labels=True)
+    assert (found["brackets"], found["labels"]) == (str(parse), parse.to_dict()["labels"])
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_likelier_sentence_of_a_pair_is_that_of_the_log_probabilities(client, models, name):
+    pair = ("the cat sees a dog", "the cat dog a sees old")
+    found = post(client, "pair", model=name, first=pair[0], second=pair[1])
+    first, second = models[name].log_prob(list(pair))
+    assert found["difference"] == pytest.approx((first - second) / math.log(2), abs=1e-4)
+    assert found["likelier"] == ("first" if first > second else "second")
+    if name == "compound-pcfg":
+        assert found["columns"] is found["decisive_column"] is None
+        return
+    assert sum(column["difference"] for column in found["columns"]) == pytest.approx(found["difference"], abs=1e-4)
+    sign = 1 if first > second else -1
+    decisive = found["columns"][found["decisive_column"]]
+    assert sign * decisive["difference"] == max(sign * column["difference"] for column in found["columns"])
+    for side in ("first", "second"):
+        places = [column[side] for column in found["columns"] if column[side] is not None]
+        assert places == list(range(len(found[side]["words"])))
+
+
+def test_equal_sentences_are_equally_likely(client):
+    found = post(client, "pair", first=SENTENCE, second=SENTENCE)
+    assert (found["likelier"], found["difference"], found["decisive_column"]) == ("equal", 0, None)
+
+
+def test_a_seed_gives_the_sentences_of_the_model(client, models):
+    options = {"count": 3, "seed": 4, "temperature": 0.5, "max_words": 5}
+    found = post(client, "generate", model="lstm", prompt="the cat", **options)["sentences"]
+    assert [one["text"] for one in found] == [one.text for one in models["lstm"].generate(prompt="the cat", **options)]
+
+
+def test_trees_are_sampled_from_a_grammar(client, models):
+    found = post(client, "generate", model="simple-pcfg", count=2, trees=True, max_words=8)["sentences"]
+    expected = models["simple-pcfg"].generate(2, trees=True, max_words=8)
+    assert [one["brackets"] for one in found] == [str(one.tree) for one in expected]
+    assert all(one["svg"].startswith("<svg") for one in found)
+
+
+def test_text_is_split_into_sentences(client):
+    text = "It rained. We stayed at home.\nThen the sun came out."
+    found = post(client, "sentences", text=text)["sentences"]
+    assert found == ["It rained.", "We stayed at home.", "Then the sun came out."]
+
+
+def test_the_server_lists_models_and_limits(client, models):
+    found = post_free(client)
+    assert [one["name"] for one in found["models"]] == list(models)
+    assert found["limits"]["max_words"] == 100
+    by_name = {one["name"]: one for one in found["models"]}
+    assert "parsing" not in by_name["lstm"]["abilities"]
+    assert by_name["prpn"]["decoders"] == ["biased", "unbiased"]
+
+
+def post_free(client) -> dict:
+    answer = client.get("/api/models")
+    assert answer.status_code == 200
+    return answer.json()
+
+
+def test_every_operation_is_in_the_schema_and_every_field_has_a_type(client):
+    schema = client.get("/api/openapi.json").json()
+    assert set(schema["paths"]) == {
+        f"/api/{name}" for name in ("models", "parse", "surprisal", "analyse", "pair", "generate", "sentences")
+    }
+    assert all(
+        {"summary", "responses"} <= set(operation) for path in schema["paths"].values() for operation in path.values()
+    )

@@ -1,0 +1,298 @@
+"""The page in a browser: the system's Chromium. Skipped where there is none."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from docs.generation import browser as browsers
+
+from tests.app.serve.conftest import SENTENCE
+from tests.drawing.reading import of_role, read_svg
+
+NO_BROWSER = browsers.missing()
+pytestmark = pytest.mark.skipif(NO_BROWSER is not None, reason=f"page not tested: {NO_BROWSER}")
+PHONE = {"width": 390, "height": 844}
+PAIR = {"first": "the cat sees a dog", "second": "the cat dog a sees"}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with browsers.browser() as found:
+        yield found
+
+
+@pytest.fixture
+def opened(browser, address) -> Iterator[Any]:
+    """Opens the page with a state, in a new browser profile. Fails for errors, and for requests to other hosts."""
+    contexts, faults = [], []
+
+    def open_page(path: str = "/", models: tuple[str, ...] = (), **state: Any) -> Any:
+        profile = {name: state.pop(name) for name in ("viewport", "color_scheme") if name in state}
+        context = browser.new_context(**profile)
+        context.set_default_timeout(30_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", lambda one: faults.append(one.text) if is_fault(one) else None)
+        page.on("dialog", lambda dialog: (faults.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda one: faults.append(one.url) if not is_local(one.url, address) else None)
+        fields = [("model", name) for name in models] + list(state.items())
+        page.goto(address + path + (f"#{urlencode(fields)}" if fields else ""))
+        page.wait_for_selector("article" if fields or path != "/" else ".chip")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert faults == []
+
+
+def is_fault(message: Any) -> bool:
+    """Whether a message of the console is an error of the page, and not a refused request, which it shows."""
+    return message.type == "error" and "status of 422" not in message.text
+
+
+def is_local(url: str, address: str) -> bool:
+    return url.startswith(("blob:", "data:")) or urlsplit(url).netloc == urlsplit(address).netloc
+
+
+def words_of(page: Any, place: int = 0) -> list[str]:
+    figure = page.locator("figure").nth(place)
+    return figure.locator(".slm-word, .slm-unknown").all_text_contents()
+
+
+def test_typed_sentences_are_parsed_with_the_keyboard(opened):
+    page = opened()
+    page.get_by_label("Sentences, one per line").fill(f"{SENTENCE}\n\na dog sees zebra")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("article")
+    assert page.locator("article h2").all_text_contents() == [SENTENCE, "a dog sees zebra"]
+    assert words_of(page) == SENTENCE.split()
+    assert page.get_by_role("status").text_content() == "2 sentences, 1 model."
+    assert "unknown: zebra" in page.locator("article").nth(1).inner_text()
+
+
+def test_models_stand_side_by_side_and_one_may_lack_trees(opened):
+    page = opened(view="sentences", models=("prpn", "lstm"), text=SENTENCE)
+    columns = page.locator(".column")
+    assert columns.locator("h3").all_text_contents() == ["prpn", "lstm"]
+    boxes = [columns.nth(place).bounding_box() for place in range(2)]
+    assert boxes[0]["y"] == boxes[1]["y"]
+    assert boxes[0]["x"] + boxes[0]["width"] <= boxes[1]["x"]
+    assert columns.nth(0).locator("[data-start]").count() > 0  # constituents
+    assert columns.nth(1).locator("[data-start]").count() == 0
+    assert columns.nth(1).locator("figure .slm-area-1").count() == len(SENTENCE.split()) + 1  # bars, with the end
+
+
+@pytest.mark.parametrize("name", ["simple-pcfg", "palm", "prpn"])
+def test_a_span_shows_its_score_to_the_pointer_and_to_the_keyboard(opened, models, name):
+    page = opened(view="sentences", models=(name,), text=SENTENCE)
+    rows = list(models[name].parse(SENTENCE).rows())
+    marks = page.locator("figure [data-start]")
+    assert marks.count() == len(rows)
+    row = rows[1]
+    mark = page.locator(f'figure [data-start="{row["start"]}"][data-end="{row["end"]}"]')
+    mark.locator(".slm-target").hover()
+    shown = page.locator("#tooltip").text_content()
+    assert shown.startswith(f"{row['text']}: ")
+    value = row["marginal"] if row["marginal"] is not None else row["score"]
+    if value is not None:
+        assert float(re.search(r"-?[\d.]+$", shown)[0]) == pytest.approx(value, abs=0.002)
+    marked = page.locator("figure text.on").all_text_contents()
+    assert marked == row["text"].split()
+
+    page.locator("figure").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.get_by_role("status").text_content() == page.locator("#tooltip").text_content()
+    page.keyboard.press("Escape")
+    assert page.locator("#tooltip").is_hidden()
+
+
+def test_tables_have_what_the_pictures_show(opened, models):
+    page = opened(view="sentences", models=("simple-pcfg",), text=SENTENCE)
+    page.get_by_text("As tables").click()
+    words = page.get_by_role("table", name="Words").locator("tbody tr")
+    surprisal = models["simple-pcfg"].surprisal(SENTENCE, context="reset")
+    assert [float(value) for value in words.locator("td.number").all_text_contents()] == [
+        pytest.approx(row.surprisal, abs=0.01) for row in surprisal
+    ]
+    spans = page.get_by_role("table", name="Constituents").locator("tbody tr")
+    assert spans.locator("td:first-child").all_text_contents() == [
+        row["text"] for row in models["simple-pcfg"].parse(SENTENCE).rows()
+    ]
+
+
+def test_script_in_a_sentence_or_link_does_not_run(opened):
+    attack = '<img src=x onerror="alert(1)"><script>alert(2)</script> the <svg onload=alert(3)> cat'
+    page = opened(view="sentences", models=("prpn", "lstm"), text=attack)
+    assert page.locator("article h2").text_content() == attack
+    assert page.locator("article img, article script, article svg[onload]").count() == 0
+    page = opened(view="pair", models=("lstm",), first=attack, second=f"{attack} dog")
+    assert page.locator("article img, article script").count() == 0  # `opened` fails if a dialog opens
+
+
+def test_a_pair_shows_the_likelier_sentence_and_where(opened, models):
+    page = opened(view="pair", models=("lstm",), **PAIR)
+    first, second = models["lstm"].log_prob(list(PAIR.values()))
+    assert PAIR["first" if first > second else "second"] in page.locator(".facts").text_content()
+    assert page.locator("figure .slm-bar").count() == 1  # the marked column
+    page.get_by_text("As tables").click()
+    assert page.locator("tr.decisive").count() == 1
+
+
+def test_generated_sentences_can_be_parsed(opened, models):
+    page = opened(view="generate", models=("simple-pcfg",), count=2, seed=3, max_words=6, trees=1)
+    texts = [one.text for one in models["simple-pcfg"].generate(2, seed=3, max_words=6, trees=True)]
+    assert page.locator("ol.generated li > span").all_text_contents() == texts
+    assert page.locator("ol.generated figure").count() == 2
+    page.get_by_role("button", name="Parse", exact=True).first.click()
+    page.locator("article h2", has_text=texts[0]).wait_for()
+    assert page.get_by_role("tab", name="Sentences").get_attribute("aria-selected") == "true"
+
+
+def test_a_link_restores_the_state(opened):
+    page = opened()
+    page.get_by_role("tab", name="Generate").click()
+    page.get_by_label("lstm").check()
+    page.get_by_label("simple-pcfg").uncheck()
+    page.get_by_label("Prompt").fill("the cat & <dog> #1")
+    page.get_by_label("Seed").fill("7")
+    page.get_by_role("button", name="Generate").click()
+    page.wait_for_selector("article")
+    path = page.url.partition("#")[2]
+    again = opened(f"/#{path}")
+    assert again.get_by_label("Prompt").input_value() == "the cat & <dog> #1"
+    assert again.get_by_label("Seed").input_value() == "7"
+    assert again.get_by_role("checkbox", name="lstm").is_checked()
+    assert not again.get_by_role("checkbox", name="simple-pcfg").is_checked()
+    texts = [one.locator("ol.generated li > span").all_text_contents() for one in (page, again)]
+    assert texts[0] == texts[1]
+
+
+def test_downloads_are_complete_files(opened, models, tmp_path):
+    page = opened(view="sentences", models=("simple-pcfg",), text=SENTENCE)
+    parse = models["simple-pcfg"].parse(SENTENCE)
+
+    def saved(name: str) -> bytes:
+        with page.expect_download() as download:
+            page.get_by_role("button", name=name, exact=True).click()
+        download.value.save_as(tmp_path / name)
+        assert download.value.suggested_filename.startswith("the-old-cat-sees-a-dog.")
+        return (tmp_path / name).read_bytes()
+
+    assert saved("Brackets").decode() == f"{parse}\n"
+    assert json.loads(saved("JSON"))["parse"]["spans"] == [list(span) for span in parse.to_dict()["spans"]]
+    picture = read_svg(saved("SVG").decode())
+    assert [word.text for word in of_role(picture, "word")] == SENTENCE.split()
+    png = saved("PNG")
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    size = [int.from_bytes(png[start : start + 4], "big") for start in (16, 20)]
+    assert size == [pytest.approx(2 * float(picture.get(name)), abs=2) for name in ("width", "height")]
+
+
+def test_refusals_of_the_server_are_shown(opened):
+    page = opened()
+    page.get_by_role("button", name="Parse").click()
+    assert page.get_by_role("status").text_content() == "Type a sentence first."
+    page.get_by_label("Sentences, one per line").fill("the cat " * 60)
+    page.get_by_role("button", name="Parse").click()
+    page.wait_for_selector("#status.wrong >> text=found 120 words; expected at most 100")
+
+
+def test_text_is_split_into_sentences(opened):
+    page = opened()
+    page.get_by_label("Sentences, one per line").fill("It rained. We stayed at home.")
+    page.get_by_role("button", name="Split text into sentences").click()
+    page.locator("#status", has_text="2 sentences").wait_for()
+    assert page.get_by_label("Sentences, one per line").input_value() == "It rained.\nWe stayed at home."
+
+
+def test_it_fits_a_phone(opened):
+    states = [
+        {"view": "sentences", "text": f"{SENTENCE} {SENTENCE} {SENTENCE}"},
+        {"view": "pair", **PAIR},
+        {"view": "generate", "count": 1, "max_words": 20},
+    ]
+    for state in states:
+        page = opened(models=("simple-pcfg", "prpn"), viewport=PHONE, **state)
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        edges = page.evaluate(
+            """() => [...document.querySelectorAll("button, input, select, textarea, summary")]
+                .map((one) => one.getBoundingClientRect()).map(({ left, right }) => [left, right])"""
+        )
+        assert min(left for left, _ in edges) >= 0
+        assert max(right for _, right in edges) <= PHONE["width"]
+
+
+@pytest.mark.parametrize("chosen", ["system", "menu"])
+def test_dark_mode_follows_the_system_or_the_menu(opened, chosen):
+    scheme = "dark" if chosen == "system" else "light"
+    page = opened(view="sentences", models=("prpn",), text=SENTENCE, color_scheme=scheme)
+    if chosen == "menu":
+        page.get_by_label("Colours").select_option("dark")
+    pairs = page.evaluate(
+        """() => [["body", "article"], [".facts", "article"], [".hint", "form"]].map(
+            ([ink, paper]) => [getComputedStyle(document.querySelector(ink)).color,
+                               getComputedStyle(document.querySelector(paper)).backgroundColor])"""
+    )
+    for ink, paper in pairs:
+        assert luminance(ink) > luminance(paper)
+        assert contrast(ink, paper) >= 4.5
+    word = page.evaluate("getComputedStyle(document.querySelector('figure .slm-word')).fill")
+    assert contrast(word, pairs[0][1]) >= 4.5
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of "rgb(r, g, b)" (WCAG 2)."""
+    channels = [int(value) / 255 for value in re.findall(r"\d+", colour)[:3]]
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    darker, lighter = sorted([luminance(one), luminance(other)])
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def test_everything_is_reached_by_the_keyboard_and_has_a_name(opened):
+    page = opened(view="sentences", models=("prpn",), text=SENTENCE)
+    reached = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        found = page.evaluate(
+            """() => { const one = document.activeElement; return one === document.body ? null : {
+                id: one.id || one.textContent.trim().slice(0, 20) || one.value,
+                outline: getComputedStyle(one).outlineStyle,
+                name: one.getAttribute("aria-label") || one.labels?.[0]?.textContent || one.textContent }; }"""
+        )
+        if found is None:
+            break
+        assert found["name"].strip(), found
+        assert found["outline"] != "none", found
+        reached.append(found["id"])
+    order = ["tab-sentences", "text", "split", "prpn", "submit", "link", "SVG", "As tables"]
+    assert [one for one in reached if one in order] == order
+    assert reached[0] == "Skip to the results"
+
+    page.get_by_role("tab", name="Sentences").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.get_by_role("tabpanel").get_attribute("aria-labelledby") == "tab-pair"
+    page.keyboard.press("End")
+    assert page.evaluate("document.activeElement.id") == "tab-generate"
+
+
+def test_the_page_of_the_interface_lists_and_tries_its_operations(opened):
+    page = opened("/api/")
+    assert "POST /api/parse" in page.locator("article h2").all_text_contents()
+    parse = page.locator("article").filter(has=page.get_by_role("heading", name="POST /api/parse", exact=True))
+    assert "decoder" in parse.locator("td code").all_text_contents()
+    parse.get_by_text("Try it").click()
+    parse.get_by_role("button", name="Send").click()
+    parse.locator("pre").wait_for()
+    assert json.loads(parse.locator("pre").text_content())["sentences"][0]["number"] == 1

@@ -1,0 +1,299 @@
+"""Limits, wrong requests, load, and what a request cannot reach."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import re
+import socket
+import threading
+from functools import partial
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from syntaxlm.app.serve import server
+from syntaxlm.app.serve.app import STATIC, create_app
+from syntaxlm.app.serve.limits import Limits
+from syntaxlm.app.serve.models import ServedModel
+from syntaxlm.app.serve.server import running
+from syntaxlm.core.errors import InputError
+from tests.api.models import language_model
+from tests.app.serve.conftest import SENTENCE
+from tests.fresh_models import fresh
+from tests.models.tree_variants import VARIANTS as TREE_VARIANTS
+
+MANY = 50
+
+
+def detail(answer: httpx.Response, status: int) -> str:
+    assert answer.status_code == status, answer.text
+    return answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ({"sentences": ["the " * 5000]}, "sentence 1: found 5,000 words; expected at most 100. Split it"),
+        ({"sentences": ["the cat", "," * 101]}, "sentence 2: found 101 words; expected at most 100"),
+        ({"sentences": ["a" * 2001]}, "sentence 1: found 2,001 characters; expected at most 2,000"),
+        ({"sentences": ["a"] * 51}, "found 51 sentences; expected at most 50"),
+        ({"sentences": []}, "sentences: list should have at least 1 item"),
+        ({"sentences": "a"}, "sentences: input should be a valid list"),
+        ({"sentences": ["a"], "decoder": "best"}, "decoder best: prpn models have biased, unbiased"),
+        ({"sentences": ["a"], "layer": 3}, "layer"),
+        ({"sentences": ["a"], "sentence": "b"}, "sentence: no such field"),
+        ({}, "sentences: field required"),
+    ],
+)
+def test_a_wrong_request_is_refused_with_the_reason(client, request_, message):
+    assert message in detail(client.post("/api/parse", json={"model": "prpn", **request_}), 422)
+
+
+def test_commas_are_counted_as_the_model_splits_them(client):
+    sentence = "the cat, " * 49
+    answer = client.post("/api/parse", json={"sentences": [sentence + sentence]})
+    assert "sentence 1: found" in detail(answer, 422)
+
+
+@pytest.mark.parametrize("model", ["other", "", "../prpn", "/etc/passwd", "tests/stored_models/models/prpn", "\ud800"])
+def test_a_request_names_a_model_of_the_command_line_and_no_file(client, model):
+    body = b'{"model": %s, "sentences": ["a"]}' % ascii(model).replace("'", '"').encode()
+    answer = client.post("/api/parse", content=body, headers={"Content-Type": "application/json"})
+    assert "expected one of simple-pcfg, prpn" in detail(answer, 404)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"sentences": ["a"', "the body is not JSON"),
+        (b'{"sentences": ["\\ud800"]}', "sentences.0: "),
+        (b"[]", "the body is not a JSON object"),
+        (b"", "the body is not a JSON object"),
+        (b"\xff", ""),
+    ],
+)
+def test_a_damaged_body_is_refused(client, body, message):
+    answer = client.post("/api/parse", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422)
+    assert message in answer.json()["detail"]
+
+
+def test_only_json_is_read_so_that_no_other_site_can_post_without_permission(client):
+    """A browser sends a form of another site without asking this server, but not JSON."""
+    answer = client.post("/api/parse", content='{"sentences": ["a"]}', headers={"Content-Type": "text/plain"})
+    assert "Content-Type: application/json" in detail(answer, 422)
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_a_body_of_ten_megabytes_is_refused(client):
+    message = "the request is too large; expected at most 262,144 bytes"
+    assert detail(client.post("/api/parse", json={"sentences": ["a" * 10**7]}), 413) == message
+
+    def parts():
+        for _ in range(100):
+            yield b" " * 10**5
+
+    assert detail(client.post("/api/parse", content=parts()), 413) == message  # its size is not announced
+
+
+def test_fifty_requests_at_once_are_answered_each_with_its_own_sentence(address):
+    words = ["the", "cat", "dog", "sees", "a", "old"]
+    sentences = [" ".join(words[(start + step) % 6] for step in range(3 + start % 5)) for start in range(MANY)]
+
+    async def ask() -> list[httpx.Response]:
+        async with httpx.AsyncClient(base_url=address, timeout=60) as client:
+            requests = [
+                client.post("/api/analyse", json={"model": "prpn", "sentences": [sentence], "pictures": False})
+                for sentence in sentences
+            ]
+            return await asyncio.gather(*requests)
+
+    for sentence, answer in zip(sentences, asyncio.run(ask()), strict=True):
+        assert answer.status_code == 200
+        (found,) = answer.json()["sentences"]
+        assert found["parse"]["words"] == sentence.split()
+        assert [row["word"] for row in found["surprisal"]["words"]] == [*sentence.split(), ""]
+        assert {found["parse"]["number"], *(row["sentence"] for row in found["surprisal"]["words"])} == {1}
+
+
+def test_requests_above_the_limit_of_waiting_ones_are_refused_and_slow_ones_end(models, monkeypatch):
+    started, release = threading.Event(), threading.Event()
+    blocked = ServedModel.parse
+
+    def slow(self, sentences, **options):
+        started.set()
+        release.wait(30)
+        return blocked(self, sentences, **options)
+
+    monkeypatch.setattr(ServedModel, "parse", slow)
+    limits = Limits(max_waiting=1, max_seconds=1)
+    with running(create_app({"lstm": models["lstm"], "prpn": models["prpn"]}, limits)) as address:
+
+        async def ask() -> list[httpx.Response]:
+            async with httpx.AsyncClient(base_url=address, timeout=30) as client:
+
+                def parse() -> asyncio.Task[httpx.Response]:
+                    return asyncio.create_task(client.post("/api/parse", json={"model": "prpn", "sentences": ["a"]}))
+
+                requests = [parse()]
+                await asyncio.to_thread(started.wait, 30)
+                requests += [parse(), parse()]  # one waits, one is too many
+                other = await client.get("/api/models")
+                assert other.status_code == 200  # the server itself is not blocked
+                found = await asyncio.gather(*requests)
+                release.set()
+                return found
+
+        refused, *slow_ones = sorted(asyncio.run(ask()), key=lambda answer: answer.status_code)
+    assert all("no answer within 1 seconds" in detail(answer, 504) for answer in slow_ones)
+    assert "prpn: 1 requests are waiting" in detail(refused, 503)
+    assert refused.headers["retry-after"]
+
+
+def test_a_failure_is_reported_and_the_server_goes_on(models, monkeypatch, caplog):
+    def fail(self, sentences, **options):
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(ServedModel, "surprisal", fail)
+    with running(create_app({"lstm": models["lstm"]})) as address, httpx.Client(base_url=address) as client:
+        answer = client.post("/api/surprisal", json={"sentences": ["a"]})
+        assert "the server failed" in detail(answer, 500)
+        assert "secret" not in answer.text
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert client.post("/api/analyse", json={"sentences": ["the cat"]}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/passwd", "/../../../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/page.js/../../app.py",
+        "/static/page.js", "//etc/passwd", "/api/../app.py", "/index.html", "/page.js%00",
+        "/..%2f..%2fetc%2fpasswd", "/app.py", "/api/models/../../x", "/\\..\\..\\etc\\passwd",
+    ],
+)  # fmt: skip
+def test_no_path_reaches_a_file(address, path):
+    """The path is sent as it is here: HTTP clients of Python would shorten it."""
+    host = urlsplit(address)
+    connection = http.client.HTTPConnection(host.hostname, host.port)
+    connection.putrequest("GET", path, skip_host=True)
+    connection.putheader("Host", host.netloc)
+    connection.endheaders()
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    assert answer.status in (400, 404)
+    assert "root:" not in body
+    assert "import" not in body
+
+
+@pytest.mark.parametrize("route", STATIC)
+def test_pages_are_fixed_and_refer_to_no_other_host(client, route):
+    answer = client.get(route)
+    assert answer.status_code == 200
+    hosts = set(re.findall(r"https?://([^/\"'` )]+)", answer.text))
+    assert hosts <= {"www.w3.org"}  # the name space of SVG
+    if answer.headers["content-type"].startswith("text/html"):
+        assert not re.search(r"<script(?![^>]*\bsrc=)|\son\w+=\"|<style|\sstyle=\"", answer.text)
+
+
+@pytest.mark.parametrize("route", ["/", "/api/", "/api/models", "/missing"])
+def test_every_answer_has_security_headers(client, route):
+    headers = client.get(route).headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self';" in policy
+    assert "unsafe" not in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert "server" not in headers
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "[", "", "a b"])
+def test_other_host_names_are_refused(client, host):
+    answer = client.get("/api/models", headers={"Host": host})
+    assert answer.status_code == 400
+    if host:
+        assert "is not one of this server's names" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1:1", "[::1]:8000", "192.168.1.5"])
+def test_localhost_and_addresses_are_allowed(client, host):
+    assert client.get("/api/models", headers={"Host": host}).status_code == 200
+
+
+def test_a_host_name_can_be_allowed(models):
+    with running(create_app({"lstm": models["lstm"]}, hosts=["Lab.example"])) as address:
+        assert httpx.get(address, headers={"Host": "lab.example:80"}).status_code == 200
+
+
+def test_a_model_without_the_ability_is_named(client):
+    assert "lstm" in detail(client.post("/api/parse", json={"model": "lstm", "sentences": ["a"]}), 422)
+    answer = client.post("/api/generate", json={"model": "lstm", "trees": True})
+    assert "lstm" in detail(answer, 422)
+    assert "count: found 51" in detail(client.post("/api/generate", json={"count": 51}), 422)
+    assert "max_words: found 101" in detail(client.post("/api/generate", json={"max_words": 101}), 422)
+
+
+def test_models_of_trees_are_refused_at_the_start():
+    name = f"tree-rnn, {next(iter(TREE_VARIANTS))}"
+    with pytest.raises(InputError, match="reads dependency trees"):
+        create_app({"trees": language_model(fresh(name))})
+
+
+def test_script_in_a_sentence_stays_text(client):
+    sentence = '<script>alert(1)</script> <img src=x onerror="alert(1)"> & the'
+    (found,) = client.post("/api/analyse", json={"model": "prpn", "sentences": [sentence]}).json()["sentences"]
+    assert found["sentence"] == sentence
+    assert "<script" not in found["svg"]
+    assert "<img" not in found["svg"]
+    assert SENTENCE not in found["svg"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"sentences": ["\xff"]}', "the body is not utf-8: found byte 0xff at offset 16; expected JSON in UTF-8"),
+        (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
+        (b'{"sentences": ' + b"9" * 5000 + b"}", "the body cannot be read: Exceeds the limit"),
+    ],
+)
+def test_a_body_that_cannot_be_decoded_is_refused_with_the_reason(client, body, message):
+    answer = client.post("/api/parse", content=body, headers={"Content-Type": "application/json"})
+    assert message in detail(answer, 400)
+
+
+@pytest.mark.parametrize("depth", [10, 200, 400, 600, 800, 900, 950])
+def test_nested_values_are_refused(client, depth):
+    body = b'{"sentences": [' + b"[" * depth + b"]" * depth + b"]}"
+    answer = client.post("/api/parse", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422)
+    assert "an array" in answer.text or "nested too deeply" in answer.text
+
+
+def test_messages_about_a_large_request_are_short(client):
+    fields = {f"{'x' * 100}{number}": 1 for number in range(1000)}
+    message = detail(client.post("/api/parse", json=fields), 422)
+    assert message.endswith("and 996 more errors")
+    assert len(message) < 1000
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "\x85\u2028", ".", "\ufeff"])
+def test_text_without_sentences_has_none(client, text):
+    assert client.post("/api/sentences", json={"text": text}).json()["sentences"] == []
+
+
+def test_slow_clients_are_disconnected(models, monkeypatch):
+    """One sends no request, one half of its headers, one half of its body."""
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.5)
+    with running(create_app({"lstm": models["lstm"]}, Limits(max_seconds=1))) as address:
+        host = urlsplit(address)
+        half = b"POST /api/parse HTTP/1.1\r\nHost: localhost\r\n"
+        sent = [b"", half, half + b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"]
+        connections = [socket.create_connection((host.hostname, host.port), timeout=30) for _ in sent]
+        for connection, part in zip(connections, sent, strict=True):
+            connection.sendall(part)
+        answers = [b"".join(iter(partial(connection.recv, 10_000), b"")) for connection in connections]
+        assert answers[:2] == [b"", b""]
+        assert answers[2].startswith(b"HTTP/1.1 408")
+        assert b"the request was not received within 1 seconds" in answers[2]
+        assert httpx.get(f"{address}/api/models").status_code == 200

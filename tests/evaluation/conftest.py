@@ -1,0 +1,38 @@
+"""A model with a small vocabulary, and given log-probabilities of sentences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from syntaxlm.scoring.engine import Scorer
+from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import Vocabulary
+
+
+@pytest.fixture
+def small(prpn):
+    """A model whose vocabulary is the cat cats sleep sleeps ."""
+    vocabulary = Vocabulary(["<unk>", "<s>", "</s>", "the", "cat", "cats", "sleep", "sleeps", "."])
+    return ModelBundle(prpn.model, replace(prpn.settings, normaliser=Normaliser(lower_case=True)), vocabulary)
+
+
+@pytest.fixture
+def spoken(monkeypatch):
+    """Replace a model's log-probabilities by those of joined tokens; return the list of scored sentences."""
+
+    def replaced(log_probs):
+        asked = []
+
+        def scored(scorer, encoded):
+            sentences = [" ".join(scorer.vocabulary.decode(ids)) for ids in encoded]
+            asked.extend(sentences)
+            return np.array([log_probs[sentence] for sentence in sentences], np.float64)
+
+        monkeypatch.setattr(Scorer, "_encoded_sentences", scored)
+        return asked
+
+    return replaced
