@@ -34,7 +34,7 @@ def callers() -> dict[str, Callable[[], object]]:
     from syntaxlm.data.toy import english_fragment
     from syntaxlm.trees.averaging import average
     from syntaxlm.trees.bounds import biased_upper_bound, random_trees
-    from syntaxlm.trees.decoding import SpanScores, decode_spans
+    from syntaxlm.trees.decoding import SpanTable, decode_spans
 
     grammar = english_fragment()
     mixed = np.random.default_rng(0).integers(1, 45, 300)
@@ -42,7 +42,7 @@ def callers() -> dict[str, Callable[[], object]]:
     for name, lengths in (*((f"{n} words", np.full(300, n)) for n in LENGTHS), ("1 to 44 words", mixed)):
         predictions = [random_trees(lengths, seed) for seed in range(7)]
         scores = np.random.default_rng(1).standard_normal(int((lengths * (lengths + 1) // 2).sum()))
-        spans = SpanScores(lengths, scores)
+        spans = SpanTable(lengths, scores)
         cases[f"average of 7, {name}"] = partial(average, predictions)
         cases[f"cky, {name}"] = partial(decode_spans, spans, "cky")
         cases[f"biased bound, {name}"] = partial(biased_upper_bound, predictions[0])

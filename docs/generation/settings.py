@@ -17,11 +17,12 @@ from typing import Any
 
 from docs.generation.markdown import plain, table
 from syntaxlm.core.settings import limits_of, range_of
-from syntaxlm.models.registry import MODELS, ModelConfig, is_trained
+from syntaxlm.models.registry import MODELS, ModelConfig, NamedConfig
 from syntaxlm.training.recipe import PairRecipe, SentenceBatchSettings, StreamBatchSettings, TextRecipe, TreeRecipe
 
 _UNLIMITED = 2**31 - 1  # an upper limit that is only there to refuse mistyped numbers
 _NAMES = {int: "whole number", float: "number", str: "text", bool: "`true` or `false`", type(None): "`null`"}
+_NAMES |= {NamedConfig: "settings of a model"}
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,7 @@ def sections() -> dict[str, type]:
 
 def all_settings() -> list[Setting]:
     """Every setting that a recipe can have."""
-    found = [
-        one
-        for name in MODELS
-        if is_trained(MODELS[name].config()) or MODELS[name].encoder
-        for one in model_settings(name)
-    ]
+    found = [one for name in MODELS if MODELS[name].is_trained or MODELS[name].encoder for one in model_settings(name)]
     return found + [one for name, kind in sections().items() for one in settings_of(kind, _prefix(name))]
 
 

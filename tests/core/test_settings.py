@@ -12,7 +12,6 @@ import yaml
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import override, read_yaml
-from syntaxlm.generation.sentences import Sampling
 from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.prpn import PRPNConfig
 from syntaxlm.models.registry import MODELS
@@ -196,7 +195,7 @@ def settings_classes(kind: type) -> set[type]:
 
 
 CLASSES = set().union(*map(settings_classes, RECIPES)) | {kind.config for kind in MODELS.values()}
-CLASSES |= {SentenceBatchSettings, StreamBatchSettings, StopRecipe, CacheSettings, Sampling}
+CLASSES |= {SentenceBatchSettings, StreamBatchSettings, StopRecipe, CacheSettings}
 
 
 @pytest.mark.parametrize("kind", sorted(CLASSES, key=str))

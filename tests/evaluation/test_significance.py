@@ -14,7 +14,7 @@ from syntaxlm.parsing.evaluation import evaluate_trees
 from syntaxlm.parsing.report import write_sentences
 from syntaxlm.trees.bounds import random_trees, right
 from syntaxlm.trees.scoring import PROTOCOLS, score
-from syntaxlm.trees.significance import hierarchical_bootstrap
+from syntaxlm.trees.significance import RunScores, compare_runs
 from syntaxlm.trees.spans import SpanSets, trees_of
 from syntaxlm.trees.tree import read_brackets, write_brackets
 
@@ -38,7 +38,7 @@ def scored(request, toy, tmp_path):
 def test_files_of_details_give_the_test_of_their_scores(scored):
     files, scores = scored
     found = compare_details(files[:2], files[2:], samples=300)
-    assert found.result == hierarchical_bootstrap(scores[:2], scores[2:], samples=300)
+    assert found.result == compare_runs(RunScores.of_trees(scores[:2]), RunScores.of_trees(scores[2:]), samples=300)
     assert found.first.over_seeds.mean == pytest.approx(np.mean([one.f1 for one in scores[:2]]))
     assert found.known is None
     assert "bootstrap over seeds and items" in str(found)
@@ -58,7 +58,7 @@ def test_trees_are_compared_with_right_branching(scored, tmp_path, capsys):
     assert figures["difference"]["difference"] == pytest.approx(np.mean([one.f1 for one in scores[:2]]) - baseline.f1)
     assert figures["difference"]["seeds"] == [2, 1]
     found = compare_details(files[:2], [RIGHT_BRANCHING], samples=300)
-    assert found.result == hierarchical_bootstrap(scores[:2], [baseline], samples=300)
+    assert found.result == compare_runs(RunScores.of_trees(scores[:2]), RunScores.of_trees([baseline]), samples=300)
     rows = {row["row"]: row for row in found.rows()}
     assert (rows["second"]["runs"], rows["second"]["seeds"]) == ("right branching", None)
     assert rows["second"]["score"] == pytest.approx(baseline.f1)

@@ -29,13 +29,14 @@ from syntaxlm.storage.folder import read_model, write_settings, write_weights
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.trees.averaging import average
 from syntaxlm.trees.charts import TIE_RULES
-from syntaxlm.trees.decoding import DECODING_RULES, SPAN_RULES, decode_by_definition
+from syntaxlm.trees.decoding import DECODING_RULES, SPAN_RULES
 from syntaxlm.trees.scoring import PROTOCOLS, label_mapping, score
 from syntaxlm.trees.spans import SpanSets, format_spans
 from syntaxlm.trees.tree import format_brackets, read_brackets, write_brackets
 from tests.fresh_models import SENTENCES, STREAM, layered
 from tests.models.variants import built
 from tests.parsing.span_models import NAMES, Brackets, Ends, bracketing, scoring
+from tests.trees.enumeration import decode_by_definition
 from tests.trees.test_span_decoding import ORACLES
 
 

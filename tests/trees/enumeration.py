@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from functools import cache
 
 from syntaxlm.trees.tree import Constituent, Tree
@@ -55,3 +56,23 @@ def random_tree(words: int, source: random.Random, tags: bool = True) -> Tree:
     return Tree(
         names, tuple(source.choice(["NN", "-LRB-", "$"]) if tags else "" for _ in range(words)), tuple(constituents)
     )
+
+
+def decode_by_definition(distances: Sequence[float], rule: str) -> set[tuple[int, int]]:
+    """The spans of two or more words of one sentence's tree, split by split as decoders are defined."""
+    spans: set[tuple[int, int]] = set()
+    agenda = [(0, len(distances))]
+    while agenda:
+        start, end = agenda.pop()
+        if end - start < 2:
+            continue
+        spans.add((start, end))
+        choices = range(start if rule == "biased" else start + 1, end)
+        split = max(choices, key=lambda position: distances[position])  # max() returns the first of equal ones
+        if rule == "biased":
+            if end - split > 1:
+                spans.add((split, end))
+            agenda += [(start, split), (split + 1, end)]
+        else:
+            agenda += [(start, split), (split, end)]
+    return spans

@@ -8,7 +8,7 @@ from syntaxlm.trees import charts
 from syntaxlm.trees.averaging import agreement, average, average_files
 from syntaxlm.trees.bounds import binary_upper_bound, left, random_trees, right
 from syntaxlm.trees.charts import TIE_RULES
-from syntaxlm.trees.decoding import SpanScores, decode, decode_spans
+from syntaxlm.trees.decoding import SpanTable, decode, decode_spans
 from syntaxlm.trees.scoring import PROTOCOLS, score
 from syntaxlm.trees.spans import SpanSets, trees_of
 from syntaxlm.trees.tree import parse_brackets, read_brackets, write_brackets
@@ -142,7 +142,7 @@ def probabilities(lengths, seed):
         for end in range(1, length + 1)
         for start in range(end - 1, -1, -1)
     ]
-    return SpanScores(np.array(lengths), np.array(values, np.float32)), drawn
+    return SpanTable(np.array(lengths), np.array(values, np.float32)), drawn
 
 
 @pytest.mark.parametrize("weights", [None, [3.0, 1.0, 2.0]])
@@ -164,7 +164,7 @@ def test_a_prediction_of_probabilities_equals_the_trees_it_averages(weights, tie
 def test_the_average_of_one_prediction_of_probabilities_has_the_spans_of_the_greatest_sum():
     lengths = [1, 2, 3, 4, 5, 6, 6, 6]
     values = np.random.default_rng(1).random(sum(n * (n + 1) // 2 for n in lengths), np.float32)
-    one = SpanScores(np.array(lengths), values)
+    one = SpanTable(np.array(lengths), values)
     assert same(average([one]), decode_spans(one, "cky"))
     assert same(average([one, one, one]), decode_spans(one, "cky"))
 

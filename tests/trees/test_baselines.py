@@ -15,13 +15,13 @@ from syntaxlm.trees.bounds import (
     random_trees,
     right,
 )
-from syntaxlm.trees.decoding import DECODING_RULES, decode, decode_by_definition
+from syntaxlm.trees.decoding import DECODING_RULES, decode
 from syntaxlm.trees.scoring import PROTOCOLS
 from syntaxlm.trees.significance import baseline_scores
 from syntaxlm.trees.spans import SpanSets, trees_of
 from syntaxlm.trees.tree import Constituent, Tree
 
-from .enumeration import all_biased_trees, all_binary_trees, random_tree
+from .enumeration import all_biased_trees, all_binary_trees, decode_by_definition, random_tree
 
 
 def gold_trees(count, longest, seed):

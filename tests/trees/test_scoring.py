@@ -12,7 +12,6 @@ from syntaxlm.trees.scoring import PROTOCOLS, Protocol, score, shape_of
 from syntaxlm.trees.significance import (
     RunScores,
     compare_runs,
-    hierarchical_bootstrap,
     over_seeds,
     paired_bootstrap,
 )
@@ -183,8 +182,8 @@ def test_seeds_that_differ_widen_the_interval(protocol):
     gold = right(np.full(200, 12))
     low, high = score(left(gold.lengths), gold, protocol), score(gold, gold, protocol)
     middle = [score(random_trees(gold.lengths, seed), gold, protocol) for seed in range(4)]
-    sure = hierarchical_bootstrap([high] * 5, middle, samples=500)
-    unsure = hierarchical_bootstrap([high, low, low, low, low], middle, samples=500)
+    sure = compare_runs(RunScores.of_trees([high] * 5), RunScores.of_trees(middle), samples=500)
+    unsure = compare_runs(RunScores.of_trees([high, low, low, low, low]), RunScores.of_trees(middle), samples=500)
     one = paired_bootstrap(high, middle[0], samples=500)
     assert sure.p_value < 0.01
     assert sure.seeds == (5, 4)
@@ -199,7 +198,7 @@ def test_identical_seeds_add_nothing_to_the_interval_of_sentences():
     gold = random_trees(np.full(150, 9), 0)
     one, other = (score(random_trees(gold.lengths, seed), gold, PROTOCOLS["wsj-test"]) for seed in (1, 2))
     single = paired_bootstrap(one, other, samples=800)
-    several = hierarchical_bootstrap([one] * 3, [other] * 3, samples=800)
+    several = compare_runs(RunScores.of_trees([one] * 3), RunScores.of_trees([other] * 3), samples=800)
     assert several.high - several.low == pytest.approx(single.high - single.low, rel=0.25)
     assert several.difference == pytest.approx(single.difference)
 

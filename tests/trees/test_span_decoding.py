@@ -8,7 +8,7 @@ import pytest
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.trees.bounds import left, right
-from syntaxlm.trees.decoding import SPAN_RULES, SpanScores, decode_spans
+from syntaxlm.trees.decoding import SPAN_RULES, SpanTable, decode_spans
 from syntaxlm.trees.spans import trees_of
 
 from .enumeration import Spans, all_binary_trees
@@ -21,15 +21,15 @@ def all_spans(length: int) -> list[tuple[int, int]]:
     return [(start, end) for end in range(1, length + 1) for start in range(end - 1, -1, -1)]
 
 
-def drawn(lengths: list[int], seed: int, greatest: int | None = None) -> SpanScores:
+def drawn(lengths: list[int], seed: int, greatest: int | None = None) -> SpanTable:
     """Random scores; with `greatest`, integers up to it, so that many are equal."""
     source = np.random.default_rng(seed)
     count = sum(length * (length + 1) // 2 for length in lengths)
     values = source.standard_normal(count) if greatest is None else source.integers(0, greatest + 1, count)
-    return SpanScores(np.array(lengths, np.int64), values.astype(np.float64))
+    return SpanTable(np.array(lengths, np.int64), values.astype(np.float64))
 
 
-def score_of(scores: SpanScores, index: int) -> Score:
+def score_of(scores: SpanTable, index: int) -> Score:
     values = scores.values[scores.offsets[index] : scores.offsets[index + 1]].tolist()
     by_span = dict(zip(all_spans(int(scores.lengths[index])), values, strict=True))
     return lambda start, end: by_span[start, end]
@@ -75,7 +75,7 @@ def test_a_rule_gives_the_tree_of_its_definition(rule, length, greatest):
 @pytest.mark.parametrize("rule", SPAN_RULES)
 def test_every_tie_of_four_words_goes_to_the_first_split(rule):
     rows = list(product(range(2), repeat=10))
-    scores = SpanScores(np.full(len(rows), 4), np.array(rows, np.float64).ravel())
+    scores = SpanTable(np.full(len(rows), 4), np.array(rows, np.float64).ravel())
     spans = decode_spans(scores, rule)
     for index in range(len(rows)):
         assert spans.sentence(index) == ORACLES[rule](score_of(scores, index), 4, rule)
@@ -87,10 +87,10 @@ def test_every_binary_tree_can_be_decoded(rule):
     for length in range(1, 7):
         trees = all_binary_trees(0, length)
         values = [[float(span in tree or span[1] - span[0] == 1) for span in all_spans(length)] for tree in trees]
-        spans = decode_spans(SpanScores(np.full(len(trees), length), np.array(values).ravel()), rule)
+        spans = decode_spans(SpanTable(np.full(len(trees), length), np.array(values).ravel()), rule)
         if rule == "greedy-right":  # sees left parts only once it has come to them
             values = np.random.default_rng(0).random(3000 * length * (length + 1) // 2)
-            spans = decode_spans(SpanScores(np.full(3000, length), values), rule)
+            spans = decode_spans(SpanTable(np.full(3000, length), values), rule)
         assert {frozenset(spans.sentence(index)) for index in range(len(spans))} == set(trees)
 
 
@@ -101,7 +101,7 @@ def test_sentences_of_any_length_are_independent(rule, monkeypatch):
     together = decode_spans(scores, rule)
     monkeypatch.setattr("syntaxlm.trees.charts._CHART_BYTES", 1)
     for index, length in enumerate(lengths):
-        alone = SpanScores(np.array([length]), scores.values[scores.offsets[index] : scores.offsets[index + 1]])
+        alone = SpanTable(np.array([length]), scores.values[scores.offsets[index] : scores.offsets[index + 1]])
         assert decode_spans(alone, rule).sentence(0) == together.sentence(index)
         if rule != "cky":
             assert together.sentence(index) == greedy_by_definition(score_of(scores, index), length, rule)
@@ -130,7 +130,7 @@ def test_what_every_tree_has_does_not_change_the_total():
         for place, (start, end) in enumerate(all_spans(length), scores.offsets[index]):
             if end - start in (1, length):
                 changed[place] += 100 * (1 + start)
-    one, other = (decode_spans(SpanScores(scores.lengths, values), "cky") for values in (scores.values, changed))
+    one, other = (decode_spans(SpanTable(scores.lengths, values), "cky") for values in (scores.values, changed))
     assert [one.sentence(index) for index in range(3)] == [other.sentence(index) for index in range(3)]
 
 
@@ -139,7 +139,7 @@ def test_the_score_of_a_single_word_counts_where_parts_are_compared(rule):
     """(a, b) against (b): split off the last word where that scores more."""
     values = dict.fromkeys(all_spans(3), 0.0)
     values[2, 3], values[1, 3] = 1.0, 0.5
-    scores = SpanScores(np.array([3]), np.array(list(values.values())))
+    scores = SpanTable(np.array([3]), np.array(list(values.values())))
     assert decode_spans(scores, rule).sentence(0) == {(0, 3), (0, 2)}
 
 
@@ -151,7 +151,7 @@ def test_longest_spans_first_are_right_branching_and_shortest_first_left_branchi
         values = np.array([sign * (end - start) ** 2 for start, end in spans], np.float64)
         if rule == "greedy-sum":
             values *= [start > 0 for start, _ in spans]
-        assert decode_spans(SpanScores(np.array([40]), values), rule).sentence(0) == expected.sentence(0)
+        assert decode_spans(SpanTable(np.array([40]), values), rule).sentence(0) == expected.sentence(0)
 
 
 @pytest.mark.parametrize("rule", SPAN_RULES)
@@ -186,9 +186,9 @@ def test_a_non_finite_score_raises_an_error_with_its_words(value):
 
 def test_inconsistent_arguments_raise_an_error():
     with pytest.raises(ValueError, match="expected one for each of the 9 spans"):
-        SpanScores(np.array([2, 3]), np.zeros(8))
+        SpanTable(np.array([2, 3]), np.zeros(8))
     with pytest.raises(ValueError, match="at least one word"):
-        SpanScores(np.array([2, 0]), np.zeros(3))
+        SpanTable(np.array([2, 0]), np.zeros(3))
     with pytest.raises(ValueError, match="'biased': expected one of greedy-right, greedy-sum, cky"):
         decode_spans(drawn([2], 0), "biased")
 

@@ -7,11 +7,11 @@ import pytest
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.trees.bounds import left, right
-from syntaxlm.trees.decoding import DECODING_RULES, decode, decode_by_definition
+from syntaxlm.trees.decoding import DECODING_RULES, decode
 from syntaxlm.trees.spans import SpanSets, format_spans, trees_of
 from syntaxlm.trees.tree import Tree, parse_brackets
 
-from .enumeration import all_biased_trees, all_binary_trees, random_tree
+from .enumeration import all_biased_trees, all_binary_trees, decode_by_definition, random_tree
 
 
 @pytest.mark.parametrize("rule", DECODING_RULES)

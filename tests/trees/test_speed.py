@@ -8,7 +8,7 @@ import pytest
 
 from syntaxlm.trees.averaging import average
 from syntaxlm.trees.bounds import biased_upper_bound, random_trees
-from syntaxlm.trees.decoding import DECODING_RULES, SpanScores, decode
+from syntaxlm.trees.decoding import DECODING_RULES, SpanTable, decode
 from syntaxlm.trees.scoring import PROTOCOLS, score
 from syntaxlm.trees.significance import baseline_scores
 from syntaxlm.trees.tree import parse_brackets
@@ -54,7 +54,7 @@ def test_a_thousand_sentences_of_seven_parsers_are_averaged_in_a_second():
 def test_the_span_probabilities_of_three_models_are_averaged_at_a_thousand_sentences_in_a_second():
     lengths = np.full(1000, WORDS)
     values = np.random.default_rng(0).random((3, 1000 * WORDS * (WORDS + 1) // 2), np.float32)
-    predictions = [*(SpanScores(lengths, one) for one in values), random_trees(lengths, 0)]
+    predictions = [*(SpanTable(lengths, one) for one in values), random_trees(lengths, 0)]
     assert best_seconds(lambda: average(predictions)) < 1
 
 

@@ -28,12 +28,12 @@ from syntaxlm.trees.decoding import (
     HeadRule,
     Scores,
     SpanRule,
+    SpanTable,
     decode,
     decode_heads,
     decode_spans,
     places_of,
 )
-from syntaxlm.trees.decoding import SpanScores as SpanTable
 from syntaxlm.trees.spans import AnyIntegers, Flags, Integers, Positions, SpanSets, gathered, offsets_of
 from syntaxlm.trees.tree import INDUCED_LABEL
 

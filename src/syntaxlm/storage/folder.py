@@ -24,7 +24,7 @@ from syntaxlm.models.combination import PARSER_TYPES, SCORER_TYPES, Combination,
 from syntaxlm.models.layers import value_faults
 from syntaxlm.models.ngram import NGramModel
 from syntaxlm.models.pair_classifier import ClassifierSettings, PairClassifier
-from syntaxlm.models.registry import ModelConfig, build_model, model_shapes, reads, require
+from syntaxlm.models.registry import MODELS, ModelConfig, build_model, model_shapes, require
 from syntaxlm.models.sizes import shapes_of, without_memory
 from syntaxlm.storage.arpa import NGramSummary, read_arpa, write_arpa
 from syntaxlm.storage.bundled import find_model, shipped_names
@@ -126,7 +126,7 @@ class ModelBundle:
         def listed(settings: object) -> str:
             return ", ".join(f"{name} {value}" for name, value in vars(settings).items() if name[0] != "_")
 
-        from syntaxlm.drawing.page import facts_html  # imported only for notebooks
+        from syntaxlm.drawing.files import facts_html  # imported only for notebooks
 
         facts = {
             "parameters": f"{self.model.parameter_count:,}",
@@ -200,12 +200,10 @@ def combine(parsers: Sequence[ModelBundle], scorer: ModelBundle) -> ModelBundle:
             )
     if scorer.name not in SCORER_TYPES:
         raise InputError(f"combine: found a {scorer.name} model as the scorer; expected {', '.join(SCORER_TYPES)}")
-    grammars: Any = [one.model for one in parsers]  # of the types checked above
-    language_model: Any = scorer.model
-    model = Combination(grammars, language_model)
-    model.parser_tokens.copy_(torch.tensor([one.vocabulary.encode(scorer.vocabulary.tokens) for one in parsers]))
     parts: dict[str, Any] = {"parsers": tuple(one.settings.model for one in parsers), "scorer": scorer.settings.model}
     config = CombinationConfig(**parts, vocabulary_sizes=tuple(len(one.vocabulary) for one in parsers))
+    tokens = torch.tensor([one.vocabulary.encode(scorer.vocabulary.tokens) for one in parsers])
+    model = Combination.of(config, [one.model for one in parsers], scorer.model, tokens)
     settings = dataclasses.replace(scorer.settings, model=config)
     return ModelBundle(model.eval(), settings, scorer.vocabulary)
 
@@ -308,7 +306,7 @@ def _read_model_settings(path: Path) -> ModelSettings:
     """Return settings from `config.json`. Raises InputError, also if the model cannot read text in the stored way."""
     data = _config_data(path, FORMAT)
     settings = read_settings(ModelSettings, data, str(path))
-    name, model_reads = settings.model.name, reads(settings.model)
+    name, model_reads = settings.model.name, MODELS[settings.model.name].reads
     faults = []
     if settings.carry_state and model_reads != "tokens":
         what = "dependency trees" if model_reads == "trees" else "whole sentences"
@@ -328,7 +326,7 @@ _FIRST_IDS = 0, 1, 2
 def _check_special_tokens(settings: ModelSettings, vocabulary: Vocabulary, path: Path) -> None:
     """Raise InputError if the special tokens are not the first ones, for models that rely on it."""
     found = vocabulary.unknown_id, vocabulary.begin_id, vocabulary.end_id
-    if reads(settings.model) == "sentences" and found != _FIRST_IDS:
+    if MODELS[settings.model.name].reads == "sentences" and found != _FIRST_IDS:
         raise InputError(
             f"{path}: found the unknown token, BOS and EOS at places {found}; expected {_FIRST_IDS}, as"
             f" {settings.model.name} models have them"

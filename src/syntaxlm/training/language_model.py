@@ -33,7 +33,7 @@ from syntaxlm.models.abilities import (
     TextCounts,
     TrainsByGradient,
 )
-from syntaxlm.models.registry import build_model, reads
+from syntaxlm.models.registry import MODELS, build_model
 from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.parsing.collapse import TreeFigures, tree_figures
 from syntaxlm.parsing.structure import LONG_SENTENCE
@@ -193,7 +193,7 @@ class TextTask(LanguageModelTask):
         encode = partial(EncodedCorpus.encode, normaliser=text.normaliser, vocabulary=self.vocabulary)
         self.train, self.valid = encode(text.train), encode(text.valid)
         self.test = encode(text.test) if text.test else None
-        if reads(self.recipe.model) == "sentences" and not isinstance(batches, StreamBatchSettings):
+        if not isinstance(batches, StreamBatchSettings) and MODELS[self.recipe.model.name].reads == "sentences":
             self._warn_of_long(self.train, batches.maximum_words)
             for corpus in (self.valid, self.test):
                 self._warn_of_long(corpus, None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -19,6 +19,7 @@ from pydantic import BeforeValidator, Field
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import (
+    ByName,
     Count,
     Fraction,
     NonNegative,
@@ -34,7 +35,7 @@ from syntaxlm.core.settings import (
 from syntaxlm.data.labelled_pairs import TRAINED_OPERATORS
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.pair_classifier import ClassifierSettings
-from syntaxlm.models.registry import ModelConfig, encodes, is_trained, reads
+from syntaxlm.models.registry import MODELS, ModelConfig
 from syntaxlm.storage.folder import Operators, PairTask
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.training.recipe_files import find_recipe
@@ -146,7 +147,11 @@ class StreamBatchSettings(Settings, section="batches"):
     variable_bptt: bool = False  # each batch's length is drawn around `bptt`; the rate changes in proportion
 
 
-TextBatchSettings = Annotated[SentenceBatchSettings | StreamBatchSettings, Field(discriminator="context")]
+TEXT_BATCHES: dict[str, Callable[..., Any]] = {"reset": SentenceBatchSettings, "carry": StreamBatchSettings}
+TextBatchSettings = Annotated[
+    SentenceBatchSettings | StreamBatchSettings,
+    ByName(lambda: list(TEXT_BATCHES), TEXT_BATCHES.get, key="context", default="reset"),
+]
 
 
 @dataclass(frozen=True)
@@ -295,14 +300,15 @@ class TextRecipe(Recipe):
         faults += _learns_from(self.model, "supervision", "trees", self.text.trees, None)
         faults += _learns_from(self.model, "focus", "focus", self.text.focus, ())
         batches, name = self.batches, self.model.name
+        reads_sentences = MODELS[name].reads == "sentences"
         if isinstance(batches, StreamBatchSettings):
-            if reads(self.model) == "sentences":
+            if reads_sentences:
                 faults.append(f"batches.context: found carry; expected reset: {name} models read whole sentences")
             if self.optimiser.loss_normalisation == "sentences":
                 faults.append(
                     "optimiser.loss_normalisation: found sentences; expected tokens, or batches.context reset"
                 )
-        elif reads(self.model) == "sentences" and not batches.predict_eos:
+        elif reads_sentences and not batches.predict_eos:
             faults.append(f"batches.predict_eos: found false; expected true: {name} models read ends of sentences")
         return faults
 
@@ -343,13 +349,14 @@ LanguageModelRecipe = TextRecipe | TreeRecipe
 
 def _model_faults(model: ModelConfig, section: str = "text") -> list[str]:
     """Return a message if the model is not trained on this section of data."""
-    if not is_trained(model):
+    model_type = MODELS[model.name]
+    if not model_type.is_trained:
         advice = (
             "is trained as the encoder of a pair classifier; expected a recipe with a section pairs"
-            if encodes(model)
+            if model_type.encoder
             else "is made of trained models by syntaxlm combine; expected a model type that is trained"
         )
-    elif (reads(model) == "trees") == (section == "trees"):
+    elif (model_type.reads == "trees") == (section == "trees"):
         return []
     elif section == "text":
         advice = "learns from dependency trees; expected a section trees in place of text, or another model type"
@@ -402,9 +409,6 @@ def recipe_from(data: dict[str, Any], source: str) -> Recipe:
             f"{source}: found {' and '.join(present) or 'no section of data'}; expected one of the sections"
             f" {', '.join(sections)}"
         )
-    batches = data.get("batches")
-    if "text" in data and isinstance(batches, dict):
-        data = data | {"batches": {"context": "reset"} | batches}
     recipe: Recipe = read_settings(sections[present[0]], data, source, _misplaced_settings())
     return recipe
 

@@ -19,7 +19,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.tables import PERCENT, Section, aligned
 from syntaxlm.trees.bounds import left, right
 from syntaxlm.trees.charts import Chart, TieBreaking, best_trees, best_trees_of_charts, chart_of_spans, seeds_of
-from syntaxlm.trees.decoding import SpanScores
+from syntaxlm.trees.decoding import SpanTable
 from syntaxlm.trees.matching import Side, read_matching
 from syntaxlm.trees.scoring import Fractions, Protocol, score
 from syntaxlm.trees.spans import Integers, SpanSets, format_spans, span_keys, spans_of_keys
@@ -97,7 +97,7 @@ def branching_f1(trees: SpanSets, protocol: Protocol) -> BranchingF1:
     return BranchingF1(of_right.f1, of_left.f1, of_right.sentences)
 
 
-def check_same(predictions: Sequence[SpanSets | SpanScores]) -> None:
+def check_same(predictions: Sequence[SpanSets | SpanTable]) -> None:
     """Raise InputError if predictions differ in the number or lengths of their sentences."""
     first = predictions[0].lengths
     for number, one in enumerate(predictions[1:], 2):
@@ -113,7 +113,7 @@ _DECIMALS = 9  # decimals of weights after the leading digit of the largest
 
 
 def average(
-    predictions: Sequence[SpanSets | SpanScores], weights: Sequence[float] | None = None, ties: TieBreaking = "random"
+    predictions: Sequence[SpanSets | SpanTable], weights: Sequence[float] | None = None, ties: TieBreaking = "random"
 ) -> SpanSets:
     """For each sentence, the binary tree that shares the most spans with the predictions.
 
@@ -133,7 +133,7 @@ def average(
         raise ValueError("an average needs at least one prediction")
     check_same(predictions)
     lengths = predictions[0].lengths
-    scored = any(isinstance(one, SpanScores) for one in predictions)
+    scored = any(isinstance(one, SpanTable) for one in predictions)
     # Probabilities are rounded to multiples of 1e-9 and added as integers, so the order of additions breaks no ties.
     counted = _whole_numbers([1.0] * len(predictions) if scored and weights is None else weights, len(predictions))
     pairs = list(zip(predictions, counted, strict=True))
@@ -142,7 +142,7 @@ def average(
     )
     if not scored:
         return best_trees(spans, shared, ties=ties)
-    probabilities = [(one, weight) for one, weight in pairs if isinstance(one, SpanScores)]
+    probabilities = [(one, weight) for one, weight in pairs if isinstance(one, SpanTable)]
     for one, _ in probabilities:
         one.check_finite()
 

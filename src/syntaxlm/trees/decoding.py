@@ -1,17 +1,18 @@
-"""From syntactic distances to trees, by two decoding rules.
+"""From syntactic distances, span scores and heads to trees, for all sentences at once.
 
-`decode_by_definition` splits one sentence recursively as in the definition of the rules: slow, used as test reference.
-`decode` processes all sentences at once. The span split at a position extends to the nearest larger distances on both
+Distances: the span split at a position extends to the nearest larger distances on both
 sides (of equal distances the first counts as larger), so the trees follow from these neighbours. The neighbours of all
 positions are found together: each position starts at the adjacent one and, while the distance there is smaller, jumps
 to that position's own current neighbour. Few positions remain after the first rounds; those of sentences with
 thousands of words that remain after many rounds are found word by word.
+
+Span scores: greedy rules split all spans of all sentences at once, level by level; `cky` finds the trees of maximal
+total score by dynamic programming (`charts`).
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -25,7 +26,12 @@ from syntaxlm.trees.spans import AnyIntegers, Integers, SpanSets, gathered, offs
 
 DecodingRule = Literal["biased", "unbiased"]
 DECODING_RULES: tuple[DecodingRule, ...] = get_args(DecodingRule)
+SpanRule = Literal["greedy-right", "greedy-sum", "cky"]
+SPAN_RULES: tuple[SpanRule, ...] = get_args(SpanRule)
+HeadRule = Literal["heads", "heads-binary"]
+HEAD_RULES: tuple[HeadRule, ...] = get_args(HeadRule)
 Distances = npt.NDArray[np.floating]
+Scores = npt.NDArray[np.floating]
 
 _ROUNDS = 200  # of jumps of all positions; more than the words of nearly all sentences
 
@@ -120,50 +126,19 @@ def _nearest_by_stack(distances: npt.NDArray[Any], bound: Integers, passes: np.u
     first, last = int(wanted[0]), int(bound[wanted[-1]])
     values, bounds = distances[first:last].tolist(), bound[first:last].tolist()
     passed = operator.le if passes is np.less_equal else operator.lt
-    found = [0] * len(values)
+    nearest = [0] * len(values)
     later: list[int] = []
     for place in reversed(range(len(values))):
         value = values[place]
         while later and passed(values[later[-1]], value):
             later.pop()
-        found[place] = min(first + later[-1], bounds[place]) if later else bounds[place]
+        nearest[place] = min(first + later[-1], bounds[place]) if later else bounds[place]
         later.append(place)
-    return [found[place - first] for place in wanted.tolist()]
-
-
-def decode_by_definition(distances: Sequence[float], rule: DecodingRule) -> set[tuple[int, int]]:
-    """Return the spans of two or more words of one sentence's tree, by definition: quadratic, for tests."""
-    spans: set[tuple[int, int]] = set()
-    agenda = [(0, len(distances))]
-    while agenda:
-        start, end = agenda.pop()
-        if end - start < 2:
-            continue
-        spans.add((start, end))
-        choices = range(start if rule == "biased" else start + 1, end)
-        split = max(choices, key=lambda position: distances[position])  # max() returns the first of equal ones
-        if rule == "biased":
-            if end - split > 1:
-                spans.add((split, end))
-            agenda += [(start, split), (split + 1, end)]
-        else:
-            agenda += [(start, split), (split, end)]
-    return spans
-
-
-# Decoding of span scores into binary trees.
-#
-# The scores of all sentences are one flat array. Greedy rules split all spans of all sentences at once, level by level.
-# `cky` finds the trees of maximal total score by dynamic programming (`charts`).
-
-
-SpanRule = Literal["greedy-right", "greedy-sum", "cky"]
-SPAN_RULES: tuple[SpanRule, ...] = get_args(SpanRule)
-Scores = npt.NDArray[np.floating]
+    return [nearest[place - first] for place in wanted.tolist()]
 
 
 @dataclass(frozen=True, eq=False)
-class SpanScores:
+class SpanTable:
     """The score of every span [start, end) of S sentences, including one-word spans and whole sentences.
 
     lengths: (S,) number of words of each sentence.  values: (N,) n(n + 1)/2 for a sentence of n words, all sentences
@@ -223,7 +198,7 @@ class SpanScores:
         return chart
 
 
-def decode_spans(scores: SpanScores, rule: SpanRule) -> SpanSets:
+def decode_spans(scores: SpanTable, rule: SpanRule) -> SpanSets:
     """Return the binary trees for the span scores of many sentences.
 
     rule: `greedy-right` and `greedy-sum` split each span, starting from the whole sentence, where the score of the
@@ -250,10 +225,10 @@ def decode_spans(scores: SpanScores, rule: SpanRule) -> SpanSets:
         span = np.repeat(np.arange(len(counts)), counts)
         split = start[span] + 1 + np.arange(len(span)) - first[span]
         begin = offsets[sentence[span]]
-        found = values[places_of(begin, split, end[span])].astype(np.float64)
+        sums = values[places_of(begin, split, end[span])].astype(np.float64)
         if rule == "greedy-sum":
-            found += values[places_of(begin, start[span], split)]
-        best = np.flatnonzero(found == np.maximum.reduceat(found, first)[span])
+            sums += values[places_of(begin, start[span], split)]
+        best = np.flatnonzero(sums == np.maximum.reduceat(sums, first)[span])
         return split[best[np.searchsorted(best, first)]]
 
     return top_down(scores.lengths, greedy)
@@ -263,13 +238,6 @@ def places_of(begin: Integers | int, start: Chart, end: Chart) -> Integers:
     """Return indices of the scores of spans [start, end) in a sentence whose first score has index `begin`."""
     end = np.asarray(end, np.int64)
     return begin + (end - 1) * end // 2 + end - start - 1
-
-
-# Constituents of projective dependency trees, for all sentences at once.
-
-
-HeadRule = Literal["heads", "heads-binary"]
-HEAD_RULES: tuple[HeadRule, ...] = get_args(HeadRule)
 
 
 def decode_heads(heads: AnyIntegers, lengths: Integers, rule: HeadRule = "heads") -> SpanSets:
@@ -285,12 +253,12 @@ def decode_heads(heads: AnyIntegers, lengths: Integers, rule: HeadRule = "heads"
     first = offsets[:-1][sentences]
     places = np.arange(offsets[-1]) - first
     (dependents,) = np.nonzero(heads)
-    own_heads = first[dependents] + heads[dependents] - 1  # indices of words, like `dependents`
+    head_places = first[dependents] + heads[dependents] - 1  # indices of words, like `dependents`
     starts, ends = places.copy(), places + 1
     for _ in range(int(lengths.max(initial=0))):  # each pass takes the descendants one level up
         before = starts.copy(), ends.copy()
-        np.minimum.at(starts, own_heads, starts[dependents])
-        np.maximum.at(ends, own_heads, ends[dependents])
+        np.minimum.at(starts, head_places, starts[dependents])
+        np.maximum.at(ends, head_places, ends[dependents])
         if np.array_equal(starts, before[0]) and np.array_equal(ends, before[1]):
             break
     if rule == "heads":
@@ -298,7 +266,7 @@ def decode_heads(heads: AnyIntegers, lengths: Integers, rule: HeadRule = "heads"
         return gathered(lengths, [(sentences[kept], starts[kept], ends[kept])])
     # One constituent for each arc: from the head to the end of a right dependent, or from the start of a left one to
     # the end of the head's constituent.
-    on_right = dependents > own_heads
-    lows = np.where(on_right, places[own_heads], starts[dependents])
-    highs = np.where(on_right, ends[dependents], ends[own_heads])
+    on_right = dependents > head_places
+    lows = np.where(on_right, places[head_places], starts[dependents])
+    highs = np.where(on_right, ends[dependents], ends[head_places])
     return gathered(lengths, [(sentences[dependents], lows, highs)])

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.trees.preprocessing import PREPROCESSINGS
-from syntaxlm.trees.significance import BootstrapResult
+from syntaxlm.trees.significance import BootstrapResult, RunScores, compare_runs
 from syntaxlm.trees.tree import DependencyTree, Tree, read_brackets
 
 _SHOWN = 12  # number of words of a sentence in a message
@@ -140,20 +140,17 @@ WORDS, HEADS, LABELLED = range(3)  # columns: all words, those with the correct 
 
 _PUNCTUATION = "PUNCT"
 _UNIVERSAL_TAGS = PREPROCESSINGS["ud"].known_tags
-_DRAWN = 2_000_000  # sampled sentences in memory at a time, in the bootstrap
 
 
 def is_punctuation(word: str, tag: str) -> bool:
-    """Return whether a word is punctuation: by its tag if that is from Universal Dependencies, else by its
-    characters.
-    """
+    """Return whether a word is punctuation: by its Universal Dependencies tag, or else by its characters."""
     if tag in _UNIVERSAL_TAGS:
         return tag == _PUNCTUATION
     return all(unicodedata.category(character)[0] == "P" for character in word)
 
 
 def attachment(predicted: DependencyTree, gold: DependencyTree, place: str = "", gold_place: str = "") -> Counts:
-    """Count of correct attachments: (2, 3), rows NO_PUNCTUATION, ALL_WORDS, columns WORDS, HEADS, LABELLED.
+    """Count correct attachments: (2, 3), rows NO_PUNCTUATION, ALL_WORDS, columns WORDS, HEADS, LABELLED.
 
     place, gold_place: location of the two trees, for messages; by default their names.
     Raises InputError naming the position of the first word that differs.
@@ -207,7 +204,7 @@ class AttachmentScores:
 def compare_attachment(
     first: AttachmentScores, second: AttachmentScores, samples: int = 10_000, seed: int = 0
 ) -> BootstrapResult:
-    """Return paired bootstrap over the sentences of two sets of trees, for UAS without punctuation.
+    """Compare two sets of trees by a paired bootstrap over sentences, for UAS without punctuation.
 
     Raises InputError if sentences differ in number or size, or all words are punctuation.
     """
@@ -216,11 +213,5 @@ def compare_attachment(
         raise InputError(f"found scores of {len(words)} and {len(others)} sentences, expected the same sentences")
     if not words.any():
         raise InputError("found only punctuation, expected other words to compare")
-    gains = first.counts[:, NO_PUNCTUATION, HEADS] - second.counts[:, NO_PUNCTUATION, HEADS]
-    generator = np.random.default_rng(seed)
-    step = max(1, _DRAWN // len(words))
-    drawn: list[Counts] = []
-    for low in range(0, samples, step):
-        places = generator.integers(len(words), size=(min(step, samples - low), len(words)), dtype=np.int32)
-        drawn.append(gains[places].sum(1) / np.maximum(words[places].sum(1), 1))
-    return BootstrapResult.of(float(gains.sum() / words.sum()), np.concatenate(drawn), len(words), "UAS")
+    run, other = (RunScores(one.counts[None, :, NO_PUNCTUATION, HEADS], words[None]) for one in (first, second))
+    return compare_runs(run, other, "UAS", samples, seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -37,9 +37,9 @@ class BootstrapResult:
     def of(
         cls, difference: float, drawn: Fractions, items: int, measure: str = "F1", seeds: tuple[int, int] = (1, 1)
     ) -> BootstrapResult:
-        """Return the result from the measured difference and those of all bootstrap samples, (samples,), of this many
-        items.
+        """Return the result from the measured difference and those of all bootstrap samples, (samples,).
 
+        items: number of the items that were drawn.
         The p-value is the share of samples whose difference is at least as far from the measured one as that is from 0.
         Efron & Tibshirani 1993.
         """
@@ -78,7 +78,7 @@ class RunScores:
 
     @classmethod
     def of_means(cls, values: Fractions) -> RunScores:
-        """Score that are means over items.  values: (runs, n)."""
+        """Return scores that are means over items.  values: (runs, n)."""
         values = np.asarray(values, np.float64)
         return cls(values, np.ones_like(values))
 
@@ -87,13 +87,11 @@ class RunScores:
         """Return F1, averaged by the scores' protocol.  Raises InputError if protocols or sentences differ."""
         for other in runs[1:]:
             _check_comparable(runs[0], other)
-        rows = [one.by_sentence for one in runs]
+        rows = [run.by_sentence for run in runs]
         if runs[0].protocol.average == "sentence":
-            return cls.of_means(np.array([one.f1 for one in rows]))
-        return cls(
-            np.array([2.0 * one.matched_spans for one in rows]),
-            np.array([one.predicted_spans + one.gold_spans for one in rows], np.float64),
-        )
+            return cls.of_means(np.array([run.f1 for run in rows]))
+        parts = np.array([2.0 * run.matched_spans for run in rows])
+        return cls(parts, np.array([run.predicted_spans + run.gold_spans for run in rows], np.float64))
 
     def __len__(self) -> int:
         """Return number of runs."""
@@ -102,8 +100,8 @@ class RunScores:
     @property
     def values(self) -> Fractions:
         """(runs,), the score of each run."""
-        found: Fractions = self.of_samples(np.ones((1, self.parts.shape[1])))[0]
-        return found
+        scores: Fractions = self.of_samples(np.ones((1, self.parts.shape[1])))[0]
+        return scores
 
     def of_samples(self, counts: Fractions) -> Fractions:
         """Return the runs' scores of bootstrap samples: (B, n), how often each item was drawn -> (B, runs)."""
@@ -114,7 +112,7 @@ class RunScores:
 def compare_runs(
     first: RunScores, second: RunScores, measure: str = "F1", samples: int = 10_000, seed: int = 0
 ) -> BootstrapResult:
-    """Return hierarchical bootstrap: both the runs (seeds) of each model and the items are drawn with replacement.
+    """Compare two models by a hierarchical bootstrap: their runs (seeds) and the items are drawn with replacement.
 
     Both models are scored on the same drawn items; their runs are drawn independently. The difference is that of the
     means over runs. With one run per model, this is the paired bootstrap over items, which says nothing about seeds.
@@ -128,15 +126,21 @@ def compare_runs(
     if samples < 1:
         raise ValueError("a bootstrap needs at least one sample")
     generator = np.random.default_rng(seed)
+    drawn = [
+        _mean_of_drawn(first, counts, generator) - _mean_of_drawn(second, counts, generator)
+        for counts in resampled(items, samples, generator)
+    ]
+    difference = float(first.values.mean() - second.values.mean())
+    return BootstrapResult.of(difference, np.concatenate(drawn), items, measure, (len(first), len(second)))
+
+
+def resampled(items: int, samples: int, generator: np.random.Generator) -> Iterator[Fractions]:
+    """Yield how often each item is in each bootstrap sample: (B, items) for some samples at a time."""
     step = max(1, _DRAWN // max(1, items))
-    drawn: list[Fractions] = []
     for low in range(0, samples, step):
         size = min(step, samples - low)
         places = generator.integers(items, size=(size, items), dtype=np.int32) + items * np.arange(size)[:, None]
-        counts = np.bincount(places.ravel(), minlength=size * items).reshape(size, items).astype(np.float64)
-        drawn.append(_mean_of_drawn(first, counts, generator) - _mean_of_drawn(second, counts, generator))
-    difference = float(first.values.mean() - second.values.mean())
-    return BootstrapResult.of(difference, np.concatenate(drawn), items, measure, (len(first), len(second)))
+        yield np.bincount(places.ravel(), minlength=size * items).reshape(size, items).astype(np.float64)
 
 
 def _mean_of_drawn(runs: RunScores, counts: Fractions, generator: np.random.Generator) -> Fractions:
@@ -148,22 +152,15 @@ def _mean_of_drawn(runs: RunScores, counts: Fractions, generator: np.random.Gene
     return scores.mean(1)
 
 
-def hierarchical_bootstrap(
-    first: Sequence[ParsingScores], second: Sequence[ParsingScores], samples: int = 10_000, seed: int = 0
-) -> BootstrapResult:
-    """Return `compare_runs` of two models' trees of the same sentences, each parsed by one or more seeds.
-
-    F1 is averaged by the scores' protocol.  Raises InputError if protocols or sentences differ.
-    """
-    _check_comparable(first[0], second[0])
-    return compare_runs(RunScores.of_trees(first), RunScores.of_trees(second), "F1", samples, seed)
-
-
 def paired_bootstrap(
     first: ParsingScores, second: ParsingScores, samples: int = 10_000, seed: int = 0
 ) -> BootstrapResult:
-    """Return `hierarchical_bootstrap` of single sets of trees: over sentences only."""
-    return hierarchical_bootstrap([first], [second], samples, seed)
+    """Return `compare_runs` of two sets of trees of the same sentences: over sentences only.
+
+    F1 is averaged by the scores' protocol.  Raises InputError if protocols or sentences differ.
+    """
+    _check_comparable(first, second)
+    return compare_runs(RunScores.of_trees([first]), RunScores.of_trees([second]), "F1", samples, seed)
 
 
 def _check_comparable(first: ParsingScores, second: ParsingScores) -> None:
@@ -194,8 +191,9 @@ class SeedScores:
 
 
 def over_seeds(scores: Sequence[ParsingScores]) -> SeedScores:
-    """Return mean, standard deviation and maximum of F1 over runs.  Raises InputError without runs or if protocols
-    differ.
+    """Return mean, standard deviation and maximum of F1 over runs.
+
+    Raises InputError without runs or if protocols differ.
     """
     if not scores:
         raise InputError("found no scores, expected those of at least one seed")
