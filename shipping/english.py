@@ -21,7 +21,8 @@ import syntaxlm.storage.bundled
 from shipping.english_text import write_english
 from syntaxlm.core.files import write_text
 from syntaxlm.core.text_files import read_lines
-from syntaxlm.storage.folder import combine, read_model, write_model
+from syntaxlm.storage.combination import combine
+from syntaxlm.storage.folder import read_model, write_model
 from syntaxlm.training.focus import focus
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.result import RESULT

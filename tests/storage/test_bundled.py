@@ -11,7 +11,7 @@ import pytest
 import syntaxlm
 from syntaxlm.app.cli import main
 from syntaxlm.core.errors import InputError
-from syntaxlm.storage.bundled import find_model, shipped_names
+from syntaxlm.storage.bundled import bundled_names, find_model
 from syntaxlm.storage.folder import read_model
 
 MOST_BYTES = 15_000_000  # of all shipped models in the wheel
@@ -31,7 +31,7 @@ def constituents(parse):
 
 
 def test_the_shipped_models_fit_into_the_wheel(tmp_path):
-    assert shipped_names() == NAMES
+    assert bundled_names() == NAMES
     with zipfile.ZipFile(tmp_path / "wheel", "w", zipfile.ZIP_DEFLATED) as archive:
         for name in NAMES:
             files = list(find_model(name).iterdir())
