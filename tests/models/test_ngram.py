@@ -17,6 +17,7 @@ from syntaxlm.batches import SentenceBatches, StreamBatches
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.tensor_files import read_tensors, write_tensors
 from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.generation.options import SamplingOptions
 from syntaxlm.generation.sentences import generate
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.models.batches import TextMode, TokenBatch
@@ -238,7 +239,7 @@ def test_long_sentences_are_excluded_but_not_in_a_stream(toy, tmp_path):
 
 def test_sentences_are_generated_and_the_model_has_no_trees(run):
     stored = read_model(run[0])
-    sentences = list(generate(stored, 3, "the", seed=4))
+    sentences = list(generate(stored, 3, "the", SamplingOptions(seed=4)))
     assert all(sentence.tokens[0] == "the" for sentence in sentences)
     for sentence in sentences:
         bits = sentence.surprisals[: len(sentence.tokens)]

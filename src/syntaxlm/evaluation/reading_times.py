@@ -25,9 +25,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import RIGHT, Column, Columns, HasReport, Report, Section
 from syntaxlm.drawing.charts import BinnedMean, binned_means_picture
-from syntaxlm.drawing.files import check_format, write_picture
-from syntaxlm.drawing.page import Section as PageSection
-from syntaxlm.drawing.page import html_page
+from syntaxlm.drawing.files import PageSection, check_format, html_page, write_picture
 from syntaxlm.drawing.svg import Picture, Theme
 from syntaxlm.evaluation.displayed_words import (
     DisplayedWords,

@@ -118,7 +118,7 @@ class ModelBundle:
         def listed(settings: object) -> str:
             return ", ".join(f"{name} {value}" for name, value in vars(settings).items() if name[0] != "_")
 
-        from syntaxlm.drawing.page import facts_html  # imported only for notebooks
+        from syntaxlm.drawing.files import facts_html  # imported only for notebooks
 
         facts = {
             "parameters": f"{self.model.parameter_count:,}",

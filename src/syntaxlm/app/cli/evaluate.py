@@ -16,7 +16,6 @@ from syntaxlm.app.cli.options import (
     Models,
     Preprocessing,
     Protocol,
-    Seed,
     SentencesFile,
     Share,
     Size,
@@ -32,7 +31,7 @@ from syntaxlm.app.cli.options import (
 )
 from syntaxlm.app.cli.output import ReportOutput
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Count, InputFile, Name, Only, Shown
+from syntaxlm.core.options import Count, InputFile, Name, Only, Seed, Shown
 from syntaxlm.core.tables import RowFormat, write_rows
 from syntaxlm.parsing.options import DecodingOptions
 from syntaxlm.scoring.options import PerplexityOptions

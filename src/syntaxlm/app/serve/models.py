@@ -18,8 +18,9 @@ from syntaxlm.api.model import LanguageModel
 from syntaxlm.api.results import SentenceSurprisal
 from syntaxlm.app.serve.limits import Limits
 from syntaxlm.app.serve.pairs import align, decisive_column, likelier
-from syntaxlm.app.serve.pictures import chart_picture, pair_picture, sentence_picture
+from syntaxlm.app.serve.pictures import chart_picture, sentence_picture
 from syntaxlm.core.errors import InputError
+from syntaxlm.drawing.surprisal import pair_picture
 from syntaxlm.drawing.tree import tree_picture
 from syntaxlm.generation.sentences import GeneratedSentence, SentenceWithTree
 from syntaxlm.generation.trees import GeneratedTree
@@ -321,7 +322,7 @@ def _pair_values(
     columns = align(*scored)
     difference = scored[1].bits - scored[0].bits
     decisive = decisive_column(columns, difference)
-    values = {
+    values: Values = {
         "first": {"sentence": sentences[0], **_surprisal_values(scored[0])},
         "second": {"sentence": sentences[1], **_surprisal_values(scored[1])},
         "likelier": likelier(difference),
@@ -329,7 +330,9 @@ def _pair_values(
         "columns": [asdict(column) for column in columns],
         "decisive_column": decisive,
     }
-    return values | {"svg": pair_picture(scored, columns, decisive).svg()} if pictures else values
+    if pictures:
+        values["svg"] = pair_picture(*scored, [column.places for column in columns], decisive).svg()
+    return values
 
 
 def _generated_values(one: GeneratedSentence | SentenceWithTree | GeneratedTree, pictures: bool) -> Values:
