@@ -68,7 +68,7 @@ def train_fast(runs: Path) -> None:
 
 
 def write_shipped(runs: Path) -> None:
-    """Writes the shipped model folders from the finished runs, with weights in bfloat16."""
+    """Writes the bundled model folders from the finished runs, with weights in bfloat16."""
     folders = sorted((runs / f"pcfg-{seed}" for seed in SEEDS), key=_valid_loss)[:AVERAGED]
     parsers = [read_model(folder) for folder in sorted(folders)]
     write_model(SHIPPED / "en", combine(parsers, read_model(runs / SCORER)), torch.bfloat16)

@@ -422,9 +422,9 @@ def test_weights_that_claim_a_terabyte_in_a_sparse_file_raise_an_error(tmp_path,
 def test_repeated_labels_of_a_pair_classifier_raise_an_error():
     model, classifier = MODELS["lstm"].config(), ClassifierSettings()
     with pytest.raises(InputError, match="labels: found 'yes' 2 times; expected different labels"):
-        PairClassifierSettings(model, classifier, labels=("yes", "no", "yes"))
+        PairClassifierSettings(model, classifier, "sentences", ("yes", "no", "yes"), Normaliser(), 6)
     with pytest.raises(InputError, match=r"labels: found .*; expected 1 to 10000 entries"):
-        PairClassifierSettings(model, classifier, labels=())
+        PairClassifierSettings(model, classifier, "sentences", (), Normaliser(), 6)
 
 
 @pytest.mark.parametrize("command", [["score"], ["evaluate", "perplexity"]])
