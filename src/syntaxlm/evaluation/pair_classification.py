@@ -20,7 +20,7 @@ from torch import Tensor
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, Section
+from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.data.labelled_pairs import RELATIONS, FormulaPair, LabelledPair, read_formula_pairs, read_labelled_pairs
 from syntaxlm.models.pair_classifier import PairBatch, PairClassifier
 from syntaxlm.storage.folder import ClassifierBundle, PairClassifierSettings, PairTask
@@ -154,7 +154,7 @@ class AnsweredPairs(HasReport):
             figures,
             {self.source: "", "pairs": len(self.pairs), **facts},
             [baseline],
-            [Section(headings, lines[:-1])],
+            [ReportTable(headings, lines[:-1])],
         )
 
 

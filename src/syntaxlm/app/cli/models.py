@@ -22,7 +22,7 @@ from syntaxlm.app.cli.output import (
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.options import Name, Only, Shown
-from syntaxlm.core.tables import Column, Columns, HasReport, Report, Section
+from syntaxlm.core.tables import Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.parsing.options import DecodingOptions
 
 InputPath = Annotated[Path, Shown("FILE", use="input")]
@@ -167,8 +167,8 @@ class ModelList(HasReport):
             MODEL_FOLDERS,
             [{name: model.get(name) for name in MODEL_FOLDERS} for model in self.models],
             {"schema_version": 1, "folder": str(self.folder), "models": self.models},
-            sections=[
-                Section(
+            tables=[
+                ReportTable(
                     dict.fromkeys(("model", "type", "parameters", "size", "trained on", "abilities"), ""),
                     [_cells(model) for model in self.models],
                 )
@@ -264,8 +264,8 @@ class RecipeList(HasReport):
 
     def report(self) -> Report:
         headings = {"name": "recipe", "model_type": "model type", "purpose": "purpose"}
-        sections = [Section.of(BUNDLED_RECIPES, self.recipes, headings)]
-        return Report(BUNDLED_RECIPES, self.recipes, {"schema_version": 1, "recipes": self.recipes}, sections=sections)
+        sections = [ReportTable.of(BUNDLED_RECIPES, self.recipes, headings)]
+        return Report(BUNDLED_RECIPES, self.recipes, {"schema_version": 1, "recipes": self.recipes}, tables=sections)
 
 
 def _summary(text: str) -> dict[str, str]:
