@@ -1,4 +1,4 @@
-"""Every shipped recipe is read, and runs a few steps; recipes of the same structure share one run."""
+"""Every bundled recipe is read, and runs a few steps; recipes of the same structure share one run."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_only_recipes_that_differ_only_in_sizes_share_a_run():
     assert large == small != without
 
 
-def test_a_shipped_recipe_is_found_by_name_and_an_unknown_name_lists_all_recipes(tmp_path, monkeypatch):
+def test_a_bundled_recipe_is_found_by_name_and_an_unknown_name_lists_all_recipes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert find_recipe("prpn-toy") in RECIPES
     with pytest.raises(Exception, match=r"prpn-tyo: no such recipe file\. Did you mean prpn-toy\?"):

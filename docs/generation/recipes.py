@@ -1,4 +1,4 @@
-"""The shipped recipes, each with its own comment and the command that trains it."""
+"""The bundled recipes, each with its own comment and the command that trains it."""
 
 from __future__ import annotations
 

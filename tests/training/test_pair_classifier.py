@@ -12,7 +12,7 @@ from syntaxlm.app import cli
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.labelled_pairs import RELATIONS, FormulaPair, read_formula_pairs, write_formula_pairs, write_logic
 from syntaxlm.evaluation.pair_classification import InferenceReport, answers, evaluate_inference
-from syntaxlm.storage.folder import CLASSIFIER, WEIGHTS, StoredClassifier, logic_vocabulary, read_classifier
+from syntaxlm.storage.folder import CLASSIFIER, WEIGHTS, ClassifierBundle, logic_vocabulary, read_classifier
 from syntaxlm.training.classifiers import folder_settings
 from syntaxlm.training.progress import METRICS
 from syntaxlm.training.recipe import read_recipe
@@ -47,7 +47,7 @@ def small(logic, name="on-lstm-small", **settings):
 def untrained(recipe):
     """A classifier of formulas with random weights."""
     settings, vocabulary = folder_settings(recipe, tuple(RELATIONS)), logic_vocabulary()
-    return StoredClassifier(settings.build(len(vocabulary)), settings, vocabulary)
+    return ClassifierBundle(settings.build(len(vocabulary)), settings, vocabulary)
 
 
 def test_a_learning_rate_far_too_high_stops_training_and_names_the_setting(logic, tmp_path):
@@ -124,7 +124,7 @@ def test_the_report_has_scores_by_operators_and_relation_and_the_baseline():
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_every_shipped_recipe_is_valid_and_described(path):
+def test_every_bundled_recipe_is_valid_and_described(path):
     assert read_recipe(f"logic/{path.stem}").model
     assert path.read_text().startswith("# Logical inference")
 

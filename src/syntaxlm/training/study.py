@@ -48,7 +48,7 @@ def read_recipes(
 ) -> dict[str, LanguageModelRecipe]:
     """Read recipes and return them by name, without folder and extension.
 
-    names: recipe files or names of shipped recipes.
+    names: recipe files or names of bundled recipes.
     overrides: settings that replace those of every recipe, see `read_recipe`.
     minutes: training time of every recipe; None: as in the recipe.
     tagged: see `with_tagged_text`.
