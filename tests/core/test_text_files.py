@@ -77,7 +77,6 @@ def test_zero_bytes_between_members_are_ignored_however_many_they_are(tmp_path, 
     assert [line for _, line in read_lines(path)] == ["a", "b"]
 
 
-
 @every_compression
 def test_a_truncated_archive_is_an_error_wherever_it_ends(tmp_path, suffix):
     content = COMPRESS[suffix](TEXT.encode() * 9)

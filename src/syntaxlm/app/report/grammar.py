@@ -18,7 +18,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import refuse_overwriting, to_json, write_text
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import Column
-from syntaxlm.core.text_files import source_name
+from syntaxlm.core.text_files import LINES_TOGETHER, source_name
 from syntaxlm.data.corpora import read_sentences
 from syntaxlm.drawing.svg import Theme, shortened
 from syntaxlm.generation.sentences import MAXIMUM, as_text
@@ -30,7 +30,6 @@ from syntaxlm.text.normaliser import UntaggedTokenError
 # Counts how often each symbol of a grammar is used, in parses of a text or in sampled sentences, with examples.
 
 
-READ_TOGETHER = 1_000  # lines read at a time
 KEPT = 1 << 18  # most distinct constituents counted as examples, over all symbols
 
 LabelledSpan = tuple[int, int, int]
@@ -131,7 +130,7 @@ def parsed_sentences(stored: ModelBundle, path: str | Path) -> Iterator[Labelled
     """
     lines = read_sentences(path, stored.normaliser)
     found = False
-    for chunk in iter(lambda: list(islice(lines, READ_TOGETHER)), []):
+    for chunk in iter(lambda: list(islice(lines, LINES_TOGETHER)), []):
         tokens = [_tokens(stored, line, path, number) for number, line in chunk]
         for sentence in _parsed(stored, [one for one in tokens if len(one) > 1]):
             found = True
