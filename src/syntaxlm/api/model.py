@@ -491,7 +491,7 @@ def load(
 ) -> LanguageModel:
     """Load a trained model.
 
-    name_or_folder: a model folder, written by `syntaxlm train` or `save_pretrained`; or the name of a shipped model,
+    name_or_folder: a model folder, written by `syntaxlm train` or `save_pretrained`; or the name of a bundled model,
     such as "en", if there is no such model folder here; or, as a string, the name of a repository of the Hugging Face
     hub, "user/name", if there is no such folder here. "hf:NAME" is a causal language model of the library
     transformers, which scores text: a repository such as "hf:gpt2", or a folder.
