@@ -70,6 +70,14 @@ def test_archives_with_several_members_are_read_to_the_end(tmp_path, suffix):
 
 
 @every_compression
+def test_zero_bytes_between_members_are_ignored_however_many_they_are(tmp_path, suffix):
+    path = tmp_path / f"text{suffix}"
+    first, second = COMPRESS[suffix](b"a\n"), COMPRESS[suffix](b"b\n")
+    path.write_bytes(first + bytes(3 * text_files._PIECE) + second + bytes(text_files._PIECE + 1))
+    assert [line for _, line in read_lines(path)] == ["a", "b"]
+
+
+@every_compression
 def test_a_truncated_archive_is_an_error_wherever_it_ends(tmp_path, suffix):
     content = COMPRESS[suffix](TEXT.encode() * 9)
     path = tmp_path / f"text{suffix}"

@@ -22,12 +22,12 @@ from syntaxlm.evaluation.completion import CompletionReport, evaluate_completion
 from syntaxlm.evaluation.displayed_words import WordTable, word_table
 from syntaxlm.evaluation.pairs import PairsReport, evaluate_pairs
 from syntaxlm.evaluation.reading_times import Contexts, ReadingTimesReport, RegressionSettings, evaluate_reading_times
+from syntaxlm.generation.options import SamplingKeywords, SamplingOptions, TreeSamplingOptions
 from syntaxlm.generation.sentences import (
     GeneratedSentence,
-    Sampling,
     SentenceWithTree,
     generate,
-    refuse_word_settings,
+    refuse_word_options,
     sample_with_trees,
 )
 from syntaxlm.generation.stops import read_stops, write_stops
@@ -45,7 +45,7 @@ from syntaxlm.storage.folder import STOPS, ModelBundle, write_model
 from syntaxlm.storage.hub import CardFacts, check_repository_name, has_card, upload, write_card
 from syntaxlm.storage.sources import read_named
 from syntaxlm.text.options import TextKeywords, TextOptions
-from syntaxlm.text.reader import AUTO_STYLE, TextReader, each_line
+from syntaxlm.text.reader import TextReader, each_line
 from syntaxlm.trees.preprocessing import GoldPreprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, Protocol
 
@@ -185,39 +185,29 @@ class LanguageModel(ModelBundle):
 
     @overload
     def generate(
-        self, count: int = 1, prompt: str | None = None, *, temperature: float = Sampling.temperature,
-        top_k: int | None = None, seed: int = Sampling.seed, max_words: int | None = None, keep_unknown: bool = False,
-        trees: Literal[False] = False,
+        self, count: int = 1, prompt: str | None = None, *, trees: Literal[False] = False,
+        **options: Unpack[SamplingKeywords],
     ) -> Results[GeneratedSentence]: ...  # fmt: skip
 
     @overload
     def generate(
-        self, count: int = 1, prompt: str | None = None, *, temperature: float = Sampling.temperature,
-        top_k: int | None = None, seed: int = Sampling.seed, max_words: int | None = None, keep_unknown: bool = False,
-        trees: Literal[True],
-    ) -> Results[SentenceWithTree] | Results[GeneratedTree]: ...  # fmt: skip
+        self, count: int = 1, prompt: str | None = None, *, trees: Literal[True], **options: Unpack[SamplingKeywords]
+    ) -> Results[SentenceWithTree] | Results[GeneratedTree]: ...
 
     def generate(
-        self,
-        count: int = 1,
-        prompt: str | None = None,
-        *,
-        temperature: float = Sampling.temperature,
-        top_k: int | None = None,
-        seed: int = Sampling.seed,
-        max_words: int | None = None,
-        keep_unknown: bool = False,
-        trees: bool = False,
+        self, count: int = 1, prompt: str | None = None, *, trees: bool = False, **options: Unpack[SamplingKeywords]
     ) -> Results[GeneratedSentence] | Results[SentenceWithTree] | Results[GeneratedTree]:
         """Sample sentences. The same seed gives the same sentences.
 
-        prompt: words that each sentence starts with.  temperature: below 1 favours probable words; 0 always takes the
-        most probable word.  top_k: draw only from the top_k most probable words.
-        max_words: maximum length of a sentence, without the prompt; None: 100 words (500 characters).
-        keep_unknown: whether the unknown word may be drawn.
+        prompt: words that each sentence starts with.
         trees: whether to sample sentences with their trees. PCFGs sample them top-down, without prompt, temperature and
         top_k. Dependency-tree models require stop classifiers in their folder, and no prompt.
-        Raises InputError for settings out of range, and if the model does not sample sentences or trees.
+        options: the fields of `SamplingOptions`:
+        temperature: below 1 favours probable words; 0 always takes the most probable word.
+        top_k: draw only from the top_k most probable words.  seed: 0 by default.
+        max_words: maximum length of a sentence, without the prompt; by default 100 words (500 characters).
+        keep_unknown: whether the unknown word may be drawn.
+        Raises InputError for options out of range, and if the model does not sample sentences or trees.
         """
         _check_integer(count, "count")
         if not isinstance(prompt, str | None):
@@ -230,23 +220,12 @@ class LanguageModel(ModelBundle):
                     " prompt"
                 )
             stops = read_stops(self._folder("generate"), self)
-            return Results(
-                generate_trees(
-                    self, stops, count, temperature=temperature, top_k=top_k, seed=seed, maximum_words=max_words,
-                    keep_unknown=keep_unknown,
-                )
-            )  # fmt: skip
-        if trees:
-            refuse_word_settings(prompt, temperature, top_k, "Sentences with trees are sampled top-down.")
-            return Results(
-                sample_with_trees(self, count, seed=seed, maximum_words=max_words, keep_unknown=keep_unknown)
-            )
-        return Results(
-            generate(
-                self, count, prompt, temperature=temperature, top_k=top_k, seed=seed, maximum_words=max_words,
-                keep_unknown=keep_unknown, style=AUTO_STYLE,
-            )
-        )  # fmt: skip
+            return Results(generate_trees(self, stops, count, TreeSamplingOptions(**options)))
+        sampling = SamplingOptions(**options)
+        if not trees:
+            return Results(generate(self, count, prompt, sampling))
+        refuse_word_options(prompt, sampling, "Sentences with trees are sampled top-down.")
+        return Results(sample_with_trees(self, count, sampling))
 
     def evaluate_parsing(
         self,
@@ -477,7 +456,7 @@ def load(
 ) -> LanguageModel:
     """Load a trained model.
 
-    name_or_folder: a model folder, written by `syntaxlm train` or `save_pretrained`; or the name of a shipped model,
+    name_or_folder: a model folder, written by `syntaxlm train` or `save_pretrained`; or the name of a bundled model,
     such as "en", if there is no such model folder here; or, as a string, the name of a repository of the Hugging Face
     hub, "user/name", if there is no such folder here. "hf:NAME" is a causal language model of the library
     transformers, which scores text: a repository such as "hf:gpt2", or a folder.

@@ -23,7 +23,7 @@ import numpy as np
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import RIGHT, Column, Columns, HasReport, Report, Section
+from syntaxlm.core.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.drawing.charts import BinnedMean, binned_means_picture
 from syntaxlm.drawing.files import PageSection, check_format, html_page, write_picture
 from syntaxlm.drawing.svg import Picture, Theme
@@ -362,7 +362,7 @@ class ReadingTimesReport(AnalysedWords, HasReport):
             f"{label} minus {first}: {1000 * difference.value:+.2f}  95% interval {difference}"
             for label, difference in self.differences
         ]
-        facts, sections = self._facts(), [Section(headings, shown)]
+        facts, sections = self._facts(), [ReportTable(headings, shown)]
         return Report(columns, rows, self._figures(), facts, self._explanation(), sections, differences)
 
     def _figures(self) -> dict[str, Any]:

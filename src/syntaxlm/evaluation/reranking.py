@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, Section
+from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.data.parse_candidates import SCORE, ParseCandidates, read_candidates, with_gold
 from syntaxlm.models.abilities import GeneratesTrees
 from syntaxlm.scoring.surprisal import log_probs_of_trees
@@ -280,7 +280,7 @@ class RerankReport(HasReport):
             },
             {self.sources[0]: "", "sentences": self.sentences, "candidates": self.candidates},
             lines,
-            [Section.of(RERANKING_SCORES, rows, headings)],
+            [ReportTable.of(RERANKING_SCORES, rows, headings)],
             [compared] if self.compared else [],
         )
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import Column, Columns, HasReport, Report, Section
+from syntaxlm.core.tables import Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.abilities import HasHiddenStates
 from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings, NeuralCache
@@ -98,7 +98,7 @@ class CacheTuning(HasReport):
             figures,
             {f"{without.source}: perplexity {without.perplexity:.2f} without a cache": ""},
             without.report().explanation,
-            [Section(headings, shown)],
+            [ReportTable(headings, shown)],
             [f"best: {self.best}: perplexity {best.perplexity:.2f}"],
         )
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tables import PERCENT, Section
+from syntaxlm.core.tables import PERCENT, ReportTable
 from syntaxlm.trees.spans import Flags, Integers, SpanSets, common, contained, counted, key_bases, keys_of, span_keys
 
 Fractions = npt.NDArray[np.float64]
@@ -324,7 +324,7 @@ class LabelMapping:
             "labels": [asdict(one) for one in self.labels],
         }
 
-    def section(self, decoder: str) -> Section:
+    def table(self, decoder: str) -> ReportTable:
         """Return the most frequent labels as a table for reading. decoder: name of the decoder of the trees."""
         title = (
             f"induced labels of the {decoder} trees, mapped many-to-one to gold labels   protocol {self.protocol}\n"
@@ -344,7 +344,7 @@ class LabelMapping:
             for one in self.labels[:SHOWN]
         ]
         headings = {"spans": ",", "constituents": ",", "share": PERCENT, "gold label": "", "induced label": ""}
-        return Section(headings, rows, title)
+        return ReportTable(headings, rows, title)
 
 
 def label_mapping(predicted: SpanSets, gold: SpanSets, protocol: Protocol) -> LabelMapping | None:
