@@ -217,6 +217,10 @@ def average_files(
 
     weights, ties: see `average`.
     Raises InputError naming file and sentence if sentences differ in number or length.
+
+    >>> averaged = syntaxlm.average_files(["corpus/test.mrg"] * 3, syntaxlm.PROTOCOLS["wsj-test"])
+    >>> len(averaged.brackets())
+    3
     """
     if len(paths) < 2:
         raise InputError(f"found {len(paths)} file of trees, expected at least two")

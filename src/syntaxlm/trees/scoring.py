@@ -21,7 +21,11 @@ Fractions = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Protocol:
-    """How F1 is computed.  Spans of one word are always dropped, repeated spans always collapsed."""
+    """How F1 is computed.  Spans of one word are always dropped, repeated spans always collapsed.
+
+    >>> print(syntaxlm.PROTOCOLS["wsj10"])
+    wsj10 (corpus, whole-sentence span dropped, up to 10 words)
+    """
 
     name: str
     average: Literal["sentence", "corpus"] = "sentence"  # mean of the sentences' F1, or F1 of the pooled counts
