@@ -25,6 +25,9 @@ def find_recipe(name: str | Path) -> Path:
 
     name: a path, or the name of a bundled recipe.
     Raises InputError if there is no such recipe.
+
+    >>> syntaxlm.find_recipe("prpn-toy").name
+    'prpn-toy.yaml'
     """
     if Path(name).exists():
         return Path(name)
