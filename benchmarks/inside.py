@@ -20,8 +20,9 @@ import torch
 from benchmarks.timing import Row, refuse_failing_tests, show
 from syntaxlm.core.files import keep_freed_memory
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.pcfg import PCFG, SPECIALS
-from syntaxlm.models.pcfg.grammars import Sentences, SimpleGrammar
+from syntaxlm.models.pcfg.grammars import Sentences, SimplePCFGConfig
+from syntaxlm.models.pcfg.model import PCFG
+from syntaxlm.models.sampling import SPECIALS
 from syntaxlm.ops.backend import using
 from syntaxlm.ops.inside import log_partition_reference
 
@@ -82,8 +83,10 @@ def reference_loss(model: PCFG, batch: Sentences) -> torch.Tensor:
 
 def step(form: str, precision: str, sizes: Sizes, batch: Sentences, device: torch.device) -> Callable[[], None]:
     torch.manual_seed(0)
-    grammar = SimpleGrammar(sizes.nonterminals, sizes.preterminals, sizes.words, sizes.embedding)
-    model = PCFG(grammar).to(device)
+    config = SimplePCFGConfig(
+        nonterminals=sizes.nonterminals, preterminals=sizes.preterminals, embedding_size=sizes.embedding
+    )
+    model = PCFG(config, sizes.words + SPECIALS).to(device)
     given = token_batch(batch, device)
     batch = Sentences(batch.words.to(device), batch.lengths)
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-3, betas=(0.75, 0.999), fused=True)

@@ -22,7 +22,7 @@ from benchmarks.training import WORDS, contestant
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import Rows
-from syntaxlm.models.on_lstm import ONLSTMConfig, build
+from syntaxlm.models.on_lstm import ONLSTMBackbone, ONLSTMConfig
 from syntaxlm.ops.on_lstm import Recurrence
 from syntaxlm.training.recipe import OptimiserSettings
 
@@ -60,7 +60,7 @@ class TorchLayer(nn.Module):
 
 def model_of(config: ONLSTMConfig, form: str) -> NeuralModel:
     """The model in one form of this benchmark: fast, reference, nn.LSTM."""
-    model = build(config, WORDS)
+    model = NeuralModel(ONLSTMBackbone(config), config, WORDS)
     if form == "nn.LSTM":
         sizes = config.embedding_size, *config.layer_sizes
         model.backbone.get_submodule("stack").layers = nn.ModuleList(map(TorchLayer, sizes, sizes[1:]))

@@ -16,11 +16,10 @@ import torch
 
 from benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
 from benchmarks.training import BACKENDS, WORDS, contestant
-from syntaxlm.models import on_lstm, palm
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.on_lstm import ONLSTMConfig
-from syntaxlm.models.palm import PaLMConfig, SpanAttention
+from syntaxlm.models.on_lstm import ONLSTMBackbone, ONLSTMConfig
+from syntaxlm.models.palm import PaLMBackbone, PaLMConfig, SpanAttention
 from syntaxlm.ops.backend import using
 from syntaxlm.ops.span_attention import SpanWeights, span_attention
 from syntaxlm.training.recipe import OptimiserSettings
@@ -56,7 +55,9 @@ PALM = PaLMConfig(
 
 def model_of(form: str) -> NeuralModel:
     """AWD-LSTM or PaLM."""
-    return on_lstm.build(AWD_LSTM, WORDS) if form == "AWD-LSTM" else palm.build(PALM, WORDS)
+    if form == "AWD-LSTM":
+        return NeuralModel(ONLSTMBackbone(AWD_LSTM), AWD_LSTM, WORDS)
+    return NeuralModel(PaLMBackbone(PALM), PALM, WORDS)
 
 
 def models() -> list[Contestant]:

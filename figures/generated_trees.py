@@ -17,6 +17,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.dependencies import dependency_picture
 from syntaxlm.drawing.svg import Picture
+from syntaxlm.generation.options import TreeSamplingOptions
 from syntaxlm.generation.stops import read_stops
 from syntaxlm.generation.trees import generate_trees
 from syntaxlm.models.stop_classifiers import Stops
@@ -35,7 +36,10 @@ def sampled(
     """
     found: list[DependencyTree] = []
     drawn = generate_trees(
-        model, stops, MOST_SAMPLED, temperature=temperature, seed=seed, maximum_words=most_words, redraw=True
+        model,
+        stops,
+        MOST_SAMPLED,
+        TreeSamplingOptions(temperature=temperature, seed=seed, max_words=most_words, redraw=True),
     )
     for one in drawn:
         if len(one.tree) >= least_words:

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from syntaxlm.models.backbone import NeuralParser
+from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.layers import RecurrentStack
-from syntaxlm.models.prpn import PRPNConfig, build
+from syntaxlm.models.prpn import PRPNConfig
+from syntaxlm.models.registry import build_model
 from syntaxlm.ops.span_attention import SpanWeights
 
 FOLDERS = [Path(__file__).parent / "golden_data", *map(Path, filter(None, [os.environ.get("SYNTAXLM_GOLDEN")]))]
@@ -58,7 +59,7 @@ def our_name(released: str) -> str:
     raise KeyError(released)
 
 
-def released_prpn(path: Path) -> tuple[NeuralParser, dict[str, np.ndarray]]:
+def released_prpn(path: Path) -> tuple[NeuralModel, dict[str, np.ndarray]]:
     """Our PRPN with a golden file's weights, in evaluation mode and float64, and the file's arrays."""
     arrays = dict(np.load(path))
     weights = {
@@ -78,8 +79,8 @@ def released_prpn(path: Path) -> tuple[NeuralParser, dict[str, np.ndarray]]:
         comparison="hard" if arrays["hard"] else "soft",
         resolution=float(arrays["resolution"]),
     )
-    model = build(config, vocabulary_size).double().eval()
-    assert isinstance(model, NeuralParser)
+    model = build_model(config, vocabulary_size).double().eval()
+    assert isinstance(model, NeuralModel)
     missing = set(model.state_dict()) - set(weights)
     assert all(name.endswith("num_batches_tracked") for name in missing), missing
     model.load_state_dict(weights, strict=False)

@@ -17,7 +17,7 @@ from typing import Any
 
 from docs.generation.markdown import plain, table
 from syntaxlm.core.settings import limits_of, range_of
-from syntaxlm.models.registry import MODELS, ModelConfig, is_trained
+from syntaxlm.models.registry import MODELS, ModelConfig
 from syntaxlm.training.pair_classifier import PairRecipe
 from syntaxlm.training.recipe import Recipe
 
@@ -57,12 +57,7 @@ def sections() -> dict[str, type]:
 
 def all_settings() -> list[Setting]:
     """Every setting that a recipe can have."""
-    found = [
-        one
-        for name in MODELS
-        if is_trained(MODELS[name].config()) or MODELS[name].encoder
-        for one in model_settings(name)
-    ]
+    found = [one for name in MODELS if MODELS[name].is_trained or MODELS[name].encoder for one in model_settings(name)]
     return found + [one for name, kind in sections().items() for one in settings_of(kind, f"{name}.")]
 
 

@@ -14,6 +14,7 @@ import torch
 import syntaxlm
 from syntaxlm.api import LanguageModel
 from syntaxlm.core.errors import InputError
+from syntaxlm.generation.options import SamplingOptions, TreeSamplingOptions
 from syntaxlm.generation.sentences import generate, sample_with_trees
 from syntaxlm.generation.stops import write_stops
 from syntaxlm.generation.trees import generate_trees
@@ -205,7 +206,9 @@ def test_a_missing_ability_is_reported_with_the_types_that_have_it(texts):
 def test_sentences_are_generated_with_the_settings_given():
     lstm = language_model(fresh("lstm"))
     found = lstm.generate(3, "the cat", temperature=0.5, top_k=5, seed=7, max_words=6, keep_unknown=True)
-    expected = generate(lstm, 3, "the cat", temperature=0.5, top_k=5, seed=7, maximum_words=6, keep_unknown=True)
+    expected = generate(
+        lstm, 3, "the cat", SamplingOptions(temperature=0.5, top_k=5, seed=7, max_words=6, keep_unknown=True)
+    )
     assert found == list(expected)
     assert str(found[0]).startswith("the cat ")
 
@@ -213,7 +216,7 @@ def test_sentences_are_generated_with_the_settings_given():
 def test_sentences_are_generated_with_trees_where_the_model_has_them(tmp_path):
     pcfg = language_model(grammar("simple-pcfg"))
     assert pcfg.generate(2, seed=3, max_words=9, trees=True) == list(
-        sample_with_trees(pcfg, 2, seed=3, maximum_words=9)
+        sample_with_trees(pcfg, 2, SamplingOptions(seed=3, max_words=9))
     )
     with pytest.raises(InputError, match=r"prompt, top-k: Sentences with trees are sampled top-down\."):
         pcfg.generate(2, "the", top_k=2, trees=True)
@@ -225,7 +228,7 @@ def test_sentences_are_generated_with_trees_where_the_model_has_them(tmp_path):
     write_model(tmp_path / "trees", stored)
     write_stops(tmp_path / "trees", stops, stored.model)
     nlp = syntaxlm.load(tmp_path / "trees")
-    expected = list(generate_trees(stored, stops, 2, seed=4, maximum_words=9))
+    expected = list(generate_trees(stored, stops, 2, TreeSamplingOptions(seed=4, max_words=9)))
     assert [one.text for one in nlp.generate(2, seed=4, max_words=9, trees=True)] == [one.text for one in expected]
     for wrong in ({}, {"trees": True, "prompt": "the"}):
         with pytest.raises(InputError, match="samples dependency trees: expected trees=True and no prompt"):

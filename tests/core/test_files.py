@@ -16,7 +16,9 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import (
     LARGEST_JSON,
     append_stored,
+    decode_text,
     locked,
+    named_path,
     open_stored,
     parse_json,
     read_stored,
@@ -190,6 +192,19 @@ def test_a_file_over_the_size_limit_is_refused_before_it_is_read(tmp_path):
         read_stored(tmp_path / "vocabulary.json")
 
 
+def test_a_file_of_exactly_the_size_limit_is_read(tmp_path):
+    (tmp_path / "file").write_bytes(b"abc")
+    assert read_stored(tmp_path / "file", most=3) == b"abc"
+    with pytest.raises(InputError, match="found 3 bytes; expected at most 2"):
+        read_stored(tmp_path / "file", most=2)
+
+
+def test_an_empty_name_is_not_the_current_folder():
+    assert named_path("runs") == Path("runs")
+    with pytest.raises(InputError, match="found an empty name; expected the name of a file or folder"):
+        named_path("")
+
+
 def test_missing_stored_files_and_read_errors_are_reported_with_the_file_name(tmp_path):
     with pytest.raises(InputError, match="nothing: no such file"):
         read_stored(tmp_path / "nothing")
@@ -208,6 +223,15 @@ def test_a_byte_order_mark_is_dropped_and_utf_16_is_refused(tmp_path):
     assert parse_json(read_stored_text(tmp_path / "config.json"), "config.json") == {"a": 1}
     with pytest.raises(InputError, match="expected UTF-8 text"):
         parse_json('{"a": 1}'.encode("utf-16"), "config.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [(b"\0", "line 1: found a zero byte at offset 0"), (b"a\nb\xff", "line 2: found byte 0xff at offset 3")],
+)
+def test_bytes_that_are_not_text_are_named_by_line_and_offset(content, place):
+    with pytest.raises(InputError, match=f"^file, {place}"):
+        decode_text(content, "file")
 
 
 @pytest.mark.parametrize("text", ["[" * 50_000 + "]" * 50_000, "NaN", "-Infinity", "[1e400]", "{", "9" * 5000])

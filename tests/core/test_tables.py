@@ -21,7 +21,7 @@ from syntaxlm.core.tables import (
     HasReport,
     Report,
     ReportFormat,
-    Section,
+    ReportTable,
     format_rows,
     write_parquet,
 )
@@ -174,7 +174,7 @@ class Scored(HasReport):
             SCORES, rows, {"schema_version": 1, "interval": Ends(np.float64(0.5), (1, 2))},
             facts={"wsj.mrg": "", "protocol": "wsj-test", "sentences": 12345},
             explanation=["F1 in percent"],
-            sections=[Section.of(SCORES, rows, {"f1": "F1", "size": "number\nof words", "trees": "trees"}, "Trees")],
+            tables=[ReportTable.of(SCORES, rows, {"f1": "F1", "size": "number\nof words", "trees": "trees"}, "Trees")],
             notes=["a note"],
         )  # fmt: skip
 

@@ -18,6 +18,7 @@ from syntaxlm.core import text_files
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.text_files import (
     COMPRESSED_SUFFIXES,
+    check_encodable,
     content_suffix,
     is_compressed,
     read_bytes,
@@ -66,6 +67,14 @@ def test_the_compression_is_detected_from_the_content(tmp_path, suffix, monkeypa
 def test_archives_with_several_members_are_read_to_the_end(tmp_path, suffix):
     (tmp_path / f"text{suffix}").write_bytes(COMPRESS[suffix](b"a\n") + COMPRESS[suffix](b"b\n" * 99_999) + b"\0" * 8)
     assert read_bytes(tmp_path / f"text{suffix}") == b"a\n" + b"b\n" * 99_999
+
+
+@every_compression
+def test_zero_bytes_between_members_are_ignored_however_many_they_are(tmp_path, suffix):
+    path = tmp_path / f"text{suffix}"
+    first, second = COMPRESS[suffix](b"a\n"), COMPRESS[suffix](b"b\n")
+    path.write_bytes(first + bytes(3 * text_files._PIECE) + second + bytes(text_files._PIECE + 1))
+    assert [line for _, line in read_lines(path)] == ["a", "b"]
 
 
 @every_compression
@@ -120,6 +129,12 @@ def test_bytes_that_are_not_text_are_named_by_line_and_offset_after_decompressio
         for read in (read_whole_text, lambda path: list(read_lines(path))):
             with pytest.raises(InputError, match=f"text{suffix}, {fault}"):
                 read(path)
+
+
+def test_text_that_no_file_can_hold_is_named_by_its_character():
+    check_encodable("\u0085 é 🌳", "the text")
+    with pytest.raises(InputError, match=r"^the text: found '\\ud83d' at character 3, half of a surrogate pair"):
+        check_encodable("ab\ud83d", "the text")
 
 
 def test_standard_input_can_be_read_once(monkeypatch):

@@ -119,6 +119,9 @@ def test_words_that_often_end_sentences_are_no_abbreviations():
     words = text.split()
     assert likely_abbreviations(["bar", "mr", "dr", "p.m"], words) == {"mr", "dr", "p.m"}
     assert "bar" not in Splitter.learn([[text]]).abbreviations
+    for inside, is_abbreviation in ((1, False), (2, False), (3, True)):  # there are two sentence ends after it
+        text = "It is the bar. He sat at the bar. He went, as he had. " + "A bar. with her. " * inside
+        assert ("bar" in likely_abbreviations(["bar"], text.split())) == is_abbreviation
 
 
 def test_small_letters_begin_sentences_where_the_text_often_does_so():

@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import sha256
 from syntaxlm.data.toy import (
     LexicalCategory,
     ToyGrammar,
     ToySentence,
     english_fragment,
+    plural,
     read_rules,
     verb_forms,
     write_corpus,
@@ -107,6 +109,12 @@ def test_irregular_and_regular_verbs_are_inflected_by_english_spelling() -> None
     assert list(verb_forms("agree").values()) == ["agrees", "agree", "agree", "agreed", "agreed", "agreeing"]
     assert list(verb_forms("give:gave:given").values()) == ["gives", "give", "give", "gave", "given", "giving"]
     assert list(verb_forms("sell:sold").values()) == ["sells", "sell", "sell", "sold", "sold", "selling"]
+
+
+def test_regular_plurals_are_formed_by_english_spelling() -> None:
+    nouns = {"cat": "cats", "box": "boxes", "church": "churches", "potato": "potatoes", "piano": "pianos"}
+    nouns |= {"city": "cities", "boy": "boys", "bus": "buses", "dish": "dishes"}
+    assert [plural(noun) for noun in nouns] == list(nouns.values())
 
 
 def test_no_word_after_the_article_a_begins_with_a_vowel(sample: list[ToySentence]) -> None:
@@ -483,6 +491,13 @@ def test_the_corpus_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
     for path in (tmp_path / "a").iterdir():
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
         assert path.read_bytes() != (tmp_path / "c" / path.name).read_bytes()
+
+
+def test_the_corpus_of_a_seed_never_changes(tmp_path: Path) -> None:
+    """Published figures and recorded models depend on it."""
+    write_corpus(tmp_path, sentences=200, seed=7)
+    written = [(tmp_path / name).read_bytes() for name in ("train.txt", "train.mrg", "train.conllu", "valid.txt")]
+    assert sha256(written) == "1e3594ca54f4279717423411edc1420371f3ea1950448a77a07e1285d321f703"
 
 
 @pytest.mark.parametrize(

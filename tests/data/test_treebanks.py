@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.data.treebanks import TreebankSentence, read_treebank, treebank_tokens, write_words
+from syntaxlm.data.treebanks import TreebankSentence, dependency_trees, read_treebank, treebank_tokens, write_words
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.trees.conllu import dependency_faults
 from syntaxlm.trees.preprocessing import GoldPreprocessing
@@ -84,6 +84,14 @@ def test_dependencies_alone_are_a_treebank_too(tmp_path):
     assert treebank.sentences[1] == TreebankSentence(("Go",), ("VB",), None, (0,), ("dep1",), 3)
     assert treebank.sentences[0].heads == (2, 3, 0, 5, 3)
     assert treebank.sentences[0].labels == ("dep1", "dep2", "dep4", "dep5", "dep6")
+
+
+def test_dependency_trees_are_named_by_their_id_or_number(tmp_path):
+    path = tmp_path / "named.conllu"
+    path.write_text("# sent_id = first\n" + conllu(FIRST_ARCS, SECOND_ARCS))
+    for preprocessing, words in (("none", 7), ("ptb-keep", 5)):
+        first, second = dependency_trees(path, preprocessing)
+        assert (first.name, second.name, len(first)) == ("first", "2", words)
 
 
 def test_compressed_files_are_known_by_the_suffix_before(tmp_path):

@@ -132,7 +132,6 @@ def test_a_picture_is_written_as_png(draw):
         ([TREE], ["the cat"], "out.svg", "found sentence with a file of dependency trees"),
         ([TREE], ["--maps", "--layer", "1"], "out.svg", "found --layer, --maps with a file"),
         ([TREE], [], "out.gif", "found the extension '.gif'"),
-        ([TREE], ["--number", "0"], "out.svg", "there is no tree 0"),
         ([TREE, OTHER], ["--number", "3"], "out.svg", "the file has trees 1 to 2"),
         ([TREE] * (MOST_TREES + 1), [], "out.svg", "more than 30 trees; choose one with --number"),
         ([DependencyTree(("a",), ("",), (1,), ("",))], [], "out.svg", "sentence 1: words 1 have no path to a root"),

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from syntaxlm.drawing.charts import heat_map
-from syntaxlm.drawing.page import SMALLEST, Section, facts_html, html_page
+from syntaxlm.drawing.files import SMALLEST, PageSection, facts_html, html_page
 from syntaxlm.drawing.tree import tree_picture
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.tree import parse_brackets
@@ -48,8 +48,8 @@ class Balanced(HTMLParser):
 
 def test_a_page_is_self_contained_and_has_the_given_content():
     picture = tree_picture(parse_brackets("(S (NP the <cat>) sleeps)")[0])
-    section = Section("A <heading>", (picture, picture), "Some & text", {"as brackets": "(S <x>)"})
-    page = Balanced(html_page("A <title>", [section, Section("")]))
+    section = PageSection("A <heading>", (picture, picture), "Some & text", {"as brackets": "(S <x>)"})
+    page = Balanced(html_page("A <title>", [section, PageSection("")]))
     assert page.links == []
     for text in ("A <title>", "A <heading>", "Some & text", "as brackets", "(S <x>)", "<cat>"):
         assert text in page.text
@@ -96,7 +96,7 @@ def measured(folder: Path, width: int) -> list:
 @pytest.mark.long
 def test_maps_shrink_with_the_page_and_then_scroll_separately(tmp_path):
     small, large = map_of(3), map_of(60)
-    (tmp_path / "page.html").write_text(html_page("a" * 200, [Section("Maps", (small, large))]))
+    (tmp_path / "page.html").write_text(html_page("a" * 200, [PageSection("Maps", (small, large))]))
     for width in (400, 800, 1400):
         page, (box, content, seen), (large_box, large_content, large_seen) = measured(tmp_path, width)
         assert page <= width
@@ -108,7 +108,7 @@ def test_maps_shrink_with_the_page_and_then_scroll_separately(tmp_path):
 
 def test_a_page_has_the_size_of_every_picture_to_shrink_it_from():
     maps = map_of(3), map_of(60)
-    page = html_page("t", [Section("Maps", maps)])
+    page = html_page("t", [PageSection("Maps", maps)])
     widths = re.findall(r'<figure style="--width:([\d.]+)px"><svg [^>]*viewBox="0 0 ([\d.]+) ', page)
     assert widths == [(f"{one.width:.1f}".removesuffix(".0"),) * 2 for one in maps]
     assert "width:var(--width);max-width:100%" in page

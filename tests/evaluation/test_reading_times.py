@@ -16,7 +16,14 @@ import pytest
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.tables import format_rows
 from syntaxlm.evaluation import displayed_words as words_module
-from syntaxlm.evaluation.displayed_words import Frequencies, Table, displayed_words, join_times, score_words, word_table
+from syntaxlm.evaluation.displayed_words import (
+    Frequencies,
+    InputTable,
+    displayed_words,
+    join_times,
+    score_words,
+    word_table,
+)
 from syntaxlm.evaluation.reading_times import (
     RegressionSettings,
     assigned_folds,
@@ -31,6 +38,7 @@ from syntaxlm.evaluation.reading_times import (
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.trees import significance
 from tests.fresh_models import STREAM, fresh
 from tests.shared_data import DATA
 from tests.tree_models import tree_model
@@ -58,7 +66,7 @@ def frame(words, **columns):
 def test_words_with_punctuation_and_contractions_are_aligned_with_their_tokens():
     words = ['"Don’t,"', "he", "said—twice.", "It's", "(the", "word)", "1,989", "...", "well-known!", "xyzzy"]
     stored = model_of_marks()
-    found = displayed_words(Table.read(frame(words, sentence=[1] * 10)), sentence="sentence")
+    found = displayed_words(InputTable.read(frame(words, sentence=[1] * 10)), sentence="sentence")
     scores = score_words(stored, found)
     assert scores.tokens == (
         "`` do n't , ''", "he", "said -- twice .", "it 's", "( the", "word )", "N", "<unk>", "well-known !", "<unk>",
@@ -71,21 +79,21 @@ def test_words_with_punctuation_and_contractions_are_aligned_with_their_tokens()
 
 def test_a_word_that_the_model_does_not_read_has_no_surprisal():
     stored = fresh("lstm", drop_punctuation=True)
-    scores = score_words(stored, displayed_words(Table.read(frame(["the", "—", "cat"]))))
+    scores = score_words(stored, displayed_words(InputTable.read(frame(["the", "—", "cat"]))))
     assert np.isnan(scores.surprisal).tolist() == scores.known.__invert__().tolist() == [False, True, False]
 
 
 def test_the_surprisal_of_a_region_is_the_sum_over_its_words():
     stored = fresh("lstm")
-    words = score_words(stored, displayed_words(Table.read(frame(["the", "old", "cat", "sees"])))).surprisal
-    regions = score_words(stored, displayed_words(Table.read(frame(["the  old", "cat sees"])))).surprisal
+    words = score_words(stored, displayed_words(InputTable.read(frame(["the", "old", "cat", "sees"])))).surprisal
+    regions = score_words(stored, displayed_words(InputTable.read(frame(["the  old", "cat sees"])))).surprisal
     assert np.allclose(regions, [words[:2].sum(), words[2:].sum()])
 
 
 def test_carried_state_crosses_sentences_but_not_groups():
     stored = fresh("lstm", STREAM)
     words = ["the", "cat", "sees.", "the", "old", "dog."]
-    table = Table.read(frame(words * 2, story=["a"] * 6 + ["b"] * 6))
+    table = InputTable.read(frame(words * 2, story=["a"] * 6 + ["b"] * 6))
     reset, carried = (score_words(stored, displayed_words(table, group="story"), one) for one in ("reset", "carry"))
     assert (reset.carries, carried.carries) == (False, True)
     assert score_words(stored, displayed_words(table)).carries  # as trained
@@ -97,7 +105,7 @@ def test_carried_state_crosses_sentences_but_not_groups():
 
 
 def test_carried_state_of_a_model_of_single_sentences_warns_once():
-    table = Table.read(frame(["the", "cat"], story=["a", "b"]))
+    table = InputTable.read(frame(["the", "cat"], story=["a", "b"]))
     with pytest.warns(InputWarning, match="trained on single sentences") as warned:
         score_words(fresh("lstm"), displayed_words(table, group="story"), "carry")
     assert len(warned) == 1
@@ -105,7 +113,9 @@ def test_carried_state_of_a_model_of_single_sentences_warns_once():
 
 def test_long_sentences_are_split_for_models_of_whole_sentences(monkeypatch):
     monkeypatch.setattr(words_module, "LONGEST", 6)
-    words = displayed_words(Table.read(frame(["the", "cat", "sees", "a,", "dog", "the", "cat", "sees", "the", "old"])))
+    words = displayed_words(
+        InputTable.read(frame(["the", "cat", "sees", "a,", "dog", "the", "cat", "sees", "the", "old"]))
+    )
     with pytest.warns(InputWarning, match="1 sentences have more than 6 words"):
         scores = score_words(fresh("simple-pcfg"), words)
     parts = ["the cat sees a,", "dog the cat sees the old"]
@@ -116,7 +126,7 @@ def test_long_sentences_are_split_for_models_of_whole_sentences(monkeypatch):
 
 def test_a_dependency_tree_model_is_refused():
     with pytest.raises(InputError, match="reads dependency trees; expected a model of text"):
-        score_words(tree_model(), displayed_words(Table.read(frame(["the"]))))
+        score_words(tree_model(), displayed_words(InputTable.read(frame(["the"]))))
 
 
 # ---- the table of words
@@ -229,6 +239,14 @@ def test_the_bootstrap_resamples_whole_units(generator):
     assert interval.value == pytest.approx(values.mean())
     assert interval.high - interval.low == pytest.approx(2 * 1.96 / np.sqrt(200), rel=0.2)
     assert np.isnan(bootstrap_mean(values[:5], unit[:5], 0).low)
+
+
+@pytest.mark.parametrize("together", [1, 7, 20, 33])
+def test_bootstrap_samples_are_drawn_in_parts(generator, monkeypatch, together):
+    units, values = np.arange(60) // 3, generator.normal(size=60)
+    whole = bootstrap_mean(values, units, seed=2, samples=100)
+    monkeypatch.setattr(significance, "_DRAWN", 20 * together)
+    assert bootstrap_mean(values, units, seed=2, samples=100) == pytest.approx(whole)
 
 
 def test_constant_and_collinear_predictors_are_left_out():
@@ -412,12 +430,12 @@ def test_pictures_are_written_as_svg_or_page_but_not_as_latex(report, tmp_path):
 
 @pytest.mark.skipif(not NATURAL_STORIES.exists(), reason="no Natural Stories")
 def test_natural_stories_are_aligned_with_their_times():
-    words = displayed_words(Table.read(NATURAL_STORIES / "all_stories.tok.gz"), group="item")
+    words = displayed_words(InputTable.read(NATURAL_STORIES / "all_stories.tok.gz"), group="item")
     assert (len(words), words.groups[-1] + 1) == (10_256, 10)
     assert 470 <= words.sentences[-1] + 1 <= 490  # the corpus counts 485
     ends = [words.words[end - 1].rstrip("'")[-1] for _, end in words.spans(words.sentences)]
     assert set(ends) <= set(".?!")
-    times = join_times(words, Table.read(NATURAL_STORIES / "wordinfo.tsv.gz"), "meanItemRT")
+    times = join_times(words, InputTable.read(NATURAL_STORIES / "wordinfo.tsv.gz"), "meanItemRT")
     assert not np.isnan(times.values).any()
     assert times.unmatched == 0
     scores = score_words(fresh("ngram"), words)

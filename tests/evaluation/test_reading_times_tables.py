@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.evaluation.displayed_words import Frequencies, Table, bare_word, displayed_words, join_times, lagged
+from syntaxlm.evaluation.displayed_words import Frequencies, InputTable, bare_word, displayed_words, join_times, lagged
 
 STORY = """word\tzone\titem
 The\t1\t1
@@ -35,24 +35,24 @@ def write(tmp_path):
 
 
 def words_of(text: str, write, **settings):
-    return displayed_words(Table.read(write(text)), **settings)
+    return displayed_words(InputTable.read(write(text)), **settings)
 
 
 # ---- tables
 
 
 def test_tab_and_comma_separated_tables_and_data_frames_are_equal(write, tmp_path):
-    expected = Table.read(write('word\titem\n"said ""no"", he\t1\n,\t2\n', "a.tsv"))
+    expected = InputTable.read(write('word\titem\n"said ""no"", he\t1\n,\t2\n', "a.tsv"))
     assert expected.rows == (('"said ""no"", he', "1"), (",", "2"))  # an opening quotation mark alone is a character
-    comma = Table.read(write('word,item\n"said ""no"", he",1\n",",2\n', "a.csv"))
+    comma = InputTable.read(write('word,item\n"said ""no"", he",1\n",",2\n', "a.csv"))
     assert comma.rows == (('said "no", he', "1"), (",", "2"))
     assert comma.names == expected.names
     for library in (pd, pl):
         frame = library.DataFrame({"word": ["the", "cat"], "time": [300.0, None], "item": [1, 2]})
-        assert Table.read(frame).rows == (("the", "300", "1"), ("cat", "", "2"))
+        assert InputTable.read(frame).rows == (("the", "300", "1"), ("cat", "", "2"))
     compressed = tmp_path / "words.tsv.gz"
     compressed.write_bytes(gzip.compress(STORY.encode()))
-    assert len(Table.read(compressed).rows) == 7
+    assert len(InputTable.read(compressed).rows) == 7
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_tab_and_comma_separated_tables_and_data_frames_are_equal(write, tmp_pat
 )
 def test_invalid_tables_are_reported_with_their_place(write, text, reported):
     with pytest.raises(InputError, match=r"words\.tsv.*") as error:
-        Table.read(write(text))
+        InputTable.read(write(text))
     assert reported in str(error.value)
 
 
@@ -134,7 +134,7 @@ TIMES = "item\tzone\treader\ttime\n1\t1\ta\t300\n1\t1\tb\t500\n1\t2\ta\tNA\n2\t1
 
 
 def test_times_of_readers_are_averaged_and_those_outside_limits_left_out(write):
-    words, times = words_of(STORY, write, group="item"), Table.read(write(TIMES, "times.tsv"))
+    words, times = words_of(STORY, write, group="item"), InputTable.read(write(TIMES, "times.tsv"))
     found = join_times(words, times, "time", maximum=3000)
     expected = [400, np.nan, np.nan, np.nan, np.nan, 200, np.nan]
     assert np.array_equal(found.values, expected, equal_nan=True)
@@ -165,12 +165,12 @@ def test_times_may_be_a_column_of_the_words(write):
 def test_times_that_do_not_match_are_reported_with_file_and_row(write, times, settings, reported):
     words = words_of(STORY, write, group="item")
     with pytest.raises(InputError) as error:
-        join_times(words, Table.read(write(times, "times.tsv")), "time", **settings)
+        join_times(words, InputTable.read(write(times, "times.tsv")), "time", **settings)
     assert reported in str(error.value)
 
 
 def test_words_of_both_tables_may_differ_in_punctuation(write):
-    times = Table.read(write("item\tzone\tword\ttime\n1\t3\tSLEPT\t310\n", "times.tsv"))
+    times = InputTable.read(write("item\tzone\tword\ttime\n1\t3\tSLEPT\t310\n", "times.tsv"))
     assert join_times(words_of(STORY, write), times, "time").values[2] == 310
 
 
@@ -214,7 +214,7 @@ def test_times_beyond_the_limit_and_repeated_columns_are_refused(tmp_path):
     with pytest.raises(
         InputError, match=r"line 2: found '1e308' in column time; expected a number up to 1,000,000,000"
     ):
-        Table.read(path).numbers("time", "--time-column")
+        InputTable.read(path).numbers("time", "--time-column")
     frame = pd.DataFrame([["a", "b"]], columns=["word", "word"])
     with pytest.raises(InputError, match="more than one column is named 'word'"):
-        Table.read(frame)
+        InputTable.read(frame)

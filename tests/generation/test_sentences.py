@@ -11,7 +11,8 @@ import torch
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.generation import sentences as generation
-from syntaxlm.generation.sentences import Sampling, as_text, choose, generate
+from syntaxlm.generation.options import SamplingOptions, TreeSamplingOptions
+from syntaxlm.generation.sentences import as_text, choose, generate
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.registry import build_model
 from syntaxlm.scoring.options import ScoreOptions
@@ -29,7 +30,7 @@ from tests.models.variants import WORDS, log_probs
 def test_the_surprisals_are_those_of_reading_the_sentence_at_once(name, mode, prompt, monkeypatch):
     monkeypatch.setattr(generation, "SAMPLED_TOGETHER", 3)
     stored = fresh(name, mode)
-    sentences = list(generate(stored, 5, prompt, maximum_words=12, seed=4))
+    sentences = list(generate(stored, 5, prompt, SamplingOptions(max_words=12, seed=4)))
     assert [sentence.number for sentence in sentences] == [1, 2, 3, 4, 5]
     assert len({sentence.text for sentence in sentences}) > 1
     for sentence in sentences:
@@ -42,7 +43,7 @@ def test_the_surprisals_are_those_of_reading_the_sentence_at_once(name, mode, pr
 def test_at_temperature_0_each_token_is_the_most_probable(name):
     stored = fresh(name)
     vocabulary = stored.vocabulary
-    (sentence,) = generate(stored, 1, "the dog", temperature=0, maximum_words=6, keep_unknown=True)
+    (sentence,) = generate(stored, 1, "the dog", SamplingOptions(temperature=0, max_words=6, keep_unknown=True))
     ids = [vocabulary.begin_id, *vocabulary.encode(sentence.tokens)]
     for place in range(3, len(ids)):
         read = torch.tensor(ids[:place])[:, None].repeat(1, len(vocabulary))
@@ -55,10 +56,10 @@ def test_at_temperature_0_each_token_is_the_most_probable(name):
 
 def test_a_sentence_depends_only_on_the_seed_and_its_number(monkeypatch):
     stored = fresh("prpn")
-    few = [sentence.text for sentence in generate(stored, 3, seed=1, maximum_words=9)]
+    few = [sentence.text for sentence in generate(stored, 3, options=SamplingOptions(seed=1, max_words=9))]
     monkeypatch.setattr(generation, "SAMPLED_TOGETHER", 2)
-    assert [sentence.text for sentence in generate(stored, 5, seed=1, maximum_words=9)][:3] == few
-    assert [sentence.text for sentence in generate(stored, 3, seed=2, maximum_words=9)] != few
+    assert [sentence.text for sentence in generate(stored, 5, options=SamplingOptions(seed=1, max_words=9))][:3] == few
+    assert [sentence.text for sentence in generate(stored, 3, options=SamplingOptions(seed=2, max_words=9))] != few
 
 
 @pytest.mark.parametrize("mode", [SENTENCES, STREAM], ids=["sentences", "stream"])
@@ -66,13 +67,13 @@ def test_special_tokens_are_not_sampled_and_every_sentence_has_a_word(mode):
     stored = fresh("lstm", mode)
     with torch.no_grad():
         stored.model.decoder.bias[:3] = 3.0  # would be sampled often
-    sentences = list(generate(stored, 40, maximum_words=4))
+    sentences = list(generate(stored, 40, options=SamplingOptions(max_words=4)))
     drawn = {token for sentence in sentences for token in sentence.tokens}
     assert not drawn & {"<unk>", "<s>", "</s>", "<eos>"}
     assert {len(sentence.tokens) for sentence in sentences} <= {1, 2, 3, 4}
     assert {sentence.ended for sentence in sentences} == {True, False}
     assert all(len(one.surprisals) == len(one.tokens) + one.ended for one in sentences)
-    kept = generate(stored, 40, keep_unknown=True, maximum_words=4)
+    kept = generate(stored, 40, options=SamplingOptions(keep_unknown=True, max_words=4))
     assert "<unk>" in {token for sentence in kept for token in sentence.tokens}
 
 
@@ -83,7 +84,7 @@ def test_tokens_are_sampled_with_their_probabilities():
     many = log_probs.repeat(1000, 0)
 
     def shares(**settings: object) -> list[float]:
-        return (np.bincount(choose(many, uniform, Sampling(**settings)), minlength=4) / 1000).tolist()
+        return (np.bincount(choose(many, uniform, SamplingOptions(**settings)), minlength=4) / 1000).tolist()
 
     assert shares() == pytest.approx([0.5, 0, 0.3, 0.2], abs=2e-3)
     assert shares(top_k=2) == pytest.approx([0.625, 0, 0.375, 0], abs=2e-3)
@@ -96,18 +97,18 @@ def test_impossible_tokens_are_not_chosen_at_the_boundaries():
     log_probs = np.log(np.array([[1e-300, 0.1, 0.2, 0.7, 1e-300]]))
     log_probs[0, [0, 4]] = -np.inf
     ends = np.array([0.0, np.nextafter(1.0, 0)])
-    assert choose(log_probs.repeat(2, 0), ends, Sampling()).tolist() == [1, 3]
+    assert choose(log_probs.repeat(2, 0), ends, SamplingOptions()).tolist() == [1, 3]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_probabilities_that_are_nan_raise_an_error(temperature):
     with pytest.raises(InputError, match="the model returned NaN; its weights are unusable"):
-        choose(np.array([[-1.0, float("nan")]]), np.array([0.5]), Sampling(temperature=temperature))
+        choose(np.array([[-1.0, float("nan")]]), np.array([0.5]), SamplingOptions(temperature=temperature))
 
 
 def test_characters_become_text_that_reads_as_they_do():
     stored = fresh("prpn", STREAM, units="characters")
-    for sentence in generate(stored, 5, "the _", maximum_words=30):
+    for sentence in generate(stored, 5, "the _", SamplingOptions(max_words=30)):
         assert sentence.text.startswith("the _")
         assert len(sentence.text) == len(sentence.tokens) <= 35
         assert sentence.text.count(" ") == sentence.tokens.count("_")
@@ -125,15 +126,27 @@ def test_characters_become_text_that_reads_as_they_do():
         ({"temperature": math.inf}, "temperature: found inf"),
         ({"top_k": 0}, "top_k: found 0"),
         ({"seed": -1}, "seed: found -1"),
-        ({"maximum_words": 0}, "maximum_words: found 0"),
+        ({"max_words": 0}, "max_words: found 0"),
+        ({"keep_unknown": "no"}, "keep_unknown: found 'no'; expected bool"),
+        ({"max_depth": 0}, "max_depth: found 0"),
+    ],
+)
+def test_options_out_of_range_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        TreeSamplingOptions(**settings)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
         ({"count": 0}, "count: found 0"),
         ({"prompt": " "}, "prompt: ' ' has no word"),
         ({"prompt": ""}, "prompt: '' has no word"),
     ],
 )
-def test_invalid_settings_raise_an_error_before_sampling(lstm, settings, message):
+def test_wrong_arguments_raise_an_error_before_sampling(lstm, arguments, message):
     with pytest.raises(InputError, match=message):
-        generate(lstm, **settings)
+        generate(lstm, **arguments)
 
 
 def test_a_model_that_does_not_predict_the_next_token_raises_an_error():
@@ -147,7 +160,7 @@ def test_a_model_that_does_not_predict_the_next_token_raises_an_error():
 def test_a_model_that_does_not_predict_eos_never_samples_it(name):
     """Every sentence has the maximal length; its surprisals equal those of scoring it."""
     stored = fresh(name, OPEN)
-    for sentence in generate(stored, 6, "the", maximum_words=9, seed=2):
+    for sentence in generate(stored, 6, "the", SamplingOptions(max_words=9, seed=2)):
         assert not sentence.ended
         assert len(sentence.tokens) == 10
         (rows,) = surprisals(stored, [sentence.text])

@@ -10,7 +10,7 @@ import torch
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.dmv import DMV, DMVConfig, build, harmonic_counts
+from syntaxlm.models.dmv import DMV, DMVConfig, harmonic_counts
 from syntaxlm.ops.dmv import LEFT, RIGHT
 from tests.golden import FOLDERS
 from tests.models.variants import BOS, EOS, closed_sentences
@@ -187,4 +187,4 @@ def test_the_structure_does_not_depend_on_other_sentences():
 
 def test_a_vocabulary_whose_table_is_too_large_is_an_error():
     with pytest.raises(InputError, match=r"found a vocabulary of 20,000 tokens.*text.vocabulary.maximum_size"):
-        build(DMVConfig(), 20_000)
+        DMV(DMVConfig(), 20_000)

@@ -156,7 +156,7 @@ def test_tables_that_grammars_compute_from_their_weights_have_a_limit(model, set
 
 
 def test_probabilities_of_words_that_do_not_fit_in_memory_are_refused(monkeypatch):
-    monkeypatch.setattr("syntaxlm.models.pcfg.memory_size", lambda: 1 << 20)
+    monkeypatch.setattr("syntaxlm.models.pcfg.model.memory_size", lambda: 1 << 20)
     config = MODELS["simple-pcfg"].config(nonterminals=2, preterminals=500)
     with pytest.raises(InputError, match=r"model\.preterminals: found 500; the probabilities of 998 words given each"):
         model_shapes(config, 1000)

@@ -14,7 +14,8 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.models.abilities import HasMaps, ParsesSentences
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import RecurrentStack, Rows, drop_weights, embed_with_dropout, locked_dropout
-from syntaxlm.models.on_lstm import ONLSTMConfig, build
+from syntaxlm.models.on_lstm import ONLSTMConfig
+from syntaxlm.models.registry import build_model
 from syntaxlm.ops.backend import using
 from tests.golden import ON_LSTM_FILES, ON_LSTM_NAMES, released_on_lstm
 from tests.models.checks import check_against_reference, check_dropout
@@ -63,7 +64,7 @@ def test_equals_the_released_program_in_value_state_and_every_gradient(path, bac
 def test_fast_model_equals_reference_in_loss_penalties_and_every_gradient_under_dropout(cell):
     config = dataclasses.replace(SMALL, cell=cell, **dict.fromkeys(NONE, 0.4))
     torch.manual_seed(0)
-    model = build(config, 11).double().train()
+    model = build_model(config, 11).double().train()
     check_against_reference(model, BATCH)
 
 
@@ -71,7 +72,7 @@ def test_fast_model_equals_reference_in_loss_penalties_and_every_gradient_under_
 def test_every_dropout_rate_has_an_effect_in_training_only(rate):
     for cell in ("on-lstm", "lstm"):
         torch.manual_seed(0)
-        model = build(dataclasses.replace(SMALL, cell=cell, **{rate: 0.5}), 11).double().train()
+        model = build_model(dataclasses.replace(SMALL, cell=cell, **{rate: 0.5}), 11).double().train()
         check_dropout(model, BATCH)
 
 
@@ -81,7 +82,7 @@ def test_penalties_are_means_of_squares_before_or_after_the_output_dropout():
     values = {}
     for after in (False, True):
         torch.manual_seed(0)
-        model = build(dataclasses.replace(config, ar_after_dropout=after), 11).double().train()
+        model = build_model(dataclasses.replace(config, ar_after_dropout=after), 11).double().train()
         torch.manual_seed(1)
         values[after] = model.loss(BATCH).penalties
     seen = {}
@@ -97,14 +98,14 @@ def test_penalties_are_means_of_squares_before_or_after_the_output_dropout():
 
 
 def test_a_single_step_has_no_tar_and_evaluation_no_penalty():
-    model = build(SMALL, 11).train()
+    model = build_model(SMALL, 11).train()
     assert set(model.loss(TokenBatch(TOKENS[:1], TOKENS[1:2])).penalties) == {"ar"}
     assert not model.eval().loss(BATCH).penalties
 
 
 def test_every_layer_has_distances_that_do_not_depend_on_later_words():
     """As the released parser reads a sentence: end, words, end; the first and the last distance are not words'."""
-    model = build(SMALL, 11).double().eval()
+    model = build_model(SMALL, 11).double().eval()
     distances = model.structure(BATCH).values
     assert distances.shape == (2, 8, 3)
     assert ((distances >= 0) & (distances <= 1)).all()
@@ -113,7 +114,7 @@ def test_every_layer_has_distances_that_do_not_depend_on_later_words():
 
 
 def test_a_plain_lstm_has_no_structure():
-    model = build(dataclasses.replace(SMALL, cell="lstm", chunk_size=5), 11)
+    model = build_model(dataclasses.replace(SMALL, cell="lstm", chunk_size=5), 11)
     assert not isinstance(model, (ParsesSentences, HasMaps))
     assert model.backbone.distance_layers == 0
     assert model.read(BATCH).distances is None
@@ -166,5 +167,5 @@ def test_sizes_that_are_not_multiples_of_the_chunk_raise_an_error_in_stack_and_s
 def test_the_published_sizes_have_25_million_parameters():
     sizes = {"embedding_size": 400, "layer_sizes": (1150, 1150, 400)}
     with torch.device("meta"):
-        core = build(ONLSTMConfig(**sizes), 10_000)
+        core = build_model(ONLSTMConfig(**sizes), 10_000)
     assert sum(weight.numel() for weight in core.parameters()) == 25_232_180

@@ -11,7 +11,8 @@ import torch
 
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import Rows
-from syntaxlm.models.palm import PaLMConfig, SpanAttention, build, supervision_loss
+from syntaxlm.models.palm import PaLMConfig, SpanAttention, supervision_loss
+from syntaxlm.models.registry import build_model
 from tests.models.checks import check_against_reference, check_dropout
 
 NONE = {"dropout": 0.0, "layer_dropout": 0.0, "input_dropout": 0.0, "embedding_dropout": 0.0, "weight_drop": 0.0}
@@ -26,7 +27,7 @@ SPANS = torch.tensor([[3, 0, 2], [4, 0, 3], [4, 0, 2], [4, 1, 3], [4, 1, 1], [5,
 
 def built(**settings):
     torch.manual_seed(0)
-    return build(dataclasses.replace(SMALL, **settings), 11).double()
+    return build_model(dataclasses.replace(SMALL, **settings), 11).double()
 
 
 def padded(rows, batch=BATCH):
@@ -208,7 +209,7 @@ def test_contradictory_settings_are_reported_together():
 def test_the_published_sizes_add_3_million_parameters_to_awd_lstm():
     sizes = {"embedding_size": 400, "layer_sizes": (1020, 1020, 400)}
     with torch.device("meta"):
-        palm = build(PaLMConfig(**sizes, span_size=400, scorer_size=100), 10_000)
+        palm = build_model(PaLMConfig(**sizes, span_size=400, scorer_size=100), 10_000)
     counts = {
         name: sum(weight.numel() for weight in part.parameters()) for name, part in palm.backbone.named_children()
     }

@@ -10,7 +10,8 @@ import torch
 
 from syntaxlm.models.abilities import HasMaps, ParsesSentences
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.prpn import PredictNetwork, PRPNConfig, ReadingLayer, build
+from syntaxlm.models.prpn import PredictNetwork, PRPNConfig, ReadingLayer
+from syntaxlm.models.registry import build_model
 from syntaxlm.ops.backend import using
 from tests.golden import PRPN_FILES, released_prpn
 from tests.models.variants import word_log_probs
@@ -61,7 +62,7 @@ def test_fast_model_equals_reference_in_every_gradient_under_dropout(form, block
         SMALL, form=form, residual_blocks=blocks, dropout=0.3, layer_dropout=0.4, recurrent_dropout=0.5
     )
     torch.manual_seed(0)
-    model = build(config, 11).double().train()
+    model = build_model(config, 11).double().train()
     with torch.no_grad():  # spread the distances, so that gates are open, closed and between
         model.embedding.weight.normal_()
         model.backbone.parser.head.weight.normal_()
@@ -84,10 +85,10 @@ def test_fast_model_equals_reference_in_every_gradient_under_dropout(form, block
 def test_every_rate_has_an_effect_in_training_only(rate):
     none = dataclasses.replace(SMALL, dropout=0.0, layer_dropout=0.0, recurrent_dropout=0.0)
     torch.manual_seed(0)
-    model = build(none, 11).double().train()
+    model = build_model(none, 11).double().train()
     assert training_loss(model, 1).item() == training_loss(model, 2).item()
     torch.manual_seed(0)
-    model = build(dataclasses.replace(none, **{rate: 0.5}), 11).double().train()
+    model = build_model(dataclasses.replace(none, **{rate: 0.5}), 11).double().train()
     assert training_loss(model, 1).item() != training_loss(model, 2).item()
     model.eval()
     assert training_loss(model, 1).item() == training_loss(model, 2).item()
@@ -99,14 +100,14 @@ def test_parsing_runs_neither_the_reader_nor_the_predict_network(monkeypatch):
 
     monkeypatch.setattr(ReadingLayer, "forward", refuse)
     monkeypatch.setattr(PredictNetwork, "forward", refuse)
-    model = build(SMALL, 11).eval()
+    model = build_model(SMALL, 11).eval()
     assert model.structure(BATCH).values.shape == (1, 8, 3)
 
 
 @pytest.mark.parametrize("form", ["released", "paper"])
 def test_distances_for_parsing_equal_those_of_reading(form):
     torch.manual_seed(0)
-    model = build(dataclasses.replace(SMALL, form=form), 11).double().eval()
+    model = build_model(dataclasses.replace(SMALL, form=form), 11).double().eval()
     with torch.no_grad():
         model.backbone.parser.norm.running_mean.normal_()
         model.backbone.parser.norm.running_var.uniform_(0.5, 2)
@@ -117,7 +118,7 @@ def test_distances_for_parsing_equal_those_of_reading(form):
 
 
 def test_the_papers_form_compares_softly_in_training_and_by_sign_in_evaluation():
-    backbone = build(dataclasses.replace(SMALL, form="paper"), 11).backbone
+    backbone = build_model(dataclasses.replace(SMALL, form="paper"), 11).backbone
     query, distance = torch.tensor([0.52, 0.5, 0.48]), torch.tensor(0.5)
     torch.testing.assert_close(backbone.train().comparison(query, distance), torch.tensor([0.6, 0.5, 0.4]))
     torch.testing.assert_close(backbone.eval().comparison(query, distance), torch.tensor([1.0, 0.5, 0.0]))
@@ -125,7 +126,7 @@ def test_the_papers_form_compares_softly_in_training_and_by_sign_in_evaluation()
 
 def test_the_paper_form_omits_the_comparison_of_a_distance_with_itself():
     torch.manual_seed(0)
-    paper = build(dataclasses.replace(SMALL, form="paper"), 11).eval()
+    paper = build_model(dataclasses.replace(SMALL, form="paper"), 11).eval()
     maps = paper.maps(TokenBatch(TOKENS, TOKENS))
     assert (maps.earlier_tokens["memory gate"][..., 0] == 1).all()
 
@@ -159,7 +160,7 @@ def lstm_step(layer, inputs, hidden, cell):
 def test_without_reading_attention_the_reader_is_a_layer_normalised_lstm(parsing):
     config = dataclasses.replace(SMALL, parsing=parsing, reading_attention=False, predict_attention=parsing)
     torch.manual_seed(0)
-    model = build(config, 11).double().eval()
+    model = build_model(config, 11).double().eval()
     for weight in model.parameters():
         torch.nn.init.normal_(weight)
     read = []
@@ -177,7 +178,7 @@ def test_without_reading_attention_the_reader_is_a_layer_normalised_lstm(parsing
 def test_without_parsing_attention_reaches_all_steps_in_memory_equally():
     """Also those before a chunk; the zero state before the first step is one of them, as in the full model."""
     torch.manual_seed(0)
-    model = build(dataclasses.replace(SMALL, parsing=False), 11).double().eval()
+    model = build_model(dataclasses.replace(SMALL, parsing=False), 11).double().eval()
     with torch.no_grad():  # no key: equal scores
         for part in (*model.backbone.reader, model.backbone.predictor):
             part.key.weight.zero_()
@@ -197,8 +198,8 @@ def test_without_parsing_attention_reaches_all_steps_in_memory_equally():
 @pytest.mark.parametrize("form", ["released", "paper"])
 def test_without_predict_attention_only_the_state_is_decoded_and_no_next_distance_computed(form):
     config = dataclasses.replace(SMALL, form=form, predict_attention=False, residual_blocks=1)
-    model = build(config, 11)
-    full = build(dataclasses.replace(config, predict_attention=True), 11)
+    model = build_model(config, 11)
+    full = build_model(dataclasses.replace(config, predict_attention=True), 11)
     assert model.backbone.parser.head.out_channels == 1
     assert full.backbone.parser.head.out_channels == 2
     features = {"released": config.hidden_size // 2, "paper": config.hidden_size}[form]
@@ -214,8 +215,8 @@ def test_without_predict_attention_only_the_state_is_decoded_and_no_next_distanc
 def test_without_predict_attention_distances_are_those_of_the_full_model():
     """Each distance reads its own half of the features, so removing the other half has no effect."""
     torch.manual_seed(0)
-    full = build(SMALL, 11).double().eval()
-    model = build(dataclasses.replace(SMALL, predict_attention=False), 11).double().eval()
+    full = build_model(SMALL, 11).double().eval()
+    model = build_model(dataclasses.replace(SMALL, predict_attention=False), 11).double().eval()
     half = SMALL.hidden_size // 2
     weights = {name: full.state_dict()[name] for name in model.backbone.parser.state_dict(prefix="backbone.parser.")}
     cut = {"convolution": half, "norm": half, "head": 1}
@@ -231,7 +232,7 @@ def test_without_predict_attention_distances_are_those_of_the_full_model():
 def test_ablations_agree_with_the_reference_under_dropout_and_ended_columns(parts):
     config = dataclasses.replace(SMALL, dropout=0.3, layer_dropout=0.4, recurrent_dropout=0.5, **parts)
     torch.manual_seed(0)
-    model = build(config, 11).double().train()
+    model = build_model(config, 11).double().train()
     for weight in model.parameters():
         torch.nn.init.normal_(weight)
     fast = training_loss(model, seed=5)
@@ -245,7 +246,7 @@ def test_ablations_agree_with_the_reference_under_dropout_and_ended_columns(part
 
 def test_a_plain_lstm_has_no_structure_and_carries_one_step():
     plain = {"parsing": False, "reading_attention": False, "predict_attention": False}
-    model = build(dataclasses.replace(SMALL, **plain), 11)
+    model = build_model(dataclasses.replace(SMALL, **plain), 11)
     assert not isinstance(model, (ParsesSentences, HasMaps))
     read = model.read(BATCH)
     assert read.distances is None
@@ -260,5 +261,5 @@ def test_the_full_models_weights_keep_their_names():
     layer = {"key", "input", "input_norm", "recurrent", "recurrent_norm", "cell_norm"}
     expected = {"parser.convolution", "parser.norm", "parser.head", "predictor.key", "predictor.projection"}
     expected |= {"predictor.norm"} | {f"reader.{number}.{part}" for number in (0, 1) for part in layer}
-    names = dict(build(dataclasses.replace(SMALL, residual_blocks=0), 11).backbone.named_parameters())
+    names = dict(build_model(dataclasses.replace(SMALL, residual_blocks=0), 11).backbone.named_parameters())
     assert {name.rpartition(".")[0] for name in names} == expected

@@ -9,8 +9,7 @@ import torch
 
 from syntaxlm.models.abilities import Decisions
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.gumbel_tree_lstm import GumbelTreeLSTM, GumbelTreeLSTMConfig
-from syntaxlm.models.rl_spinn import RLSPINN, RLSPINNConfig
+from syntaxlm.models.tree_encoders import RLSPINN, GumbelTreeLSTM, GumbelTreeLSTMConfig, RLSPINNConfig
 from tests.models.variants import WORDS, built, ragged
 
 
@@ -48,7 +47,7 @@ def test_without_noise_training_gives_the_vectors_of_evaluation(monkeypatch):
     def best(scores, tau, hard, dim):
         return torch.nn.functional.one_hot(scores.argmax(dim), len(scores)).T.to(scores)
 
-    monkeypatch.setattr("syntaxlm.models.gumbel_tree_lstm.gumbel_softmax", best)
+    monkeypatch.setattr("syntaxlm.models.tree_encoders.gumbel_softmax", best)
     torch.testing.assert_close(model.train().encode(batch).features, expected)
 
 

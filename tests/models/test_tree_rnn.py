@@ -11,8 +11,8 @@ import torch
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.dependencies import label_vocabulary
 from syntaxlm.models.batches import TreeBatch
-from syntaxlm.models.registry import reads
-from syntaxlm.models.tree_rnn import TreeRNN, TreeRNNConfig
+from syntaxlm.models.registry import MODELS
+from syntaxlm.models.tree_rnn import TreeRNN
 from syntaxlm.storage.folder import ModelBundle, ModelSettings, read_model, write_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.trees.dependencies import steps_of
@@ -148,7 +148,7 @@ def test_bfloat16_products_are_close_to_float32(name):
 
 
 def test_text_raises_an_error():
-    assert reads(TreeRNNConfig()) == built("tanh").reads == "trees"
+    assert MODELS["tree-rnn"].reads == built("tanh").reads == "trees"
     for method in (built("tanh").token_log_probs, built("tanh").loss):
         with pytest.raises(InputError, match=r"a tree-rnn model reads dependency trees, but this is text"):
             method(read(4, 2))

@@ -64,7 +64,7 @@ PARTS: dict[str, dict[str, object]] = {
 """Settings that a model type needs."""
 
 TEXT_MODELS = [name for name, kind in MODELS.items() if kind.reads == "tokens"]
-TOKEN_SCORERS = [name for name in TEXT_MODELS if issubclass(MODELS[name].classes[0], ScoresTokens)]
+TOKEN_SCORERS = [name for name in TEXT_MODELS if MODELS[name].has(ScoresTokens)]
 VARIANTS = {name: (name, PARTS.get(name, {})) for name in TEXT_MODELS} | ablations_of_prpn() | OTHERS
 """Variants that read any text: name -> model type and settings."""
 
@@ -161,13 +161,14 @@ def batch_for(name: str) -> TokenBatch | TreeBatch:
 
 
 @cache
-def class_of(name: str) -> type[Model]:
-    return type(built(name))
+def _example(name: str) -> Model:
+    """A model that is only asked for its abilities."""
+    return built(name)
 
 
 def names_with(*abilities: type, among: list[str] | None = None) -> list[str]:
     """The variants that have all the given abilities."""
-    return [name for name in among or EVERY if all(issubclass(class_of(name), ability) for ability in abilities)]
+    return [name for name in among or EVERY if all(isinstance(_example(name), ability) for ability in abilities)]
 
 
 def every(*abilities: type, text: bool = False, among: list[str] | None = None) -> Callable[[Any], Any]:

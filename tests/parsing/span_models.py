@@ -23,14 +23,14 @@ from syntaxlm.ops.charts import marginals
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.charts import best, spans_in
 from tests.fresh_models import fresh
-from tests.models.variants import TEXT_MODELS, WORDS, built, class_of
+from tests.models.variants import TEXT_MODELS, WORDS, built
 
 NAMES = [
     "ends",
     *(
         name
         for name in TEXT_MODELS
-        if issubclass(class_of(name), ParsesSentences) and built(name).structure_type is SpanScores
+        if isinstance(built(name), ParsesSentences) and built(name).structure_type is SpanScores
     ),
 ]
 

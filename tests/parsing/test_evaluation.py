@@ -739,7 +739,7 @@ def test_the_labels_of_a_single_model_are_mapped_to_gold_labels(toy, rule, capsy
     assert report.labels == expected
     assert report.labels.matched == report.scores[rule].by_sentence.matched_spans.sum()
     assert json.loads(json.dumps(report.to_dict()))["induced_labels"] == expected.to_dict()
-    assert aligned(expected.section(rule)) in str(report)
+    assert aligned(expected.table(rule)) in str(report)
     assert f"induced labels of the {rule} trees, mapped many-to-one to gold labels   protocol {protocol}" in str(report)
 
 

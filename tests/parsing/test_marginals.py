@@ -178,7 +178,7 @@ def test_the_rules_of_a_model_are_mbr_and_where_it_finds_best_trees_viterbi():
 
 def test_a_model_that_does_not_label_spans_is_refused_with_the_model_types_that_do(monkeypatch):
     assert list(parse_lines(bracketing(), ["the cat"], ParseOptions(labels=True)))
-    monkeypatch.setitem(MODELS, "brackets", ModelType(object, lambda config, size: None, (Brackets,)))
+    monkeypatch.setitem(MODELS._registered, "brackets", ModelType(object, Brackets, Brackets))
     types = model_types_with(LabelsSpans)
     assert types == ["simple-pcfg", "tensor-pcfg", "neural-pcfg", "compound-pcfg", "brackets"]
     for stored in (fresh("palm"), fresh("lstm"), bracketing(labelled=False)):

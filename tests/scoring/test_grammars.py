@@ -14,6 +14,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.pairs import MinimalPair
 from syntaxlm.evaluation.pairs import score_pairs
+from syntaxlm.generation.options import SamplingOptions
 from syntaxlm.generation.sentences import generate
 from syntaxlm.models.abilities import ScoresTokens
 from syntaxlm.models.batches import TokenBatch
@@ -164,7 +165,7 @@ def test_the_error_for_token_scores_of_a_bound_lists_the_types_that_have_them(te
 @pytest.mark.parametrize("prompt", [None, "the xyzzy cat"])
 def test_generated_sentences_have_the_surprisals_of_reading_them(name, prompt):
     stored = fresh(name)
-    sentences = list(generate(stored, 3, prompt, maximum_words=6, seed=4))
+    sentences = list(generate(stored, 3, prompt, SamplingOptions(max_words=6, seed=4)))
     assert len({sentence.text for sentence in sentences}) > 1
     for sentence in sentences:
         (rows,) = surprisals(stored, [sentence.text])

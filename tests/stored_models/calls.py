@@ -23,6 +23,7 @@ from syntaxlm.evaluation.completion import evaluate_completion, scored_questions
 from syntaxlm.evaluation.pair_classification import EncodedPairs, evaluate_inference
 from syntaxlm.evaluation.pairs import evaluate_pairs, scored_pairs
 from syntaxlm.evaluation.reranking import evaluate_reranking, rerank
+from syntaxlm.generation.options import SamplingOptions, TreeSamplingOptions
 from syntaxlm.generation.sentences import generate
 from syntaxlm.generation.stops import evaluate_stops, read_stops, tree_corpus
 from syntaxlm.generation.trees import generate_trees
@@ -40,11 +41,10 @@ from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import WordSurprisal, surprisals, tree_log_probs, tree_surprisals
+from syntaxlm.storage.arpa import read_arpa, write_arpa
 from syntaxlm.storage.folder import (
     ModelBundle,
     distinct_tensors,
-    export_arpa,
-    import_arpa,
     read_classifier,
     read_model,
     write_model,
@@ -250,16 +250,16 @@ def boundaries(bundle: ModelBundle, path: str, tune: str | None = None) -> dict[
 
 def generated(bundle: ModelBundle, count: int, prompt: str | None = None, **sampling: Any) -> list[dict[str, Any]]:
     """sampling: temperature, top_k, seed, maximum_words, keep_unknown."""
-    return [dict(vars(one)) for one in generate(bundle, count, prompt, **sampling)]
+    return [dict(vars(one)) for one in generate(bundle, count, prompt, SamplingOptions(**sampling))]
 
 
 def arpa(bundle: ModelBundle, path: Path) -> None:
     """Writes an n-gram model as an ARPA file."""
-    export_arpa(bundle, path)
+    write_arpa(bundle, path)
 
 
 def of_arpa(path: Path) -> ModelBundle:
-    return import_arpa(path)
+    return read_arpa(path)
 
 
 # ---- dependency-tree models
@@ -295,7 +295,7 @@ def stops_score(bundle: ModelBundle, folder: str, path: str) -> dict[str, Any]:
 def generated_trees(bundle: ModelBundle, folder: str, count: int, **sampling: Any) -> list[dict[str, Any]]:
     return [
         one.to_dict() | {"surprisals": one.surprisals, "tree_surprisal": one.tree_surprisal, "cut": list(one.cut)}
-        for one in generate_trees(bundle, read_stops(folder, bundle), count, **sampling)
+        for one in generate_trees(bundle, read_stops(folder, bundle), count, TreeSamplingOptions(**sampling))
     ]
 
 

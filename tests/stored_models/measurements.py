@@ -99,9 +99,9 @@ def completion(name: str) -> dict[str, Any]:
 def generated(name: str) -> dict[str, Any]:
     draw = functools.partial(tried, calls.generated, model(name), 5)
     return {
-        "temperature 1": draw(seed=1, maximum_words=20),
-        "temperature 0": draw(temperature=0, seed=1, maximum_words=20),
-        "prompt": draw("the young", temperature=0.8, top_k=5, seed=2, maximum_words=12, keep_unknown=True),
+        "temperature 1": draw(seed=1, max_words=20),
+        "temperature 0": draw(temperature=0, seed=1, max_words=20),
+        "prompt": draw("the young", temperature=0.8, top_k=5, seed=2, max_words=12, keep_unknown=True),
     }
 
 
@@ -197,9 +197,9 @@ def tree_completion(name: str) -> dict[str, Any]:
 def generated_trees(name: str) -> dict[str, Any]:
     draw = functools.partial(tried, calls.generated_trees, model(name), folder(name), 5)
     return {
-        "temperature 1": draw(seed=1, maximum_words=20),
-        "temperature 0": draw(temperature=0, seed=1, maximum_words=12),
-        "redrawn": draw(temperature=0.7, top_k=10, seed=2, maximum_words=15, maximum_depth=6, redraw=True),
+        "temperature 1": draw(seed=1, max_words=20),
+        "temperature 0": draw(temperature=0, seed=1, max_words=12),
+        "redrawn": draw(temperature=0.7, top_k=10, seed=2, max_words=15, max_depth=6, redraw=True),
     }
 
 

@@ -14,7 +14,8 @@ import torch
 from syntaxlm.core.errors import InputError
 from syntaxlm.models.abilities import TextCounts
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.pcfg import SimplePCFGConfig, build
+from syntaxlm.models.pcfg.grammars import SimplePCFGConfig
+from syntaxlm.models.registry import build_model
 from syntaxlm.parsing.agreement import Agreement
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.storage.folder import read_model
@@ -38,7 +39,7 @@ def recipe(few):
 
 def focused_model(strength: float, parsers: int):
     torch.manual_seed(0)
-    model = build(
+    model = build_model(
         SimplePCFGConfig(nonterminals=3, preterminals=4, embedding_size=5, focus=strength), vocabulary_size=9
     ).double()
     ones = torch.ones(9, dtype=torch.int64)

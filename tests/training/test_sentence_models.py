@@ -13,7 +13,7 @@ import torch
 from syntaxlm.app.report.report import page_of, read_run
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.models.abilities import Model, NeedsTextCounts, TextCounts
-from syntaxlm.models.pcfg import SentencePCFG
+from syntaxlm.models.pcfg.model import SentencePCFG
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training.data import TextTrainingData

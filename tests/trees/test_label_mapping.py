@@ -64,7 +64,7 @@ def test_trees_that_share_no_span_have_no_matched_label():
     found = label_mapping(*sides, WSJ)
     assert [(one.label, one.spans, one.matched, one.gold_label) for one in found.labels] == [("B", 1, 0, "")]
     assert found.accuracy == found.baseline == 1
-    assert found.section("mbr").rows[0][3] == "none"
+    assert found.table("mbr").rows[0][3] == "none"
 
 
 def test_counts_are_those_of_a_loop_over_all_spans():
@@ -99,7 +99,7 @@ def test_the_printed_table_has_the_protocol_the_decoder_and_the_most_frequent_la
         chain.lengths, chain.offsets, chain.starts, chain.ends, np.arange(SHOWN + 3, dtype=np.int32), names
     )
     gold = SpanSets(chain.lengths, chain.offsets, chain.starts, chain.ends, np.zeros(SHOWN + 3, np.int32), ("NP",))
-    section = label_mapping(predicted, gold, EVALB).section("mbr")
+    section = label_mapping(predicted, gold, EVALB).table("mbr")
     title = section.title.splitlines()
     assert "mbr trees" in title[0]
     assert str(EVALB) in title[0]

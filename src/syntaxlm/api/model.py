@@ -22,12 +22,12 @@ from syntaxlm.evaluation.completion import CompletionReport, evaluate_completion
 from syntaxlm.evaluation.displayed_words import WordTable, word_table
 from syntaxlm.evaluation.pairs import PairsReport, evaluate_pairs
 from syntaxlm.evaluation.reading_times import Contexts, ReadingTimesReport, RegressionSettings, evaluate_reading_times
+from syntaxlm.generation.options import SamplingKeywords, SamplingOptions, TreeSamplingOptions
 from syntaxlm.generation.sentences import (
     GeneratedSentence,
-    Sampling,
     SentenceWithTree,
     generate,
-    refuse_word_settings,
+    refuse_word_options,
     sample_with_trees,
 )
 from syntaxlm.generation.stops import read_stops, write_stops
@@ -45,7 +45,7 @@ from syntaxlm.storage.folder import STOPS, ModelBundle, write_model
 from syntaxlm.storage.hub import CardFacts, check_repository_name, has_card, upload, write_card
 from syntaxlm.storage.sources import read_named
 from syntaxlm.text.options import TextKeywords, TextOptions
-from syntaxlm.text.reader import AUTO_STYLE, TextReader, each_line
+from syntaxlm.text.reader import TextReader, each_line
 from syntaxlm.trees.preprocessing import GoldPreprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, Protocol
 
@@ -62,6 +62,10 @@ class LanguageModel(ModelBundle):
     the types that do. Functions that take a `ModelBundle` also accept a LanguageModel.
 
     folder: the folder that the model was read from, or None.
+
+    >>> nlp = syntaxlm.load("en-fast")
+    >>> nlp.name
+    'simple-pcfg'
     """
 
     folder: Path | None = None
@@ -96,6 +100,12 @@ class LanguageModel(ModelBundle):
         punctuation, contractions: how words are split before the model reads them, by default "auto", as its vocabulary
         requires; see `TextReader.of`. "keep" for text that is tokenised like the model's training text.
         Raises InputError if the model does not parse, or does not support this decoder, layer or labels.
+
+        >>> parse = nlp.parse("The old man the boats.")
+        >>> print(parse)
+        (X (X The (X old man)) (X the boats))
+        >>> [part.text for part in parse.not_read]
+        ['.']
         """
         parses = Results(self.pipe(_texts(text), LINES_TOGETHER, also=also, **options), CONSTITUENTS)
         return parses[0] if isinstance(text, str) else parses
@@ -113,6 +123,11 @@ class LanguageModel(ModelBundle):
         texts: an iterable, which may be endless; it is read lazily.
         batch_size: number of sentences read at a time; larger batches are faster and take more memory.
         Other parameters and errors: see `parse`.
+
+        >>> for parse in nlp.pipe(["a cat sleeps", "the dog"]):
+        ...     print(parse)
+        (X (X a cat) sleeps)
+        (X the dog)
         """
         if isinstance(texts, str):
             raise TypeError("pipe: expected an iterable of texts, found one string; use parse for one text")
@@ -148,6 +163,13 @@ class LanguageModel(ModelBundle):
         context: "reset" reads each sentence by itself; "carry" reads all as one stream; by default as in training.
         punctuation, contractions: see `parse`.
         Raises InputError for models without token probabilities and for dependency-tree models.
+
+        >>> for row in nlp.surprisal("the cat sleeps"):
+        ...     print(row.word or row.token, round(row.surprisal, 1))
+        the 4.3
+        cat 11.1
+        sleeps 12.1
+        </s> 2.3
         """
         self._check_reads_text("surprisal", "syntaxlm.scoring.surprisal.tree_surprisals")
         scored = Results(map(SentenceSurprisal, surprisals(self, _texts(text), ScoreOptions(**options))), SURPRISALS)
@@ -164,6 +186,9 @@ class LanguageModel(ModelBundle):
 
         Each sentence is read by itself. EOS counts if the model predicts it. punctuation, contractions: see `parse`.
         Raises InputError for models without sentence probabilities and for dependency-tree models.
+
+        >>> round(nlp.log_prob("the cat sleeps"), 1)
+        -20.7
         """
         self._check_reads_text("log_prob", "syntaxlm.scoring.surprisal.log_probs_of_trees")
         reader = TextReader.of(self.normaliser, self.vocabulary, TextOptions(**options))
@@ -179,45 +204,41 @@ class LanguageModel(ModelBundle):
         text: a file with one sentence per line, or a list of sentences. For a dependency-tree model, a file of trees.
         context: see `surprisal`.  cache: settings of a neural cache, see `syntaxlm.tune_cache`.
         Raises InputError for files that cannot be read and for models without probabilities.
+
+        >>> round(nlp.perplexity(["the cat sleeps"]).perplexity)
+        179
         """
         options = PerplexityOptions(context=context)
         return evaluate_text(self, text if isinstance(text, str | Path) else _texts(text), options, cache)
 
     @overload
     def generate(
-        self, count: int = 1, prompt: str | None = None, *, temperature: float = Sampling.temperature,
-        top_k: int | None = None, seed: int = Sampling.seed, max_words: int | None = None, keep_unknown: bool = False,
-        trees: Literal[False] = False,
+        self, count: int = 1, prompt: str | None = None, *, trees: Literal[False] = False,
+        **options: Unpack[SamplingKeywords],
     ) -> Results[GeneratedSentence]: ...  # fmt: skip
 
     @overload
     def generate(
-        self, count: int = 1, prompt: str | None = None, *, temperature: float = Sampling.temperature,
-        top_k: int | None = None, seed: int = Sampling.seed, max_words: int | None = None, keep_unknown: bool = False,
-        trees: Literal[True],
-    ) -> Results[SentenceWithTree] | Results[GeneratedTree]: ...  # fmt: skip
+        self, count: int = 1, prompt: str | None = None, *, trees: Literal[True], **options: Unpack[SamplingKeywords]
+    ) -> Results[SentenceWithTree] | Results[GeneratedTree]: ...
 
     def generate(
-        self,
-        count: int = 1,
-        prompt: str | None = None,
-        *,
-        temperature: float = Sampling.temperature,
-        top_k: int | None = None,
-        seed: int = Sampling.seed,
-        max_words: int | None = None,
-        keep_unknown: bool = False,
-        trees: bool = False,
+        self, count: int = 1, prompt: str | None = None, *, trees: bool = False, **options: Unpack[SamplingKeywords]
     ) -> Results[GeneratedSentence] | Results[SentenceWithTree] | Results[GeneratedTree]:
         """Sample sentences. The same seed gives the same sentences.
 
-        prompt: words that each sentence starts with.  temperature: below 1 favours probable words; 0 always takes the
-        most probable word.  top_k: draw only from the top_k most probable words.
-        max_words: maximum length of a sentence, without the prompt; None: 100 words (500 characters).
-        keep_unknown: whether the unknown word may be drawn.
+        prompt: words that each sentence starts with.
         trees: whether to sample sentences with their trees. PCFGs sample them top-down, without prompt, temperature and
         top_k. Dependency-tree models require stop classifiers in their folder, and no prompt.
-        Raises InputError for settings out of range, and if the model does not sample sentences or trees.
+        options: the fields of `SamplingOptions`:
+        temperature: below 1 favours probable words; 0 always takes the most probable word.
+        top_k: draw only from the top_k most probable words.  seed: 0 by default.
+        max_words: maximum length of a sentence, without the prompt; by default 100 words (500 characters).
+        keep_unknown: whether the unknown word may be drawn.
+        Raises InputError for options out of range, and if the model does not sample sentences or trees.
+
+        >>> len(nlp.generate(2, max_words=6))
+        2
         """
         _check_integer(count, "count")
         if not isinstance(prompt, str | None):
@@ -230,23 +251,12 @@ class LanguageModel(ModelBundle):
                     " prompt"
                 )
             stops = read_stops(self._folder("generate"), self)
-            return Results(
-                generate_trees(
-                    self, stops, count, temperature=temperature, top_k=top_k, seed=seed, maximum_words=max_words,
-                    keep_unknown=keep_unknown,
-                )
-            )  # fmt: skip
-        if trees:
-            refuse_word_settings(prompt, temperature, top_k, "Sentences with trees are sampled top-down.")
-            return Results(
-                sample_with_trees(self, count, seed=seed, maximum_words=max_words, keep_unknown=keep_unknown)
-            )
-        return Results(
-            generate(
-                self, count, prompt, temperature=temperature, top_k=top_k, seed=seed, maximum_words=max_words,
-                keep_unknown=keep_unknown, style=AUTO_STYLE,
-            )
-        )  # fmt: skip
+            return Results(generate_trees(self, stops, count, TreeSamplingOptions(**options)))
+        sampling = SamplingOptions(**options)
+        if not trees:
+            return Results(generate(self, count, prompt, sampling))
+        refuse_word_options(prompt, sampling, "Sentences with trees are sampled top-down.")
+        return Results(sample_with_trees(self, count, sampling))
 
     def evaluate_parsing(
         self,
@@ -266,6 +276,10 @@ class LanguageModel(ModelBundle):
         random_weights: number of untrained models with the same settings that are also scored; None: 3 for a single
             model of distances, otherwise 0.
         decoder, layer, ties, also: see `parse`. Raises InputError as `parse` does, and for an unreadable treebank.
+
+        >>> report = nlp.evaluate_parsing("corpus/test.mrg", "wsj40")
+        >>> report.chosen
+        'mbr'
         """
         if isinstance(protocol, str):
             protocol = protocol_named(protocol, max_words)
@@ -477,7 +491,7 @@ def load(
 ) -> LanguageModel:
     """Load a trained model.
 
-    name_or_folder: a model folder, written by `syntaxlm train` or `save_pretrained`; or the name of a shipped model,
+    name_or_folder: a model folder, written by `syntaxlm train` or `save_pretrained`; or the name of a bundled model,
     such as "en", if there is no such model folder here; or, as a string, the name of a repository of the Hugging Face
     hub, "user/name", if there is no such folder here. "hf:NAME" is a causal language model of the library
     transformers, which scores text: a repository such as "hf:gpt2", or a folder.
@@ -485,6 +499,10 @@ def load(
     revision: of a repository: a branch, tag or commit; None: its main branch.  token: for a private repository; None:
     that of `hf auth login` or HF_TOKEN.
     Raises InputError if there is no such model or it is damaged, and if the device is not available.
+
+    >>> nlp = syntaxlm.load("en-fast")
+    >>> nlp.parse("The old man the boats.").tree.words
+    ('The', 'old', 'man', 'the', 'boats')
     """
     stored, folder = read_named(name_or_folder, device, revision, token)
     return LanguageModel(**vars(stored), folder=folder)

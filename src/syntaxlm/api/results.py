@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from syntaxlm.core.tables import Columns, HasRows, Row
 from syntaxlm.drawing.charts import bar_chart
-from syntaxlm.drawing.page import table_html
+from syntaxlm.drawing.files import table_html
 from syntaxlm.scoring.surprisal import SURPRISALS, WordSurprisal
 
 T = TypeVar("T")

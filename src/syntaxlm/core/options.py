@@ -17,11 +17,13 @@ This module imports neither torch nor pydantic, so `--help` is quick.
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -68,6 +70,7 @@ class Only:
 
 Count = Annotated[int, Interval(ge=1, le=LARGEST_COUNT), Shown("N")]
 Layers = Annotated[int, Interval(ge=1, le=100), Shown("L")]
+Seed = Annotated[int, Interval(ge=0, le=2**32 - 1), Shown("S", help="random seed")]
 Name = Annotated[str, Shown("NAME")]
 InputFile = Annotated[str, Shown("FILE", use="input")]
 OutputFile = Annotated[Path, Shown("FILE", ("-o", "--output"), "output")]
@@ -113,28 +116,49 @@ class Option:
     def _number(self, text: str) -> Any:
         pattern = r"[-+]?\d+" if self.type is int else r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?"
         value = self.type(text) if re.fullmatch(pattern, text, re.IGNORECASE | re.ASCII) else None
-        limits = self.limits or Interval()
-        least: Any = limits.ge
-        most: Any = limits.le
-        if value is None or (least is not None and value < least) or (most is not None and value > most):
-            expected = "an integer" if self.type is int else "a number"
-            if least is not None:
-                is_open = most is None or most == LARGEST_COUNT
-                expected += f", {least:,} or more" if is_open else f" from {least:,} to {most:,}"
-            raise InputError(f"found {text!r}; expected {expected}")
+        if not self.accepts(value):
+            raise InputError(f"found {text!r}; expected {self._expected}")
         return value
+
+    def accepts(self, value: Any) -> bool:
+        """Return whether a value has the type, and is within the limits or among the choices."""
+        if self.choices:
+            return value in self.choices
+        number = {int: Integral, float: Real}.get(self.type)
+        if number is None:
+            return isinstance(value, self.type)
+        limits: Any = self.limits or Interval()
+        if not isinstance(value, number) or isinstance(value, bool) or not math.isfinite(value):
+            return False
+        return (limits.ge is None or value >= limits.ge) and (limits.le is None or value <= limits.le)
+
+    @property
+    def _expected(self) -> str:
+        if self.choices:
+            *first, last = self.choices
+            return f"{', '.join(first)} or {last}"
+        if self.type is not int and self.type is not float:
+            return self.type.__name__
+        expected = "an integer" if self.type is int else "a number"
+        limits: Any = self.limits or Interval()
+        if limits.ge is None:
+            return expected
+        is_open = limits.le is None or limits.le == LARGEST_COUNT
+        return expected + (f", {limits.ge:,} or more" if is_open else f" from {limits.ge:,} to {limits.le:,}")
+
+    def check(self, value: Any) -> None:
+        """Raise InputError for a value that is not accepted and not the default."""
+        if value is not self.default and not self.accepts(value):
+            raise InputError(f"{self.name}: found {value!r}; expected {self._expected}")
 
 
 @dataclass(frozen=True)
 class Options:
-    """Base class of dataclasses of options that are also created in Python. Raises InputError for a wrong choice."""
+    """Base class of dataclasses of options that are also created in Python. Raises InputError for a wrong value."""
 
     def __post_init__(self) -> None:
         for name, option in options_of(typing.cast(typing.Hashable, type(self))).items():
-            value = getattr(self, name)
-            if option.choices and value not in option.choices and value != option.default:
-                *first, last = option.choices
-                raise InputError(f"{name}: found {value!r}; expected {', '.join(first)} or {last}")
+            option.check(getattr(self, name))
 
 
 @cache

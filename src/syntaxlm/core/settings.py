@@ -17,7 +17,7 @@ import json
 import re
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -26,6 +26,7 @@ import pydantic
 import yaml
 from pydantic import Field
 from pydantic.fields import FieldInfo
+from pydantic_core import InitErrorDetails, ValidationError, core_schema
 
 from syntaxlm.core.errors import InputError, closest_match, shortened
 from syntaxlm.core.files import read_text
@@ -102,6 +103,53 @@ class Settings:
         Called only if every setting is within its own limits.
         """
         return []
+
+
+@dataclasses.dataclass(frozen=True)
+class ByName:
+    """Marks a section whose class follows from its entry `name`: Annotated[Any, ByName(names, find)].
+
+    Like a union discriminated by `name`, but only the class of the given name is imported.
+    names: returns all names, for messages.  find: returns the dataclass of a name; None for an unknown name.
+    """
+
+    names: Callable[[], Sequence[str]]
+    find: Callable[[str], Callable[..., Any] | None]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return core_schema.no_info_plain_validator_function(self._validated)
+
+    def _validated(self, value: Any) -> Any:
+        """Return the settings of a section, or the value itself if it is such settings already."""
+
+        def fault(kind: str, **context: str) -> ValidationError:
+            return ValidationError.from_exception_data("", [InitErrorDetails(type=kind, input=value, ctx=context)])
+
+        if dataclasses.is_dataclass(value):  # has checked itself
+            return value
+        if not isinstance(value, Mapping):
+            raise fault("dataclass_type", class_name="section")
+        if "name" not in value:
+            raise fault("union_tag_not_found", discriminator="name")
+        name: Any = value["name"]
+        kind: Any = self.find(name) if isinstance(name, str) else None
+        if kind is None:
+            raise fault("union_tag_invalid", discriminator="name", tag=str(name), expected_tags="")
+        try:
+            return _reader(kind).validate_json(json.dumps(value))
+        except pydantic.ValidationError as error:
+            details = [
+                InitErrorDetails(
+                    type=one["type"], loc=(str(name), *one["loc"]), input=one["input"], ctx=one.get("ctx", {})
+                )
+                for one in error.errors(include_url=False)
+            ]
+            raise ValidationError.from_exception_data("", details) from None
+
+
+def _by_name(hint: Any) -> ByName | None:
+    """Return the mark of a section whose class follows from its name."""
+    return next((part for part in typing.get_args(hint) if isinstance(part, ByName)), None)
 
 
 @cache
@@ -188,9 +236,10 @@ def _lines(settings: type, fault: Any) -> list[str]:
         return [f"{_dotted(section, str(place[-1]))}: no such setting. {advice}"]
     key, hint = _followed(settings, place)
     if reason in ("union_tag_invalid", "union_tag_not_found"):
-        tags = ", ".join(str(tag) for option in members_of(hint) for tag in _tags(option))
+        by_name = _by_name(hint)
+        expected = ", ".join(by_name.names() if by_name else ())
         found = f"found {_shown(value['name'])}" if "name" in value else "missing"
-        return [f"{key}.name: {found}; expected one of {tags}"]
+        return [f"{key}.name: {found}; expected one of {expected}"]
     if reason in ("missing", "missing_argument"):
         return [f"{key}: missing"]
     if reason == "value_error":  # from a section's own check
@@ -204,6 +253,8 @@ _OUT_OF_RANGE = ("greater_than", "greater_than_equal", "less_than", "less_than_e
 
 def _expected(fault: Any, hint: Any) -> str:
     """Describe the expected value: the limits of the setting if it has any, otherwise as pydantic does."""
+    if _by_name(hint):
+        return "a section with the entry name"
     reason, expected = fault["type"], str(fault["msg"]).removeprefix("Input should be ")
     names = dict.fromkeys(name for option in members_of(hint) for name in _hints(option))
     if names:
@@ -267,15 +318,15 @@ def _shown(value: Any) -> str:
 
 
 def _followed(hint: Any, place: Sequence[str | int]) -> tuple[str, Any]:
-    """Return the dotted key of the location of an error, without the tags of unions, and the type expected there."""
+    """Return the dotted key of the location of an error, without the names of `ByName`, and the type expected there."""
     path = []
     for part in place:
-        members = members_of(hint)
-        tagged = next((member for member in members if part in _tags(member)), None)
-        inner = next((_hints(member)[str(part)] for member in members if str(part) in _hints(member)), None)
-        if inner is None and tagged is not None:
-            hint = tagged
+        by_name = _by_name(hint)
+        if by_name is not None:  # part is the name
+            hint = by_name.find(str(part))
             continue
+        members = members_of(hint)
+        inner = next((_hints(member)[str(part)] for member in members if str(part) in _hints(member)), None)
         if isinstance(part, int):  # an entry of a list
             inner = next((argument for member in members for argument in typing.get_args(member)), None)
         path.append(str(part))
@@ -299,10 +350,6 @@ def _hints(settings: Any) -> Mapping[str, Any]:
         return {}
     hints = typing.get_type_hints(settings, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(settings)}
-
-
-def _tags(settings: Any) -> tuple[Any, ...]:
-    return typing.get_args(_hints(settings).get("name"))
 
 
 def read_yaml(path: Path) -> Any:

@@ -124,7 +124,7 @@ class HasReport(HasRows):
 
 
 @dataclass(frozen=True)
-class Section:
+class ReportTable:
     """A table for reading.
 
     headings: of the columns, with the format of their values: PERCENT, RIGHT, or a format specification; "": text is
@@ -140,7 +140,7 @@ class Section:
     @classmethod
     def of(
         cls, columns: Columns, rows: Iterable[Row], headings: Mapping[str, str], title: str = "", missing: str = "-"
-    ) -> Section:
+    ) -> ReportTable:
         """Return some columns of a report's rows.  headings: by name of the column."""
         formats = {heading: columns[name].format for name, heading in headings.items()}
         return cls(formats, [[row[name] for name in headings] for row in rows], title, missing)
@@ -167,7 +167,7 @@ class Report:
     """The figures of an evaluation.
 
     facts: what they were measured on and how: data, protocol, decoder, seeds.  explanation: sentences on the method.
-    sections: tables for reading.  notes: comparisons, warnings, remarks.
+    tables: for reading.  notes: comparisons, warnings, remarks.
     columns, rows: of TSV, CSV and Parquet files and of data frames.
     figures: of JSON, with standard keys; dataclasses, tuples and arrays are converted.
     """
@@ -177,7 +177,7 @@ class Report:
     figures: Mapping[str, Any]
     facts: Mapping[str, Any] = field(default_factory=dict)
     explanation: Sequence[str] = ()
-    sections: Sequence[Section] = ()
+    tables: Sequence[ReportTable] = ()
     notes: Sequence[str] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -193,28 +193,28 @@ class Report:
     def text(self) -> str:
         """Return the report for a terminal, without the last line end."""
         parts = ["\n".join(filter(None, [self.summary, *self.explanation]))]
-        parts += [f"{one.title}\n{aligned(one)}" if one.title else aligned(one) for one in self.sections if one.rows]
+        parts += [f"{one.title}\n{aligned(one)}" if one.title else aligned(one) for one in self.tables if one.rows]
         return "\n\n".join(filter(None, [*parts, "\n".join(self.notes)]))
 
     def markdown(self) -> str:
         """Return the report in Markdown."""
         parts = [f"# {_capitalised(self.columns.name)}", self.summary, *self.explanation]
-        for section in filter(lambda section: section.rows, self.sections):
-            parts += [f"## {section.title}"] if section.title else []
-            rules = ["---:" if is_number else "---" for is_number in section.is_number()]
-            table = [list(section.headings), rules, *section.cells()]
-            parts.append("\n".join(f"| {' | '.join(map(_markdown_cell, cells))} |" for cells in table))
+        for table in filter(lambda table: table.rows, self.tables):
+            parts += [f"## {table.title}"] if table.title else []
+            rules = ["---:" if is_number else "---" for is_number in table.is_number()]
+            lines = [list(table.headings), rules, *table.cells()]
+            parts.append("\n".join(f"| {' | '.join(map(_markdown_cell, cells))} |" for cells in lines))
         return "\n\n".join(filter(None, [*parts, "\n".join(f"- {note}" for note in self.notes)]))
 
     def html(self) -> str:
         """Return the report as a self-contained page."""
         title = escape(_capitalised(self.columns.name))
-        parts = [f"<h1>{title}</h1>", *(f"<p>{escape(one)}</p>" for one in [self.summary, *self.explanation] if one)]
-        for section in filter(lambda section: section.rows, self.sections):
-            parts += [f"<h2>{escape(section.title)}</h2>"] if section.title else []
-            sides = ["right" if is_number else "left" for is_number in section.is_number()]
-            rows = [_html_row(list(section.headings), sides, "th")]
-            rows += [_html_row(cells, sides, "td") for cells in section.cells()]
+        parts = [f"<h1>{title}</h1>", *(f"<p>{escape(line)}</p>" for line in [self.summary, *self.explanation] if line)]
+        for table in filter(lambda table: table.rows, self.tables):
+            parts += [f"<h2>{escape(table.title)}</h2>"] if table.title else []
+            sides = ["right" if is_number else "left" for is_number in table.is_number()]
+            rows = [_html_row(list(table.headings), sides, "th")]
+            rows += [_html_row(cells, sides, "td") for cells in table.cells()]
             parts.append(f"<table>\n{''.join(rows)}</table>")
         parts += [f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in self.notes)}</ul>"] if self.notes else []
         return _PAGE.format(title=title, body="\n".join(parts))
@@ -249,7 +249,18 @@ _PAGE = """<!doctype html>
 <head>
 <meta charset="utf-8">
 <title>{title}</title>
-<style>body{{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:80rem}}th,td{{padding:0 1rem 0 0}}</style>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+:root{{color-scheme:light dark;--paper:#fff;--ink:#1d2125}}
+@media (prefers-color-scheme:dark){{:root{{--paper:#16191d;--ink:#e8eaed}}}}
+body{{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:80rem;padding:1rem}}
+body{{background:var(--paper);color:var(--ink)}}
+h1{{font-size:1.5rem}}
+h2{{font-size:1rem;white-space:pre-line}}
+table{{border-collapse:collapse;font-variant-numeric:tabular-nums}}
+th,td{{padding:.1rem 1.5rem .1rem 0;white-space:pre-line;vertical-align:bottom}}
+th{{font-weight:normal;opacity:.7}}
+</style>
 </head>
 <body>
 {body}
@@ -270,16 +281,16 @@ def _capitalised(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def aligned(section: Section) -> str:
-    """Return a section as a table of aligned columns: text to the left, numbers to the right."""
+def aligned(shown: ReportTable) -> str:
+    """Return a table with aligned columns: text to the left, numbers to the right."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="")
-    for heading, is_number in zip(section.headings, section.is_number(), strict=True):
+    for heading, is_number in zip(shown.headings, shown.is_number(), strict=True):
         table.add_column(Text(heading), justify="right" if is_number else "left", no_wrap=True)
-    for cells in section.cells():
+    for cells in shown.cells():
         table.add_row(*map(Text, cells))
     output = io.StringIO()
     Console(file=output, width=_TEXT_WIDTH, color_system=None).print(table)
@@ -287,7 +298,7 @@ def aligned(section: Section) -> str:
 
 
 def format_value(value: Any, format: str = "", missing: str = "-") -> str:
-    """Return a value for reading.  format, missing: see `Section`."""
+    """Return a value for reading.  format, missing: see `ReportTable`."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return missing
     if isinstance(value, bool):

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
-from syntaxlm.drawing.files import format_dependency_latex, write_picture
+from syntaxlm.drawing.files import PageSection, format_dependency_latex, html_page, write_picture
 from syntaxlm.drawing.layout import LONGEST_LABEL, LONGEST_WORD, MARGIN, DrawableDependencies, Word
-from syntaxlm.drawing.page import Section, html_page
 from syntaxlm.drawing.svg import TEXT_SIZES, Picture, Theme, right_to_left, shortened, text_width, visible
 
 # The layout of a dependency tree: words in a row, and above them an arc from each head to its dependent.
@@ -353,7 +352,7 @@ def _headed(tree: DrawableDependencies) -> Picture:
 
 def _page(trees: Sequence[DrawableDependencies], theme: Theme) -> str:
     sections = [
-        Section(
+        PageSection(
             tree.name if len(trees) > 1 else "",
             (dependency_picture(tree),),
             " ".join(tree.words) if len(trees) > 1 else "",

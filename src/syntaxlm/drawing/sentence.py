@@ -13,9 +13,15 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.charts import heat_map
 from syntaxlm.drawing.dependencies import dependency_picture
-from syntaxlm.drawing.files import check_format, format_dependency_latex, format_latex, write_picture
+from syntaxlm.drawing.files import (
+    PageSection,
+    check_format,
+    format_dependency_latex,
+    format_latex,
+    html_page,
+    write_picture,
+)
 from syntaxlm.drawing.layout import DrawableDependencies, DrawableTree
-from syntaxlm.drawing.page import Section, html_page
 from syntaxlm.drawing.svg import UNKNOWN, Picture, Theme, right_to_left
 from syntaxlm.drawing.tree import tree_picture
 
@@ -140,11 +146,11 @@ class Drawing:
         brackets = {"induced, as brackets": str(one.tree)}
         if self.gold is not None:
             brackets["gold, as brackets"] = str(self.gold)
-        sections = [Section("Tree", (self.tree_picture(), *self.scores_pictures()), note, brackets)]
+        sections = [PageSection("Tree", (self.tree_picture(), *self.scores_pictures()), note, brackets)]
         if arcs := self.dependency_pictures():
-            sections.insert(0, Section("Dependencies", arcs))
+            sections.insert(0, PageSection("Dependencies", arcs))
         if maps := self.map_pictures():
-            sections.append(Section("Gates and attention", maps))
+            sections.append(PageSection("Gates and attention", maps))
         return html_page(" ".join(one.words), sections, theme)
 
     def latex(self) -> str:

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, Section
+from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.data.corpora import EncodedCorpus, read_lines
 from syntaxlm.parsing.structure import distances_of
 from syntaxlm.storage.folder import ModelBundle
@@ -218,7 +218,7 @@ class BoundaryReport(HasReport):
                 "unknown characters": f"{self.unknown:,} of {self.tokens:,}",
             },
             [f"pooled over the text; thresholds chosen on {part} ({self.tuning_gaps:,} gaps, not evaluated); {sees}"],
-            [Section.of(BOUNDARY_SCORES, rows, _HEADINGS)],
+            [ReportTable.of(BOUNDARY_SCORES, rows, _HEADINGS)],
         )
 
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json, write_text
-from syntaxlm.core.tables import PERCENT, RIGHT, Column, Columns, HasReport, Report, Section, format_value
+from syntaxlm.core.tables import PERCENT, RIGHT, Column, Columns, HasReport, Report, ReportTable, format_value
 from syntaxlm.data.completion import CompletionQuestion, read_questions
 from syntaxlm.evaluation.pairs import FEW_KNOWN
 from syntaxlm.evaluation.significance import Accuracy, Credits, compare_credits
@@ -291,13 +291,13 @@ class CompletionReport(HasReport):
         readings = "; ".join(", ".join(of_reading) + f": {reading}" for reading, of_reading in names.items())
         return f" ({readings})"
 
-    def _section(self) -> Section:
+    def _section(self) -> ReportTable:
         """Return a table with a column for each model."""
         rows = [[title, *(_shown(one.accuracy(part)) for one in self.all_scores)] for part, title in _TITLES.items()]
         figures = [one.to_dict() for one in self.all_scores]
         rows += [[title, *(one[name] for one in figures)] for name, title in _COUNTS.items()]
         names = {one.name: RIGHT for one in self.all_scores}
-        return Section({"accuracy, 95% interval (number of questions)": "", **names}, rows)
+        return ReportTable({"accuracy, 95% interval (number of questions)": "", **names}, rows)
 
 
 def _shown(accuracy: Accuracy) -> str:

@@ -1,7 +1,9 @@
-"""The surprisal of displayed words, and a table with one row per displayed word for regressions in other programs.
+"""The words of a reading experiment as displayed: their tables, reading times, frequencies and surprisals.
 
-A displayed word may have punctuation or be several tokens ("don't," is read as "do n't ,"). Its surprisal is the sum of
-the surprisals of its tokens. Ends of sentences do not count.
+A table of words has a header line and one row per displayed word, in the order in which readers saw them. A displayed
+word may have punctuation or be several tokens ("don't," is read as "do n't ,"). Its surprisal is the sum of the
+surprisals of its tokens. Ends of sentences do not count. `word_table` gives a table with one row per displayed word for
+regressions in other programs.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +34,21 @@ from syntaxlm.text.normaliser import word_spans
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AUTO_STYLE
 
-# Word frequencies from a list or from a text.
-
+MISSING = frozenset(["", "NA", "NaN", "nan", "N/A", "null", "None", "."])  # cells without a number
+LARGEST = 1e9  # number in a table: far above any time in milliseconds, and safe in sums of squares
+LONGEST = 100  # words of a sentence for models of whole sentences, whose time grows with the cube of the length
+FEW_FREQUENT = 0.5  # share of the displayed words that a frequency list should have
 
 _PUNCTUATION_AROUND = re.compile(r"^[\W_]+|[\W_]+$")
 _ENDING = re.compile(r"(?i)(?<=\w) (n['’]t|['’](?:s|re|ve|ll|d|m))(?!\S)")  # of a contraction in tokenised text
 _DASH = re.compile(r"--+|[—–]")
 _BILLION = 1e9
+_BREAKS = (",", ";", ":", "—", "--", ")")  # a long sentence is split after a word that ends in one of these
+_SHOWN = 3  # keys in a message
+
+Integers = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -53,19 +63,24 @@ class Frequencies:
     source: str
 
     @classmethod
+    def of(cls, source: str | Path | Frequencies) -> Frequencies:
+        """Read a file, see `read`; frequencies are returned as they are."""
+        return source if isinstance(source, Frequencies) else cls.read(source)
+
+    @classmethod
     def read(cls, path: str | Path) -> Frequencies:
         """Read a list of words and counts, separated by a tab, with or without a header line; or counts a text.
 
         In a text, dashes separate words, and endings of split contractions are joined to their words (do n't: don't).
         Raises InputError for a file without words, and for a list with a negative or invalid count.
         """
-        lines = read_lines(path)
-        first = [line for _, line in zip(range(100), (text for _, text in lines if text.strip()), strict=False)]
+        lines = (text for _, text in read_lines(path))
+        first = list(islice(filter(str.strip, lines), 100))
         is_list = bool(first) and all(_is_entry(line) for line in first[1:]) and first[0].count("\t") == 1
         counts: Counter[str] = Counter()
-        for written, count in _listed(path) if is_list else _counted(chain(first, (text for _, text in lines))):
-            if word := bare_word(written):
-                counts[word] += count  # type: ignore[assignment]  # a list may have counts per million
+        for word, count in _listed(path) if is_list else _counted(chain(first, lines)):
+            if bare := bare_word(word):
+                counts[bare] += count  # type: ignore[assignment]  # a list may have counts per million
         total = float(sum(counts.values()))
         if not total:
             raise InputError(
@@ -89,10 +104,6 @@ class Frequencies:
     @staticmethod
     def _parts(word: str) -> list[str]:
         return [part for part in _DASH.split(word) if bare_word(part)] or [word]
-
-
-def frequencies_of(source: str | Path | Frequencies) -> Frequencies:
-    return source if isinstance(source, Frequencies) else Frequencies.read(source)
 
 
 def bare_word(word: str) -> str:
@@ -129,22 +140,8 @@ def _counted(lines: Iterable[str]) -> Iterator[tuple[str, float]]:
     yield from counts.items()
 
 
-# Tables of displayed words and of reading times.
-#
-# Tables have a header line and cells separated by tabs, commas or semicolons, or are data frames. Words are in the
-# order in which readers saw them.
-
-
-Integers = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.float64]
-
-MISSING = frozenset(["", "NA", "NaN", "nan", "N/A", "null", "None", "."])  # cells without a number
-LARGEST = 1e9  # number in a table: far above any time in milliseconds, and safe in sums of squares
-_SHOWN = 3  # keys or columns in a message
-
-
 @dataclass(frozen=True)
-class Table:
+class InputTable:
     """A table of text cells.
 
     source: the file, for messages.  names: of the columns.  rows: their cells.  lines: line number of each row; empty
@@ -157,29 +154,29 @@ class Table:
     lines: tuple[int, ...] = ()
 
     @classmethod
-    def read(cls, table: Any) -> Table:
-        """Read a file (which may be compressed; "-" is standard input), or takes a pandas or polars data frame.
+    def read(cls, table: Any) -> InputTable:
+        """Read a file (which may be compressed; "-" is standard input), or take a pandas or polars data frame.
 
-        The header decides the separator: tabs, commas if it has no tab, or semicolons if it has neither.
-        Raises InputError as `open_table` does, and for a file without rows.
+        Raises InputError for a table without header or rows, and as `open_table` does.
         """
         if hasattr(table, "columns") and not isinstance(table, str | Path):
             return cls._of_dataframe(table)
         source, names, rows = open_table(table)
-        kept = [(line, tuple(cells)) for line, cells in rows if cells or len(names) == 1]
+        kept = [(line, tuple(cells or [""])) for line, cells in rows if cells or len(names) == 1]
         if not kept:
             raise InputError(f"{source}: found only a header; expected at least one row below it")
-        return cls(source, names, tuple(cells or ("",) for _, cells in kept), tuple(line for line, _ in kept))
+        lines, cells = zip(*kept, strict=True)
+        return cls(source, names, cells, lines)
 
     @classmethod
-    def _of_dataframe(cls, frame: Any) -> Table:
+    def _of_dataframe(cls, frame: Any) -> InputTable:
         rows = frame.iter_rows() if hasattr(frame, "iter_rows") else frame.itertuples(index=False, name=None)
-        kept = tuple(tuple(map(_cell_of, row)) for row in rows)
-        if not kept:
+        cells = tuple(tuple(map(_cell_of, row)) for row in rows)
+        if not cells:
             raise InputError("the data frame has no rows; expected at least one")
         names = tuple(map(str, frame.columns))
         check_unique(names, "the data frame")
-        return cls("the data frame", names, kept)
+        return cls("the data frame", names, cells)
 
     def place(self, row: int) -> str:
         """Return the place of a row (from 0) for messages."""
@@ -192,21 +189,21 @@ class Table:
 
     def numbers(self, name: str, option: str) -> Numbers:
         """Return the numbers of a column, NaN for missing cells. Raises InputError, with the row, for anything else."""
-        found = np.full(len(self.rows), np.nan)
+        numbers = np.full(len(self.rows), np.nan)
         for row, cell in enumerate(self.column(name, option)):
             if cell.strip() in MISSING:
                 continue
             try:
-                found[row] = float(cell)
+                numbers[row] = float(cell)
             except ValueError:
-                found[row] = np.inf
-            if not abs(found[row]) <= LARGEST:
-                limit = f" up to {LARGEST:,.0f}" if math.isfinite(found[row]) else ""
+                numbers[row] = np.inf
+            if not abs(numbers[row]) <= LARGEST:
+                limit = f" up to {LARGEST:,.0f}" if math.isfinite(numbers[row]) else ""
                 raise InputError(
                     f"{self.place(row)}: found {cell!r} in column {name}; expected a number{limit}, or NA if it is"
                     " missing"
                 )
-        return found
+        return numbers
 
 
 def _cell_of(value: Any) -> str:
@@ -215,9 +212,6 @@ def _cell_of(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))  # an integer column with missing values, which pandas stores as floats
     return str(value)
-
-
-# ---- displayed words
 
 
 @dataclass(frozen=True)
@@ -230,7 +224,7 @@ class DisplayedWords:
     group_column, sentence_column: the columns that were given.  is_text: whether the table has running text.
     """
 
-    table: Table
+    table: InputTable
     words: tuple[str, ...]
     rows: Integers
     groups: Integers
@@ -269,7 +263,11 @@ class DisplayedWords:
 
 
 def displayed_words(
-    table: Table, column: str = "word", group: str | None = None, sentence: str | None = None, is_text: bool = False
+    table: InputTable,
+    column: str = "word",
+    group: str | None = None,
+    sentence: str | None = None,
+    is_text: bool = False,
 ) -> DisplayedWords:
     """Return the displayed words of a table.
 
@@ -283,13 +281,14 @@ def displayed_words(
     words: list[str] = []
     rows: list[int] = []
     for row, text in enumerate(texts):
-        found = [text[begin:end] for begin, end in word_spans(text)]
-        if not found:
+        split = [text[begin:end] for begin, end in word_spans(text)]
+        if not split:
             raise InputError(
                 f"{table.place(row)}: column {column} is empty; expected {'text' if is_text else 'the displayed word'}"
             )
-        words += found if is_text else [" ".join(found)]
-        rows += [row] * (len(found) if is_text else 1)
+        split = split if is_text else [" ".join(split)]
+        words += split
+        rows += [row] * len(split)
     places = np.array(rows, np.int64)
     groups = np.zeros(len(table.rows), np.int64)
     if group is not None:
@@ -318,7 +317,7 @@ def _changes(cells: Sequence[str]) -> Integers:
     return np.cumsum(changed).astype(np.int64)
 
 
-def _check_together(table: Table, group: str, groups: Integers) -> None:
+def _check_together(table: InputTable, group: str, groups: Integers) -> None:
     cells = table.column(group, "--group")
     starts = np.flatnonzero(np.diff(groups, prepend=-1)).tolist()
     seen: dict[str, int] = {}
@@ -331,19 +330,19 @@ def _check_together(table: Table, group: str, groups: Integers) -> None:
         seen[cells[row]] = row
 
 
-def _sentence_starts(words: Sequence[str], groups: Integers, ends: Integers) -> npt.NDArray[np.bool_]:
+def _sentence_starts(words: Sequence[str], groups: Integers, ends: Integers) -> Flags:
     """Return whether each word starts a sentence, from final punctuation.
 
     ends: numbers that change where a sentence ends in any case.
     """
-    from syntaxlm.data.running_text import Splitter
+    from syntaxlm.data.running_text import Splitter  # imports nltk, which takes long
 
     starts = np.diff(ends, prepend=-1) != 0
     bounds = [*np.flatnonzero(starts).tolist(), len(words)]
     texts = {first: " ".join(words[first:end]) for first, end in pairwise(bounds)}
     splitter = Splitter.learn([list(texts.values())])
     for first, text in texts.items():
-        begins = {begin: first + number for number, (begin, _) in enumerate(_places(text, words, first))}
+        begins = {begin: first + number for number, begin in enumerate(_begins(text, words, first))}
         position = 0
         for sentence in splitter(text):
             position = text.find(sentence, position)
@@ -353,16 +352,12 @@ def _sentence_starts(words: Sequence[str], groups: Integers, ends: Integers) -> 
     return starts
 
 
-def _places(text: str, words: Sequence[str], first: int) -> Iterator[tuple[int, int]]:
-    """Yield the (begin, end) in a text of its words, which are words[first], words[first + 1] ..., joined by spaces."""
+def _begins(text: str, words: Sequence[str], first: int) -> Iterator[int]:
+    """Yield where the words of a text begin, which are words[first], words[first + 1] ..., joined by spaces."""
     begin = 0
     while begin < len(text):
-        end = begin + len(words[first])
-        yield begin, end
-        begin, first = end + 1, first + 1
-
-
-# ---- reading times
+        yield begin
+        begin, first = begin + len(words[first]) + 1, first + 1
 
 
 @dataclass(frozen=True)
@@ -386,7 +381,7 @@ class Times:
 
 def join_times(
     words: DisplayedWords,
-    times: Table | None,
+    times: InputTable | None,
     column: str,
     key: Sequence[str] | None = None,
     log: bool = False,
@@ -404,42 +399,44 @@ def join_times(
     Raises InputError for missing columns, for a key that several words share, for different words with the same key, if
     no row matches, and for a time that is negative or, with `log`, 0.
     """
-    own = words.table
-    source = own if times is None else times
-    found = source.numbers(column, "--time-column")
-    inside = ~np.isnan(found)
-    if minimum is not None:
-        inside &= ~(found < minimum)
-    if maximum is not None:
-        inside &= ~(found > maximum)
-    wrong = np.flatnonzero(inside & ((found <= 0) if log else (found < 0)))
+    source = words.table if times is None else times
+    given = source.numbers(column, "--time-column")
+    is_time = ~np.isnan(given)
+    inside = is_time & ~(given < (-np.inf if minimum is None else minimum))
+    inside &= ~(given > (np.inf if maximum is None else maximum))
+    wrong = np.flatnonzero(inside & ((given <= 0) if log else (given < 0)))
     if len(wrong):
         row = int(wrong[0])
-        advice = "; leave such times out with --min-time" if found[row] == 0 else ""
+        advice = "; leave such times out with --min-time" if given[row] == 0 else ""
         raise InputError(
-            f"{source.place(row)}: found the time {found[row]:g} in column {column}; expected a"
+            f"{source.place(row)}: found the time {given[row]:g} in column {column}; expected a"
             f" {'positive number' if log else 'number of 0 or more'}{advice}"
         )
-    left_out = int((~np.isnan(found)).sum() - inside.sum())
     keys: tuple[str, ...] = ()
-    if times is None:
-        of_row, unmatched = np.arange(len(own.rows)), 0
-    else:
-        keys = _key_columns(own, times, column, key, word_column)
-        of_row = _matched_rows(own, times, keys, word_column)
-        unmatched = int((of_row < 0).sum())
+    rows = len(words.table.rows)
+    of_row = np.arange(rows)
+    if times is not None:
+        keys = _key_columns(words.table, times, column, key, word_column)
+        of_row = _matched_rows(words.table, times, keys, word_column)
     kept = inside & (of_row >= 0)
-    values = np.log(found[kept]) if log else found[kept]
-    counts = np.bincount(of_row[kept], minlength=len(own.rows))
-    sums = np.bincount(of_row[kept], weights=values, minlength=len(own.rows))
+    values = np.log(given[kept]) if log else given[kept]
+    counts = np.bincount(of_row[kept], minlength=rows)
+    sums = np.bincount(of_row[kept], weights=values, minlength=rows)
     means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
     return Times(
-        means[words.rows], counts[words.rows].astype(np.int64), source.source, column, keys, log, left_out, unmatched
+        means[words.rows],
+        counts[words.rows].astype(np.int64),
+        source.source,
+        column,
+        keys,
+        log,
+        left_out=int(is_time.sum() - inside.sum()),
+        unmatched=int((of_row < 0).sum()),
     )
 
 
 def _key_columns(
-    words: Table, times: Table, column: str, key: Sequence[str] | None, word_column: str
+    words: InputTable, times: InputTable, column: str, key: Sequence[str] | None, word_column: str
 ) -> tuple[str, ...]:
     if key is None:
         names = tuple(name for name in words.names if name in times.names and name not in (column, word_column))
@@ -455,7 +452,7 @@ def _key_columns(
     return tuple(key)
 
 
-def _matched_rows(words: Table, times: Table, key: tuple[str, ...], word_column: str) -> Integers:
+def _matched_rows(words: InputTable, times: InputTable, key: tuple[str, ...], word_column: str) -> Integers:
     """Return the row of `words` of each row of `times`, -1 for none."""
     rows: dict[tuple[str, ...], int] = {}
     for row, cells in enumerate(_cells_of(words, key)):
@@ -466,29 +463,29 @@ def _matched_rows(words: Table, times: Table, key: tuple[str, ...], word_column:
             )
         rows[cells] = row
     times_cells = list(_cells_of(times, key))
-    found = np.array([rows.get(cells, -1) for cells in times_cells], np.int64)
-    if (found < 0).all():
+    matched = np.array([rows.get(cells, -1) for cells in times_cells], np.int64)
+    if (matched < 0).all():
         raise InputError(
             f"{times.source}: no row has the {', '.join(key)} of a word of {words.source}; found"
             f" {_examples(times_cells)}, expected {_examples(rows)}"
         )
     if word_column in words.names and word_column in times.names and word_column not in key:
         shown, read = words.column(word_column, ""), times.column(word_column, "")
-        for row, place in enumerate(found.tolist()):
+        for row, place in enumerate(matched.tolist()):
             if place >= 0 and _letters(shown[place]) != _letters(read[row]):
                 raise InputError(
                     f"{times.place(row)}: found the word {read[row]!r}, but {words.place(place)}, has"
                     f" {shown[place]!r} with the same {', '.join(key)}; expected the same words"
                 )
-    return found
+    return matched
 
 
-def _cells_of(table: Table, key: Sequence[str]) -> Iterable[tuple[str, ...]]:
+def _cells_of(table: InputTable, key: Sequence[str]) -> Iterable[tuple[str, ...]]:
     return zip(*(table.column(name, "--key") for name in key), strict=True)
 
 
 def _examples(cells: Iterable[tuple[str, ...]]) -> str:
-    shown = [" ".join(one) for one, _ in zip(cells, range(_SHOWN), strict=False)]
+    shown = [" ".join(key) for key in islice(cells, _SHOWN)]
     return ", ".join(map(repr, shown)) + ", ..."
 
 
@@ -498,16 +495,10 @@ def _letters(word: str) -> str:
 
 def lagged(values: npt.NDArray[Any], groups: Integers, lag: int) -> Numbers:
     """Return the value of the word `lag` words before each word, (n,); NaN where the group has no such word."""
-    found = np.full(len(values), np.nan)
+    previous = np.full(len(values), np.nan)
     same = groups[lag:] == groups[: len(groups) - lag]
-    found[lag:][same] = values[: len(values) - lag][same]
-    return found
-
-
-LONGEST = 100  # words of a sentence for models of whole sentences, whose time grows with the cube of the length
-FEW_FREQUENT = 0.5  # share of the displayed words that a frequency list should have
-
-_BREAKS = (",", ";", ":", "—", "--", ")")  # a long sentence is split after a word that ends in one of these
+    previous[lag:][same] = values[: len(values) - lag][same]
+    return previous
 
 
 @dataclass(frozen=True)
@@ -521,19 +512,19 @@ class WordScores:
     """
 
     surprisal: Numbers
-    known: npt.NDArray[np.bool_]
+    known: Flags
     tokens: tuple[str, ...]
     carries: bool
     long_sentences: int = 0
 
     @property
-    def is_read(self) -> npt.NDArray[np.bool_]:
+    def is_read(self) -> Flags:
         """Whether the model reads at least one token of each word."""
         return ~np.isnan(self.surprisal)
 
 
 def score_words(
-    stored: ModelBundle, words: DisplayedWords, context: Context | None = None, style: TextOptions = AUTO_STYLE
+    bundle: ModelBundle, words: DisplayedWords, context: Context | None = None, style: TextOptions = AUTO_STYLE
 ) -> WordScores:
     """Score displayed words with one model.
 
@@ -544,12 +535,12 @@ def score_words(
     For a character-level model, the space after a word belongs to the word.
     Raises InputError for models without token probabilities and for dependency-tree models.
     """
-    if stored.model.reads == "trees":
-        raise InputError(f"displayed words: a {stored.name} model reads dependency trees; expected a model of text")
-    carries = stored.mode.carry_state if context is None else context == "carry"
-    lines, firsts, long_sentences = _lines(words, LONGEST if stored.model.reads == "sentences" else len(words))
+    if bundle.model.reads == "trees":
+        raise InputError(f"displayed words: a {bundle.name} model reads dependency trees; expected a model of text")
+    carries = bundle.mode.carry_state if context is None else context == "carry"
+    lines, firsts, long_sentences = _lines(words, LONGEST if bundle.model.reads == "sentences" else len(words))
     bits, known, tokens = np.zeros(len(words)), np.ones(len(words), bool), [""] * len(words)
-    for number, rows in enumerate(_scored(stored, words, lines, firsts, carries, style)):
+    for number, rows in enumerate(_scored(bundle, words, lines, firsts, carries, style)):
         first, end = firsts[number], firsts[number + 1]
         begins = list(accumulate((len(word) + 1 for word in words.words[first : end - 1]), initial=0))
         for row in rows:
@@ -563,12 +554,12 @@ def score_words(
     if not np.isfinite(bits[known]).all():
         place = int(np.flatnonzero(known & ~np.isfinite(bits))[0])
         raise InputError(
-            f"{words.place(place)}: {stored.name} gives {words.words[place]!r} the probability 0; expected a model that"
+            f"{words.place(place)}: {bundle.name} gives {words.words[place]!r} the probability 0; expected a model that"
             " is smoothed"
         )
     if long_sentences:
         warnings.warn(
-            f"{long_sentences} sentences have more than {LONGEST} words. The {stored.name} model reads them in parts:"
+            f"{long_sentences} sentences have more than {LONGEST} words. The {bundle.name} model reads them in parts:"
             " the first words of the later parts lack their context. Give the sentences with --sentence-column",
             InputWarning,
             stacklevel=2,
@@ -596,7 +587,7 @@ def _lines(words: DisplayedWords, longest: int) -> tuple[list[str], list[int], i
 
 
 def _scored(
-    stored: ModelBundle,
+    bundle: ModelBundle,
     words: DisplayedWords,
     lines: Sequence[str],
     firsts: Sequence[int],
@@ -608,7 +599,7 @@ def _scored(
         context="carry" if carries else "reset", punctuation=style.punctuation, contractions=style.contractions
     )
     if not carries:
-        yield from surprisals(stored, lines, options)
+        yield from surprisals(bundle, lines, options)
         return
     groups = words.groups[list(firsts[:-1])]
     starts = [*np.flatnonzero(np.diff(groups, prepend=-1)).tolist(), len(lines)]
@@ -616,7 +607,7 @@ def _scored(
         with warnings.catch_warnings():
             if number:  # the same warnings as for the first group
                 warnings.simplefilter("ignore", InputWarning)
-            yield from surprisals(stored, lines[start : starts[number + 1]], options)
+            yield from surprisals(bundle, lines[start : starts[number + 1]], options)
 
 
 @dataclass(frozen=True)
@@ -662,7 +653,7 @@ def _type_of(values: Sequence[Any]) -> ColumnType:
 
 
 def word_table(
-    stored: ModelBundle,
+    bundle: ModelBundle,
     table: Any,
     column: str = "word",
     *,
@@ -676,22 +667,20 @@ def word_table(
 ) -> WordTable:
     """Return a row per displayed word with its surprisal and that of previous words.
 
-    table: a file or data frame, see `Table.read`.  column, group, sentence, is_text: see `displayed_words`.
+    table: a file or data frame, see `InputTable.read`.  column, group, sentence, is_text: see `displayed_words`.
     frequencies: a word list or text, see `Frequencies.read`; None: no column of frequencies.
     context, style: see `score_words`.  spillover: number of previous words.
     Raises InputError as these functions do.
     """
     check_spillover(spillover)
-    listed = (
-        frequencies if frequencies is None or isinstance(frequencies, Frequencies) else Frequencies.read(frequencies)
-    )
-    words = displayed_words(Table.read(table), column, group, sentence, is_text)
-    scores = score_words(stored, words, context, style)
-    own: dict[str, Sequence[Any]] = {"word": words.words} if is_text else {}
-    own |= positions(words) | {"token": scores.tokens}
-    own |= with_previous(score_columns(scores), words, spillover, rounded=True)
-    own |= with_previous(word_properties(words, listed), words, spillover, rounded=True)
-    return WordTable(words, joined(words, own))
+    listed = None if frequencies is None else Frequencies.of(frequencies)
+    words = displayed_words(InputTable.read(table), column, group, sentence, is_text)
+    scores = score_words(bundle, words, context, style)
+    added: dict[str, Sequence[Any]] = {"word": words.words} if is_text else {}
+    added |= positions(words) | {"token": scores.tokens}
+    for columns in (score_columns(scores), word_properties(words, listed)):
+        added |= rounded(with_previous(columns, words, spillover))
+    return WordTable(words, joined(words, added))
 
 
 def check_spillover(spillover: int) -> None:
@@ -699,11 +688,11 @@ def check_spillover(spillover: int) -> None:
         raise InputError(f"spillover: found {spillover}; expected 0 to 10 previous words")
 
 
-def joined(words: DisplayedWords, own: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """Return the columns of the input, renamed to input_NAME if `own` has this name, and then `own`."""
+def joined(words: DisplayedWords, added: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    """Return the columns of the input, renamed to input_NAME if `added` has this name, and then `added`."""
     columns = words.repeated_columns()
-    names = names_beside(list(own), list(columns))
-    return {**dict(zip(names, columns.values(), strict=True)), **own}
+    names = names_beside(list(added), list(columns))
+    return {**dict(zip(names, columns.values(), strict=True)), **added}
 
 
 def positions(words: DisplayedWords) -> dict[str, Sequence[Any]]:
@@ -722,7 +711,7 @@ def score_columns(scores: WordScores, suffix: str = "") -> dict[str, Numbers]:
 
 def word_properties(words: DisplayedWords, frequencies: Frequencies | None) -> dict[str, Numbers]:
     """Return length and, with frequencies, log_frequency. Warns if the list has few of the words."""
-    found = {"length": np.array([len(word) for word in words.words], float)}
+    properties = {"length": np.array([len(word) for word in words.words], float)}
     if frequencies is not None:
         listed = np.mean([frequencies.has(word) for word in words.words])
         if listed < FEW_FREQUENT:
@@ -733,8 +722,8 @@ def word_properties(words: DisplayedWords, frequencies: Frequencies | None) -> d
                 stacklevel=3,
             )
         zipf = {word: frequencies.zipf(word) for word in set(words.words)}
-        found["log_frequency"] = np.array([zipf[word] for word in words.words])
-    return found
+        properties["log_frequency"] = np.array([zipf[word] for word in words.words])
+    return properties
 
 
 def previous_name(name: str, lag: int) -> str:
@@ -742,25 +731,24 @@ def previous_name(name: str, lag: int) -> str:
     return name if lag == 0 else f"previous_{name}" + ("" if lag == 1 else f"_{lag}")
 
 
-def with_previous(
-    columns: Mapping[str, Numbers], words: DisplayedWords, spillover: int, rounded: bool = False
-) -> dict[str, Any]:
-    """Return columns and those of the `spillover` words before; NaN at the start of a group.
-
-    rounded: return lists of values for output, with None for NaN.
-    """
-    found = {
+def with_previous(columns: Mapping[str, Numbers], words: DisplayedWords, spillover: int) -> dict[str, Numbers]:
+    """Return columns and those of the `spillover` words before; NaN at the start of a group."""
+    return {
         previous_name(name, lag): lagged(values, words.groups, lag)
         for lag in range(spillover + 1)
         for name, values in columns.items()
     }
-    return {name: values_of(name, values) for name, values in found.items()} if rounded else found
 
 
-def values_of(name: str, values: Numbers) -> list[Any]:
-    """Return values for output: flags, whole numbers and rounded numbers; None for NaN."""
-    if "in_vocabulary" in name:
-        return [None if value != value else bool(value) for value in values.tolist()]
-    if "length" in name:
-        return [None if value != value else int(value) for value in values.tolist()]
-    return [None if value != value else round(value, 6) for value in values.tolist()]
+def rounded(columns: Mapping[str, Numbers]) -> dict[str, list[Any]]:
+    """Return columns for output, by name: flags (in_vocabulary), whole numbers (length) and rounded numbers.
+
+    NaN becomes None.
+    """
+
+    def converted(name: str, value: float) -> Any:
+        if value != value:
+            return None
+        return bool(value) if "in_vocabulary" in name else int(value) if "length" in name else round(value, 6)
+
+    return {name: [converted(name, value) for value in values.tolist()] for name, values in columns.items()}

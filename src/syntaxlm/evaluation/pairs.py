@@ -18,7 +18,7 @@ import numpy as np
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json, write_text
-from syntaxlm.core.tables import PERCENT, RIGHT, Column, Columns, HasReport, Report, Section, format_value
+from syntaxlm.core.tables import PERCENT, RIGHT, Column, Columns, HasReport, Report, ReportTable, format_value
 from syntaxlm.data.pairs import MinimalPair, read_pairs
 from syntaxlm.evaluation.significance import Accuracy, compare_credits
 from syntaxlm.scoring.engine import LogProbs, Scorer
@@ -234,7 +234,7 @@ class PairsReport(HasReport):
             )
         return lines
 
-    def _totals(self) -> Section:
+    def _totals(self) -> ReportTable:
         accuracies = [model.accuracies(self.adjacent) for model in self.models]
         figures = [self._figures_of(model) for model in self.models]
         rows = [[title, *(str(one[words]) for one in accuracies)] for words, title in _TITLES.items()]
@@ -245,9 +245,9 @@ class PairsReport(HasReport):
             rows.append([title, *(format_value(one[name], PERCENT) for one in figures)])
         for title, name in (("ties", "ties"), ("identical after normalisation", "read_alike")):
             rows.append([title, *(one[name] for one in figures)])
-        return Section({"accuracy (number of pairs)": "", **{model.name: RIGHT for model in self.models}}, rows)
+        return ReportTable({"accuracy (number of pairs)": "", **{model.name: RIGHT for model in self.models}}, rows)
 
-    def _sections(self) -> list[Section]:
+    def _sections(self) -> list[ReportTable]:
         """Return the accuracy on all pairs, and on those whose differing words are known, by group and by case."""
         groups = {
             f"{grouping.replace('_', ' ')}: {name}": members
@@ -263,7 +263,7 @@ class PairsReport(HasReport):
                 accuracies = [model.accuracies(members) for model in self.models]
                 shown = [one[words].fraction for one in accuracies for words in sets.values()]
                 rows.append([name, int(members.sum()), *shown])
-            sections.append(Section({title: "", "pairs": ",", **headings}, rows))
+            sections.append(ReportTable({title: "", "pairs": ",", **headings}, rows))
         return sections
 
 

@@ -4,44 +4,48 @@ Baseline predictors of a word: its length in characters, its log frequency, its 
 group (story), columns that the user names, and length and log frequency of the previous words. Every model adds its
 surprisal of the word and of the previous words. Words are left out for all models if one of them cannot be compared:
 see `RegressionSettings.unknown`.
+
+Delta log-likelihood is the mean, over held-out words, of the difference between the log-likelihood of a word's reading
+time under the regression with surprisal and under the baseline, which has all other predictors (Frank & Bod 2011;
+Goodkind & Bicknell 2018). Both are ordinary least squares with normal errors.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import dataframe
+from syntaxlm.core.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.drawing.charts import BinnedMean, binned_means_picture
-from syntaxlm.drawing.files import check_format, write_picture
-from syntaxlm.drawing.page import Section, html_page
+from syntaxlm.drawing.files import PageSection, check_format, html_page, write_picture
 from syntaxlm.drawing.svg import Picture, Theme
 from syntaxlm.evaluation.displayed_words import (
     DisplayedWords,
+    Flags,
     Frequencies,
-    Table,
+    InputTable,
+    Integers,
+    Numbers,
     Times,
     WordScores,
     WordTable,
     check_spillover,
     displayed_words,
-    frequencies_of,
     join_times,
     joined,
     positions,
     previous_name,
+    rounded,
     score_columns,
     score_words,
-    values_of,
     with_previous,
     word_properties,
 )
@@ -49,34 +53,29 @@ from syntaxlm.scoring.options import Context
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AUTO_STYLE
+from syntaxlm.trees.significance import RunScores, compare_runs
 
-# Regressions of reading times on surprisal, and the gain in log-likelihood on held-out words.
-#
-# The baseline regression has all predictors except surprisal. Delta log-likelihood is the mean, over held-out words, of
-# the difference between the log-likelihood of a word's reading time under the regression with surprisal and under the
-# baseline (Frank & Bod 2011; Goodkind & Bicknell 2018). Both are ordinary least squares with normal errors.
-
-
-Integers = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.float64]
 Predictors = Mapping[str, Numbers]
 FoldUnit = Literal["sentence", "group"]
+Unknown = Literal["exclude", "keep"]
+Contexts = Literal["reset", "carry", "both"]
 
 SAMPLES = 10_000  # of the bootstrap
-_DRAWN = 2_000_000  # resampled sentences in memory at a time
+BINS = 10  # of the picture, with equal numbers of words
 _TOLERANCE = 1e-7  # share of a predictor's variation that earlier ones must leave unexplained
+_UNKNOWN = "unknown"  # the indicator of unknown words
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """A value with its 95% interval."""
 
     value: float
     low: float
     high: float
 
-    def to_dict(self) -> dict[str, float]:
-        return asdict(self)
+    def __str__(self) -> str:
+        """Return the ends of the interval in thousandths."""
+        return "-" if math.isnan(self.low) else f"{1000 * self.low:.2f} to {1000 * self.high:.2f}"
 
 
 @dataclass(frozen=True)
@@ -89,9 +88,6 @@ class Coefficient:
     t: float
     p_value: float
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Regression:
@@ -101,21 +97,13 @@ class Regression:
     collinear: predictors that were left out because they are constant or linear combinations of earlier ones.
     """
 
-    coefficients: tuple[Coefficient, ...]
     log_likelihood: float
     r_squared: float
-    collinear: tuple[str, ...] = ()
+    collinear: tuple[str, ...]
+    coefficients: tuple[Coefficient, ...]
 
     def coefficient(self, name: str) -> Coefficient | None:
         return next((one for one in self.coefficients if one.name == name), None)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "log_likelihood": self.log_likelihood,
-            "r_squared": self.r_squared,
-            "collinear": list(self.collinear),
-            "coefficients": [one.to_dict() for one in self.coefficients],
-        }
 
 
 def require_statsmodels() -> Any:
@@ -141,8 +129,8 @@ def independent(predictors: Predictors) -> tuple[dict[str, Numbers], tuple[str, 
         centred = values - values.mean()
         scale = float(np.linalg.norm(centred))
         rest = centred
-        for one in basis * 2:  # twice, against rounding
-            rest = rest - (one @ rest) * one
+        for direction in basis * 2:  # twice, against rounding
+            rest = rest - (direction @ rest) * direction
         if scale <= 1e-12 * max(1.0, float(np.abs(values).max())) or np.linalg.norm(rest) <= _TOLERANCE * scale:
             left_out.append(name)
         else:
@@ -159,7 +147,7 @@ def fit(times: Numbers, predictors: Predictors) -> Regression:
     coefficients = tuple(
         Coefficient(name, *map(float, values)) for name, values in zip(["intercept", *kept], columns, strict=True)
     )
-    return Regression(coefficients, float(result.llf), float(result.rsquared), left_out)
+    return Regression(float(result.llf), float(result.rsquared), left_out, coefficients)
 
 
 def held_out_log_likelihood(times: Numbers, predictors: Predictors, folds: Integers) -> Numbers:
@@ -169,14 +157,14 @@ def held_out_log_likelihood(times: Numbers, predictors: Predictors, folds: Integ
     """
     regression = require_statsmodels()
     design = _design(independent(predictors)[0])
-    found = np.empty(len(times))
+    log_likelihoods = np.empty(len(times))
     for fold in np.unique(folds).tolist():
         inside = folds == fold
         result = regression(times[~inside], design[~inside]).fit()
         variance = float(result.scale)
         error = times[inside] - design[inside] @ result.params
-        found[inside] = -0.5 * (np.log(2 * math.pi * variance) + error**2 / variance)
-    return found
+        log_likelihoods[inside] = -0.5 * (np.log(2 * math.pi * variance) + error**2 / variance)
+    return log_likelihoods
 
 
 def _design(predictors: Predictors) -> Numbers:
@@ -198,46 +186,22 @@ def assigned_folds(units: Integers, count: int, seed: int) -> Integers:
 def bootstrap_mean(values: Numbers, units: Integers, seed: int, samples: int = SAMPLES) -> Interval:
     """Return the mean of the values with a 95% percentile interval, by a bootstrap over units (sentences).
 
-    values, units: (r,).  The interval is NaN for fewer than 2 units.
+    values, units: (r,).  The interval is NaN for too few units, see `BootstrapResult`.
     """
-    mean = float(values.mean())
     _, index = np.unique(units, return_inverse=True)
-    sums, sizes = np.bincount(index, weights=values), np.bincount(index).astype(float)
-    count = len(sums)
-    if count < 2:
-        return Interval(mean, math.nan, math.nan)
-    generator = np.random.default_rng(seed)
-    step = max(1, _DRAWN // count)
-    drawn = []
-    for first in range(0, samples, step):
-        places = generator.integers(count, size=(min(step, samples - first), count), dtype=np.int32)
-        drawn.append(sums[places].sum(1) / sizes[places].sum(1))
-    low, high = np.quantile(np.concatenate(drawn), [0.025, 0.975]).tolist()
-    return Interval(mean, low, high)
+    sums = np.bincount(index, weights=values)[None].astype(float)
+    sizes = np.bincount(index)[None].astype(float)
+    result = compare_runs(RunScores(sums, sizes), RunScores(np.zeros_like(sizes), sizes), "mean", samples, seed)
+    return Interval(float(values.mean()), result.low, result.high)
 
 
-def means_of_folds(values: Numbers, folds: Integers) -> list[float]:
-    return [float(values[folds == fold].mean()) for fold in np.unique(folds).tolist()]
-
-
-def check_rows(rows: int, predictors: int, folds: Sequence[int] | Integers) -> None:
-    """Raise InputError if there are too few rows for the regressions, or fewer than two folds."""
-    fewest = 5 * (predictors + 1)
-    if rows < fewest:
-        raise InputError(
-            f"found {rows:,} words for the regression with {predictors} predictors; expected at least {fewest}. Words"
-            " are left out if they have no time, follow too few words, or if a model does not know them or a previous"
-            " word"
-        )
-    if len(set(folds)) < 2:
-        raise InputError("found one fold; expected at least 2 sentences, or 2 groups with --fold-unit group")
-
-
-Unknown = Literal["exclude", "keep"]
-Contexts = Literal["reset", "carry", "both"]
-
-BINS = 10  # of the picture, with equal numbers of words
-_UNKNOWN = "unknown"  # the indicator of unknown words
+def binned_means(x: Numbers, y: Numbers, bins: int = BINS) -> Iterator[BinnedMean]:
+    """Yield means of y in bins of x with nearly equal numbers of values, with 95% intervals of 1.96 standard errors."""
+    order = np.argsort(x, kind="stable")
+    for part in np.array_split(order, min(bins, max(1, len(x) // 2))):
+        values = y[part]
+        mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))
+        yield BinnedMean(float(x[part].mean()), mean, mean - 1.96 * error, mean + 1.96 * error, len(values))
 
 
 @dataclass(frozen=True)
@@ -252,6 +216,8 @@ class RegressionSettings:
     predictors: numeric columns of the words' table that the baseline has, too.
     folds: number of folds of the cross-validation.  fold_unit: what a fold never splits: sentences, or groups.
     seed: of the assignment to folds and of the bootstrap.
+
+    >>> settings = syntaxlm.RegressionSettings()
     """
 
     log: bool = False
@@ -270,9 +236,6 @@ class RegressionSettings:
         for name, choices in (("unknown", get_args(Unknown)), ("fold_unit", get_args(FoldUnit))):
             if getattr(self, name) not in choices:
                 raise InputError(f"{name}: found {getattr(self, name)!r}; expected {' or '.join(choices)}")
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"predictors": list(self.predictors)}
 
 
 @dataclass(frozen=True)
@@ -310,6 +273,7 @@ class ModelResult:
         return int((self.scores.is_read & ~self.scores.known).sum())
 
     def to_dict(self) -> dict[str, Any]:
+        gain = self.regression.log_likelihood - self.baseline.log_likelihood
         return {
             "model": self.name,
             "model_type": self.model_type,
@@ -318,13 +282,12 @@ class ModelResult:
             "words_not_read": int((~self.scores.is_read).sum()),
             "long_sentences": self.scores.long_sentences,
             "mean_surprisal": self.mean_surprisal,
-            "delta_log_likelihood": self.delta.to_dict(),
-            "fold_delta_log_likelihoods": list(self.fold_deltas),
-            "in_sample_delta_log_likelihood": (self.regression.log_likelihood - self.baseline.log_likelihood)
-            / len(self.deltas),
-            "baseline": self.baseline.to_dict(),
-            "regression": self.regression.to_dict(),
-            "binned_means": [one._asdict() for one in self.bins],
+            "delta_log_likelihood": self.delta,
+            "fold_delta_log_likelihoods": self.fold_deltas,
+            "in_sample_delta_log_likelihood": gain / len(self.deltas),
+            "baseline": self.baseline,
+            "regression": self.regression,
+            "binned_means": self.bins,
         }
 
 
@@ -336,8 +299,8 @@ class Difference(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ReadingTimesReport:
-    """The figures of several models on the same words.
+class AnalysedWords:
+    """Displayed words with their times and predictors.
 
     analysed: (n,) whether each displayed word is in the regressions.  excluded: number of words left out, by reason.
     fold: (n,) the fold of each analysed word, from 0; -1 for others.
@@ -348,11 +311,22 @@ class ReadingTimesReport:
     times: Times
     frequencies: Frequencies
     settings: RegressionSettings
-    style: TextOptions
-    analysed: npt.NDArray[np.bool_]
-    fold: Integers
+    predictors: Predictors
+    analysed: Flags
     excluded: Mapping[str, int]
-    predictors: Mapping[str, Numbers]
+    fold: Integers
+
+    @property
+    def count(self) -> int:
+        """Number of analysed words."""
+        return int(self.analysed.sum())
+
+
+@dataclass(frozen=True)
+class ReadingTimesReport(AnalysedWords, HasReport):
+    """The figures of several models on the same words.  style: how words were split before the models read them."""
+
+    style: TextOptions
     models: tuple[ModelResult, ...]
 
     @cached_property
@@ -362,44 +336,98 @@ class ReadingTimesReport:
         units, seed = self.words.sentences[self.analysed], self.settings.seed
         return tuple(Difference(one.label, bootstrap_mean(one.deltas - first.deltas, units, seed)) for one in others)
 
-    @property
-    def count(self) -> int:
-        """Number of analysed words."""
-        return int(self.analysed.sum())
+    def report(self) -> Report:
+        """Return the main figures of each model.
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all figures for JSON. Log-likelihoods are in nats, per word unless stated; surprisals in bits."""
-        times = self.times.values[self.analysed]
+        Log-likelihoods are in nats, per word unless stated; surprisals in bits.
+        """
+        coefficients = [previous_name("surprisal", lag) for lag in range(self.settings.spillover + 1)]
+        columns, rows, shown = _columns(coefficients), [], []
+        for model in self.models:
+            row = {"model": model.name, "context": model.context, "words": self.count}
+            row |= {"unknown_words": model.unknown_words, "surprisal": model.mean_surprisal}
+            row |= {"delta_log_likelihood": model.delta.value, "low": model.delta.low, "high": model.delta.high}
+            cells = [model.name, model.context, model.unknown_words, model.mean_surprisal, 1000 * model.delta.value]
+            cells.append(str(model.delta))
+            for name in coefficients:
+                one = model.regression.coefficient(name)
+                row[f"{name}_coefficient"] = None if one is None else one.value
+                row[f"{name}_standard_error"] = None if one is None else one.standard_error
+                cells.append(None if one is None else f"{one.value:.3g} ({one.standard_error:.2g})")
+            rows.append(row)
+            shown.append(cells)
+        headings = {"model": "", "context": "", "unknown\nwords": ",", "surprisal\nbits/word": ".2f"}
+        headings |= {"delta log-lik.\n10^-3 nats/word": ".2f", "95% interval": RIGHT}
+        headings |= {f"{name.replace('_', ' ')}\nper bit (s.e.)": RIGHT for name in coefficients}
+        first = self.models[0].label
+        differences = [
+            f"{label} minus {first}: {1000 * difference.value:+.2f}  95% interval {difference}"
+            for label, difference in self.differences
+        ]
+        facts, sections = self._facts(), [ReportTable(headings, shown)]
+        return Report(columns, rows, self._figures(), facts, self._explanation(), sections, differences)
+
+    def _figures(self) -> dict[str, Any]:
+        words, times = self.words, self.times.values[self.analysed]
         return {
             "schema_version": 1,
             "words": {
-                "source": self.words.table.source,
-                "words": len(self.words),
-                "sentences": int(self.words.sentences[-1]) + 1,
-                "groups": int(self.words.groups[-1]) + 1,
-                "group_column": self.words.group_column,
-                "sentence_column": self.words.sentence_column,
+                "source": words.table.source,
+                "words": len(words),
+                "sentences": int(words.sentences[-1]) + 1,
+                "groups": int(words.groups[-1]) + 1,
+                "group_column": words.group_column,
+                "sentence_column": words.sentence_column,
                 **{f"excluded_{reason.replace(' ', '_')}": count for reason, count in self.excluded.items()},
                 "analysed": self.count,
             },
             "times": {
                 "source": self.times.source,
                 "column": self.times.column,
-                "key": list(self.times.key),
+                "key": self.times.key,
                 "mean": float(times.mean()),
                 "std": float(times.std(ddof=1)),
                 "out_of_range": self.times.left_out,
                 "unmatched_rows": self.times.unmatched,
             },
             "frequencies": {"source": self.frequencies.source, "words": self.frequencies.total},
-            "settings": self.settings.to_dict(),
+            "settings": self.settings,
             "punctuation": self.style.punctuation,
             "contractions": self.style.contractions,
             "baseline_predictors": list(self.predictors),
             "folds": int(self.fold.max()) + 1,
-            "models": [one.to_dict() for one in self.models],
-            "minus_first": [{"model": one.label, **one.difference.to_dict()} for one in self.differences],
+            "models": self.models,
+            "minus_first": [{"model": one.label, **one.difference._asdict()} for one in self.differences],
         }
+
+    def _facts(self) -> dict[str, Any]:
+        words = self.words
+        guessed = "" if words.sentence_column else " (found from punctuation)"
+        groups = {words.group_column: int(words.groups[-1]) + 1} if words.group_column else {}
+        sentences = f"{words.sentences[-1] + 1:,}{guessed}"
+        return {words.table.source: "", "words": len(words), "sentences": sentences, **groups}
+
+    def _explanation(self) -> list[str]:
+        words, times, settings = self.words, self.times, self.settings
+        left_out = ", ".join(f"{count:,} {reason}" for reason, count in self.excluded.items() if count)
+        texts = f"texts ({words.group_column})" if words.group_column else "texts"
+        indicators = "" if settings.unknown == "exclude" else ", indicators of unknown words"
+        lines = [
+            f"analysed: {self.count:,} words{f'; left out: {left_out}' if left_out else ''}",
+            f"reading time: {'log ' if settings.log else ''}{times.column} of {times.source}, mean"
+            f" {times.values[self.analysed].mean():.4g}",
+            f"baseline: {', '.join(self.predictors)}{indicators}; frequencies from {self.frequencies.source}",
+            f"delta log-likelihood: of held-out words, {self.fold.max() + 1} folds of whole"
+            f" {'sentences' if settings.fold_unit == 'sentence' else texts} (seed {settings.seed}); 95% intervals by"
+            " bootstrap over sentences",
+        ]
+        if times.left_out:
+            lines.append(f"times outside the limits, left out: {times.left_out:,}")
+        if times.unmatched:
+            lines.append(f"warning: {times.unmatched:,} rows of {times.source} do not belong to a displayed word")
+        if collinear := self.models[0].baseline.collinear:
+            lines.append(f"left out of the baseline, as constant or collinear: {', '.join(collinear)}")
+        return lines
 
     def word_table(self) -> WordTable:
         """Return one row per displayed word: input columns, time, predictors, `analysed`, `fold`, and each model's
@@ -407,35 +435,16 @@ class ReadingTimesReport:
 
         Columns of a model are surprisal_NAME_CONTEXT, in_vocabulary_NAME_CONTEXT, and those of previous words.
         """
-        own: dict[str, Sequence[Any]] = positions(self.words)
-        own["reading_time"] = values_of("", self.times.values)
-        own["times"] = self.times.counts.tolist()
-        own["analysed"] = self.analysed.tolist()
-        own["fold"] = [None if fold < 0 else fold + 1 for fold in self.fold.tolist()]
-        own |= {
-            name: values_of(name, values)
-            for name, values in self.predictors.items()
-            if name not in (*own, *self.settings.predictors)
-        }
-        for one in self.models:
-            columns = score_columns(one.scores, f"_{one.name}_{one.context}")
-            own |= with_previous(columns, self.words, self.settings.spillover, rounded=True)
-        return WordTable(self.words, joined(self.words, own))
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield one row per model, with its main figures."""
-        for one in self.models:
-            row = {"model": one.name, "context": one.context, "words": self.count, "surprisal": one.mean_surprisal}
-            row |= {"delta_log_likelihood": one.delta.value, "low": one.delta.low, "high": one.delta.high}
-            for name in self._surprisal_names:
-                found = one.regression.coefficient(name)
-                row[f"{name}_coefficient"] = None if found is None else found.value
-                row[f"{name}_standard_error"] = None if found is None else found.standard_error
-            yield row
-
-    def to_dataframe(self) -> Any:
-        """Return `rows` as a data frame. Raises InputError if neither pandas nor polars is installed."""
-        return dataframe(self.rows())
+        added: dict[str, Sequence[Any]] = positions(self.words)
+        added |= rounded({"reading_time": self.times.values})
+        added |= {"times": self.times.counts.tolist(), "analysed": self.analysed.tolist()}
+        added["fold"] = [None if fold < 0 else fold + 1 for fold in self.fold.tolist()]
+        known = {*added, *self.settings.predictors}
+        added |= rounded({name: values for name, values in self.predictors.items() if name not in known})
+        for model in self.models:
+            columns = score_columns(model.scores, f"_{model.name}_{model.context}")
+            added |= rounded(with_previous(columns, self.words, self.settings.spillover))
+        return WordTable(self.words, joined(self.words, added))
 
     def picture(self) -> Picture:
         """Return mean reading time by surprisal: one chart per model, over the same words."""
@@ -448,7 +457,7 @@ class ReadingTimesReport:
     def write_picture(self, path: Path, theme: Theme = "auto") -> None:
         """Write the picture as .svg or .png, or with the figures as a page, .html. Raises InputError."""
         check_picture(path)
-        section = Section("", (self.picture(),), preformatted={"figures": str(self)})
+        section = PageSection("", (self.picture(),), preformatted={"figures": str(self)})
         write_picture(
             path, self.picture, lambda: html_page("Reading time by surprisal", [section], theme), lambda: "", theme
         )
@@ -456,75 +465,23 @@ class ReadingTimesReport:
     def _repr_svg_(self) -> str:
         return self.svg()
 
-    @property
-    def _surprisal_names(self) -> list[str]:
-        return [previous_name("surprisal", lag) for lag in range(self.settings.spillover + 1)]
 
-    def __str__(self) -> str:
-        return "\n".join([*self._heading(), "", *self._table(), *self._differences()])
-
-    def _heading(self) -> list[str]:
-        words, times, settings = self.words, self.times, self.settings
-        groups = f"   {words.group_column} {words.groups[-1] + 1:,}" if words.group_column else ""
-        found = "" if words.sentence_column else " (found from punctuation)"
-        left_out = [f"{count:,} {reason}" for reason, count in self.excluded.items() if count]
-        values = times.values[self.analysed]
-        by_group = f"texts ({words.group_column})" if words.group_column else "texts"
-        unit = "sentences" if settings.fold_unit == "sentence" else by_group
-        indicators = "" if settings.unknown == "exclude" else ", indicators of unknown words"
-        lines = [
-            f"{words.table.source}   words {len(words):,}   sentences {words.sentences[-1] + 1:,}{found}{groups}",
-            f"analysed: {self.count:,} words" + (f"; left out: {', '.join(left_out)}" if left_out else ""),
-            f"reading time: {'log ' if settings.log else ''}{times.column} of {times.source}, mean {values.mean():.4g}",
-            f"baseline: {', '.join(self.predictors)}{indicators}; frequencies from {self.frequencies.source}",
-            f"delta log-likelihood: of held-out words, {self.fold.max() + 1} folds of whole {unit} (seed"
-            f" {settings.seed}); 95% intervals by bootstrap over sentences",
-        ]
-        if times.left_out:
-            lines.append(f"times outside the limits, left out: {times.left_out:,}")
-        if times.unmatched:
-            lines.append(f"warning: {times.unmatched:,} rows of {times.source} do not belong to a displayed word")
-        if collinear := self.models[0].baseline.collinear:
-            lines.append(f"left out of the baseline, as constant or collinear: {', '.join(collinear)}")
-        return lines
-
-    def _table(self) -> list[str]:
-        coefficients = [name.replace("_", " ") for name in self._surprisal_names]
-        heads = [
-            ["model", "context", "unknown", "surprisal", "delta log-lik.", "95% interval", *coefficients],
-            ["", "", "words", "bits/word", "10^-3 nats/word", "", *["per bit (s.e.)"] * len(coefficients)],
-        ]
-        rows = []
-        for one in self.models:
-            cells = [one.name, one.context, f"{one.unknown_words:,}", f"{one.mean_surprisal:.2f}"]
-            cells += [f"{1000 * one.delta.value:.2f}", _interval(one.delta)]
-            for name in self._surprisal_names:
-                found = one.regression.coefficient(name)
-                cells.append("-" if found is None else f"{found.value:.3g} ({found.standard_error:.2g})")
-            rows.append(cells)
-        table = [*heads, *rows]
-        widths = [max(len(row[place]) for row in table) for place in range(len(heads[0]))]
-        return [
-            "   ".join(
-                cell.ljust(width) if place < 2 else cell.rjust(width)
-                for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in table
-        ]
-
-    def _differences(self) -> list[str]:
-        first = self.models[0].label
-        lines = [
-            f"{one.label} minus {first}: {1000 * one.difference.value:+.2f}  95% interval {_interval(one.difference)}"
-            for one in self.differences
-        ]
-        return ["", *lines] if lines else []
-
-
-def _interval(interval: Interval) -> str:
-    if math.isnan(interval.low):
-        return "-"
-    return f"{1000 * interval.low:.2f} to {1000 * interval.high:.2f}"
+def _columns(coefficients: Sequence[str]) -> Columns:
+    """Return the columns of a report.  coefficients: names of the surprisals of a word and of previous words."""
+    columns = {
+        "model": Column("text", "name of the model"),
+        "context": Column("text", "reset or carry"),
+        "words": Column("integer", "number of analysed words"),
+        "unknown_words": Column("integer", "number of displayed words that the model does not know"),
+        "surprisal": Column("number", "mean surprisal of the analysed words, bits"),
+        "delta_log_likelihood": Column("number", "gain in log-likelihood of held-out words, nats per word"),
+        "low": Column("number", "lower end of the 95% interval of the gain"),
+        "high": Column("number", "upper end of the 95% interval of the gain"),
+    }
+    for name in coefficients:
+        columns[f"{name}_coefficient"] = Column("number", "increase of the time per bit; missing if collinear")
+        columns[f"{name}_standard_error"] = Column("number", "standard error of the coefficient")
+    return Columns("reading times", "model and context", columns)
 
 
 def check_picture(path: Path) -> None:
@@ -553,7 +510,7 @@ def evaluate_reading_times(
     """Measure how well the surprisals of models predict reading times, on the same words.
 
     models: by name.  words: a table with one displayed word per row, in the order of reading; a file or a data frame,
-        see `Table.read`.  times: a table with reading times; None: the table of words has them.
+        see `InputTable.read`.  times: a table with reading times; None: the table of words has them.
     frequencies: a word list, or a text whose words are counted, see `Frequencies.read`.
     time_column, word_column: names of columns.  sentence, group: see `displayed_words`.  key: see `join_times`.
     context: "reset", "carry" (models that read sentence by sentence are reset), "both" (two results per model that can
@@ -565,71 +522,66 @@ def evaluate_reading_times(
     if not models:
         raise InputError("found no model; expected one model or more")
     require_statsmodels()
-    displayed = displayed_words(Table.read(words), word_column, group, sentence)
-    table = None if times is None else Table.read(times)
+    displayed = displayed_words(InputTable.read(words), word_column, group, sentence)
+    table = None if times is None else InputTable.read(times)
     joined_times = join_times(displayed, table, time_column, key, settings.log, minimum, maximum, word_column)
-    listed = frequencies_of(frequencies)
+    listed = Frequencies.of(frequencies)
     predictors = _baseline(displayed, listed, settings)
-    read = [(name, stored, one) for name, stored in models.items() for one in _contexts(stored, context)]
+    runs = [(name, bundle, one) for name, bundle in models.items() for one in _contexts(bundle, context)]
     scores = [
-        (name, stored, score_words(stored, displayed, one, style))
-        for name, stored, one in progress_bar(read, "scoring, models")
+        (name, bundle.name, score_words(bundle, displayed, one, style))
+        for name, bundle, one in progress_bar(runs, "scoring, models")
     ]
     analysed, excluded = _analysed(displayed, joined_times, predictors, [one for _, _, one in scores], settings)
     units = (displayed.sentences if settings.fold_unit == "sentence" else displayed.groups)[analysed]
     folds = assigned_folds(units, settings.folds, settings.seed) if len(units) else units
-    check_rows(len(units), len(predictors) + settings.spillover + 1, folds.tolist())
-    results = [
-        _result(name, stored.name, one, displayed, joined_times.values, predictors, analysed, folds, settings)
-        for name, stored, one in scores
-    ]
+    _check_rows(folds, len(predictors) + settings.spillover + 1)
     fold = np.full(len(displayed), -1, np.int64)
     fold[analysed] = folds
-    return ReadingTimesReport(
-        displayed, joined_times, listed, settings, style, analysed, fold, excluded, predictors, tuple(results)
-    )
+    data = AnalysedWords(displayed, joined_times, listed, settings, predictors, analysed, excluded, fold)
+    results = tuple(_result(data, name, model_type, one) for name, model_type, one in scores)
+    return ReadingTimesReport(**vars(data), style=style, models=results)
 
 
-def _contexts(stored: ModelBundle, context: Contexts | None) -> list[Context | None]:
+def _contexts(bundle: ModelBundle, context: Contexts | None) -> list[Context | None]:
     if context is None:
         return [None]
-    if stored.model.reads == "sentences":
+    if bundle.model.reads == "sentences":
         return ["reset"]
     return ["reset", "carry"] if context == "both" else [context]
 
 
 def _baseline(words: DisplayedWords, frequencies: Frequencies, settings: RegressionSettings) -> dict[str, Numbers]:
-    own = with_previous(word_properties(words, frequencies), words, settings.spillover)
-    own |= {"word_in_sentence": words.in_sentence.astype(float), "word_in_group": words.in_group.astype(float)}
+    predictors = with_previous(word_properties(words, frequencies), words, settings.spillover)
+    predictors |= {"word_in_sentence": words.in_sentence.astype(float), "word_in_group": words.in_group.astype(float)}
     for name in settings.predictors:
-        if name in own:
+        if name in predictors:
             raise InputError(f"--predictor {name}: the baseline has a predictor of this name; rename the column")
-        own[name] = words.table.numbers(name, "--predictor")[words.rows]
-    return own
+        predictors[name] = words.table.numbers(name, "--predictor")[words.rows]
+    return predictors
 
 
 def _analysed(
-    words: DisplayedWords,
-    times: Times,
-    predictors: Mapping[str, Numbers],
-    scores: Sequence[WordScores],
+    words: DisplayedWords, times: Times, predictors: Predictors, scores: Sequence[WordScores],
     settings: RegressionSettings,
-) -> tuple[npt.NDArray[np.bool_], dict[str, int]]:
+) -> tuple[Flags, dict[str, int]]:  # fmt: skip
     """Return which words are in the regressions, and the numbers of the others by reason; the first reason counts."""
     known = np.logical_and.reduce([one.known for one in scores])
     is_read = np.logical_and.reduce([one.is_read for one in scores])
 
-    def window(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def window(flags: Flags) -> Flags:
         """Return whether all words of the spill-over window have a property."""
         columns = with_previous({"flag": flags.astype(float)}, words, settings.spillover).values()
         return np.logical_and.reduce([column == 1 for column in columns])
 
-    own = [values for name, values in predictors.items() if name in settings.predictors]
+    missing = np.zeros(len(words), bool)
+    for name in settings.predictors:
+        missing |= np.isnan(predictors[name])
     reasons = {
         "without time": np.isnan(times.values),
         "at the start of a text": words.in_group <= settings.spillover,
         "at the end of a text": np.diff(words.groups, append=-1) != 0,
-        "without predictor": np.isnan(own).any(0) if own else np.zeros(len(words), bool),
+        "without predictor": missing,
         "not read": ~is_read,
         "after a word not read": ~window(is_read),
     }
@@ -650,24 +602,32 @@ def _analysed(
     return left, excluded
 
 
-def _result(
-    name: str,
-    model_type: str,
-    scores: WordScores,
-    words: DisplayedWords,
-    times: Numbers,
-    predictors: Mapping[str, Numbers],
-    analysed: npt.NDArray[np.bool_],
-    folds: Integers,
-    settings: RegressionSettings,
-) -> ModelResult:
-    baseline = dict(predictors)
+def _check_rows(folds: Integers, predictors: int) -> None:
+    """Raise InputError if there are too few rows for the regressions, or fewer than two folds.
+
+    folds: (r,) of each row.
+    """
+    fewest = 5 * (predictors + 1)
+    if len(folds) < fewest:
+        raise InputError(
+            f"found {len(folds):,} words for the regression with {predictors} predictors; expected at least {fewest}."
+            " Words are left out if they have no time, follow too few words, or if a model does not know them or a"
+            " previous word"
+        )
+    if np.ptp(folds) == 0:
+        raise InputError("found one fold; expected at least 2 sentences, or 2 groups with --fold-unit group")
+
+
+def _result(data: AnalysedWords, name: str, model_type: str, scores: WordScores) -> ModelResult:
+    """Fit the regressions of one model."""
+    words, analysed, settings = data.words, data.analysed, data.settings
+    baseline = dict(data.predictors)
     if settings.unknown == "keep":
         baseline |= with_previous({_UNKNOWN: (~scores.known).astype(float)}, words, settings.spillover)
     surprisals = with_previous({"surprisal": scores.surprisal}, words, settings.spillover)
     before = {key: values[analysed] for key, values in baseline.items()}
     after = before | {key: values[analysed] for key, values in surprisals.items()}
-    observed = times[analysed]
+    observed, folds = data.times.values[analysed], data.fold[analysed]
     deltas = held_out_log_likelihood(observed, after, folds) - held_out_log_likelihood(observed, before, folds)
     bits = scores.surprisal[analysed]
     return ModelResult(
@@ -677,17 +637,8 @@ def _result(
         float(bits.mean()),
         bootstrap_mean(deltas, words.sentences[analysed], settings.seed),
         deltas,
-        tuple(means_of_folds(deltas, folds)),
+        tuple(float(deltas[folds == fold].mean()) for fold in np.unique(folds)),
         fit(observed, before),
         fit(observed, after),
         tuple(binned_means(bits, observed)),
     )
-
-
-def binned_means(x: Numbers, y: Numbers, bins: int = BINS) -> Iterator[BinnedMean]:
-    """Yield means of y in bins of x with nearly equal numbers of values, with 95% intervals of 1.96 standard errors."""
-    order = np.argsort(x, kind="stable")
-    for part in np.array_split(order, min(bins, max(1, len(x) // 2))):
-        values = y[part]
-        mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))
-        yield BinnedMean(float(x[part].mean()), mean, mean - 1.96 * error, mean + 1.96 * error, len(values))

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import Column, Columns, HasRows
+from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.data.parse_candidates import SCORE, ParseCandidates, read_candidates, with_gold
 from syntaxlm.models.abilities import GeneratesTrees
 from syntaxlm.scoring.surprisal import log_probs_of_trees
@@ -77,7 +77,7 @@ class Reranked:
 
 
 def rerank(
-    stored: ModelBundle, candidates: Iterable[ParseCandidates], weight: float = 1.0, source: str = ""
+    bundle: ModelBundle, candidates: Iterable[ParseCandidates], weight: float = 1.0, source: str = ""
 ) -> Iterator[Reranked]:
     """Score the candidates of each sentence and picks one. Some thousand candidates are read at a time.
 
@@ -94,7 +94,7 @@ def rerank(
             for one in chunk
             for number, sentence in enumerate(one.sentences, 1)
         ]
-        log_probs = log_probs_of_trees(stored, trees, source)
+        log_probs = log_probs_of_trees(bundle, trees, source)
         end = 0
         for one in chunk:
             begin, end = end, end + len(one)
@@ -139,9 +139,6 @@ class WeightTuning:
     sentences: int
     source: str
 
-    def to_dict(self) -> dict[str, Any]:
-        return dict(vars(self))
-
     def __str__(self) -> str:
         return (
             f"chosen on {self.source} ({self.sentences:,} sentences), where UAS is {100 * self.uas:.1f}; with the"
@@ -149,7 +146,7 @@ class WeightTuning:
         )
 
 
-def tune_weight(stored: ModelBundle, candidates: str | Path, gold: str | Path, score: str = SCORE) -> WeightTuning:
+def tune_weight(bundle: ModelBundle, candidates: str | Path, gold: str | Path, score: str = SCORE) -> WeightTuning:
     """Return the weight in `WEIGHTS` with the highest UAS without punctuation; of tied ones, the middle one.
 
     candidates, gold: files of candidates and gold trees, different from those of the evaluation.
@@ -162,31 +159,31 @@ def tune_weight(stored: ModelBundle, candidates: str | Path, gold: str | Path, s
             f"{candidates}: found no comments with parser's scores, # {score} = ...; expected one for each candidate,"
             " to choose a weight"
         )
-    found = list(rerank(stored, read, source=str(candidates)))
-    most = max(len(one.candidates) for one in found)
+    reranked = list(rerank(bundle, read, source=str(candidates)))
+    sizes = np.array([len(one) for one in read])
+    is_candidate = np.arange(sizes.max()) < sizes[:, None]
 
-    def table(rows: Iterable[Sequence[float] | Values], fill: float) -> Values:
-        filled = np.full((len(found), most), fill)
-        for place, row in enumerate(rows):
-            filled[place, : len(row)] = row
-        return filled
+    def padded(values: Iterable[Sequence[float] | Values]) -> Values:
+        """Return the values of all candidates as a table: (sentences, candidates), padded with 0."""
+        table = np.zeros(is_candidate.shape)
+        table[is_candidate] = np.concatenate(list(values))
+        return table
 
-    there = table((np.ones(len(one.candidates)) for one in found), 0.0) > 0
-    log_probs = table((one.log_probs for one in found), 0.0)
-    scores = table((one.candidates.scores for one in found), 0.0)
+    log_probs = padded(one.log_probs for one in reranked)
+    scores = padded(one.scores for one in read)
     counts = [_counts(one)[:, NO_PUNCTUATION] for one in read]
-    right = table((count[:, HEADS] for count in counts), 0.0)
+    heads = padded(count[:, HEADS] for count in counts)
     words = sum(float(count[0, WORDS]) for count in counts)
     if not words:
         raise InputError(f"{gold}: found only punctuation; expected words, to choose a weight")
 
     def uas(weight: float) -> float:
-        values = np.where(there, weight * log_probs + (1 - weight) * scores, -np.inf)
-        return float(right[np.arange(len(found)), values.argmax(1)].sum()) / words
+        values = np.where(is_candidate, weight * log_probs + (1 - weight) * scores, -np.inf)
+        return float(heads[np.arange(len(read)), values.argmax(1)].sum()) / words
 
     tried = [uas(weight) for weight in WEIGHTS]
     best = [weight for weight, value in zip(WEIGHTS, tried, strict=True) if value == max(tried)]
-    return WeightTuning(best[len(best) // 2], max(tried), tried[-1], tried[0], len(found), str(candidates))
+    return WeightTuning(best[len(best) // 2], max(tried), tried[-1], tried[0], len(read), str(candidates))
 
 
 def _counts(candidates: ParseCandidates) -> Counts:
@@ -195,44 +192,15 @@ def _counts(candidates: ParseCandidates) -> Counts:
     return np.stack([attachment(one.tree, candidates.gold, one.place) for one in candidates.sentences])
 
 
-class _Tally:
-    """Totals over sentences. Only counts are kept of the candidates."""
-
-    def __init__(self) -> None:
-        self.sentences = self.candidates = self.others = 0
-        self._counts: dict[str, list[Counts]] = defaultdict(list)
-        self._labelled = False
-
-    def add(self, one: Reranked) -> None:
-        self.sentences += 1
-        self.candidates += len(one.candidates)
-        self.others += one.picked > 0
-        if one.candidates.gold is None:
-            return
-        counts = _counts(one.candidates)
-        self._labelled = self._labelled or any(one.candidates.gold.labels)
-        rows = {PICKED: counts[one.picked]}
-        if one.values is not one.log_probs:
-            rows[MODEL] = counts[one.log_probs.argmax()]
-        if one.candidates.scores:
-            rows[PARSER] = counts[np.argmax(one.candidates.scores)]
-        rows |= {FIRST: counts[0], RANDOM: counts.mean(0), BEST: counts.max(0)}
-        for name, row in rows.items():
-            self._counts[name].append(row)
-
-    def scores(self) -> dict[str, AttachmentScores]:
-        return {name: AttachmentScores(np.stack(rows), self._labelled) for name, rows in self._counts.items()}
-
-
 RERANKING_SCORES = Columns(
     "reranking",
     "way of choosing a candidate",
     {
         "trees": Column("text", "way of choosing a candidate"),
-        "uas": Column("number", "unlabelled attachment score without punctuation, 0 to 1"),
-        "las": Column("number", "labelled attachment score without punctuation; missing without labels"),
-        "uas_all_words": Column("number", "unlabelled attachment score of all words"),
-        "las_all_words": Column("number", "labelled attachment score of all words"),
+        "uas": Column("number", "unlabelled attachment score without punctuation, 0 to 1", PERCENT),
+        "las": Column("number", "labelled attachment score without punctuation; missing without labels", PERCENT),
+        "uas_all_words": Column("number", "unlabelled attachment score of all words", PERCENT),
+        "las_all_words": Column("number", "labelled attachment score of all words", PERCENT),
         "sentences": Column("integer", "number of sentences"),
         "words": Column("integer", "number of words without punctuation"),
         "weight": Column("number", "weight of the model for the picked trees"),
@@ -241,7 +209,7 @@ RERANKING_SCORES = Columns(
 
 
 @dataclass(frozen=True, eq=False)
-class RerankReport(HasRows):
+class RerankReport(HasReport):
     """The results of reranking.
 
     sources: the files of candidates and of gold trees; the latter is "" if there is none.
@@ -261,77 +229,64 @@ class RerankReport(HasRows):
     tuning: WeightTuning | None = None
     scores: dict[str, AttachmentScores] = field(default_factory=dict)
 
-    columns = RERANKING_SCORES
-
+    @cached_property
     def compared(self) -> BootstrapResult | None:
-        """Compare the UAS without punctuation of the picked trees with that of the first candidates.
+        """The UAS without punctuation of the picked trees compared with that of the first candidates.
 
-        Returns None without gold trees or words.
+        None without gold trees or words.
         """
         if not self.scores or not self.scores[PICKED].words():
             return None
         return compare_attachment(self.scores[PICKED], self.scores[FIRST])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all figures for JSON, as fractions from 0 to 1."""
-        compared = self.compared()
-        return {
-            "candidates_file": self.sources[0],
-            "gold_file": self.sources[1] or None,
-            "sentences": self.sentences,
-            "candidates": self.candidates,
-            "picked_not_first": self.others,
-            "weight": self.weight,
-            "tuning": None if self.tuning is None else self.tuning.to_dict(),
-            "words": self.scores[PICKED].words() if self.scores else None,
-            "all_words": self.scores[PICKED].words(ALL_WORDS) if self.scores else None,
-            "scores": {name: scores.to_dict() for name, scores in self.scores.items()},
-            "picked_against_first": None if compared is None else compared.to_dict(),
-        }
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the attachment scores, with the columns of `RERANKING_SCORES`; none without gold trees."""
-        for trees, scores in self.scores.items():
-            of_all = {"sentences": self.sentences, "words": scores.words(), "weight": self.weight}
-            yield {"trees": trees, **scores.to_dict(), **of_all}
-
-    def __str__(self) -> str:
+    def report(self) -> Report:
+        """Return the attachment scores of each way of choosing a candidate; no rows without gold trees."""
+        picked = self.scores.get(PICKED)
+        words, all_words = (None, None) if picked is None else (picked.words(), picked.words(ALL_WORDS))
+        shared = {"sentences": self.sentences, "words": words, "weight": self.weight}
+        rows = [{"trees": name, **scores.to_dict(), **shared} for name, scores in self.scores.items()]
         value = "log P(S | T)"
         if self.weight < 1:
             value = f"{self.weight:.4g} log P(S | T) + {1 - self.weight:.4g} parser's score"
         lines = [
-            f"{self.sources[0]}   sentences {self.sentences:,}   candidates {self.candidates:,}",
             f"picked: the candidate with the highest {value}; in {self.others:,} sentences this is not the first one",
             *([] if self.tuning is None else [f"weight {self.tuning}"]),
+            *(
+                []
+                if picked is None
+                else [f"gold: {self.sources[1]}   words {all_words:,}, without punctuation {words:,}"]
+            ),
         ]
-        return "\n".join(lines + self._table())
-
-    def _table(self) -> list[str]:
-        if not self.scores:
-            return []
-        words = [self.scores[PICKED].words(which) for which in (NO_PUNCTUATION, ALL_WORDS)]
-        rows = [
-            (name, [scores.uas(), scores.las(), scores.uas(ALL_WORDS), scores.las(ALL_WORDS)])
-            for name, scores in self.scores.items()
-        ]
-        lines = [
-            "",
-            f"gold: {self.sources[1]}   words {words[1]:,}, without punctuation {words[0]:,}",
-            "",
-            f"{'':24}{'without punctuation':>20}{'all words':>20}",
-            f"{'':24}{'UAS':>10}{'LAS':>10}{'UAS':>10}{'LAS':>10}",
-        ]
-        for name, figures in rows:
-            cells = ("-" if figure is None else f"{100 * figure:.1f}" for figure in figures)
-            lines.append(f"{name:<24}" + "".join(f"{one:>10}" for one in cells))
-        compared = self.compared()
-        if compared is None:
-            return lines
-        return [*lines, "", f"{PICKED} compared with {FIRST}, without punctuation: {compared}"]
+        headings = {
+            "trees": "", "uas": "without punctuation\nUAS", "las": "\nLAS", "uas_all_words": "all words\nUAS",
+            "las_all_words": " \nLAS",
+        }  # fmt: skip
+        compared = f"{PICKED} compared with {FIRST}, without punctuation: {self.compared}"
+        return Report(
+            RERANKING_SCORES,
+            rows,
+            {
+                "candidates_file": self.sources[0],
+                "gold_file": self.sources[1] or None,
+                "sentences": self.sentences,
+                "candidates": self.candidates,
+                "picked_not_first": self.others,
+                "weight": self.weight,
+                "tuning": self.tuning,
+                "words": words,
+                "all_words": all_words,
+                "scores": self.scores,
+                "picked_against_first": self.compared,
+            },
+            {self.sources[0]: "", "sentences": self.sentences, "candidates": self.candidates},
+            lines,
+            [ReportTable.of(RERANKING_SCORES, rows, headings)],
+            [compared] if self.compared else [],
+        )
 
 
 def evaluate_reranking(
-    stored: ModelBundle,
+    bundle: ModelBundle,
     candidates: str | Path,
     gold: str | Path | None = None,
     weight: float | None = None,
@@ -351,7 +306,7 @@ def evaluate_reranking(
     Raises InputError for the reasons of `rerank`, `read_candidates` and `with_gold`, if both `weight` and `tune` are
     given, and if the weight would be chosen on an evaluated file.
     """
-    stored.require(GeneratesTrees, "rerank")
+    bundle.require(GeneratesTrees, "rerank")
     tuning = None
     if tune is not None:
         if weight is not None:
@@ -361,15 +316,33 @@ def evaluate_reranking(
         for file, measured in zip(tune, (candidates, gold), strict=True):
             if measured is not None and Path(file).resolve() == Path(measured).resolve():
                 raise InputError(f"{file}: is evaluated; expected a different file for choosing the weight")
-        tuning = tune_weight(stored, *tune, score)
+        tuning = tune_weight(bundle, *tune, score)
     share = tuning.weight if tuning else 1.0 if weight is None else weight
     read = read_candidates(candidates, score)
     if gold is not None:
         read = with_gold(read, gold)
-    tally = _Tally()
-    for one in progress_bar(rerank(stored, read, share, str(candidates)), "reranking, sentences"):
-        tally.add(one)
+    sentences = number = others = 0
+    counts: dict[str, list[Counts]] = defaultdict(list)  # of the candidates, only counts are kept
+    is_labelled = False
+    for one in progress_bar(rerank(bundle, read, share, str(candidates)), "reranking, sentences"):
+        sentences, number, others = sentences + 1, number + len(one.candidates), others + (one.picked > 0)
+        if one.candidates.gold is not None:
+            is_labelled = is_labelled or any(one.candidates.gold.labels)
+            for name, row in _counts_of_choices(one).items():
+                counts[name].append(row)
         if write is not None:
             write(one.text())
+    scores = {name: AttachmentScores(np.stack(rows), is_labelled) for name, rows in counts.items()}
     sources = str(candidates), "" if gold is None else str(gold)
-    return RerankReport(sources, tally.sentences, tally.candidates, tally.others, share, tuning, tally.scores())
+    return RerankReport(sources, sentences, number, others, share, tuning, scores)
+
+
+def _counts_of_choices(one: Reranked) -> dict[str, Counts]:
+    """Return the attachment counts of each way of choosing a candidate, (2, 3)."""
+    counts = _counts(one.candidates)
+    choices = {PICKED: counts[one.picked]}
+    if one.values is not one.log_probs:
+        choices[MODEL] = counts[one.log_probs.argmax()]
+    if one.candidates.scores:
+        choices[PARSER] = counts[np.argmax(one.candidates.scores)]
+    return choices | {FIRST: counts[0], RANDOM: counts.mean(0), BEST: counts.max(0)}

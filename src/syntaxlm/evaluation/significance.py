@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import parse_json
-from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, Section, format_value
+from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable, format_value
 from syntaxlm.core.text_files import read_lines
 from syntaxlm.trees.bounds import right
 from syntaxlm.trees.scoring import PROTOCOLS, Fractions, score
@@ -199,7 +199,7 @@ class Significance(HasReport):
             rows,
             {"schema_version": 1, "measure": self.measure, "items": self.items, **sides, **differences},
             {self.measure: "", "items": self.items, "bootstrap over": "seeds and items" if is_seeded else "items"},
-            sections=[Section.of(COMPARED_MODELS, rows[:2], headings)],
+            tables=[ReportTable.of(COMPARED_MODELS, rows[:2], headings)],
             notes=notes,
         )
 

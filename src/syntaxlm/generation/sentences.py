@@ -15,37 +15,20 @@ import numpy.typing as npt
 import torch
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.settings import Count, NonNegative, Seed, Settings
 from syntaxlm.core.tables import Column, Columns, HasRows
+from syntaxlm.generation.options import SamplingOptions
 from syntaxlm.models.abilities import LabelsSpans, PredictsNextToken, SampledSentence, SamplesSentences
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError
 from syntaxlm.text.options import TextOptions
-from syntaxlm.text.reader import AS_TOKENISED, TextReader
+from syntaxlm.text.reader import TextReader
 from syntaxlm.trees.tree import INDUCED_LABEL, Constituent, Tree
 
-# Settings and limits of sampling, and the conversion of sampled tokens to text.
-
-
 MAXIMUM = {"words": 100, "characters": 500, "tags": 100}  # default limits of the tokens of a sampled sentence
+SAMPLED_TOGETHER = 64  # sentences sampled in one batch
 
-
-@dataclass(frozen=True)
-class Sampling(Settings):
-    """Settings for sampling the next token."""
-
-    temperature: NonNegative = 1.0  # log-probabilities are divided by it; 0: always the most probable token
-    top_k: Count | None = None  # number of most probable tokens to sample from; None: all
-    seed: Seed = 0  # a sentence depends on the seed and its number, not on the number of sentences
-    maximum_words: Count | None = None  # most words (or characters) sampled, in addition to the prompt; None: `MAXIMUM`
-    keep_unknown: bool = False  # whether the unknown token may be sampled
-
-
-def check_count(count: int) -> None:
-    """Raise InputError for fewer than one sentence."""
-    if count < 1:
-        raise InputError(f"count: found {count}; expected 1 or more")
+Numbers = npt.NDArray[np.float64]
 
 
 def as_text(normaliser: Normaliser, tokens: list[str]) -> str:
@@ -58,9 +41,6 @@ def as_text(normaliser: Normaliser, tokens: list[str]) -> str:
         return "".join(tokens)
     written = {normaliser.space: " ", f"\\{normaliser.space}": normaliser.space}
     return "".join(written.get(token, token) for token in tokens)
-
-
-# Sampling of sentences with their trees from a grammar, top-down from the start symbol.
 
 
 SAMPLED_TREES = Columns(
@@ -115,48 +95,45 @@ class SentenceWithTree(HasRows):
 
 
 def sample_with_trees(
-    stored: ModelBundle,
-    count: int = 1,
-    *,
-    seed: int = Sampling.seed,
-    maximum_words: int | None = Sampling.maximum_words,
-    keep_unknown: bool = Sampling.keep_unknown,
+    bundle: ModelBundle, count: int = 1, options: SamplingOptions = SamplingOptions()
 ) -> Iterator[SentenceWithTree]:
-    """Sample sentences of a grammar with their trees; a sentence depends on the seed and its number only.
+    """Sample sentences of a grammar with their trees, top-down from the start symbol.
 
-    maximum_words: longer sentences are resampled; None: 100.
-    keep_unknown: whether the unknown word may be sampled; if not, it is resampled and the tree is kept.
-    Raises InputError for settings out of range and for a model that does not sample whole sentences.
+    Sentences of more than `max_words` are resampled. An unknown word is resampled, too, and the tree is kept.
+    Raises InputError for options that only apply word by word, and for a model that does not sample whole sentences.
     """
-    check_count(count)
-    sampling = Sampling(seed=seed, maximum_words=maximum_words, keep_unknown=keep_unknown)
-    stored.require(SamplesSentences, "sampling of trees")
-    return _sampled(stored, count, sampling)
+    refuse_word_options(None, options, "Sentences with trees are sampled top-down.")
+    model = bundle.require(SamplesSentences, "sampling of trees")
+    bundle.model.eval()
+    labels = list(model.labels) if isinstance(model, LabelsSpans) else []
+    omitted = 0 if options.keep_unknown else len(bundle.vocabulary.unknown_ids)
+    longest = options.max_words or MAXIMUM[bundle.normaliser.units]
+
+    def sentence(number: int) -> SentenceWithTree:
+        (sampled,) = model.sample(1, longest, np.random.default_rng([options.seed, number]), omitted=omitted)
+        tokens = bundle.vocabulary.decode(sampled.words)
+        return SentenceWithTree(number, as_text(bundle.normaliser, tokens), tokens, tree_of(sampled, tokens, labels))
+
+    return map(sentence, numbers_to(count))
 
 
-def refuse_word_settings(prompt: str | None, temperature: float, top_k: int | None, reason: str) -> None:
-    """Raise InputError for settings that only apply word by word. reason: why they do not apply, as a sentence."""
+def numbers_to(count: int) -> range:
+    """Return the numbers of sentences, from 1. Raises InputError for fewer than one sentence."""
+    if count < 1:
+        raise InputError(f"count: found {count}; expected 1 or more")
+    return range(1, count + 1)
+
+
+def refuse_word_options(prompt: str | None, options: SamplingOptions, reason: str) -> None:
+    """Raise InputError for options that only apply word by word. reason: why they do not apply, as a sentence."""
     given = {
         "prompt": prompt is not None,
-        "temperature": temperature != Sampling.temperature,
-        "top-k": top_k is not None,
+        "temperature": options.temperature != SamplingOptions.temperature,
+        "top-k": options.top_k is not None,
     }
     named = [name for name, is_given in given.items() if is_given]
     if named:
         raise InputError(f"{', '.join(named)}: {reason} Leave {'it' if len(named) == 1 else 'them'} out.")
-
-
-def _sampled(stored: ModelBundle, count: int, sampling: Sampling) -> Iterator[SentenceWithTree]:
-    model = stored.require(SamplesSentences, "sampling of trees")
-    stored.model.eval()
-    labels = list(model.labels) if isinstance(model, LabelsSpans) else []
-    omitted = 0 if sampling.keep_unknown else len(stored.vocabulary.unknown_ids)
-    longest = sampling.maximum_words or MAXIMUM[stored.normaliser.units]
-    for number in range(1, count + 1):
-        generator = np.random.default_rng([sampling.seed, number])
-        (drawn,) = model.sample(1, longest, generator, omitted=omitted)
-        tokens = stored.vocabulary.decode(drawn.words)
-        yield SentenceWithTree(number, as_text(stored.normaliser, tokens), tokens, tree_of(drawn, tokens, labels))
 
 
 def tree_of(sampled: SampledSentence, tokens: list[str], labels: list[str]) -> Tree:
@@ -167,11 +144,6 @@ def tree_of(sampled: SampledSentence, tokens: list[str], labels: list[str]) -> T
     )
     tags = [labels[label] for label in sampled.word_labels] or [""] * len(tokens)
     return Tree(tuple(tokens), tuple(tags), spans)
-
-
-SAMPLED_TOGETHER = 64  # sentences sampled in one batch
-
-Numbers = npt.NDArray[np.float64]
 
 
 GENERATED_SENTENCES = Columns(
@@ -219,49 +191,46 @@ class GeneratedSentence(HasRows):
 
 
 def generate(
-    stored: ModelBundle,
+    bundle: ModelBundle,
     count: int = 1,
     prompt: str | None = None,
-    *,
-    temperature: float = Sampling.temperature,
-    top_k: int | None = Sampling.top_k,
-    seed: int = Sampling.seed,
-    maximum_words: int | None = Sampling.maximum_words,
-    keep_unknown: bool = Sampling.keep_unknown,
-    style: TextOptions = AS_TOKENISED,
+    options: SamplingOptions = SamplingOptions(),
+    text: TextOptions = TextOptions(),
 ) -> Iterator[GeneratedSentence]:
     """Sample sentences independently from BOS. Every sentence has at least one word.
 
     Models that predict the next token are sampled word by word, other models that sample whole sentences top-down.
-    prompt: raw text with which each sentence starts, or None. style: how the prompt's words are split before the
-    model's normaliser reads them, see `TextReader.of`. Other arguments: see `Sampling`.
-    Raises InputError for settings out of range, a prompt without words, a prompt, temperature or top_k if sentences
-    are sampled top-down, and a model that does not sample sentences.
+    prompt: raw text with which each sentence starts, or None.  text: how its words are split.
+    Raises InputError for a prompt without words, a prompt, temperature or top_k if sentences are sampled top-down, and
+    a model that does not sample sentences.
     """
-    sampling = Sampling(temperature, top_k, seed, maximum_words, keep_unknown)
-    check_count(count)
-    if not isinstance(stored.model, PredictsNextToken) and isinstance(stored.model, SamplesSentences):
-        reason = f"a {stored.name} model does not predict the next token; its sentences are sampled top-down."
-        refuse_word_settings(prompt, temperature, top_k, reason)
-        trees = sample_with_trees(stored, count, seed=seed, maximum_words=maximum_words, keep_unknown=keep_unknown)
+    numbers = numbers_to(count)
+    if not isinstance(bundle.model, PredictsNextToken) and isinstance(bundle.model, SamplesSentences):
+        reason = f"a {bundle.name} model does not predict the next token; its sentences are sampled top-down."
+        refuse_word_options(prompt, options, reason)
+        trees = sample_with_trees(bundle, count, options)
         return (GeneratedSentence(one.number, one.text, one.tokens, [], True) for one in trees)
-    try:
-        words = [] if prompt is None else TextReader.of(stored.normaliser, stored.vocabulary, style).tokens(prompt)
-    except UntaggedTokenError as error:
-        raise error.at("prompt") from None
-    if prompt is not None and not words:
-        raise InputError(f"prompt: {prompt!r} has no words that the model reads")
-    ids = stored.vocabulary.encode(words)
-    chunks = (range(1, count + 1)[start : start + SAMPLED_TOGETHER] for start in range(0, count, SAMPLED_TOGETHER))
-    return (sentence for numbers in chunks for sentence in _together(stored, numbers, ids, sampling))
+    words: list[str] = []
+    if prompt is not None:
+        try:
+            words = TextReader.of(bundle.normaliser, bundle.vocabulary, text).tokens(prompt)
+        except UntaggedTokenError as error:
+            raise error.at("prompt") from None
+        if not words:
+            raise InputError(f"prompt: {prompt!r} has no words that the model reads")
+    ids = bundle.vocabulary.encode(words)
+    chunks = (numbers[start : start + SAMPLED_TOGETHER] for start in range(0, count, SAMPLED_TOGETHER))
+    return (sentence for chunk in chunks for sentence in _together(bundle, chunk, ids, options))
 
 
 @torch.no_grad()
-def _together(stored: ModelBundle, numbers: range, prompt: list[int], sampling: Sampling) -> list[GeneratedSentence]:
+def _together(
+    bundle: ModelBundle, numbers: range, prompt: list[int], options: SamplingOptions
+) -> list[GeneratedSentence]:
     """Sample the sentences with these numbers in one batch, one column per sentence."""
-    model, vocabulary = stored.require(PredictsNextToken, "generate", SamplesSentences), stored.vocabulary
-    device = stored.model.eval().device
-    random = [np.random.default_rng([sampling.seed, number]) for number in numbers]
+    model, vocabulary = bundle.require(PredictsNextToken, "generate", SamplesSentences), bundle.vocabulary
+    device = bundle.model.eval().device
+    random = [np.random.default_rng([options.seed, number]) for number in numbers]
     read = torch.tensor([vocabulary.begin_id, *prompt])[:, None].repeat(1, len(random))
     batch = TokenBatch(read, read.roll(-1, 0)).to(device)
     drawn: list[list[int]] = [list(prompt) for _ in random]
@@ -269,10 +238,10 @@ def _together(stored: ModelBundle, numbers: range, prompt: list[int], sampling: 
     log_probs_of_next, state = model.next_log_probs(batch)
     log_probs: list[list[float]] = [list(column) for column in of_prompt]
     growing = np.ones(len(random), bool)
-    for step in range(sampling.maximum_words or MAXIMUM[stored.normaliser.units]):
+    for step in range(options.max_words or MAXIMUM[bundle.normaliser.units]):
         next_values: Numbers = log_probs_of_next.double().cpu().numpy()
-        barred = _barred(stored, sampling, first=step == 0 and not prompt)
-        chosen = choose(np.where(barred, -np.inf, next_values), np.array([one.random() for one in random]), sampling)
+        barred = _barred(bundle, options, first=step == 0 and not prompt)
+        chosen = choose(np.where(barred, -np.inf, next_values), np.array([one.random() for one in random]), options)
         for column in np.flatnonzero(growing):
             log_probs[column].append(float(next_values[column, chosen[column]]))
             if chosen[column] == vocabulary.end_id:
@@ -287,11 +256,11 @@ def _together(stored: ModelBundle, numbers: range, prompt: list[int], sampling: 
     for number, ids, values, grows in zip(numbers, drawn, log_probs, growing.tolist(), strict=True):
         words = vocabulary.decode(ids)
         bits = [0.0 - value / math.log(2) for value in values]
-        sentences.append(GeneratedSentence(number, as_text(stored.normaliser, words), words, bits, not grows))
+        sentences.append(GeneratedSentence(number, as_text(bundle.normaliser, words), words, bits, not grows))
     return sentences
 
 
-def choose(log_probs: Numbers, uniform: Numbers, sampling: Sampling) -> npt.NDArray[np.int64]:
+def choose(log_probs: Numbers, uniform: Numbers, options: SamplingOptions) -> npt.NDArray[np.int64]:
     """Sample one token for each column, (B, V) -> (B,); -inf is never chosen.
 
     uniform: (B,), random numbers in [0, 1), compared with the cumulative probabilities of the tokens.
@@ -299,30 +268,30 @@ def choose(log_probs: Numbers, uniform: Numbers, sampling: Sampling) -> npt.NDAr
     """
     if np.isnan(log_probs).any():
         raise InputError("the model returned NaN; its weights are unusable")
-    if sampling.temperature == 0:
+    if options.temperature == 0:
         return log_probs.argmax(1)
-    if sampling.top_k is not None and sampling.top_k < log_probs.shape[1]:
-        rest = np.argpartition(-log_probs, sampling.top_k, axis=1)[:, sampling.top_k :]
+    if options.top_k is not None and options.top_k < log_probs.shape[1]:
+        rest = np.argpartition(-log_probs, options.top_k, axis=1)[:, options.top_k :]
         log_probs = log_probs.copy()
         np.put_along_axis(log_probs, rest, -np.inf, axis=1)
     with np.errstate(over="ignore"):  # overflow to -inf at a temperature near 0
-        weights = np.exp((log_probs - log_probs.max(1, keepdims=True)) / sampling.temperature)
+        weights = np.exp((log_probs - log_probs.max(1, keepdims=True)) / options.temperature)
     sums = weights.cumsum(1)
     # Stay below the total, so that a larger cumulative sum exists and its token has a probability above 0.
     points = np.minimum(uniform * sums[:, -1], np.nextafter(sums[:, -1], 0))
     return (sums <= points[:, None]).sum(1)
 
 
-def _barred(stored: ModelBundle, sampling: Sampling, first: bool) -> npt.NDArray[np.bool_]:
+def _barred(bundle: ModelBundle, options: SamplingOptions, first: bool) -> npt.NDArray[np.bool_]:
     """(V,) True for tokens that may not come next. first: whether the sentence has no words yet."""
-    vocabulary, normaliser = stored.vocabulary, stored.normaliser
+    vocabulary, normaliser = bundle.vocabulary, bundle.normaliser
     barred = np.zeros(len(vocabulary), bool)
     if normaliser.units == "characters" and normaliser.space is not None:
         barred[vocabulary.id(normaliser.space)] = first
     barred[vocabulary.begin_id] = True
     # BOS may be the same token. A model that does not predict EOS has not learned its probability.
-    barred[vocabulary.end_id] = first or not stored.mode.predict_eos
-    barred[list(vocabulary.unknown_ids)] = not sampling.keep_unknown
+    barred[vocabulary.end_id] = first or not bundle.mode.predict_eos
+    barred[list(vocabulary.unknown_ids)] = not options.keep_unknown
     if barred.all():
         raise InputError("the model's vocabulary has no word to sample except the unknown word")
     return barred

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.settings import Count
 from syntaxlm.core.tables import Column, Columns, HasRows
-from syntaxlm.generation.sentences import MAXIMUM, SAMPLED_TOGETHER, Numbers, Sampling, choose
+from syntaxlm.generation.options import SamplingOptions, TreeSamplingOptions
+from syntaxlm.generation.sentences import MAXIMUM, SAMPLED_TOGETHER, Numbers, choose, numbers_to
 from syntaxlm.generation.stops import possible_edges, tree_model
 from syntaxlm.models.abilities import GeneratesTrees
 from syntaxlm.models.stop_classifiers import Stops
@@ -36,22 +36,6 @@ ROWS_TOGETHER = 256  # steps whose words are sampled at once: each needs a row o
 
 Integers = npt.NDArray[np.int64]
 Answers = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class TreeSampling(Sampling):
-    """Settings for sampling words, labels and stop decisions; top_k applies to words only."""
-
-    maximum_depth: Count | None = None  # most heads above a word, including ROOT; None: MAXIMUM_DEPTH
-    redraw: bool = False  # whether a tree that reaches a limit is resampled; otherwise it is cut there
-
-    @property
-    def most_words(self) -> int:
-        return self.maximum_words or MAXIMUM["words"]
-
-    @property
-    def most_depth(self) -> int:
-        return self.maximum_depth or MAXIMUM_DEPTH
 
 
 GENERATED_TREES = Columns(
@@ -123,30 +107,17 @@ class GeneratedTree(HasRows):
 
 
 def generate_trees(
-    stored: ModelBundle,
-    stops: Stops,
-    count: int = 1,
-    *,
-    temperature: float = Sampling.temperature,
-    top_k: int | None = Sampling.top_k,
-    seed: int = Sampling.seed,
-    maximum_words: int | None = Sampling.maximum_words,
-    maximum_depth: int | None = TreeSampling.maximum_depth,
-    redraw: bool = TreeSampling.redraw,
-    keep_unknown: bool = Sampling.keep_unknown,
+    bundle: ModelBundle, stops: Stops, count: int = 1, options: TreeSamplingOptions = TreeSamplingOptions()
 ) -> Iterator[GeneratedTree]:
     """Sample trees with one root. A tree depends on the seed and its number, not on the number of trees.
 
-    stops: the classifiers of the model's folder, see `read_stops`. Other arguments: see `TreeSampling`.
-    Raises InputError for settings out of range, a model that reads text, and, with redraw, if none of ATTEMPTS trees
-    stays within the limits.
+    stops: the classifiers of the model's folder, see `read_stops`.
+    Raises InputError for a model that reads text, and, with redraw, if none of ATTEMPTS trees stays within the limits.
     """
-    sampling = TreeSampling(temperature, top_k, seed, maximum_words, keep_unknown, maximum_depth, redraw)
-    if count < 1:
-        raise InputError(f"count: found {count}; expected 1 or more")
-    sampler = _Sampler(stored, tree_model(stored), stops, sampling)
-    chunks = (range(1, count + 1)[start : start + SAMPLED_TOGETHER] for start in range(0, count, SAMPLED_TOGETHER))
-    return (tree for numbers in chunks for tree in sampler.trees(numbers))
+    numbers = numbers_to(count)
+    sampler = _Sampler(bundle, tree_model(bundle), stops, options)
+    chunks = (numbers[start : start + SAMPLED_TOGETHER] for start in range(0, count, SAMPLED_TOGETHER))
+    return (tree for chunk in chunks for tree in sampler.trees(chunk))
 
 
 @dataclass
@@ -191,13 +162,15 @@ class _Level:
 class _Sampler:
     """Samples trees. Raises InputError if no word or no label is allowed."""
 
-    def __init__(self, stored: ModelBundle, model: GeneratesTrees, stops: Stops, sampling: TreeSampling) -> None:
-        assert stored.labels is not None
-        stored.model.eval()
-        self.model, self.stops, self.sampling = model, stops.eval(), sampling
-        self.device = stored.model.device
-        self.vocabulary, self.labels = stored.vocabulary, stored.labels
-        self.barred = _barred(self.vocabulary, sampling.keep_unknown)
+    def __init__(self, bundle: ModelBundle, model: GeneratesTrees, stops: Stops, options: TreeSamplingOptions) -> None:
+        assert bundle.labels is not None
+        bundle.model.eval()
+        self.model, self.stops, self.options = model, stops.eval(), options
+        self.most_words = options.max_words or MAXIMUM["words"]
+        self.most_depth = options.max_depth or MAXIMUM_DEPTH
+        self.device = bundle.model.device
+        self.vocabulary, self.labels = bundle.vocabulary, bundle.labels
+        self.barred = _barred(self.vocabulary, options.keep_unknown)
         self.barred_labels = _barred(self.labels, False)
         if self.barred.all() or (model.reads_labels and self.barred_labels.all()):
             what = "vocabulary has no word" if self.barred.all() else "labels have none"
@@ -207,18 +180,18 @@ class _Sampler:
         """Return the trees with these numbers."""
         found: dict[int, _Growing] = {}
         wanted = list(numbers)
-        for attempt in range(ATTEMPTS if self.sampling.redraw else 1):
+        for attempt in range(ATTEMPTS if self.options.redraw else 1):
             again = [attempt] if attempt else []
-            growing = [_Growing(np.random.default_rng([self.sampling.seed, number, *again])) for number in wanted]
+            growing = [_Growing(np.random.default_rng([self.options.seed, number, *again])) for number in wanted]
             self._grow(growing)
             found |= dict(zip(wanted, growing, strict=True))
             wanted = [number for number in wanted if found[number].cut]
             if not wanted:
                 break
-        if wanted and self.sampling.redraw:
+        if wanted and self.options.redraw:
             raise InputError(
-                f"tree {wanted[0]}: none of {ATTEMPTS} ended within {self.sampling.most_words} words and a depth of"
-                f" {self.sampling.most_depth}; use higher limits, or allow trees to be cut at them"
+                f"tree {wanted[0]}: none of {ATTEMPTS} ended within {self.most_words} words and a depth of"
+                f" {self.most_depth}; use higher limits, or allow trees to be cut at them"
             )
         return [self._finished(number, found[number]) for number in numbers]
 
@@ -267,7 +240,7 @@ class _Sampler:
             rows = slice(start, start + ROWS_TOGETHER)
             some = Levels.of(levels.parents[rows], (_counts(level.edges[rows]),))
             values = self.model.all_log_probs(hidden[rows], some).double().cpu().numpy()
-            words[rows], bits[rows] = _drawn(values, self.barred, uniform[rows], self.sampling)
+            words[rows], bits[rows] = _drawn(values, self.barred, uniform[rows], self.options)
         return words, bits
 
     def _labels(self, trees: list[_Growing], level: _Level, hidden: Tensor, words: Tensor) -> tuple[Integers, Numbers]:
@@ -276,19 +249,16 @@ class _Sampler:
             return np.full(len(level), self.labels.begin_id), np.zeros(len(level))
         logits = self.stops.label_logits(hidden, self.model.embedded(words))
         values = logits.double().log_softmax(-1).cpu().numpy()
-        sampling = replace(self.sampling, top_k=None)
-        return _drawn(values, self.barred_labels, _uniform(trees, level.trees), sampling)
+        options = replace(self.options, top_k=None)
+        return _drawn(values, self.barred_labels, _uniform(trees, level.trees), options)
 
     def _answers(self, trees: list[_Growing], level: _Level, logits: Tensor) -> Answers:
         """Return the edges by which each word of a level continues, (n, 4), within the limits. Adds their bits."""
-        sampling = self.sampling
+        temperature = self.options.temperature
         edges = torch.from_numpy(level.edges)
         possible = possible_edges(edges, torch.from_numpy(level.steps == 0)).numpy()
         uniform = np.stack([_uniform(trees, level.trees) for _ in Edge], axis=1)
-        if sampling.temperature == 0:
-            wanted = logits.numpy() > 0
-        else:
-            wanted = uniform < torch.sigmoid(logits / sampling.temperature).numpy()
+        wanted = logits.numpy() > 0 if temperature == 0 else uniform < torch.sigmoid(logits / temperature).numpy()
         answers = self._within_limits(trees, level, wanted & possible)
         signs = torch.from_numpy(np.where(answers, 1.0, -1.0))
         nats = -torch.nn.functional.logsigmoid(signs * logits).numpy()
@@ -298,7 +268,7 @@ class _Sampler:
 
     def _within_limits(self, trees: list[_Growing], level: _Level, wanted: Answers) -> Answers:
         """Return the decisions that the limits of depth and size allow; trees that reach a limit are marked as cut."""
-        most_words, most_depth = self.sampling.most_words, self.sampling.most_depth
+        most_words, most_depth = self.most_words, self.most_depth
         answers = wanted.copy()
         answers[level.depths >= most_depth, : Edge.NX_LEFT] = False  # LEFT and RIGHT lead to dependents
         for place in level.trees[(wanted & ~answers).any(1)].tolist():
@@ -351,7 +321,7 @@ def _uniform(trees: list[_Growing], places: Integers) -> Numbers:
     return found
 
 
-def _drawn(log_probs: Numbers, barred: Answers, uniform: Numbers, sampling: Sampling) -> tuple[Integers, Numbers]:
+def _drawn(log_probs: Numbers, barred: Answers, uniform: Numbers, options: SamplingOptions) -> tuple[Integers, Numbers]:
     """Return the sampled token of each row, (n, V) -> (n,), and its bits by the unmodified log-probabilities."""
-    chosen = choose(np.where(barred, -np.inf, log_probs), uniform, sampling)
+    chosen = choose(np.where(barred, -np.inf, log_probs), uniform, options)
     return chosen, 0.0 - log_probs[np.arange(len(chosen)), chosen] / math.log(2)

@@ -6,8 +6,8 @@ types that have it. Nothing outside `models/` checks a model's type.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import ABCMeta, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -21,16 +21,29 @@ from syntaxlm.models.structures import Heads, SpanMarginals, Structure
 from syntaxlm.ops.tree_levels import Levels, States
 
 
-class Model(nn.Module):
+class AbilityMeta(ABCMeta):
+    """Type of abilities: `isinstance` also asks the model which abilities of its class it lacks."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return super().__instancecheck__(instance) and cls not in getattr(instance, "lacks", ())
+
+
+class Ability(metaclass=AbilityMeta):
+    """Base class of all abilities."""
+
+
+class Model(nn.Module, Ability):
     """Base class of all models. A model that is not trained by gradient descent keeps its parameters in buffers.
 
     reads: the type of batches the model takes.
+    lacks: abilities of the class that the model lacks because of its settings.
     mixes_lengths: whether training batches must mix sentences of different lengths. Models with batch normalisation
         need this: with sentences of one length, the batch statistics would reveal where the sentences end.
     """
 
     vocabulary_size: int
     reads: ClassVar[Reads] = "tokens"
+    lacks: Collection[type] = ()
     mixes_lengths: bool = False
 
     @property
@@ -87,7 +100,7 @@ class Loss:
     state: State = None
 
 
-class HasLoss(ABC):
+class HasLoss(Ability):
     """Has a loss. In evaluation mode it is the validation criterion of a model without sentence scores."""
 
     criterion: ClassVar[Criterion] = NATS_PER_TOKEN
@@ -101,7 +114,7 @@ class TrainsByGradient(HasLoss):
     """Has a loss that gradient descent minimises."""
 
 
-class TrainsByCounting(ABC):
+class TrainsByCounting(Ability):
     """Trained in rounds over the whole text: accumulates expected counts, then sets the parameters that maximise them.
 
     criterion: the criterion that `maximise` reports.  rounds: number of useful rounds; None: set by the recipe.
@@ -139,7 +152,7 @@ class TextCounts:
     parsers: int = 0
 
 
-class NeedsTextCounts(ABC):
+class NeedsTextCounts(Ability):
     """Needs statistics of the training text before its first step."""
 
     @abstractmethod
@@ -158,7 +171,7 @@ class AnnealsLoss(TrainsByGradient):
 # ---- probabilities
 
 
-class ScoresSentences(ABC):
+class ScoresSentences(Ability):
     """Gives log-probabilities of whole sentences (dependency-tree models: of the words given the tree).
 
     likelihood_estimate: description of the estimate that replaces exact log-probabilities, printed with the results;
@@ -234,7 +247,7 @@ class SampledSentence(Protocol):
     def word_labels(self) -> Sequence[int]: ...
 
 
-class SamplesSentences(ABC):
+class SamplesSentences(Ability):
     """Samples whole sentences with their trees, top-down."""
 
     @abstractmethod
@@ -252,7 +265,7 @@ class SamplesSentences(ABC):
 # ---- structure
 
 
-class ParsesSentences(ABC):
+class ParsesSentences(Ability):
     """Gives the structure from which trees are decoded.
 
     structure_type: the class that `structure` returns.
@@ -374,7 +387,7 @@ class Maps:
         return bool(self.earlier_tokens or self.units)
 
 
-class HasMaps(ABC):
+class HasMaps(Ability):
     """Has gates or attention that can be drawn."""
 
     @abstractmethod
@@ -406,7 +419,7 @@ class Encoding:
     decisions: Decisions | None = None
 
 
-class EncodesSentences(Model, ABC):
+class EncodesSentences(Model):
     """Encodes a sentence as a vector. feature_size: F."""
 
     feature_size: int
@@ -414,6 +427,11 @@ class EncodesSentences(Model, ABC):
     @abstractmethod
     def encode(self, batch: TokenBatch) -> Encoding:
         """Return the vector of each sentence."""
+
+    @classmethod
+    def encoder(cls, config: Any, vocabulary_size: int) -> EncodesSentences:
+        """Return a model with fresh weights, without what only decodes."""
+        return cls(config, vocabulary_size)
 
 
 class LearnsFromRewards(EncodesSentences):
@@ -466,7 +484,7 @@ class GeneratesTrees(Model, ScoresTokens):
         """Return natural log-probability of every word at each step: (n, D) -> (n, V)."""
 
 
-LACKS: dict[type, str] = {
+MISSING_ABILITY: dict[type, str] = {
     HasLoss: "has no loss",
     TrainsByGradient: "is not trained by gradient descent",
     TrainsByCounting: "is not trained by counting",

@@ -6,13 +6,16 @@ Shapes: T time, B batch, E embedding size, F features of the decoder's input, n 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Protocol, TypeVar
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from syntaxlm.core.settings import Fraction, NonNegative, Positive, Settings, Size
 from syntaxlm.models.abilities import (
     EncodesSentences,
     Encoding,
@@ -26,8 +29,11 @@ from syntaxlm.models.abilities import (
     TrainsByGradient,
 )
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.models.layers import Decoder
+from syntaxlm.models.layers import Decoder, Rows, embed_with_dropout, locked_dropout
+from syntaxlm.models.registry import MODELS, ModelType
 from syntaxlm.models.structures import Distances, SpanScores, Structure
+
+_Backbone = TypeVar("_Backbone", bound="Backbone")
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,8 @@ class Backbone(nn.Module, ABC):
     """Maps embedded tokens to the decoder's input.
 
     output_size: F.  structure_type: type of the structure; None if the model does not parse.
-    has_maps: whether there are gates or attention to draw.
+    has_maps: whether there are gates or attention to draw. If both depend on the settings, the class has what some
+        settings give, and its instances what theirs give.
     distance_layers, default_layer: see `ParsesSentences`.  mixes_lengths: see `Model`.
     """
 
@@ -79,16 +86,36 @@ class Backbone(nn.Module, ABC):
         return Distances(distances)
 
 
-class NeuralEncoder(EncodesSentences):
-    """Embedding and backbone. A sentence's vector is the decoder's input after the last token."""
+class NeuralConfig(Protocol):
+    """Settings that every model with a backbone has."""
 
-    def __init__(self, backbone: Backbone, vocabulary_size: int, embedding_size: int, init_range: float) -> None:
+    @property
+    def embedding_size(self) -> int: ...
+
+    @property
+    def tied(self) -> bool: ...
+
+    @property
+    def init_range(self) -> float: ...
+
+
+class NeuralEncoder(EncodesSentences, ParsesSentences):
+    """Embedding and backbone. A sentence's vector is the decoder's input after the last token.
+
+    It reads the words without BOS and EOS, as in a pair classifier, and parses if the backbone gives distances.
+    """
+
+    def __init__(self, backbone: Backbone, config: NeuralConfig, vocabulary_size: int) -> None:
         super().__init__()
         self.vocabulary_size = vocabulary_size
-        self.embedding = nn.Embedding(vocabulary_size, embedding_size)
+        self.embedding = nn.Embedding(vocabulary_size, config.embedding_size)
         self.backbone = backbone
         self.mixes_lengths, self.feature_size = backbone.mixes_lengths, backbone.output_size
-        nn.init.uniform_(self.embedding.weight, -init_range, init_range)
+        if backbone.structure_type is not None:
+            self.structure_type = backbone.structure_type
+        self.distance_layers, self.default_layer = backbone.distance_layers, backbone.default_layer
+        self.lacks = () if backbone.structure_type is Distances else (ParsesSentences,)
+        nn.init.uniform_(self.embedding.weight, -config.init_range, config.init_range)
 
     def read(self, batch: TokenBatch, state: State = None) -> BackboneOutput:
         """Return the backbone's output for a batch, starting from `state`."""
@@ -99,32 +126,22 @@ class NeuralEncoder(EncodesSentences):
         output = self.read(batch)
         return Encoding(output.hidden[batch.last_rows()], output.penalties)
 
-
-class ParsingEncoder(NeuralEncoder, ParsesSentences):
-    """An encoder that also gives distances. It reads the words without BOS and EOS, as in a pair classifier."""
-
-    def __init__(self, backbone: Backbone, vocabulary_size: int, embedding_size: int, init_range: float) -> None:
-        super().__init__(backbone, vocabulary_size, embedding_size, init_range)
-        self.structure_type = Distances
-        self.distance_layers, self.default_layer = backbone.distance_layers, backbone.default_layer
-
-    def structure(self, batch: TokenBatch) -> Distances:
+    def structure(self, batch: TokenBatch) -> Structure:
         """Return distances of the words; those of BOS and EOS are 0."""
-        found = self.backbone.structure(batch.inner(), self.embedding)
-        assert isinstance(found, Distances)
-        return Distances(pad(found.values, (0, 0, 1, 1)))
+        distances = self.backbone.structure(batch.inner(), self.embedding)
+        assert isinstance(distances, Distances)
+        return Distances(pad(distances.values, (0, 0, 1, 1)))
 
 
-class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNextToken):
-    """A language model: an encoder and a decoder."""
+class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNextToken, HasMaps):
+    """A language model: an encoder and a decoder. Whether it parses and has maps depends on the backbone."""
 
-    def __init__(
-        self, backbone: Backbone, vocabulary_size: int, embedding_size: int, tied: bool, init_range: float
-    ) -> None:
-        super().__init__(backbone, vocabulary_size, embedding_size, init_range)
-        self.decoder = Decoder(backbone.output_size, vocabulary_size, self.embedding if tied else None)
-        if not tied:
-            self.decoder.initialise(init_range)
+    def __init__(self, backbone: Backbone, config: NeuralConfig, vocabulary_size: int) -> None:
+        super().__init__(backbone, config, vocabulary_size)
+        self.lacks = _lacking(backbone)
+        self.decoder = Decoder(backbone.output_size, vocabulary_size, self.embedding if config.tied else None)
+        if not config.tied:
+            self.decoder.initialise(config.init_range)
 
     def loss(self, batch: TokenBatch, state: State = None) -> Loss:
         output = self.read(batch, state)
@@ -147,55 +164,113 @@ class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNext
         logits = self.decoder(output.hidden[batch.last_rows()])
         return torch.log_softmax(logits.to(self.decoder.weight.dtype), dim=-1), output.state
 
+    def structure(self, batch: TokenBatch) -> Structure:
+        return self.backbone.structure(batch, self.embedding)
+
+    def maps(self, batch: TokenBatch) -> Maps:
+        return self.read(batch).maps
+
     def _target_log_probs(self, output: BackboneOutput, batch: TokenBatch) -> Tensor:
         """Return log-probabilities of the targets of real steps: (n,)."""
         targets = batch.targets.flatten() if batch.lengths is None else batch.targets[batch.mask()]
         return self.decoder.log_probs(output.hidden, targets)
 
 
-class NeuralModelWithMaps(NeuralModel, HasMaps):
-    """A language model with gates or attention that can be drawn."""
+def neural_model(name: str, config: type) -> Callable[[type[_Backbone]], type[_Backbone]]:
+    """Register the decorated backbone as that of a model type. config: class of its settings, a `NeuralConfig`."""
 
-    def maps(self, batch: TokenBatch) -> Maps:
-        return self.read(batch).maps
+    def register(backbone: Any) -> Any:
+        model_type = ModelType(
+            config,
+            lambda settings, size: NeuralModel(backbone(settings), settings, size),
+            NeuralModel,
+            _lacking(backbone),
+            lambda settings, size: NeuralEncoder(backbone(settings), settings, size),
+        )
+        MODELS.register(name, model_type)
+        return backbone
 
-
-class NeuralParser(NeuralModel, ParsesSentences):
-    """A language model that also gives structure."""
-
-    def __init__(
-        self, backbone: Backbone, vocabulary_size: int, embedding_size: int, tied: bool, init_range: float
-    ) -> None:
-        super().__init__(backbone, vocabulary_size, embedding_size, tied, init_range)
-        assert backbone.structure_type is not None
-        self.structure_type = backbone.structure_type
-        self.distance_layers, self.default_layer = backbone.distance_layers, backbone.default_layer
-
-    def structure(self, batch: TokenBatch) -> Structure:
-        return self.backbone.structure(batch, self.embedding)
+    return register
 
 
-class NeuralParserWithMaps(NeuralParser, NeuralModelWithMaps):
-    """A language model that also gives structure and has gates or attention that can be drawn."""
+def _lacking(backbone: Backbone | type[Backbone]) -> list[type]:
+    """Return the abilities that a language model with this backbone lacks."""
+    return [ParsesSentences] * (backbone.structure_type is None) + [HasMaps] * (not backbone.has_maps)
 
 
-class NeuralConfig(Protocol):
-    """Settings that every model with a backbone has."""
+# ---- AWD-LSTM's regularisation: dropout before and after the layers, activation penalties
 
-    @property
-    def embedding_size(self) -> int: ...
-
-    @property
-    def tied(self) -> bool: ...
-
-    @property
-    def init_range(self) -> float: ...
+LayerSizes = Annotated[tuple[Size, ...], Field(min_length=1, max_length=100)]
 
 
-def neural_model(backbone: Backbone, config: NeuralConfig, vocabulary_size: int) -> NeuralModel:
-    """Return a language model of the class that matches the backbone's abilities."""
-    if backbone.structure_type is None:
-        model_class = NeuralModelWithMaps if backbone.has_maps else NeuralModel
-    else:
-        model_class = NeuralParserWithMaps if backbone.has_maps else NeuralParser
-    return model_class(backbone, vocabulary_size, config.embedding_size, config.tied, config.init_range)
+@dataclass(frozen=True)
+class AWDConfig(Settings, section="model"):
+    """Settings of models with AWD-LSTM's regularisation (Merity, Keskar, Socher 2018)."""
+
+    name: str = ""
+    embedding_size: Size = 200  # features of a token's embedding
+    layer_sizes: LayerSizes = (400, 400, 200)  # neurons of each LSTM layer; if tied, the last equals embedding_size
+    tied: bool = True  # the decoder shares the embedding's weight
+    dropout: Fraction = 0.3  # rate on the decoder's input; this and the next two use one mask for all steps
+    layer_dropout: Fraction = 0.2  # rate between layers, before and after span attention
+    input_dropout: Fraction = 0.3  # rate on the embeddings that the first layer reads
+    embedding_dropout: Fraction = 0.05  # rate of word types whose embedding is 0 for a batch
+    weight_drop: Fraction = 0.2  # rate on the recurrent weights
+    ar: NonNegative = 2.0  # activation regularisation, alpha: weight of the mean square of the last layer's states
+    tar: NonNegative = 1.0  # temporal AR, beta: weight of the mean square of their change per step
+    init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
+
+    def contradictions(self) -> list[str]:
+        last, size = self.layer_sizes[-1], self.embedding_size
+        fault = f"layer_sizes: the last is {last}; tied weights need embedding_size, {size}"
+        return [fault] if self.tied and last != size else []
+
+
+class AWDBackbone(Backbone):
+    """Layers with locked dropout before and after them, and the activation penalties.
+
+    ar_after_dropout: whether AR applies to the last layer's states after the output dropout; otherwise before it.
+    """
+
+    def __init__(self, config: AWDConfig, ar_after_dropout: bool) -> None:
+        super().__init__()
+        self.regularisation, self.ar_after_dropout = config, ar_after_dropout
+        self.output_size = config.layer_sizes[-1]
+
+    @abstractmethod
+    def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> BackboneOutput:
+        """Return the states of the last layer, without the dropout after them.
+
+        inputs: (n, E), real tokens in the order of `rows`; state: None at the start of a text.
+        """
+
+    def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
+        return embed_with_dropout(embedding, tokens, self.regularisation.embedding_dropout, self.training)
+
+    def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
+        rows, inputs = self.enter(embedded, batch)
+        read = self.read_layers(inputs, rows, batch, state)
+        assert read.state is not None
+        hidden = locked_dropout(read.hidden, self.regularisation.dropout, rows, self.training)
+        return replace(
+            read,
+            hidden=hidden,
+            state={name: part.detach() for name, part in read.state.items()},
+            penalties=self._penalties(read.hidden, hidden, rows) | read.penalties if self.training else {},
+        )
+
+    def enter(self, embedded: Tensor, batch: TokenBatch) -> tuple[Rows, Tensor]:
+        """Return the first layer's input: the rows of the real tokens of (T, B, E), and their embeddings, (n, E)."""
+        steps, columns, _ = embedded.shape
+        rows = Rows(steps, columns, batch.lengths, embedded.device)
+        return rows, locked_dropout(rows.of(embedded), self.regularisation.input_dropout, rows, self.training)
+
+    def _penalties(self, states: Tensor, dropped: Tensor, rows: Rows) -> dict[str, Tensor]:
+        """Return AR and TAR (section 4.6) as means; TAR always applies to the states before dropout."""
+        penalties = {}
+        if self.regularisation.ar:
+            active = dropped if self.ar_after_dropout else states
+            penalties["ar"] = self.regularisation.ar * active.square().mean()
+        if self.regularisation.tar and len(rows.counts) > 1:
+            penalties["tar"] = self.regularisation.tar * rows.changes(states).square().mean()
+        return penalties

@@ -24,6 +24,7 @@ from syntaxlm.core.settings import Positive, Settings
 from syntaxlm.models.abilities import Criterion, FindsBestTrees, HasLoss, LabelledSpans, Loss, Model, TrainsByCounting
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LOG_PROBS
+from syntaxlm.models.registry import model
 from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.ops import charts
 from syntaxlm.trees.charts import checked_length, spans_in
@@ -34,7 +35,7 @@ _SPANS = 1 << 22  # in the charts of a group of sentences
 
 @dataclass(frozen=True)
 class CCMConfig(Settings, section="model"):
-    """Settings of the constituent-context model."""
+    """Settings of the constituent-context model (Klein & Manning 2002)."""
 
     name: Literal["ccm"] = "ccm"
     constituent_smoothing: Positive = 2.0  # added to the count of every yield and context as a constituent
@@ -48,6 +49,7 @@ class _Types(NamedTuple):
     contexts: Tensor
 
 
+@model("ccm", CCMConfig)
 class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
     """Tables of yields and contexts, and the posterior probabilities of brackets under them.
 
@@ -349,7 +351,3 @@ def _places(keys: Tensor, wanted: Tensor) -> Tensor:
     places = torch.searchsorted(keys, wanted)
     found = torch.cat([keys, keys.new_full((1,), -1)])[places] == wanted
     return torch.where(found, places, len(keys))
-
-
-def build(config: CCMConfig, vocabulary_size: int) -> CCM:
-    return CCM(config, vocabulary_size)

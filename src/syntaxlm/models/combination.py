@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from syntaxlm.core.settings import Count, Settings
-from syntaxlm.models import pcfg
 from syntaxlm.models.abilities import HasHiddenStates, Model, ParsesSentences, PredictsNextToken, TokenScores
-from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.models.lstm import LSTMConfig
-from syntaxlm.models.on_lstm import ONLSTMConfig
-from syntaxlm.models.palm import PaLMConfig
-from syntaxlm.models.pcfg import CompoundPCFGConfig, NeuralPCFGConfig, SentencePCFG, SimplePCFGConfig, TensorPCFGConfig
-from syntaxlm.models.prpn import PRPNConfig
+from syntaxlm.models.registry import MODELS, NamedConfig, config_among, model
+from syntaxlm.models.sizes import without_memory
 from syntaxlm.models.structures import SpanMarginals
 
-_Parser = SimplePCFGConfig | TensorPCFGConfig | NeuralPCFGConfig | CompoundPCFGConfig
-_Scorer = LSTMConfig | ONLSTMConfig | PRPNConfig | PaLMConfig
-ParserConfig = Annotated[_Parser, Field(discriminator="name")]
-ScorerConfig = Annotated[_Scorer, Field(discriminator="name")]
-PARSER_TYPES: tuple[str, ...] = tuple(kind.name for kind in get_args(_Parser))
-SCORER_TYPES: tuple[str, ...] = tuple(kind.name for kind in get_args(_Scorer))
+PARSER_TYPES = "simple-pcfg", "tensor-pcfg", "neural-pcfg", "compound-pcfg"
+SCORER_TYPES = "lstm", "on-lstm", "prpn", "palm"
 
 
 @dataclass(frozen=True)
@@ -36,17 +27,20 @@ class CombinationConfig(Settings, section="model"):
     """Settings of a combination of trained models, which `syntaxlm combine` writes. Its vocabulary is the scorer's."""
 
     name: Literal["combination"] = "combination"
-    parsers: Annotated[tuple[ParserConfig, ...], Field(min_length=1, max_length=100)] = (
-        SimplePCFGConfig(),
-    )  # the grammars whose span probabilities are averaged
+    parsers: Annotated[
+        tuple[Annotated[NamedConfig, config_among(PARSER_TYPES)], ...], Field(min_length=1, max_length=100)
+    ] = field(default_factory=lambda: (MODELS["simple-pcfg"].config(),))  # grammars, span probabilities are averaged
     vocabulary_sizes: Annotated[tuple[Count, ...], Field(min_length=1, max_length=100)] = (10_000,)  # of the parsers
-    scorer: ScorerConfig = field(default_factory=LSTMConfig)  # the language model
+    scorer: Annotated[NamedConfig, config_among(SCORER_TYPES)] = field(
+        default_factory=lambda: MODELS["lstm"].config()
+    )  # the language model
 
     def contradictions(self) -> list[str]:
         sizes, parsers = len(self.vocabulary_sizes), len(self.parsers)
         return [f"vocabulary_sizes: found {sizes}; expected {parsers}, one for each parser"] * (sizes != parsers)
 
 
+@model("combination", CombinationConfig)
 class Combination(Model, HasHiddenStates, PredictsNextToken, ParsesSentences):
     """A language model that parses with one or more grammars.
 
@@ -57,13 +51,25 @@ class Combination(Model, HasHiddenStates, PredictsNextToken, ParsesSentences):
 
     structure_type = SpanMarginals
     parser_tokens: Tensor
-    parsers: Sequence[SentencePCFG]
 
-    def __init__(self, parsers: Sequence[SentencePCFG], scorer: NeuralModel) -> None:
+    def __init__(self, config: CombinationConfig, vocabulary_size: int) -> None:
         super().__init__()
-        self.vocabulary_size = scorer.vocabulary_size
-        self.parsers, self.scorer = nn.ModuleList(parsers), scorer  # type: ignore[assignment]
-        self.register_buffer("parser_tokens", torch.zeros(len(parsers), self.vocabulary_size, dtype=torch.int32))
+        self.vocabulary_size = vocabulary_size
+        sizes = zip(config.parsers, config.vocabulary_sizes, strict=True)
+        self.parsers: Any = nn.ModuleList(MODELS[parser.name].build(parser, size) for parser, size in sizes)
+        self.scorer: Any = MODELS[config.scorer.name].build(config.scorer, vocabulary_size)
+        self.register_buffer("parser_tokens", torch.zeros(len(self.parsers), vocabulary_size, dtype=torch.int32))
+
+    @classmethod
+    def of(
+        cls, config: CombinationConfig, parsers: Sequence[Model], scorer: Model, parser_tokens: Tensor
+    ) -> Combination:
+        """Return a combination that shares the weights of trained models."""
+        with without_memory():
+            combination = cls(config, scorer.vocabulary_size)
+        combination.parsers, combination.scorer = nn.ModuleList(parsers), scorer
+        combination.parser_tokens = parser_tokens.int()
+        return combination
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """Check the stored tokens of the parsers; no buffer is resized."""
@@ -87,13 +93,3 @@ class Combination(Model, HasHiddenStates, PredictsNextToken, ParsesSentences):
             read = dataclasses.replace(batch, tokens=tokens[batch.tokens].long())
             found.append(parser.structure(read).values.float())
         return SpanMarginals(torch.stack(found).mean(0))
-
-
-def build(
-    config: CombinationConfig, vocabulary_size: int, build_scorer: Callable[[Any, int], NeuralModel]
-) -> Combination:
-    """Return a combination with fresh weights. build_scorer: builds a language model from settings and vocabulary
-    size.
-    """
-    parsers = [pcfg.build(one, size) for one, size in zip(config.parsers, config.vocabulary_sizes, strict=True)]
-    return Combination(parsers, build_scorer(config.scorer, vocabulary_size))

@@ -32,6 +32,7 @@ from syntaxlm.models.abilities import (
 )
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LOG_PROBS, dropout
+from syntaxlm.models.registry import model
 from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.ops import charts, diora
 from syntaxlm.ops.softmax import target_log_probs
@@ -42,7 +43,7 @@ _GROUP = 1 << 23  # most features of the pairs of one width, of sentences that a
 
 @dataclass(frozen=True)
 class DIORAConfig(Settings, section="model"):
-    """Settings of DIORA."""
+    """Settings of DIORA (Drozdov et al. 2019)."""
 
     name: Literal["diora"] = "diora"
     embedding_size: Size = 400  # features of a word's embedding
@@ -105,6 +106,7 @@ class DIORAEncoder(EncodesSentences):
         return batch.by_length(others, lambda length: _GROUP // (length**2 * self.feature_size // 4 + 1))
 
 
+@model("diora", DIORAConfig)
 class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, FindsBestTrees):
     """An autoencoder of sentences. Trees are scored by the inside pass: by the sum of the scores of their splits."""
 
@@ -122,6 +124,10 @@ class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, FindsBestTrees):
         self.decoder = nn.Linear(config.hidden_size, config.embedding_size, bias=False)
         nn.init.normal_(self.decoder.weight)
         self.register_buffer("unigrams", torch.full((vocabulary_size,), -math.log(vocabulary_size)))
+
+    @classmethod
+    def encoder(cls, config: DIORAConfig, vocabulary_size: int) -> DIORAEncoder:
+        return DIORAEncoder(config, vocabulary_size)
 
     def setup(self, counts: TextCounts) -> None:
         """Set the log-probabilities of words without context (add-1/2 smoothing)."""
@@ -207,11 +213,3 @@ def _longer_spans(length: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return the first and last words of the spans of two or more words, in the order of a chart."""
     start, end = (torch.tensor(part[length:], device=device) for part in spans_in(length))
     return start, end - 1
-
-
-def build(config: DIORAConfig, vocabulary_size: int) -> DIORA:
-    return DIORA(config, vocabulary_size)
-
-
-def build_encoder(config: DIORAConfig, vocabulary_size: int) -> DIORAEncoder:
-    return DIORAEncoder(config, vocabulary_size)

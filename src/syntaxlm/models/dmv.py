@@ -25,8 +25,8 @@ from syntaxlm.core.settings import NonNegative, Settings
 from syntaxlm.models.abilities import Model, ParsesDependencies, SamplesSentences, ScoresSentences, TrainsByCounting
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import PROBABILITIES
-from syntaxlm.models.pcfg.config import BOS, EOS, SPECIALS, of_vocabulary
-from syntaxlm.models.pcfg.sampling import Sample, Sums, draw_from
+from syntaxlm.models.registry import model
+from syntaxlm.models.sampling import BOS, EOS, SPECIALS, Sample, Sums, draw_from, draw_short, token_of
 from syntaxlm.models.sizes import check_chart
 from syntaxlm.models.structures import Heads
 from syntaxlm.ops.dmv import ADJACENT, LEFT, RIGHT, ZERO, Decisions, best_heads, expected_counts, log_partition
@@ -34,12 +34,11 @@ from syntaxlm.ops.dmv import ADJACENT, LEFT, RIGHT, ZERO, Decisions, best_heads,
 _LARGEST_TABLE = 1 << 28  # most probabilities of dependents
 _CHART = 1 << 22  # most divisions of spans of a group of sentences, all with gradients in memory
 _BYTES = 16  # in all charts of a sentence of n words, for each of n^3
-_TRIES = 1000  # attempts to sample a sentence that is short enough
 
 
 @dataclass(frozen=True)
 class DMVConfig(Settings, section="model"):
-    """Settings of the dependency model with valence."""
+    """Settings of the dependency model with valence (Klein & Manning 2004)."""
 
     name: Literal["dmv"] = "dmv"
     valence: bool = True  # whether stopping depends on the presence of a dependent on the side; false: DEP-PCFG
@@ -78,6 +77,7 @@ class ProjectiveParser(ParsesDependencies):
         return result
 
 
+@model("dmv", DMVConfig)
 class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, ProjectiveParser):
     """Probabilities of roots, dependents and stopping. Uniform before training.
 
@@ -96,6 +96,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
 
     def __init__(self, config: DMVConfig, vocabulary_size: int) -> None:
         super().__init__()
+        _check_vocabulary(vocabulary_size)
         self.config, self.vocabulary_size = config, vocabulary_size
         root = torch.full((vocabulary_size,), 1 / (vocabulary_size - SPECIALS), dtype=torch.float64)
         root[BOS] = root[EOS] = 0
@@ -187,12 +188,12 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         self, count: int, maximum_words: int, generator: np.random.Generator, *, omitted: int = 0
     ) -> list[Sample]:
         """Sample dependency trees from the root. The spans are each head with all its descendants."""
-        words = torch.tensor([of_vocabulary(word) for word in range(self.vocabulary_size - SPECIALS)])
+        words = torch.tensor([token_of(word) for word in range(self.vocabulary_size - SPECIALS)])
         root = self.root.cpu()[words].cumsum(0).numpy()
 
         def draw(sums: Sums) -> int | None:
             nothing = sums[-1] <= (sums[omitted - 1] if omitted else 0.0)
-            return None if nothing else of_vocabulary(draw_from(sums, generator, omitted))
+            return None if nothing else token_of(draw_from(sums, generator, omitted))
 
         def tree() -> Sample | None:
             """Return a tree, or None if it would have too many words, or a word that cannot be replaced."""
@@ -219,15 +220,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
                             return None
             return _in_order(tokens, before, after)
 
-        found = []
-        for _ in range(count):
-            drawn = next((one for one in (tree() for _ in range(_TRIES)) if one is not None), None)
-            if drawn is None:
-                raise InputError(
-                    f"none of {_TRIES:,} sampled sentences has at most {maximum_words} words; allow longer sentences"
-                )
-            found.append(drawn)
-        return found
+        return [draw_short(tree, maximum_words) for _ in range(count)]
 
     # ---- arguments of the algorithms
 
@@ -247,6 +240,18 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         arcs = self.choose[words[:, :, None], _sides(words), words[:, None]]
         stop = self.stop[words]
         return Decisions(*(_logarithm(part) for part in (self.root[words], arcs, stop, 1 - stop)))
+
+
+def _check_vocabulary(size: int) -> None:
+    """Raise InputError for a vocabulary without words, or one too large."""
+    if size <= SPECIALS:
+        raise InputError(f"the vocabulary of {size} tokens has no words that a dependency tree could have")
+    if 2 * size**2 > _LARGEST_TABLE:
+        most = int((_LARGEST_TABLE / 2) ** 0.5)
+        raise InputError(
+            f"found a vocabulary of {size:,} tokens, a table of {2 * size**2:,} pairs of head and dependent; expected"
+            f" at most {most:,} tokens: set text.vocabulary.maximum_size, or read tags (text.normaliser.units: tags)"
+        )
 
 
 def harmonic_counts(sentences: int, words: int, device: torch.device | str | None = None) -> Decisions:
@@ -320,17 +325,3 @@ def _in_order(tokens: list[int], before: list[list[int]], after: list[list[int]]
             waiting.append(("word", place))
             waiting += [("subtree", one) for one in before[place]]
     return Sample(tuple(words), tuple((first, last, -1) for first, last in spans))
-
-
-def build(config: DMVConfig, vocabulary_size: int) -> DMV:
-    """Return a model with uniform probabilities. Raises InputError for a vocabulary without words, or one too large."""
-    if vocabulary_size <= SPECIALS:
-        raise InputError(f"the vocabulary of {vocabulary_size} tokens has no words that a dependency tree could have")
-    if 2 * vocabulary_size**2 > _LARGEST_TABLE:
-        most = int((_LARGEST_TABLE / 2) ** 0.5)
-        raise InputError(
-            f"found a vocabulary of {vocabulary_size:,} tokens, a table of {2 * vocabulary_size**2:,} pairs of head and"
-            f" dependent; expected at most {most:,} tokens: set text.vocabulary.maximum_size, or read tags"
-            " (text.normaliser.units: tags)"
-        )
-    return DMV(config, vocabulary_size)

@@ -19,9 +19,11 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.settings import NonNegative, Positive, Settings
-from syntaxlm.models import ccm, dmv
 from syntaxlm.models.abilities import Criterion, HasLoss, Loss, Model, TrainsByCounting
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.ccm import CCM, CCMConfig
+from syntaxlm.models.dmv import DMV, DMVConfig, ProjectiveParser, words_by_length
+from syntaxlm.models.registry import model
 from syntaxlm.models.sizes import check_chart
 from syntaxlm.ops.dmv import Decisions, best_heads_with_spans, expected_counts_with_spans, log_partition_with_spans
 
@@ -31,7 +33,7 @@ _BYTES = 64  # in all charts, for each of them
 
 @dataclass(frozen=True)
 class DMVCCMConfig(Settings, section="model"):
-    """Settings of DMV+CCM: those of both models."""
+    """Settings of DMV+CCM (Klein & Manning 2004): those of both models."""
 
     name: Literal["dmv-ccm"] = "dmv-ccm"
     valence: bool = True  # DMV: whether stopping depends on the presence of a dependent on the side
@@ -40,7 +42,8 @@ class DMVCCMConfig(Settings, section="model"):
     distituent_smoothing: Positive = 8.0  # CCM: added to the count of every yield and context as a distituent
 
 
-class DMVCCM(Model, TrainsByCounting, HasLoss, dmv.ProjectiveParser):
+@model("dmv-ccm", DMVCCMConfig)
+class DMVCCM(Model, TrainsByCounting, HasLoss, ProjectiveParser):
     """Both models. The first round starts each as if it were alone; each further round is one of EM of the product."""
 
     reads = "sentences"
@@ -49,13 +52,9 @@ class DMVCCM(Model, TrainsByCounting, HasLoss, dmv.ProjectiveParser):
     def __init__(self, config: DMVCCMConfig, vocabulary_size: int) -> None:
         super().__init__()
         self.config, self.vocabulary_size = config, vocabulary_size
-        self.dmv = dmv.build(dmv.DMVConfig(valence=config.valence, smoothing=config.smoothing), vocabulary_size)
-        self.ccm = ccm.build(
-            ccm.CCMConfig(
-                constituent_smoothing=config.constituent_smoothing, distituent_smoothing=config.distituent_smoothing
-            ),
-            vocabulary_size,
-        )
+        self.dmv = DMV(DMVConfig(valence=config.valence, smoothing=config.smoothing), vocabulary_size)
+        smoothing = {name: getattr(config, name) for name in ("constituent_smoothing", "distituent_smoothing")}
+        self.ccm = CCM(CCMConfig(**smoothing), vocabulary_size)
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """Resize the tables of the CCM, whose sizes depend on the training text. Returns error messages."""
@@ -112,12 +111,7 @@ class DMVCCM(Model, TrainsByCounting, HasLoss, dmv.ProjectiveParser):
         Raises InputError for a sentence that is too long for the memory.
         """
         weights = self.ccm.log_span_weights(batch, closed)
-        for columns, words in dmv.words_by_length(batch, closed, _CHART):
+        for columns, words in words_by_length(batch, closed, _CHART):
             length = words.shape[1]
             check_chart(length, length**4 * _BYTES, ", or use a dmv model, which needs less")
             yield columns, words, weights[columns, :length, : length + 1].double()
-
-
-def build(config: DMVCCMConfig, vocabulary_size: int) -> DMVCCM:
-    """Return a model before training. Raises InputError for a vocabulary without words, or one too large."""
-    return DMVCCM(config, vocabulary_size)

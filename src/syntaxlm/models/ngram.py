@@ -21,6 +21,7 @@ from syntaxlm.core.settings import Count, Settings
 from syntaxlm.models.abilities import Model, PredictsNextToken, TokenScores, TrainsByCounting
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LOG_PROBS, LOG_WEIGHTS
+from syntaxlm.models.registry import model
 from syntaxlm.ops import kneser_ney
 from syntaxlm.ops.kneser_ney import Grams, Integers
 
@@ -31,7 +32,7 @@ NEVER = -99.0  # log10 of the probability of a word that is never predicted, as 
 
 @dataclass(frozen=True)
 class NGramConfig(Settings, section="model"):
-    """Settings of the n-gram model."""
+    """Settings of the n-gram model (Chen & Goodman 1998)."""
 
     name: Literal["ngram"] = "ngram"
     order: Annotated[int, Field(ge=1, le=20)] = 5  # longest n-grams, in words: a word is predicted from order - 1 words
@@ -76,6 +77,7 @@ class Level(nn.Module):
         return torch.where(self.keys[places] == keys, places, -1)
 
 
+@model("ngram", NGramConfig)
 class NGramModel(Model, TrainsByCounting, PredictsNextToken):
     """N-grams of order 1, 2, ...; uniform over words before training."""
 
@@ -255,7 +257,3 @@ class _Texts:
         self._words.append(text.T[real])
         self._places.append(np.nonzero(real)[1])
         self._open = []
-
-
-def build(config: NGramConfig, vocabulary_size: int) -> NGramModel:
-    return NGramModel(config, vocabulary_size)

@@ -1,8 +1,10 @@
 """PaLM: AWD-LSTM with attention to the spans before each word. Spans are parsed by their attention scores.
 
 Peng, Schwartz, Smith 2019, "PaLM: A Hybrid Parser and Language Model". PaLM-U is trained on text alone; PaLM-S also
-on gold spans (`supervision`); PaLM-RB always prefers the longest span, whatever the words (`scores`).
-Shapes: T time, B batch, E embedding size, m longest span, n real tokens of a batch.
+on gold spans (`supervision`); PaLM-RB always prefers the longest span, whatever the words (`scores`). `form` selects
+the paper's equations (section 2) or those of the authors' released program where they differ.
+Shapes: T time, B batch, E embedding size, H features of a state, R of a span, A neurons of the scorer, m longest span,
+n real tokens of a batch.
 """
 
 from __future__ import annotations
@@ -16,20 +18,13 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from syntaxlm.core.settings import Fraction, Layers, NonNegative, Positive, Settings, Size
+from syntaxlm.core.settings import Layers, NonNegative, Size
 from syntaxlm.models.abilities import Maps
-from syntaxlm.models.backbone import NeuralModel, neural_model
+from syntaxlm.models.backbone import AWDBackbone, AWDConfig, BackboneOutput, neural_model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import RecurrentStack, Rows, locked_dropout
-from syntaxlm.models.lstm import AWDBackbone, LayerSizes, LayersOutput, Regularisation, tied_faults
 from syntaxlm.models.structures import SpanScores
 from syntaxlm.ops.span_attention import Form, SpanReading, SpanWeights, span_attention
-
-# Span attention as a layer: each step attends to the spans that end before it and mixes the result into its state.
-#
-# Peng, Schwartz, Smith 2019, "PaLM: A Hybrid Parser and Language Model", section 2. `form` selects the paper's
-# equations or those of the authors' released program where they differ. Shapes: T time, B batch, H features of a state,
-# R of a span, A neurons of the scorer, m longest span, n real tokens.
 
 
 class MixedReading(NamedTuple):
@@ -114,12 +109,10 @@ def supervision_loss(scores: Tensor, spans: Tensor, rows: Rows) -> Tensor:
 
 
 @dataclass(frozen=True)
-class PaLMConfig(Settings, section="model"):
-    """Settings of PaLM."""
+class PaLMConfig(AWDConfig, section="model"):
+    """Settings of PaLM (Peng, Schwartz, Smith 2019): PaLM-U, PaLM-S and PaLM-RB."""
 
     name: Literal["palm"] = "palm"
-    embedding_size: Size = 200  # features of a token's embedding
-    layer_sizes: LayerSizes = (400, 400, 200)  # neurons of each LSTM layer; if tied, the last equals embedding_size
     attention_after: Layers = 2  # LSTM layers below the span attention; the others read its output
     span_size: Annotated[int, Field(ge=2, le=65_536)] = 200  # features of a span, half for each direction; even
     scorer_size: Size = 100  # hidden units of the network that scores a span for a word
@@ -127,19 +120,9 @@ class PaLMConfig(Settings, section="model"):
     scores: Literal["learned", "right-branching"] = "learned"  # right-branching: a span's score is its length (PaLM-RB)
     supervision: NonNegative = 0.0  # lambda: weight of the cross-entropy of gold spans, with text.trees
     form: Form = "released"  # of span updates, span gates, and the mixing of attention into the state
-    tied: bool = True  # the decoder shares the embedding's weight
-    dropout: Fraction = 0.3  # rate on the decoder's input; this and the next two use one mask for all steps
-    layer_dropout: Fraction = 0.2  # rate between layers, before and after the span attention
-    input_dropout: Fraction = 0.3  # rate on the embeddings that the first layer reads
-    embedding_dropout: Fraction = 0.05  # rate of word types whose embedding is 0 for a batch
-    weight_drop: Fraction = 0.2  # rate on the recurrent weights; kept weights are divided by 1 - rate
-    ar: NonNegative = 2.0  # activation regularisation, alpha: weight of the mean square of the decoder's input
-    tar: NonNegative = 1.0  # temporal AR, beta: weight of the mean square of the last layer's change per step
-    init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
 
     def contradictions(self) -> list[str]:
-        layers = len(self.layer_sizes)
-        faults = tied_faults(self.embedding_size, self.layer_sizes) if self.tied else []
+        faults, layers = super().contradictions(), len(self.layer_sizes)
         if self.attention_after > layers:
             faults.append(f"attention_after: found {self.attention_after}; expected at most {layers}, the LSTM layers")
         if self.span_size % 2:
@@ -149,6 +132,7 @@ class PaLMConfig(Settings, section="model"):
         return faults
 
 
+@neural_model("palm", PaLMConfig)
 class PaLMBackbone(AWDBackbone):
     """LSTM layers below and above span attention."""
 
@@ -156,17 +140,7 @@ class PaLMBackbone(AWDBackbone):
     has_maps = True
 
     def __init__(self, config: PaLMConfig) -> None:
-        super().__init__(
-            Regularisation(
-                config.embedding_dropout,
-                config.input_dropout,
-                config.dropout,
-                config.ar,
-                True,
-                config.tar,
-            ),
-            config.layer_sizes[-1],
-        )
+        super().__init__(config, ar_after_dropout=True)
         self.config = config
         below, above = config.layer_sizes[: config.attention_after], config.layer_sizes[config.attention_after :]
         self.below, self.above = (
@@ -178,7 +152,7 @@ class PaLMBackbone(AWDBackbone):
         scorer_size = config.scorer_size if config.scores == "learned" else None
         self.attention = SpanAttention(below[-1], config.span_size, scorer_size, config.maximum_span, config.form)
 
-    def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> LayersOutput:
+    def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> BackboneOutput:
         rate = self.config.layer_dropout
         below, carried, above = (_part(state, name) for name in ("below", "carried", "above"))
         read = self.below(inputs, rows, below)
@@ -192,7 +166,7 @@ class PaLMBackbone(AWDBackbone):
             after |= _named("above", read.state)
         # Slot k of the attention at step t is the span of k + 1 words that starts at step t - 1 - k.
         maps = Maps({"span attention": rows.padded(mixed.spans.attention.detach())})
-        return LayersOutput(states, after, self._supervised(mixed.spans, batch, rows), maps=maps)
+        return BackboneOutput(states, after, self._supervised(mixed.spans, batch, rows), maps=maps)
 
     def structure(self, batch: TokenBatch, embedding: nn.Embedding) -> SpanScores:
         """Score of spans of all lengths up to the longest sentence. The layers above the attention are not run."""
@@ -236,7 +210,3 @@ def _normalised(scores: Tensor) -> SpanScores:
     outside = (starts < 1)[:, None].to(scores.device)
     values = scores.double().masked_fill(outside, -torch.inf).log_softmax(-1)
     return SpanScores(values.masked_fill(outside, -torch.inf))  # avoids NaN where a step has no span
-
-
-def build(config: PaLMConfig, vocabulary_size: int) -> NeuralModel:
-    return neural_model(PaLMBackbone(config), config, vocabulary_size)

@@ -19,7 +19,7 @@ from torch.nn.functional import embedding_bag, linear
 
 from syntaxlm.core.settings import Fraction, Layers, Positive, Settings, Size
 from syntaxlm.models.abilities import Maps
-from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel, neural_model
+from syntaxlm.models.backbone import Backbone, BackboneOutput, neural_model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LayerNorm, RowBatchNorm, Rows, dropout, dropout_mask
 from syntaxlm.models.structures import Distances, Structure
@@ -30,7 +30,7 @@ _CACHED_ROWS = 4096  # rows that fit in the processor's cache
 
 @dataclass(frozen=True)
 class PRPNConfig(Settings, section="model"):
-    """Settings of PRPN."""
+    """Settings of PRPN: Shen et al. 2018, tables 1 (characters), 2 (words) and 3 (ablations)."""
 
     name: Literal["prpn"] = "prpn"
     embedding_size: Size = 200  # features of a token's embedding
@@ -252,17 +252,21 @@ class PredictNetwork(nn.Module):
         return torch.tanh(self.norm(self.projection(hidden)))
 
 
+@neural_model("prpn", PRPNConfig)
 class PRPNBackbone(Backbone):
     """Parsing, reading and predict networks. The distances of the first gate the memory of the others."""
 
     mixes_lengths = True
+    structure_type: type[Distances] | None = Distances
+    distance_layers = 1
+    has_maps = True
 
     def __init__(self, config: PRPNConfig) -> None:
         super().__init__()
         self.config = config
         self.output_size = config.embedding_size
-        if config.parsing:
-            self.structure_type, self.distance_layers = Distances, 1
+        if not config.parsing:
+            self.structure_type, self.distance_layers = None, 0
         self.has_maps = config.parsing or config.has_attention
         self.parser = ParsingNetwork(config) if config.parsing else None
         self.reader = nn.ModuleList(
@@ -376,7 +380,3 @@ class PRPNBackbone(Backbone):
 def _last(before: Tensor, now: Tensor, count: int) -> Tensor:
     """Return the last `count` steps of a tape with new steps appended."""
     return torch.cat([before, now])[len(before) + len(now) - count :]
-
-
-def build(config: PRPNConfig, vocabulary_size: int) -> NeuralModel:
-    return neural_model(PRPNBackbone(config), config, vocabulary_size)

@@ -1,145 +1,144 @@
-"""All model types by name. The only module that refers to all of them."""
+"""Model types by name. A model registers itself in its own file, and only the file of a requested type is imported.
+
+    @model("ngram", NGramConfig)
+    class NGramModel(Model, TrainsByCounting, PredictsNextToken): ...
+
+A model class is called with its settings and a vocabulary size. Models with a backbone register the backbone, with
+`models.backbone.neural_model`. Model types of other packages are registered by importing their module, or by an entry
+point of the group `syntaxlm.models`: the name of the model type, and its module.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
-
-from pydantic import Field
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Annotated, Any, ClassVar, Protocol, TypeVar
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.models import (
-    backbone,
-    ccm,
-    combination,
-    diora,
-    dmv,
-    dmv_ccm,
-    gumbel_tree_lstm,
-    lstm,
-    ngram,
-    on_lstm,
-    palm,
-    pcfg,
-    prpn,
-    rl_spinn,
-    tree_rnn,
-)
-from syntaxlm.models.abilities import LACKS, EncodesSentences, Model, TrainsByCounting, TrainsByGradient
+from syntaxlm.core.settings import ByName
+from syntaxlm.models.abilities import MISSING_ABILITY, EncodesSentences, Model, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.batches import Reads
 from syntaxlm.models.sizes import shapes_of
-from syntaxlm.models.structures import Distances
 
-ModelConfig = Annotated[
-    prpn.PRPNConfig
-    | lstm.LSTMConfig
-    | on_lstm.ONLSTMConfig
-    | palm.PaLMConfig
-    | pcfg.SimplePCFGConfig
-    | pcfg.TensorPCFGConfig
-    | pcfg.NeuralPCFGConfig
-    | pcfg.CompoundPCFGConfig
-    | diora.DIORAConfig
-    | ngram.NGramConfig
-    | ccm.CCMConfig
-    | dmv.DMVConfig
-    | dmv_ccm.DMVCCMConfig
-    | tree_rnn.TreeRNNConfig
-    | gumbel_tree_lstm.GumbelTreeLSTMConfig
-    | rl_spinn.RLSPINNConfig
-    | combination.CombinationConfig,
-    Field(discriminator="name"),
-]
+_MODULES = {
+    "prpn": "prpn",
+    "lstm": "lstm",
+    "on-lstm": "on_lstm",
+    "palm": "palm",
+    "simple-pcfg": "pcfg.model",
+    "tensor-pcfg": "pcfg.model",
+    "neural-pcfg": "pcfg.model",
+    "compound-pcfg": "pcfg.model",
+    "diora": "diora",
+    "ngram": "ngram",
+    "ccm": "ccm",
+    "dmv": "dmv",
+    "dmv-ccm": "dmv_ccm",
+    "tree-rnn": "tree_rnn",
+    "gumbel-tree-lstm": "tree_encoders",
+    "rl-spinn": "tree_encoders",
+    "combination": "combination",
+}  # where the model types of this package are registered
+_ENTRY_POINTS = "syntaxlm.models"
+
+_Class = TypeVar("_Class", bound=type)
+_Built = TypeVar("_Built", bound=Model)
+Ability = TypeVar("Ability")
 
 
 @dataclass(frozen=True)
 class ModelType:
     """A model type.
 
-    classes: the classes that `build` may return, depending on the settings.  encoder: builds an encoder without a
-    decoder; None for a type that does not encode sentences.
+    config: class of its settings.  build: returns a model with fresh weights from settings and a vocabulary size.
+    implementation: class of its models.  lacks: abilities of that class which no model of this type has.
+    encoder: like `build`, for a model without its decoder; None for a type that does not encode sentences.
     """
 
-    config: type
+    config: Callable[..., Any]
     build: Callable[[Any, int], Model]
-    classes: tuple[type[Model], ...]
+    implementation: type[Model]
+    lacks: Collection[type] = ()
     encoder: Callable[[Any, int], EncodesSentences] | None = None
 
     @property
     def reads(self) -> Reads:
-        return self.classes[0].reads
+        return self.implementation.reads
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether models of this type are trained; a combination is made of trained models."""
+        return self.has(TrainsByGradient) or self.has(TrainsByCounting)
+
+    def has(self, ability: type) -> bool:
+        """Return whether models of this type have an ability, at least under some settings."""
+        return issubclass(self.implementation, ability) and ability not in self.lacks
 
 
-def _neural(config: type, make: Callable[[Any], backbone.Backbone], *classes: type[backbone.NeuralModel]) -> ModelType:
-    """Return a model type with a backbone. make: builds the backbone from settings."""
+class _ModelTypes(Mapping[str, ModelType]):
+    """All model types by name. Looking one up imports its module only."""
 
-    def encoder(settings: Any, size: int) -> backbone.NeuralEncoder:
-        read = make(settings)
-        kind = backbone.ParsingEncoder if read.structure_type is Distances else backbone.NeuralEncoder
-        return kind(read, size, settings.embedding_size, settings.init_range)
+    def __init__(self) -> None:
+        self._registered: dict[str, ModelType] = {}
 
-    return ModelType(
-        config, lambda settings, size: backbone.neural_model(make(settings), settings, size), classes, encoder
-    )
+    def register(self, name: str, model_type: ModelType) -> None:
+        self._registered[name] = model_type
 
+    def __getitem__(self, name: str) -> ModelType:
+        if name not in self._registered:
+            module = f"syntaxlm.models.{_MODULES[name]}" if name in _MODULES else _other_modules()[name]
+            import_module(module)
+        return self._registered[name]
 
-def _encoder(config: type, build: Callable[[Any, int], Any], kind: type[Model]) -> ModelType:
-    """Return a model type that only encodes sentences and parses, and is trained in a pair classifier."""
-    return ModelType(config, build, (kind,), build)
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*_MODULES, *self._registered, *_other_modules()]))
 
-
-def _build_scorer(config: Any, vocabulary_size: int) -> backbone.NeuralModel:
-    model = MODELS[config.name].build(config, vocabulary_size)
-    assert isinstance(model, backbone.NeuralModel)
-    return model
+    def __len__(self) -> int:
+        return len(list(iter(self)))
 
 
-MODELS: dict[str, ModelType] = {
-    "prpn": _neural(
-        prpn.PRPNConfig,
-        prpn.PRPNBackbone,
-        backbone.NeuralModel,
-        backbone.NeuralModelWithMaps,
-        backbone.NeuralParserWithMaps,
-    ),
-    "lstm": _neural(lstm.LSTMConfig, lstm.LSTMBackbone, backbone.NeuralModel),
-    "on-lstm": _neural(
-        on_lstm.ONLSTMConfig, on_lstm.ONLSTMBackbone, backbone.NeuralModel, backbone.NeuralParserWithMaps
-    ),
-    "palm": _neural(palm.PaLMConfig, palm.PaLMBackbone, backbone.NeuralParserWithMaps),
-    "simple-pcfg": ModelType(pcfg.SimplePCFGConfig, pcfg.build, (pcfg.PCFG,)),
-    "tensor-pcfg": ModelType(pcfg.TensorPCFGConfig, pcfg.build, (pcfg.PCFG,)),
-    "neural-pcfg": ModelType(pcfg.NeuralPCFGConfig, pcfg.build, (pcfg.PCFG,)),
-    "compound-pcfg": ModelType(pcfg.CompoundPCFGConfig, pcfg.build, (pcfg.SentencePCFG,)),
-    "diora": ModelType(diora.DIORAConfig, diora.build, (diora.DIORA,), diora.build_encoder),
-    "ngram": ModelType(ngram.NGramConfig, ngram.build, (ngram.NGramModel,)),
-    "ccm": ModelType(ccm.CCMConfig, ccm.build, (ccm.CCM,)),
-    "dmv": ModelType(dmv.DMVConfig, dmv.build, (dmv.DMV,)),
-    "dmv-ccm": ModelType(dmv_ccm.DMVCCMConfig, dmv_ccm.build, (dmv_ccm.DMVCCM,)),
-    "tree-rnn": ModelType(tree_rnn.TreeRNNConfig, tree_rnn.build, (tree_rnn.TreeRNN,)),
-    "gumbel-tree-lstm": _encoder(
-        gumbel_tree_lstm.GumbelTreeLSTMConfig, gumbel_tree_lstm.build, gumbel_tree_lstm.GumbelTreeLSTM
-    ),
-    "rl-spinn": _encoder(rl_spinn.RLSPINNConfig, rl_spinn.build, rl_spinn.RLSPINN),
-    "combination": ModelType(
-        combination.CombinationConfig,
-        lambda settings, size: combination.build(settings, size, _build_scorer),
-        (combination.Combination,),
-    ),
-}
+def _other_modules() -> dict[str, str]:
+    """Return the modules of the model types of installed packages."""
+    return {point.name: point.value for point in entry_points(group=_ENTRY_POINTS)}
+
+
+MODELS = _ModelTypes()
+
+
+def model(name: str, config: Callable[..., Any]) -> Callable[[_Class], _Class]:
+    """Register the decorated class as the models of a type. config: class of its settings."""
+
+    def register(implementation: _Class) -> _Class:
+        encoder = implementation.encoder if issubclass(implementation, EncodesSentences) else None
+        MODELS.register(name, ModelType(config, implementation, implementation, encoder=encoder))
+        return implementation
+
+    return register
+
+
+class NamedConfig(Protocol):
+    """The settings of a model, a dataclass. name: its type."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def name(self) -> str: ...
+
+
+def config_among(names: Collection[str]) -> ByName:
+    """Mark settings of a model of one of these types."""
+    return ByName(lambda: list(names), lambda name: MODELS[name].config if name in names else None)
+
+
+ModelConfig = Annotated[NamedConfig, config_among(MODELS)]
+"""The settings of a model of any type."""
 
 
 def model_types_with(*abilities: type) -> list[str]:
     """Return the names of the model types that have all the given abilities, at least under some settings."""
-    return [
-        name
-        for name, model_type in MODELS.items()
-        if any(all(issubclass(one, ability) for ability in abilities) for one in model_type.classes)
-    ]
-
-
-Ability = TypeVar("Ability")
+    return [name for name, model_type in MODELS.items() if all(map(model_type.has, abilities))]
 
 
 def require(model: object, ability: type[Ability], name: str, use: str, alternative: type | None = None) -> Ability:
@@ -151,31 +150,17 @@ def require(model: object, ability: type[Ability], name: str, use: str, alternat
     """
     if isinstance(model, ability):
         return model
-    fit = {*model_types_with(ability), *(model_types_with(alternative) if alternative else ())}
-    others = [other for other in MODELS if other in fit and other != name]
-    settings = " with these settings" if name in model_types_with(ability) else ""
+    names = model_types_with(ability)
+    settings = " with these settings" if name in names else ""
+    sufficient = {*names, *(model_types_with(alternative) if alternative else ())}
+    others = [other for other in MODELS if other in sufficient and other != name]
     can = f" Model types that can: {', '.join(others)}." if others else ""
-    raise InputError(f"this {name} model{settings} {LACKS[ability]}, so {use} cannot use it.{can}")
-
-
-def is_trained(config: ModelConfig) -> bool:
-    """Return whether models of this type are trained; a combination is made of trained models."""
-    return any(issubclass(one, (TrainsByGradient, TrainsByCounting)) for one in MODELS[config.name].classes)
-
-
-def encodes(config: ModelConfig) -> bool:
-    """Return whether models of this type can be the encoder of a pair classifier."""
-    return MODELS[config.name].encoder is not None
-
-
-def reads(config: ModelConfig) -> Reads:
-    """Return the type of batches that a model with these settings reads."""
-    return MODELS[config.name].reads
+    raise InputError(f"this {name} model{settings} {MISSING_ABILITY[ability]}, so {use} cannot use it.{can}")
 
 
 def build_model(config: ModelConfig, vocabulary_size: int) -> Model:
     """Return a model with fresh weights. Raises InputError if it does not fit in memory."""
-    return _built(MODELS[config.name].build, config, vocabulary_size)
+    return _checked(MODELS[config.name].build, config, vocabulary_size)
 
 
 def model_shapes(config: ModelConfig, vocabulary_size: int) -> Model:
@@ -185,19 +170,17 @@ def model_shapes(config: ModelConfig, vocabulary_size: int) -> Model:
 
 def build_encoder(config: ModelConfig, vocabulary_size: int) -> EncodesSentences:
     """Return a sentence encoder with fresh weights: a model without its decoder. Raises InputError like
-    `build_model`.
+    `build_model`, and for a model type that does not encode sentences.
     """
     encoder = MODELS[config.name].encoder
     if encoder is None:
-        can = ", ".join(name for name, one in MODELS.items() if one.encoder is not None)
-        raise InputError(f"{config.name}: this model type {LACKS[EncodesSentences]}. Model types that can: {can}.")
-    return _built(encoder, config, vocabulary_size)
+        can = ", ".join(name for name, model_type in MODELS.items() if model_type.encoder is not None)
+        missing = MISSING_ABILITY[EncodesSentences]
+        raise InputError(f"{config.name}: this model type {missing}. Model types that can: {can}.")
+    return _checked(encoder, config, vocabulary_size)
 
 
-Built = TypeVar("Built")
-
-
-def _built(build: Callable[[Any, int], Built], config: ModelConfig, vocabulary_size: int) -> Built:
+def _checked(build: Callable[[Any, int], _Built], config: ModelConfig, vocabulary_size: int) -> _Built:
     shapes_of(lambda: build(config, vocabulary_size))  # raises an error if it does not fit in memory
     try:
         return build(config, vocabulary_size)

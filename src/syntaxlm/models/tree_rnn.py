@@ -20,6 +20,7 @@ from syntaxlm.core.settings import Finite, Fraction, Positive, Settings, Size
 from syntaxlm.models.abilities import GeneratesTrees, Loss, NeedsTextCounts, TextCounts, TokenScores, TrainsByGradient
 from syntaxlm.models.batches import State, TreeBatch
 from syntaxlm.models.layers import LOG_WEIGHTS, PROBABILITIES, Decoder, dropout
+from syntaxlm.models.registry import model
 from syntaxlm.ops.tree_levels import EDGES, EdgeWeights, Levels, States, recurrence
 
 # Decoder of dependency-tree models: a softmax for each edge type, or one for all.
@@ -147,7 +148,7 @@ _LABELS = "label_embedding.weight"
 
 @dataclass(frozen=True)
 class TreeRNNConfig(Settings, section="model"):
-    """Settings of TreeRNN; with labels it is LTreeRNN, with LSTM cells TreeLSTM."""
+    """Settings of TreeRNN (Zhang, Lu, Lapata 2016); with labels it is LTreeRNN, with LSTM cells TreeLSTM."""
 
     name: Literal["tree-rnn"] = "tree-rnn"
     cell: Literal["tanh", "lstm"] = "tanh"  # the cell of each edge: one tanh layer, or an LSTM with biases
@@ -164,6 +165,7 @@ class TreeRNNConfig(Settings, section="model"):
     init_range: Positive = 0.2  # initial weights: uniform in (-init_range, init_range); biases: 0
 
 
+@model("tree-rnn", TreeRNNConfig)
 class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
     """Embeddings, the recurrence along paths, and the decoder."""
 
@@ -266,7 +268,3 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
         """Return the NCE loss of each row. (n, D), (n,) -> (n,)."""
         assert self.noise is not None
         return self.noise.loss(rows, decoder.weight, decoder.bias, targets, self.noise.draw(len(targets)))
-
-
-def build(config: TreeRNNConfig, vocabulary_size: int) -> TreeRNN:
-    return TreeRNN(config, vocabulary_size)

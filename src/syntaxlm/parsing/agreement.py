@@ -130,7 +130,7 @@ class Agreement(HasReport):
             rows,
             figures,
             {"agreement in unlabelled F1": "", "protocol": matrix.protocol, "sentences": matrix.sentences},
-            sections=[matrix.section(names, sides)],
+            tables=[matrix.table(names, sides)],
             notes=[self._verdict(), *collapsed],
         )
 

@@ -12,7 +12,7 @@ import torch
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json, write_text
-from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, Section
+from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.data.treebanks import Treebank, read_treebank
 from syntaxlm.models.abilities import ParsesDependencies
 from syntaxlm.ops.dmv import Decisions, expected_counts
@@ -133,7 +133,7 @@ class AttachmentReport(HasReport):
                 "sentences": f"{len(lengths)} ({min(lengths)} to {max(lengths)} words)",
                 "words": self.word_count,
             },
-            sections=[Section({"directed attachment": PERCENT, "undirected": PERCENT, "trees": ""}, shown)],
+            tables=[ReportTable({"directed attachment": PERCENT, "undirected": PERCENT, "trees": ""}, shown)],
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from syntaxlm.core.files import to_json, write_text
-from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, Row, Section
+from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable, Row
 from syntaxlm.trees.scoring import LabelMapping, ParsingScores
 from syntaxlm.trees.significance import BaselineScores, BootstrapResult, SeedScores, over_seeds
 from syntaxlm.trees.spans import SpanSets, trees_of
@@ -171,7 +171,7 @@ class ParsingReport(HasReport):
         lengths = scores.by_sentence.lengths
         layers = {} if not self.f1_by_layer else {"layer": self.layer, "f1_by_layer": self.f1_by_layer}
         rows = self._rows()
-        sections = [Section.of(PARSING_SCORES, rows, _HEADINGS, missing=""), *self._layers()]
+        sections = [ReportTable.of(PARSING_SCORES, rows, _HEADINGS, missing=""), *self._layers()]
         return Report(
             PARSING_SCORES,
             rows,
@@ -199,7 +199,7 @@ class ParsingReport(HasReport):
                 "sentences": f"{scores.sentences} ({lengths.min()} to {lengths.max()} words)",
                 **({f"average of {self.models} models": ""} if self.models > 1 else {}),
             },
-            sections=[*sections, *([self.labels.section(self.chosen)] if self.labels else [])],
+            tables=[*sections, *([self.labels.table(self.chosen)] if self.labels else [])],
             notes=self._notes(),
         )
 
@@ -241,7 +241,7 @@ class ParsingReport(HasReport):
     def _untrained(self) -> dict[str, SeedScores]:
         return self.random_weights.f1_by_decoder() if self.random_weights else {}
 
-    def _layers(self) -> list[Section]:
+    def _layers(self) -> list[ReportTable]:
         """Return the F1 of every layer with a column for each decoder; nothing for a model with one layer."""
         if not self.f1_by_layer:
             return []
@@ -250,7 +250,7 @@ class ParsingReport(HasReport):
             [*values.values(), f"layer {layer}{' (chosen)' if layer == self.layer else ''}"]
             for layer, values in self.f1_by_layer.items()
         ]
-        return [Section({**{f"{name} F1": PERCENT for name in decoders}, "distances": ""}, rows)]
+        return [ReportTable({**{f"{name} F1": PERCENT for name in decoders}, "distances": ""}, rows)]
 
     def _notes(self) -> list[str]:
         scores = self.scores[self.chosen]

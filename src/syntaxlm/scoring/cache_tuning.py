@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import Column, Columns, HasReport, Report, Section
+from syntaxlm.core.tables import Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.abilities import HasHiddenStates
 from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings, NeuralCache
@@ -98,7 +98,7 @@ class CacheTuning(HasReport):
             figures,
             {f"{without.source}: perplexity {without.perplexity:.2f} without a cache": ""},
             without.report().explanation,
-            [Section(headings, shown)],
+            [ReportTable(headings, shown)],
             [f"best: {self.best}: perplexity {best.perplexity:.2f}"],
         )
 
@@ -114,6 +114,10 @@ def tune_cache(
 
     All inputs of the decoder are kept in memory, 4 bytes per feature.
     Raises InputError for a size under 1, a file that is not text, and a model without hidden states.
+
+    >>> tuning = syntaxlm.tune_cache(trained, "corpus/valid.txt", size=50)
+    >>> tuning.best.size
+    50
     """
     CacheSettings(0.0, 0.0, size)
     bundle.require(HasHiddenStates, "tune cache")

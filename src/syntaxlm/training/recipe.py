@@ -24,7 +24,7 @@ from syntaxlm.core.settings import (
     read_settings,
 )
 from syntaxlm.models.batches import Reads, TextMode
-from syntaxlm.models.registry import ModelConfig, encodes, is_trained, reads
+from syntaxlm.models.registry import MODELS, ModelConfig
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.training.recipe_files import find_recipe
 
@@ -165,7 +165,7 @@ class Recipe(Settings):
     @property
     def reads(self) -> Reads:
         """What the model reads: text, sentences or trees."""
-        return reads(self.model)
+        return MODELS[self.model.name].reads
 
     @property
     def mode(self) -> TextMode:
@@ -180,10 +180,10 @@ class Recipe(Settings):
     def contradictions(self) -> list[str]:
         """Return a message for each setting that contradicts another section."""
         faults: list[str] = []
-        if not is_trained(self.model):
+        if not MODELS[self.model.name].is_trained:
             advice = (
                 "is trained as the encoder of a pair classifier; expected a recipe with a section pairs, not text"
-                if encodes(self.model)
+                if MODELS[self.model.name].encoder
                 else "is made of trained models by syntaxlm combine"
             )
             faults.append(
@@ -246,6 +246,9 @@ def read_recipe(path: str | Path, overrides: Overrides | None = None) -> Recipe:
         {"text.train": "train.txt", "schedule": {"epochs": 3}}. All other settings are unchanged. In a list of pairs, as
         the command line passes it, the values are YAML: ("model.layers", "3").
     Raises InputError with all errors of the recipe.
+
+    >>> syntaxlm.read_recipe("prpn-toy", {"schedule.epochs": 3}).schedule.epochs
+    3
     """
     path = find_recipe(path)
     by_dict = isinstance(overrides, Mapping)

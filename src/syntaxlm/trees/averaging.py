@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tables import PERCENT, Section, aligned
+from syntaxlm.core.tables import PERCENT, ReportTable, aligned
 from syntaxlm.trees.bounds import left, right
 from syntaxlm.trees.charts import Chart, TieBreaking, best_trees, best_trees_of_charts, chart_of_spans, seeds_of
 from syntaxlm.trees.decoding import SpanTable
@@ -54,7 +54,7 @@ class AgreementMatrix:
             "with_others": self.with_others.tolist(),
         }
 
-    def section(self, names: Sequence[str], columns: Mapping[str, Iterable[float]]) -> Section:
+    def table(self, names: Sequence[str], columns: Mapping[str, Iterable[float]]) -> ReportTable:
         """Return a table for reading with one row per prediction.
 
         names: of the predictions.  columns: additional values per prediction, by heading.
@@ -66,7 +66,7 @@ class AgreementMatrix:
             [*map(float, [*shared, *others]), f"{number} {name}"]
             for number, name, (shared, *others) in zip(numbers, names, figures, strict=True)
         ]
-        return Section({**dict.fromkeys(titles, PERCENT), "trees": ""}, rows)
+        return ReportTable({**dict.fromkeys(titles, PERCENT), "trees": ""}, rows)
 
 
 def agreement(predictions: Sequence[SpanSets], protocol: Protocol) -> AgreementMatrix:
@@ -206,7 +206,7 @@ class AveragedTrees:
             weighted = zip(self.sources, self.weights, strict=True)
             names = [f"{source}   weight {weight:g}" for source, weight in weighted]
         head = f"agreement in unlabelled F1   protocol {self.agreement.protocol}   sentences {self.agreement.sentences}"
-        return f"{head}   ties {self.ties}\n\n{aligned(self.agreement.section(names, {'average': self.with_average}))}"
+        return f"{head}   ties {self.ties}\n\n{aligned(self.agreement.table(names, {'average': self.with_average}))}"
 
 
 def average_files(
@@ -219,6 +219,10 @@ def average_files(
 
     weights, ties: see `average`.
     Raises InputError naming file and sentence if sentences differ in number or length.
+
+    >>> averaged = syntaxlm.average_files(["corpus/test.mrg"] * 3, syntaxlm.PROTOCOLS["wsj-test"])
+    >>> len(averaged.brackets())
+    3
     """
     if len(paths) < 2:
         raise InputError(f"found {len(paths)} file of trees, expected at least two")

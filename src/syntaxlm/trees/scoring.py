@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tables import PERCENT, Section
+from syntaxlm.core.tables import PERCENT, ReportTable
 from syntaxlm.trees.spans import Flags, Integers, SpanSets, common, contained, key_bases, span_keys
 
 # Descriptive statistics of trees: recall by gold label, F1 by sentence length, depth, left and right splits.
@@ -96,7 +96,11 @@ Fractions = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Protocol:
-    """How F1 is computed.  Spans of one word are always dropped, repeated spans always collapsed."""
+    """How F1 is computed.  Spans of one word are always dropped, repeated spans always collapsed.
+
+    >>> print(syntaxlm.PROTOCOLS["wsj10"])
+    wsj10 (corpus, whole-sentence span dropped, up to 10 words)
+    """
 
     name: str
     average: Literal["sentence", "corpus"] = "sentence"  # mean of the sentences' F1, or F1 of the pooled counts
@@ -340,7 +344,7 @@ class LabelMapping:
             "labels": [asdict(one) for one in self.labels],
         }
 
-    def section(self, decoder: str) -> Section:
+    def table(self, decoder: str) -> ReportTable:
         """Return the most frequent labels as a table for reading. decoder: name of the decoder of the trees."""
         title = (
             f"induced labels of the {decoder} trees, mapped many-to-one to gold labels   protocol {self.protocol}\n"
@@ -360,7 +364,7 @@ class LabelMapping:
             for one in self.labels[:SHOWN]
         ]
         headings = {"spans": ",", "constituents": ",", "share": PERCENT, "gold label": "", "induced label": ""}
-        return Section(headings, rows, title)
+        return ReportTable(headings, rows, title)
 
 
 def label_mapping(predicted: SpanSets, gold: SpanSets, protocol: Protocol) -> LabelMapping | None:

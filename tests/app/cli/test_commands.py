@@ -134,7 +134,7 @@ def test_parsing_in_chunks_changes_nothing(run, toy, trained, monkeypatch, toget
         return lines, [line.pop("distances") for line in lines]
 
     expected, distances = parsed()
-    monkeypatch.setattr(parsing_text, "PARSED_TOGETHER", together)
+    monkeypatch.setattr(parsing_text, "LINES_TOGETHER", together)
     lines, found = parsed()
     assert lines == expected
     for some, others in zip(found, distances, strict=True):  # products of different sizes are rounded differently
@@ -183,7 +183,7 @@ def test_output_files_are_written_atomically(run, refused, text, trained, tmp_pa
     whole = out.read_text()
     assert whole == run("parse", trained.prpn, path)[1]
     assert whole.count("\n") == 3
-    monkeypatch.setattr(parsing_text, "PARSED_TOGETHER", 2)
+    monkeypatch.setattr(parsing_text, "LINES_TOGETHER", 2)
     broken = text(b"a cat\na cat\na cat\n\xff\n", "broken.txt")
     refused("parse", trained.prpn, broken, "-o", out)
     assert out.read_text() == whole

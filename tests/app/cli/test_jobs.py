@@ -92,9 +92,8 @@ def test_a_model_of_streams_is_only_scored_sentence_by_sentence_on_request(text,
 
 def test_a_model_that_changes_during_a_job_stops_it(trained, text, tmp_path):
     class Another(InlineEngine):
-        def wait(self, workers):
-            found = super().wait(workers)
-            return [(worker, event._replace(description=worker)) for worker, event in found if worker] or found
+        def set_up(self, number):
+            return super().set_up(number)._replace(result=[str(number)])
 
     with pytest.raises(InputError, match="a model changed during the job"):
         run_job(
@@ -144,12 +143,9 @@ def test_options_without_a_meaning_in_a_job_are_refused(words, message, capsys):
 
 def test_failed_shards_give_the_exit_code_1(text, tmp_path, monkeypatch, capsys):
     class Failing(InlineEngine):
-        def give(self, worker, task):
-            super().give(worker, task)
-            self._events[worker] = job_module.Failed("MemoryError: no memory")
+        def do(self, number, task):
+            return job_module.Failed("MemoryError: no memory")
 
-    from syntaxlm.app.jobs import processes
-
-    monkeypatch.setattr(processes, "ProcessEngine", Failing)
+    monkeypatch.setattr("syntaxlm.app.jobs.workers.Processes", Failing)
     assert cli.main(["parse", "en-fast", str(text), "--workers", "2", "-o", str(tmp_path / "job")]) == 1
     assert f"{text}, lines 1 to 17 (part-0000000.parquet): MemoryError: no memory" in capsys.readouterr().out

@@ -6,13 +6,14 @@ import os
 import signal
 import warnings
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.app.jobs.engines import Done, Ended, Engine, Event, Ready, answer
 from syntaxlm.app.jobs.job import Job
 from syntaxlm.app.jobs.work import Loaded, Work
+from syntaxlm.app.jobs.workers import Engine, Outcome, Worker, outcome_of
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.tables import Column, Columns, Row
 
@@ -65,34 +66,45 @@ def counting(folder: Path, *inputs: Path, **settings: Any) -> Job:
 
 
 class InlineEngine(Engine):
-    """One worker after another, in this process. tasks: the first line of each task that was given."""
+    """Workers in this process, one after another. tasks: the file and first line of each task that was given."""
 
-    def __init__(self, setup: Callable[[int], Any]) -> None:
-        self._setup = setup
-        self._events: dict[int, Event] = {}
-        self._works: dict[int, Any] = {}
+    def __init__(self, set_up: Callable[[int], Any]) -> None:
+        self._set_up = set_up
         self.tasks: list[tuple[str, int]] = []
 
-    def start(self, number: int) -> int:
-        def load() -> Event:
-            self._works[number] = self._setup(number)
-            return Ready(self._works[number].description)
+    def start(self, number: int) -> InlineWorker:
+        return InlineWorker(self, number)
 
-        self._events[number] = answer(load)
-        return number
+    def set_up(self, number: int) -> Outcome:
+        return outcome_of(lambda: self._set_up(number).description)
 
-    def give(self, worker: int, task: Any) -> None:
+    def do(self, number: int, task: Any) -> Outcome:
         self.tasks.append((os.path.basename(task.source.name), task.shard.first))
-        try:
-            self._events[worker] = answer(lambda: Done(self._works[worker](task)))
-        except Killed:
-            self._events[worker] = Ended("was killed")
-
-    def wait(self, workers: Sequence[int]) -> list[tuple[int, Event]]:
-        return [(worker, self._events[worker]) for worker in workers]
-
-    def stop(self, worker: int) -> None:
-        self._works.pop(worker, None)
+        return outcome_of(lambda: self._set_up(number)(task))
 
     def default_workers(self) -> int:
         return 2
+
+
+class InlineWorker(Worker):
+    def __init__(self, engine: InlineEngine, number: int) -> None:
+        self._engine, self._number = engine, number
+        self.ready = completed(lambda: engine.set_up(number))
+
+    def submit(self, task: Any) -> Future[Outcome]:
+        return completed(lambda: self._engine.do(self._number, task))
+
+    def stop(self) -> None:
+        pass
+
+    def how_it_ended(self, error: BaseException) -> str:
+        return "was killed"
+
+
+def completed(call: Callable[[], Outcome]) -> Future[Outcome]:
+    future: Future[Outcome] = Future()
+    try:
+        future.set_result(call())
+    except Killed as error:
+        future.set_exception(error)
+    return future

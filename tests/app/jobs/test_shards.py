@@ -12,24 +12,41 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syntaxlm.app.jobs import lines as lines_module
-from syntaxlm.app.jobs.lines import raw_lines, read_line, scan
-from syntaxlm.app.jobs.shards import Shard, cut
-from syntaxlm.app.jobs.sources import CompressedText, ParquetColumn, PlainText, Task, open_source
+from syntaxlm.app.jobs import inputs
+from syntaxlm.app.jobs.inputs import (
+    CompressedText,
+    ParquetColumn,
+    Shard,
+    ShardCutter,
+    Task,
+    TextFile,
+    open_source,
+    raw_lines,
+    read_line,
+    scan,
+)
 from syntaxlm.core.errors import InputError
 
 TEXT = "\ufeffthe cat\r\n\n é \nlast".encode()
 LINES = ["the cat", "", " é ", "last"]
 
 
+def cut(parts, lines, *most) -> list[Shard]:
+    cutter = ShardCutter(lines, *most)
+    cutter.start(0)
+    for part in parts:
+        cutter.add(part)
+    cutter.finish()
+    return cutter.shards
+
+
 @given(st.lists(st.integers(1, 40), max_size=60), st.integers(1, 7), st.integers(1, 90), st.integers(1, 9))
 def test_shards_have_all_lines_once_and_in_order_and_are_limited_in_lines_and_bytes(lengths, lines, most, part):
-    parts = (np.array(lengths[start : start + part]) for start in range(0, len(lengths), part))
-    shards = list(cut(parts, 5, lines, most))
+    shards = cut([np.array(lengths[start : start + part]) for start in range(0, len(lengths), part)], lines, most)
     ends = np.cumsum([0, *lengths])
     following = 1
     for shard in shards:
-        assert (shard.source, shard.first) == (5, following)
+        assert (shard.source, shard.first) == (0, following)
         assert (shard.begin, shard.end) == (ends[shard.first - 1], ends[shard.last])
         assert 1 <= shard.lines <= lines
         assert shard.lines == 1 or shard.end - shard.begin <= most
@@ -44,7 +61,7 @@ def test_a_scan_of_blocks_finds_the_lengths_and_bad_lines_of_reading_line_by_lin
     content = b"".join(pieces)
     read = list(raw_lines(io.BytesIO(content), 8))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines_module, "_PIECE", 5)
+        patch.setattr(inputs, "_PIECE", 5)
         found = list(scan(io.BytesIO(content), "a.txt", 8))
     assert [length for part, _ in found for length in part] == [
         one if isinstance(one, int) else len(one) for one in read
@@ -74,7 +91,7 @@ def test_a_line_without_end_is_not_held_in_memory(monkeypatch):
             self.left -= 1
             return b"x" * size if self.left > 0 else b"\n" if self.left == 0 else b""
 
-    monkeypatch.setattr(lines_module, "_PIECE", 1 << 16)
+    monkeypatch.setattr(inputs, "_PIECE", 1 << 16)
     ((lengths, bad),) = scan(Endless(), "a.txt", 100)
     assert lengths.tolist() == [999 * 2**16 + 1]
     assert [one.line for one in bad] == [1]
@@ -92,7 +109,7 @@ def parquet(path, texts, ids=None, row_group_size=3, type=None):
 @pytest.mark.parametrize(
     ("name", "write", "kind"),
     [
-        ("a.txt", lambda path: path.write_bytes(TEXT), PlainText),
+        ("a.txt", lambda path: path.write_bytes(TEXT), TextFile),
         ("a.txt.gz", lambda path: path.write_bytes(gzip.compress(TEXT)), CompressedText),
         ("a.txt.xz", lambda path: path.write_bytes(lzma.compress(TEXT)), CompressedText),
         ("a.parquet", lambda path: parquet(path, LINES, row_group_size=2), ParquetColumn),
@@ -103,7 +120,7 @@ def test_every_kind_of_input_has_the_same_lines_in_its_shards(name, write, kind,
     write(tmp_path / name)
     source = open_source(str(tmp_path / name), None, None)
     assert type(source) is kind
-    shards = list(cut((lengths for lengths, _ in source.scan(1000)), 0, lines))
+    shards = cut([lengths for lengths, _ in source.scan(1000)], lines)
     read = {task.shard: list(source.lines(task, 1000)) for task in source.tasks(shards, 1000)}
     assert [len(found) for found in read.values()] == [shard.lines for shard in shards]
     flat = [line for found in read.values() for line in found]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from syntaxlm.models.abilities import FindsBestTrees, LabelsSpans, ParsesDependencies, ParsesSentences
-from syntaxlm.models.backbone import NeuralParser
+from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.structures import Distances, Heads, SpanMarginals, SpanScores
 from syntaxlm.parsing.structure import structure_of
@@ -21,7 +21,6 @@ from tests.models.variants import (
     VARIANTS,
     WORDS,
     built,
-    class_of,
     closed_sentences,
     every,
     names_with,
@@ -38,7 +37,7 @@ every_model = pytest.mark.parametrize("name", NAMES)
 every_sentence_model = pytest.mark.parametrize("name", [name for name in SENTENCE_VARIANTS if name not in OF_HEADS])
 every_labelling_model = every(LabelsSpans, among=list(SENTENCE_VARIANTS))
 every_dependency_model = every(ParsesDependencies)
-every_left_to_right_model = every(NeuralParser)
+every_left_to_right_model = every(NeuralModel, ParsesSentences)
 SENTENCES = [KNOWN["words"].split()[:length] for length in (1, 2, 3, 4, 6, 10)] + [["old"] * 7]
 
 
@@ -317,4 +316,4 @@ def test_every_decoder_gives_a_tree_of_every_sentence_and_all_but_one_a_binary_t
     "name", ["lstm", "awd-lstm", "ngram", *(name for name in VARIANTS if "without parsing" in name)]
 )
 def test_settings_without_structure_make_a_model_that_does_not_parse(name):
-    assert not issubclass(class_of(name), ParsesSentences)
+    assert not isinstance(built(name), ParsesSentences)

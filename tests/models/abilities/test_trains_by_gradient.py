@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from syntaxlm.models.abilities import NATS_PER_TOKEN, HasHiddenStates, ScoresTokens, TrainsByCounting, TrainsByGradient
-from syntaxlm.models.registry import is_trained
+from syntaxlm.models.registry import MODELS
 from tests.models.finite_differences import STEP, assert_gradients_agree
 from tests.models.variants import (
     EVERY,
@@ -136,7 +136,7 @@ def test_dropout_never_changes_scores_in_evaluation(name):
 def test_only_models_trained_by_counting_have_no_trainable_weights(name):
     model = built(name)
     assert not (isinstance(model, TrainsByGradient) and isinstance(model, TrainsByCounting))
-    assert isinstance(model, TrainsByGradient | TrainsByCounting) == is_trained(config_of(name))
+    assert isinstance(model, TrainsByGradient | TrainsByCounting) == MODELS[config_of(name).name].is_trained
     assert isinstance(model, TrainsByCounting) == (not list(model.parameters()))
     assert model.parameter_count > 0
     assert model.device.type == "cpu"

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from syntaxlm.models.abilities import TextCounts
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.pcfg import PCFG, SentencePCFG
-from syntaxlm.models.pcfg.grammars import CompoundGrammar, Grammar, NeuralGrammar, SimpleGrammar, TensorGrammar
+from syntaxlm.models.pcfg.grammars import (
+    CompoundPCFGConfig,
+    Grammar,
+    NeuralPCFGConfig,
+    PCFGConfig,
+    SimplePCFGConfig,
+    TensorPCFGConfig,
+)
+from syntaxlm.models.pcfg.model import PCFG, SentencePCFG
+from syntaxlm.models.registry import build_model
 from syntaxlm.trees.decoding import SpanTable
 
 BOS, EOS = 1, 2
@@ -20,26 +29,27 @@ EVERY = [*EXACT, "compound"]
 TEXT = [[3, 1], [5, 5, 2, 0], [4], [1, 2, 3, 4, 5, 6], [0]]
 
 
+CONFIGS: dict[str, PCFGConfig] = {
+    "simple": SimplePCFGConfig(nonterminals=4, preterminals=5, embedding_size=6),
+    "tensor": TensorPCFGConfig(nonterminals=4, preterminals=5, embedding_size=6, rank=3),
+    "neural": NeuralPCFGConfig(nonterminals=3, preterminals=4, embedding_size=6),
+    "compound": CompoundPCFGConfig(nonterminals=3, preterminals=4, embedding_size=6, latent_size=2, encoder_size=5),
+}
+
+
 def small_grammar(name: str) -> Grammar:
-    match name:
-        case "simple":
-            return SimpleGrammar(4, 5, WORDS, 6)
-        case "tensor":
-            return TensorGrammar(4, 5, WORDS, 6, rank=3)
-        case "neural":
-            return NeuralGrammar(3, 4, WORDS, 6)
-        case _:
-            return CompoundGrammar(3, 4, WORDS, 6, latent_size=2, encoder_size=5)
+    return CONFIGS[name].grammar(WORDS)
 
 
 def small_model(name: str, seed: int = 0, **settings: float) -> SentencePCFG:
     """A model in float64 and evaluation mode, with sharper rules than initially, set up with the counts of `TEXT`."""
     torch.manual_seed(seed)
-    grammar = small_grammar(name)
+    model = build_model(replace(CONFIGS[name], **settings), WORDS + 2)
+    assert isinstance(model, SentencePCFG)
     with torch.no_grad():
-        for parameter in grammar.parameters():
+        for parameter in model.parameters():
             parameter *= 2
-    model = (SentencePCFG if grammar.latent_size else PCFG)(grammar, **settings).double().eval()
+    model.double().eval()
     model.setup(counts_of(TEXT))
     return model
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.models.pcfg.config import PSEUDO_COUNT, end_scores, end_weights
 from syntaxlm.models.pcfg.grammars import Sentences
+from syntaxlm.models.pcfg.model import PSEUDO_COUNT, end_scores, end_weights
 from syntaxlm.ops.inside import log_partition_reference
 from tests.models.pcfg.small import EVERY, SORTED, WORDS, batch_of, counts_of, small_model
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.models.pcfg import PCFG
 from syntaxlm.models.pcfg.grammars import (
     CompoundGrammar,
-    Grammar,
-    NeuralGrammar,
+    NeuralPCFGConfig,
+    PCFGConfig,
     Sentences,
-    SimpleGrammar,
-    TensorGrammar,
+    SimplePCFGConfig,
+    TensorPCFGConfig,
 )
+from syntaxlm.models.pcfg.model import PCFG
 from syntaxlm.ops.inside import (
     FactoredRules,
     Layout,
@@ -36,21 +36,23 @@ FILES = sorted(path for folder in FOLDERS for path in folder.glob("pcfg_*.npz"))
 every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 
 
-def released(path: Path) -> tuple[Grammar, dict[str, np.ndarray]]:
-    """Our grammar with a golden file's weights, in float64, and the file's arrays."""
+def released(path: Path) -> tuple[PCFG, dict[str, np.ndarray]]:
+    """Our model with a golden file's weights, in float64, and the file's arrays."""
     arrays = dict(np.load(path))
     preterminals, vocabulary = arrays["rule.emission"].shape
-    sizes = len(arrays["rule.root"]), preterminals, vocabulary, arrays["param.start"].shape[1]
-    grammar: Grammar
+    nonterminals, size = len(arrays["rule.root"]), arrays["param.start"].shape[1]
+    sizes = {"nonterminals": nonterminals, "preterminals": preterminals, "embedding_size": size}
+    config: PCFGConfig
     if "rule.left" in arrays:
-        grammar = SimpleGrammar(*sizes)
+        config = SimplePCFGConfig(**sizes)
     elif "param.symbols" in arrays:
-        grammar = TensorGrammar(*sizes, rank=len(arrays["param.parent.2.bias"]))
+        config = TensorPCFGConfig(**sizes, rank=len(arrays["param.parent.2.bias"]))
     else:
-        grammar = NeuralGrammar(*sizes)
+        config = NeuralPCFGConfig(**sizes)
+    model = PCFG(config, vocabulary + 2).double().eval()
     weights = {name[6:]: torch.from_numpy(value) for name, value in arrays.items() if name.startswith("param.")}
-    grammar.double().load_state_dict(weights)
-    return grammar, arrays
+    model.grammar.load_state_dict(weights)
+    return model, arrays
 
 
 def golden_sentences(arrays):
@@ -70,9 +72,9 @@ def test_there_are_golden_files():
 
 @every_file
 def test_rules_equal_the_released_figures(path):
-    grammar, arrays = released(path)
-    rules, every = grammar.rules(), torch.arange(grammar.vocabulary_size)
-    found = {"root": rules.root, "emission": grammar.emissions(every).exp().T}
+    model, arrays = released(path)
+    rules, every = model.grammar.rules(), torch.arange(model.grammar.vocabulary_size)
+    found = {"root": rules.root, "emission": model.grammar.emissions(every).exp().T}
     if "rule.left" in arrays:
         assert isinstance(rules, FactoredRules)
         found |= {"left": rules.left, "right": rules.right}
@@ -87,9 +89,9 @@ def test_rules_equal_the_released_figures(path):
 @pytest.mark.parametrize("form", ["fast", "reference"])
 @every_file
 def test_log_probabilities_and_gradients_equal_the_released_figures(path, form):
-    grammar, arrays = released(path)
+    model, arrays = released(path)
     sentences = golden_sentences(arrays)
-    tables = grammar.tables(Sentences.of(sentences))
+    tables = model.grammar.tables(Sentences.of(sentences))
     lengths = list(map(len, sentences))
     if form == "fast":
         found = log_partition(tables.rules, tables.emissions, tables.words, Layout(lengths))
@@ -99,16 +101,16 @@ def test_log_probabilities_and_gradients_equal_the_released_figures(path, form):
     for number, value in enumerate(found.tolist()):
         assert value == pytest.approx(float(arrays[f"sentence.{number}.log_prob"]), abs=1e-9)
     found.sum().backward()
-    for name, parameter in grammar.named_parameters():
+    for name, parameter in model.grammar.named_parameters():
         gradient = parameter.grad if parameter.grad is not None else torch.zeros_like(parameter)
         torch.testing.assert_close(gradient, torch.from_numpy(arrays[f"grad.{name}"]), rtol=1e-9, atol=1e-9, msg=name)
 
 
 @every_file
 def test_marginals_and_prefixes_equal_the_released_figures(path):
-    grammar, arrays = released(path)
+    model, arrays = released(path)
     sentences = golden_sentences(arrays)
-    tables = grammar.tables(Sentences.of(sentences))
+    tables = model.grammar.tables(Sentences.of(sentences))
     layout = Layout(list(map(len, sentences)))
     found = posteriors(tables.rules, tables.emissions, tables.words, layout)
     prefixes = prefix_log_probs(tables.rules, tables.emissions, tables.words, layout)
@@ -125,11 +127,11 @@ def test_marginals_and_prefixes_equal_the_released_figures(path):
 
 @every_file
 def test_trees_of_the_greatest_summed_marginals_equal_the_released_trees(path):
-    grammar, arrays = released(path)
+    model, arrays = released(path)
     sentences = golden_sentences(arrays)
     order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
     batch = batch_of([sentences[number] for number in order], closed=True)
-    marginals = PCFG(grammar).double().eval().structure(batch).values
+    marginals = model.structure(batch).values
     trees = decode_spans(scores_of(marginals, [len(sentences[number]) for number in order]), "cky")
     for place, number in enumerate(order):
         golden = golden_of(arrays, number)
@@ -142,11 +144,10 @@ def test_trees_of_the_greatest_summed_marginals_equal_the_released_trees(path):
 @every_file
 def test_token_log_probabilities_of_a_model_equal_the_released_prefixes(path):
     """Differences of prefix probabilities; without one-word sentences."""
-    grammar, arrays = released(path)
+    model, arrays = released(path)
     sentences = golden_sentences(arrays)
     if "prefix_log_probs" not in golden_of(arrays, 0):
         pytest.skip("this file has no prefix probabilities")
-    model = PCFG(grammar).double().eval()
     for number, sentence in enumerate(sentences):
         golden = golden_of(arrays, number)
         found = model.token_log_probs(batch_of([sentence])).log_probs[:, 0].cumsum(0)
@@ -156,12 +157,14 @@ def test_token_log_probabilities_of_a_model_equal_the_released_prefixes(path):
 
 @every_file
 def test_next_words_of_released_grammars_are_the_ratios_of_their_prefix_probabilities(path):
-    grammar, arrays = released(path)
-    tables = grammar.tables(Sentences(torch.arange(grammar.vocabulary_size), (grammar.vocabulary_size,)))
+    model, arrays = released(path)
+    tables = model.grammar.tables(
+        Sentences(torch.arange(model.grammar.vocabulary_size), (model.grammar.vocabulary_size,))
+    )
     prefix = golden_sentences(arrays)[0]
     found = next_words(tables.rules, tables.emissions, torch.tensor(prefix), (len(prefix),))
     continued = torch.log(found.weights[0] @ tables.emissions.double().exp().T) + found.scales[0]
-    text = torch.tensor([[*prefix, word] for word in range(grammar.vocabulary_size)])
+    text = torch.tensor([[*prefix, word] for word in range(model.grammar.vocabulary_size)])
     layout = Layout([len(prefix) + 1] * len(text))
     expected = prefix_log_probs(tables.rules, tables.emissions, text.flatten(), layout).prefixes[:, -1]
     torch.testing.assert_close(continued, expected, rtol=0, atol=1e-9)

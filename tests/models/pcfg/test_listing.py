@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from syntaxlm.models.abilities import HasGrammar
-from syntaxlm.models.pcfg import listing
+from syntaxlm.models.pcfg import derivations
 from syntaxlm.models.pcfg.grammars import CompoundGrammar
 from syntaxlm.ops.inside import FactoredRules
 from tests.grammar_models import every_grammar, grammar
@@ -15,7 +15,7 @@ from tests.grammar_models import every_grammar, grammar
 @every_grammar
 @pytest.mark.parametrize("together", [1, 24, 1 << 20])
 def test_the_top_rules_are_those_of_the_full_table(name, together, monkeypatch):
-    monkeypatch.setattr(listing, "_TOGETHER", together)
+    monkeypatch.setattr(derivations, "_TOGETHER", together)
     model = grammar(name).model
     assert isinstance(model, HasGrammar)
     table = model._all_tables()[0].table()
@@ -56,6 +56,6 @@ def test_listing_a_grammar_with_thousands_of_symbols_needs_no_table():
     generator = torch.Generator().manual_seed(0)
     left, right = (torch.softmax(torch.randn(nonterminals, symbols, generator=generator), 1) for _ in range(2))
     rules = FactoredRules(torch.full((nonterminals,), 1 / nonterminals), left, right)
-    (best, *_) = listing.top_rules(rules, 7, 3)
+    (best, *_) = derivations.top_rules(rules, 7, 3)
     assert best.probability == pytest.approx(float(left[7].max().double() * right[7].max().double()))
     assert (best.left, best.right) == (int(left[7].argmax()), int(right[7].argmax()))

@@ -11,12 +11,17 @@ import pytest
 import torch
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.models import pcfg, sizes
+from syntaxlm.models import sizes
 from syntaxlm.models.abilities import TextCounts
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.pcfg import CompoundPCFGConfig, NeuralPCFGConfig, SimplePCFGConfig, exact
 from syntaxlm.models.pcfg import model as implementation
-from syntaxlm.models.pcfg.grammars import CompoundGrammar, Sentences
+from syntaxlm.models.pcfg.grammars import (
+    CompoundGrammar,
+    CompoundPCFGConfig,
+    NeuralPCFGConfig,
+    Sentences,
+    SimplePCFGConfig,
+)
 from syntaxlm.ops.inside import Layout, TableRules, log_partition, log_partition_reference
 from syntaxlm.training.optimisers import WeightAverage
 from syntaxlm.trees.decoding import decode_spans
@@ -72,7 +77,7 @@ def test_sentence_log_probabilities_are_those_of_the_reference_and_the_share_of_
 def test_token_log_probabilities_do_not_depend_on_how_charts_are_split(monkeypatch):
     model, batch = exact_model("simple"), batch_of(SORTED)
     expected = model.token_log_probs(batch).log_probs
-    monkeypatch.setattr(exact, "_PREFIX_CHART", 40)
+    monkeypatch.setattr(implementation, "_PREFIX_CHART", 40)
     torch.testing.assert_close(model.token_log_probs(batch).log_probs, expected)
 
 
@@ -258,7 +263,7 @@ def test_the_share_of_one_word_sentences_is_never_0_or_1():
 @pytest.mark.parametrize("size", [2, 3])
 def test_a_vocabulary_without_words_raises_an_error(size):
     with pytest.raises(InputError, match=f"the vocabulary of {size} tokens has no words that a grammar could emit"):
-        pcfg.build(SimplePCFGConfig(), size)
+        implementation.PCFG(SimplePCFGConfig(), size)
 
 
 def test_settings_with_a_too_large_rule_table_raise_an_error():

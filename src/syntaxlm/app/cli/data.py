@@ -7,11 +7,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from syntaxlm.app.cli.options import Files, MaxWords, Preprocessing, Seed, SentencesFile, Share
+from syntaxlm.app.cli.options import Files, MaxWords, Preprocessing, SentencesFile, Share
 from syntaxlm.app.cli.output import OutputFile, SummaryFormat, formatted, output_path, print_summary
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.files import to_json
-from syntaxlm.core.options import Count, Name, Shown
+from syntaxlm.core.options import Count, Name, Seed, Shown
 
 if TYPE_CHECKING:
     from syntaxlm.data.treebanks import Treebank

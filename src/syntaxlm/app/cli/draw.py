@@ -160,9 +160,4 @@ def grammar(
     """
     from syntaxlm.app.report.grammar import list_grammar
 
-    listed = list_grammar(model.load(), text, symbols)
-    if format == "html":
-        with output_path(output, ".html") as path:
-            listed.page().write(path)
-    else:
-        ReportOutput(output=output, format=format).write(listed)
+    ReportOutput(output=output, format=format).write(list_grammar(model.load(), text, symbols))

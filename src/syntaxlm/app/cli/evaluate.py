@@ -16,7 +16,6 @@ from syntaxlm.app.cli.options import (
     Models,
     Preprocessing,
     Protocol,
-    Seed,
     SentencesFile,
     Share,
     Size,
@@ -32,7 +31,7 @@ from syntaxlm.app.cli.options import (
 )
 from syntaxlm.app.cli.output import ReportOutput
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Count, InputFile, Name, Only, Shown
+from syntaxlm.core.options import Count, InputFile, Name, Only, Seed, Shown
 from syntaxlm.core.tables import RowFormat, write_rows
 from syntaxlm.parsing.options import DecodingOptions
 from syntaxlm.scoring.options import PerplexityOptions
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     import torch
 
     from syntaxlm.evaluation.pair_classification import AnsweredPairs
-    from syntaxlm.storage.folder import StoredClassifier
+    from syntaxlm.storage.folder import ClassifierBundle
 
 Pairs = Annotated[str, Shown("PAIRS", use="input", is_positional=True)]
 
@@ -437,7 +436,7 @@ def classifier(model: Classifier, pairs: Pairs, output: ReportOutput, device: De
 
 
 def _answered(
-    evaluate: Callable[[StoredClassifier, str, torch.device], AnsweredPairs],
+    evaluate: Callable[[ClassifierBundle, str, torch.device], AnsweredPairs],
     model: Path,
     pairs: str,
     device: str | None,

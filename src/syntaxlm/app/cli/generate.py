@@ -3,56 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from annotated_types import Interval
-
-from syntaxlm.app.cli.options import ModelOptions, Seed
+from syntaxlm.app.cli.options import ModelOptions
 from syntaxlm.app.cli.output import OutputFile, text_output
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
 from syntaxlm.core.options import Count, Shown
 from syntaxlm.core.tables import write_rows
+from syntaxlm.generation.options import SamplingOptions, TreeSamplingOptions
 from syntaxlm.text.options import TextOptions
 
 if TYPE_CHECKING:
-    from syntaxlm.generation.sentences import GeneratedSentence, SentenceWithTree
+    from syntaxlm.generation.sentences import SentenceWithTree
     from syntaxlm.generation.trees import GeneratedTree
     from syntaxlm.storage.folder import ModelBundle
 
 GeneratedFormat = Annotated[Literal["text", "json", "conllu", "tsv", "csv", "parquet"], Shown(use="format")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class SamplingOptions:
-    """How words are drawn.
-
-    temperature: sampling temperature: below 1 favours probable words, above 1 improbable ones; 0 always takes the most
-        probable word; default 1
-    top_k: draw only from the K most probable words
-    keep_unknown: allow the unknown word to be drawn
-    """
-
-    temperature: Annotated[float, Interval(ge=0), Shown("T")] = 1.0
-    top_k: Annotated[Count, Shown("K")] | None = None
-    seed: Seed = 0
-    keep_unknown: bool = False
-
-
 def generate(
     model: ModelOptions,
-    options: SamplingOptions,
+    options: TreeSamplingOptions,
     style: TextOptions,
     sentences: Count = 1,
     prompt: Annotated[str, Shown("WORDS")] | None = None,
-    max_words: Count | None = None,
     trees: bool = False,
     format: GeneratedFormat = "text",
     output: OutputFile | None = None,
-    max_depth: Count | None = None,
-    redraw: bool = False,
 ) -> None:
     """Sample sentences from a model.
 
@@ -63,15 +42,11 @@ def generate(
 
     sentences: number of sentences
     prompt: words that each sentence starts with, in quotes; only for sampling word by word
-    max_words: maximum length of a sentence, without the prompt, in words (characters for a character-level model);
-        default 100 (500). Longer sentences are cut or, when sampled top-down, redrawn
     trees: for PCFGs and DMVs: sample top-down and print each sentence's labelled tree; not with --prompt, --temperature
         or --top-k
     format: text: with --trees, brackets; json: JSON lines; conllu: the trees of dependency-tree models; tsv, csv,
         parquet: a table with one row per sentence
     output: the sentences
-    max_depth: for dependency-tree models: cut a tree below words with N heads above them, including ROOT; default 30
-    redraw: for dependency-tree models: redraw a tree instead of cutting it, up to a hundred times
     example: syntaxlm generate MODEL --sentences 5 --temperature 0.8 --seed 1
     """
     from syntaxlm.core.progress import progress_bar
@@ -79,22 +54,23 @@ def generate(
     bundle = model.load()
     of_dependency_trees = {
         "--format conllu": format == "conllu",
-        "--max-depth": max_depth is not None,
-        "--redraw": redraw,
+        "--max-depth": options.max_depth is not None,
+        "--redraw": options.redraw,
     }
     given = ", ".join(name for name, is_given in of_dependency_trees.items() if is_given)
-    drawing = vars(options) | {"maximum_words": max_words}
     sampled: Iterator[Any]
     if trees:
-        sampled = _constituent_trees(bundle, sentences, prompt, given, drawing)
+        sampled = _constituent_trees(bundle, sentences, prompt, given, options)
     elif bundle.model.reads == "trees":
-        sampled = _dependency_trees(bundle, model, sentences, prompt, max_depth, redraw, drawing)
+        sampled = _dependency_trees(bundle, model, sentences, prompt, options)
     else:
         if given:
             raise InputError(
                 f"{given}: found a {bundle.name} model, which samples text; expected a dependency-tree model"
             )
-        sampled = _sentences(bundle, sentences, prompt, style, drawing)
+        from syntaxlm.generation.sentences import generate as generate_sentences
+
+        sampled = generate_sentences(bundle, sentences, prompt, options, style)
     sampled = iter(progress_bar(sampled, "sampling", sentences))
     if format in ("tsv", "csv", "parquet"):
         first = next(sampled)
@@ -115,34 +91,19 @@ def _formatted(sampled: Any, format: str, with_tree: bool) -> str:
     return f"{sampled.tree if with_tree else sampled.text}\n"
 
 
-def _sentences(
-    bundle: ModelBundle, count: int, prompt: str | None, style: TextOptions, drawing: dict[str, Any]
-) -> Iterator[GeneratedSentence]:
-    from syntaxlm.generation.sentences import generate
-
-    return generate(bundle, count, prompt, **drawing, style=style)
-
-
 def _constituent_trees(
-    bundle: ModelBundle, count: int, prompt: str | None, given: str, drawing: dict[str, Any]
+    bundle: ModelBundle, count: int, prompt: str | None, given: str, options: SamplingOptions
 ) -> Iterator[SentenceWithTree]:
-    from syntaxlm.generation.sentences import refuse_word_settings, sample_with_trees
+    from syntaxlm.generation.sentences import refuse_word_options, sample_with_trees
 
-    reason = "--trees samples top-down, not word by word."
-    refuse_word_settings(prompt, drawing.pop("temperature"), drawing.pop("top_k"), reason)
+    refuse_word_options(prompt, options, "--trees samples top-down, not word by word.")
     if given:
         raise InputError(f"{given}: found --trees, which samples from a grammar; expected a dependency-tree model")
-    return sample_with_trees(bundle, count, **drawing)
+    return sample_with_trees(bundle, count, options)
 
 
 def _dependency_trees(
-    bundle: ModelBundle,
-    model: ModelOptions,
-    count: int,
-    prompt: str | None,
-    max_depth: int | None,
-    redraw: bool,
-    drawing: dict[str, Any],
+    bundle: ModelBundle, model: ModelOptions, count: int, prompt: str | None, options: TreeSamplingOptions
 ) -> Iterator[GeneratedTree]:
     from syntaxlm.generation.stops import read_stops
     from syntaxlm.generation.trees import generate_trees
@@ -150,4 +111,4 @@ def _dependency_trees(
     if prompt is not None:
         raise InputError("--prompt: not available for dependency-tree models, which start with the root word; omit it")
     stops = read_stops(model.model, bundle).to(bundle.model.device)
-    return generate_trees(bundle, stops, count, maximum_depth=max_depth, redraw=redraw, **drawing)
+    return generate_trees(bundle, stops, count, options)

@@ -64,7 +64,6 @@ Preprocessing = Annotated[
 Theme = Annotated[
     Literal["auto", "light", "dark"], Shown(help="colour theme; auto (default) follows the reader's system{}")
 ]
-Seed = Annotated[int, Interval(ge=0, le=2**32 - 1), Shown("S", help="random seed")]
 Size = Annotated[int, Interval(ge=0, le=LARGEST_COUNT), Shown("N")]
 Share = Annotated[float, Interval(ge=0, le=1), Shown("W")]
 Weights = Annotated[Sequence[str], Shown("W,W,...")]

@@ -86,8 +86,7 @@ class JobOptions:
         work: returns what the workers do with models, by their names.
         """
         from syntaxlm.app.jobs.job import Job, run_job
-        from syntaxlm.app.jobs.processes import ProcessEngine
-        from syntaxlm.app.jobs.ray_actors import RayEngine
+        from syntaxlm.app.jobs.workers import Processes, Ray
         from syntaxlm.core.progress import error_console
 
         if output is None:
@@ -110,12 +109,11 @@ class JobOptions:
         given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
         job = Job(work(names), tuple(text.text), output, column, **given)
         if self.engine == "ray":
-            start = partial(
-                RayEngine, address=self.ray_address, workers=self.workers, with_gpu=job.device.startswith("cuda")
-            )
-            report = run_job(job, self.workers, start, "ray")
+            with_gpu = job.device.startswith("cuda")
+            engine = partial(Ray, address=self.ray_address, workers=self.workers, with_gpu=with_gpu)
+            report = run_job(job, self.workers, engine, "ray")
         else:
-            report = run_job(job, self.workers, ProcessEngine)
+            report = run_job(job, self.workers, Processes)
         if not error_console().quiet:
             print(report)
         return FAILED if report.failed else 0

@@ -21,7 +21,6 @@ from syntaxlm.app.cli.options import (
     ModelOptions,
     Preprocessing,
     Protocol,
-    Seed,
     SentencesFile,
     Size,
     TrainingDevice,
@@ -31,7 +30,7 @@ from syntaxlm.app.cli.output import ROW_FORMATS, ReportOutput, SummaryFormat, fo
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
-from syntaxlm.core.options import Count, InputFile, Name, Shown
+from syntaxlm.core.options import Count, InputFile, Name, Seed, Shown
 from syntaxlm.scoring.options import PerplexityOptions
 
 Overrides = Annotated[Sequence[tuple[str, str]], Shown(use="overrides")]

@@ -16,10 +16,11 @@ import stat
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TextIO, TypeVar
 
-from syntaxlm.app.jobs.lines import BadLine
-from syntaxlm.app.jobs.shards import Shard
+import pydantic
+
+from syntaxlm.app.jobs.inputs import BadLine, Shard
 from syntaxlm.app.jobs.work import ShardResult
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import (
@@ -45,27 +46,47 @@ JOB, SHARDS, DONE, BAD_LINES, REPORT, ROWS = (
 )  # fmt: skip
 SCHEMA_VERSION = 1
 
-_SHOWN = 8  # differing settings in a message
-_SHOWN_LINE = 60  # characters of a damaged line in a message
+T = TypeVar("T")
 
-# The types of settings, and how messages call them. A list contains values of one type, an object has these entries.
-_TYPES: dict[str, tuple[Any, str]] = {
-    "version": (str, "text"),
-    "command": (str, "text"),
-    "model_sha256": ([str], "a list of texts"),
-    "options": (dict, "an object"),
-    "inputs": (
-        [{"name": str, "bytes": int, "modified": int}],
-        'a list of objects with the entries "name", "bytes" and "modified"',
-    ),
-    "column": ((str, type(None)), "text or null"),
-    "id_column": ((str, type(None)), "text or null"),
-    "lines_per_shard": (int, "a whole number"),
-    "max_line_bytes": (int, "a whole number"),
-}
+SHOWN = 5  # bad lines in a message
+_SHOWN_DIFFERENCES = 8
+_SHOWN_CHARACTERS = 60  # of a damaged line
 
 _MAGIC = b"PAR1"  # the first and last bytes of a Parquet file
 _SMALLEST = 12  # bytes of a Parquet file: the length of its footer, and these bytes twice
+
+
+class _DoneLine(NamedTuple):
+    """A shard that is done: its number, and the fields of `ShardResult`."""
+
+    number: int
+    rows: int | None
+    bad: tuple[tuple[int, str], ...]
+    seconds: float
+    memory: int | None
+    file_size: int | None
+
+    @property
+    def result(self) -> ShardResult:
+        """The result, without its bad lines."""
+        return ShardResult(self.rows, (), self.seconds, self.memory, self.file_size)
+
+
+class BadLineTable:
+    """The file with the bad lines, while it is written. count: of all lines.  first: the first ones, for a message."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self.count = 0
+        self.first: list[BadLine] = []
+        file.write(format_cells(BadLine._fields) + "\n")
+
+    def add(self, bad_lines: Iterable[BadLine]) -> None:
+        for line in bad_lines:
+            self._file.write(format_cells([line.file, str(line.line), line.reason.replace("\n", " ")]) + "\n")
+            self.count += 1
+            if len(self.first) < SHOWN:
+                self.first.append(line)
 
 
 class JobFolder:
@@ -114,19 +135,13 @@ class JobFolder:
         before = content.get("settings") if isinstance(content, dict) else None
         if not isinstance(before, dict):
             raise InputError(f'{self.path / JOB}: damaged: expected the entry "settings". Name a new folder.')
-        for name, (type_, expected) in _TYPES.items():
-            if name in before and not _has_type(before[name], type_):
-                shown = shortened(to_json(before[name]), _SHOWN_LINE)
-                raise InputError(
-                    f"{self.path / JOB}: damaged: settings.{name}: found {shown}; expected {expected}. Name a"
-                    " new folder."
-                )
-        found = _differences(before, json.loads(to_json(settings)))
-        if not found:
+        differences = _differences(before, json.loads(to_json(settings)))
+        if not differences:
             return True
-        if next(self._done_lines(), None) is None:
+        if not self._done_lines():
             return False
-        shown = "\n".join(f"  {one}" for one in found[:_SHOWN]) + ("\n  ..." if len(found) > _SHOWN else "")
+        shown = "\n".join(f"  {line}" for line in differences[:_SHOWN_DIFFERENCES])
+        shown += "\n  ..." if len(differences) > _SHOWN_DIFFERENCES else ""
         raise InputError(
             f"{self.path}: contains a job with other settings:\n{shown}\nRestore them to continue the job, or"
             " name a new folder."
@@ -145,16 +160,13 @@ class JobFolder:
         path = self.path / SHARDS
         shards: list[Shard] = []
         for line in read_stored(path).splitlines():
-            found = _values(line)
-            if len(found) == len(Shard._fields) and _has_type(found, [int]):
-                shard = Shard(*found)
-                if shard.number == len(shards) and 0 <= shard.source < inputs and shard.first >= 1 and shard.lines >= 1:
-                    shards.append(shard)
-                    continue
-            raise InputError(
-                f"{path}, line {len(shards) + 1:,}: damaged: found {_shown(line)}; expected the six numbers of shard"
-                f" {len(shards):,}. Name a new folder."
-            )
+            shard = _read(Shard, line)
+            if shard is None or shard.number != len(shards) or not shard.is_possible(inputs):
+                raise InputError(
+                    f"{path}, line {len(shards) + 1:,}: damaged: found {_shown(line)}; expected the six numbers of"
+                    f" shard {len(shards):,}. Name a new folder."
+                )
+            shards.append(shard)
         return shards
 
     def done(self, shards: Sequence[Shard]) -> dict[int, ShardResult]:
@@ -163,13 +175,13 @@ class JobFolder:
         A shard is done if it was noted and its Parquet file is intact. Raises InputError if the list is damaged, or a
         file cannot be read.
         """
-        found = {number: result._replace(bad=()) for number, result, _ in self._done_lines()}
-        if found and not 0 <= min(found) <= max(found) < len(shards):
+        results = {line.number: line.result for line, _ in self._done_lines()}
+        if results and not 0 <= min(results) <= max(results) < len(shards):
             raise InputError(f"{self.path / DONE}: damaged: found other shards than in {SHARDS}. Name a new folder.")
         return {
-            number: one
-            for number, one in found.items()
-            if _is_intact(self.rows / shards[number].file_name, one.file_size)
+            number: result
+            for number, result in results.items()
+            if _is_intact(self.rows / shards[number].file_name, result.file_size)
         }
 
     def remove_not_done(self, shards: Sequence[Shard], done: Container[int]) -> None:
@@ -183,59 +195,57 @@ class JobFolder:
         """Note that a shard is done; its Parquet file exists."""
         append_stored((to_json([shard.number, *result]) + "\n").encode(), self.path / DONE)
 
-    def _done_lines(self) -> Iterator[tuple[int, ShardResult, int]]:
-        """Yield the number and the result of each shard that was noted, and the place of its line in the file.
+    def _done_lines(self) -> list[tuple[_DoneLine, int]]:
+        """Return the shards that were noted, without their bad lines, and the place of their lines in the file.
 
         A line that was cut short when the job was killed is removed. A shard may be noted twice.
         """
         path = self.path / DONE
         if not os.path.lexists(path):
-            return
+            return []
+        noted: list[tuple[_DoneLine, int]] = []
         place = 0
         with open_stored(path) as file:
             for line_number, line in enumerate(file, 1):
                 if not line.endswith(b"\n"):
                     break
-                found = _noted(line)
-                if found is None:
+                done = _read(_DoneLine, line)
+                if done is None:
                     raise InputError(
                         f"{path}, line {line_number:,}: damaged: found {_shown(line)}; expected the number of a shard,"
                         " rows, bad lines, seconds, memory and file size. Remove this line to do its shard again, or"
                         " name a new folder."
                     )
-                yield *found, place
+                noted.append((done._replace(bad=done.bad[:1]), place))
                 place += len(line)
         if place < path.stat().st_size:
             truncate_stored(path, place)
+        return noted
 
     def write_bad_lines(self, shards: Sequence[Shard], names: Sequence[str]) -> int:
         """Write the bad lines of all shards that are done, in the order of the input. Returns their number.
 
         names: of the inputs.
         """
-        places = {number: place for number, result, place in self._done_lines() if result.bad}
+        places = {done.number: place for done, place in self._done_lines() if done.bad}
+        with self.bad_line_table() as table:
+            if places:
+                with open_stored(self.path / DONE) as file:
+                    for number in sorted(places):
+                        file.seek(places[number])
+                        bad = json.loads(file.readline())[2]
+                        table.add(BadLine(names[shards[number].source], line, reason) for line, reason in bad)
+        return table.count
 
-        def bad_lines() -> Iterator[BadLine]:
-            with open_stored(self.path / DONE) as file:
-                for number in sorted(places):
-                    file.seek(places[number])
-                    for line, reason in json.loads(file.readline())[2]:
-                        yield BadLine(names[shards[number].source], line, reason)
-
-        return self.write_table_of(bad_lines() if places else ())
-
-    def write_table_of(self, bad_lines: Iterable[BadLine]) -> int:
-        """Write bad lines as a table, or remove the table if there is none. Returns their number."""
+    @contextmanager
+    def bad_line_table(self) -> Iterator[BadLineTable]:
+        """Return a table to which the block adds bad lines. It replaces the file, which is removed without any."""
         path = self.path / BAD_LINES
-        count = 0
         with replaced(path, stored=True) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
-            file.write(format_cells(BadLine._fields) + "\n")
-            for one in bad_lines:
-                file.write(format_cells([one.file, str(one.line), one.reason.replace("\n", " ")]) + "\n")
-                count += 1
-        if not count:
+            table = BadLineTable(file)
+            yield table
+        if not table.count:
             path.unlink()
-        return count
 
     def write_report(self, report: Mapping[str, Any]) -> None:
         write_text(to_json(report, indent=2) + "\n", self.path / REPORT, stored=True)
@@ -268,48 +278,16 @@ def _remove(path: Path) -> None:
         raise system_error(path, "removed", error) from error
 
 
-def _noted(line: bytes) -> tuple[int, ShardResult] | None:
-    """Return the number of a shard and its result, from a line of done.jsonl; None if it is damaged.
-
-    Earlier versions did not note the size of the Parquet file.
-    """
-    found = _values(line)
-    if len(found) == len(ShardResult._fields):
-        found.append(None)
-    size_type = (int, type(None))
-    types = (int, int, [list], (int, float), size_type, size_type)
-    if len(found) != len(types) or not all(map(_has_type, found, types)):
-        return None
-    number, rows, bad, *rest = found
-    if any(list(map(type, one)) != [int, str] for one in bad):
-        return None
-    return number, ShardResult(rows, tuple((at, why) for at, why in bad), *rest)
-
-
-def _values(line: bytes) -> list[Any]:
-    """Return the values of a list in JSON; none if it is anything else."""
+def _read(kind: type[T], line: bytes) -> T | None:
+    """Return a named tuple from a line of JSON; None if it is damaged."""
     try:
-        found = json.loads(line)
-    except (RecursionError, ValueError):
-        return []
-    return found if isinstance(found, list) else []
+        return pydantic.TypeAdapter(kind).validate_json(line, strict=True)
+    except pydantic.ValidationError:
+        return None
 
 
 def _shown(line: bytes) -> str:
-    return repr(shortened(line.decode(errors="replace").strip(), _SHOWN_LINE))
-
-
-def _has_type(value: Any, type_: Any) -> bool:
-    """Return whether a value of JSON has a type, one of several types (a tuple), or one of those described at
-    `_TYPES`.
-    """
-    if isinstance(type_, tuple):
-        return any(_has_type(value, one) for one in type_)
-    if isinstance(type_, list):
-        return isinstance(value, list) and all(_has_type(one, type_[0]) for one in value)
-    if isinstance(type_, dict):
-        return isinstance(value, dict) and all(_has_type(value.get(name), inner) for name, inner in type_.items())
-    return type(value) is type_  # not isinstance: true is not a number
+    return repr(shortened(line.decode(errors="replace").strip(), _SHOWN_CHARACTERS))
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

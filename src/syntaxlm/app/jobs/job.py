@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import syntaxlm
-from syntaxlm.app.jobs.engines import Done, Ended, Engine, Event, Failed, Pool
 from syntaxlm.app.jobs.folder import BAD_LINES, ROWS, SCHEMA_VERSION, JobFolder, is_in
-from syntaxlm.app.jobs.lines import BadLine
-from syntaxlm.app.jobs.processes import ProcessEngine
-from syntaxlm.app.jobs.shards import Shard, cut
-from syntaxlm.app.jobs.sources import IdType, Source, Task, open_source
+from syntaxlm.app.jobs.inputs import BadLine, IdType, Shard, ShardCutter, Source, Task, open_source
 from syntaxlm.app.jobs.work import BadLines, Setup, ShardResult, Work
+from syntaxlm.app.jobs.workers import Done, Ended, Engine, Failed, Pool, Processes
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import remove_unfinished
 from syntaxlm.core.progress import Progress, working
@@ -36,7 +33,7 @@ EngineName = Literal["processes", "ray"]
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be done.
+    """Inputs, output and options of a sharded job.
 
     work: the command and its options, with its models.
     inputs: text files with one sentence per line, plain or compressed, and Parquet files with one sentence per row.
@@ -143,7 +140,7 @@ class JobReport:
 def run_job(
     job: Job,
     workers: int | None = None,
-    engine: Callable[[Setup], Engine] = ProcessEngine,
+    engine: Callable[[Setup], Engine] = Processes,
     engine_name: str = "processes",
 ) -> JobReport:
     """Do all shards of a job that are not yet done.
@@ -169,8 +166,8 @@ def run_job(
         setup = Setup(
             job.work, os.path.abspath(folder.rows), job.longest, job.bad_lines, id_type, job.device
         )  # fmt: skip
-        own_engine = engine(setup)
-        pool = Pool(own_engine)
+        started = engine(setup)
+        pool = Pool(started)
         try:
             settings = _settings(job, sources, pool.describe())
             if not folder.is_started(settings):
@@ -179,7 +176,7 @@ def run_job(
             before = folder.done(shards)
             folder.remove_not_done(shards, before)
             if workers is None:
-                workers = own_engine.default_workers() if job.device == "cpu" else 1
+                workers = started.default_workers() if job.device == "cpu" else 1
             run = _Run(job, sources, folder, shards, before, pool, workers)
             run.run()
         finally:
@@ -251,47 +248,29 @@ def _settings(job: Job, sources: Sequence[Source], hashes: Sequence[str]) -> dic
 
 
 def _plan(job: Job, sources: Sequence[Source], folder: JobFolder) -> list[Shard]:
-    """Yield the shards of all inputs. Raises InputError for bad lines that are not to be skipped, and if there is no
+    """Return the shards of all inputs. Raises InputError for bad lines that are not to be skipped, and if there is no
     line.
     """
-    shards: list[Shard] = []
-
-    def bad_lines() -> Iterator[BadLine]:
-        with working(Progress("reading inputs, lines")) as work:
-            for number, source in enumerate(sources):
-                bad: list[BadLine] = []
-
-                def lengths(source: Source = source, bad: list[BadLine] = bad) -> Iterator[Any]:
-                    for part, found in source.scan(job.longest):
-                        bad += found
-                        work.done += len(part)
-                        yield part
-
-                for shard in cut(lengths(), number, job.lines_per_shard):
-                    shards.append(shard._replace(number=len(shards)))
-                    yield from bad
-                    bad.clear()
-                yield from bad
-
-    first: list[BadLine] = []
-
-    def noted() -> Iterator[BadLine]:
-        for one in bad_lines():
-            if len(first) < SHOWN:
-                first.append(one)
-            yield one
-
-    count = folder.write_table_of(noted())
-    if count and job.bad_lines == "stop":
-        shown = "\n".join(f"  {one}" for one in first) + ("\n  ..." if count > len(first) else "")
+    cutter = ShardCutter(job.lines_per_shard)
+    with folder.bad_line_table() as table, working(Progress("reading inputs, lines")) as work:
+        for number, source in enumerate(sources):
+            cutter.start(number)
+            for lengths, bad_lines in source.scan(job.longest):
+                cutter.add(lengths)
+                table.add(bad_lines)
+                work.done += len(lengths)
+            cutter.finish()
+    if table.count and job.bad_lines == "stop":
+        count = table.count
+        shown = "\n".join(f"  {line}" for line in table.first) + ("\n  ..." if count > len(table.first) else "")
         listed, these = ("which is", "this line") if count == 1 else ("which are", "these lines")
         raise InputError(
             f"{_counted(count, 'bad line')}, {listed} listed in {folder.path / BAD_LINES}; nothing was done:\n{shown}\n"
             f"Correct the input, or leave {these} out with --bad-lines skip."
         )
-    if not shards:
+    if not cutter.shards:
         raise no_sentence(", ".join(job.inputs))
-    return shards
+    return cutter.shards
 
 
 def _counted(number: int, noun: str) -> str:
@@ -325,30 +304,30 @@ class _Run:
                 if not todo:
                     return
 
-    def failed_shards(self) -> Iterator[FailedShard]:
-        for number, reason in sorted(self.failures.items()):
-            shard = self.shards[number]
-            yield FailedShard(shard.file_name, self.job.inputs[shard.source], shard.first, shard.last, reason)
+    def failed_shards(self) -> list[FailedShard]:
+        failed = [(self.shards[number], reason) for number, reason in sorted(self.failures.items())]
+        return [
+            FailedShard(shard.file_name, self.job.inputs[shard.source], shard.first, shard.last, reason)
+            for shard, reason in failed
+        ]
 
     def _attempt(self, shards: Sequence[Shard], workers: int, work: Progress) -> list[Shard]:
-        """Do shards; returns those whose worker ended or failed."""
-        again = []
-        ended = 0
-        for task, event in self.pool.run(self._tasks(shards), min(workers, len(shards))):
+        """Do shards, and return those whose worker ended or failed."""
+        again: list[Shard] = []
+        for task, outcome in self.pool.run(self._tasks(shards), min(workers, len(shards))):
             shard = task.shard
-            if isinstance(event, Done) and event.result.rows is not None:
-                self.folder.add_done(shard, event.result)
+            if isinstance(outcome, Done) and outcome.result.rows is not None:
+                self.folder.add_done(shard, outcome.result)
                 self.failures.pop(shard.number, None)
                 work.done += shard.lines
                 self.any_done = True
                 continue
-            self.failures[shard.number] = self._reason(shard, event)
-            if not isinstance(event, Done):
+            self.failures[shard.number] = self._reason(shard, outcome)
+            if not isinstance(outcome, Done):
                 again.append(shard)
-                ended += 1
-                if ended >= max(MOST_ENDED, 2 * workers) and not self.any_done:
+                if len(again) >= max(MOST_ENDED, 2 * workers) and not self.any_done:
                     raise InputError(
-                        f"the first {ended} shards failed; the last one: {self.failures[shard.number]}. Use fewer"
+                        f"the first {len(again)} shards failed; the last one: {self.failures[shard.number]}. Use fewer"
                         " workers or shorter lines (--max-line-bytes)."
                     )
         return again
@@ -357,10 +336,9 @@ class _Run:
         for number, group in groupby(shards, key=lambda shard: shard.source):
             yield from self.sources[number].tasks(group, self.job.longest)
 
-    def _reason(self, shard: Shard, event: Event) -> str:
-        if isinstance(event, Done):
+    def _reason(self, shard: Shard, outcome: Done | Failed | Ended) -> str:
+        if isinstance(outcome, Done):
             name = self.job.inputs[shard.source]
-            bad = [str(BadLine(name, *one)) for one in event.result.bad]
+            bad = [str(BadLine(name, *line)) for line in outcome.result.bad]
             return f"{bad[0]}" + (f" (and {len(bad) - 1:,} more)" if len(bad) > 1 else "")
-        assert isinstance(event, Ended | Failed)
-        return f"the worker {event.reason}" if isinstance(event, Ended) else event.reason
+        return f"the worker {outcome.reason}" if isinstance(outcome, Ended) else outcome.reason

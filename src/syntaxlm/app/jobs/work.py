@@ -11,14 +11,13 @@ import sys
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from syntaxlm.app.jobs.lines import Line
-from syntaxlm.app.jobs.sources import IdType, Task
+from syntaxlm.app.jobs.inputs import IdType, Line, Task
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import sha256
 from syntaxlm.core.tables import Column, Columns, Row, write_parquet
@@ -33,7 +32,7 @@ RowsOf = Callable[[Sequence[str], int], list[Row]]
 
 
 class Loaded(NamedTuple):
-    """Models, ready to work.
+    """Loaded models with the function lines -> rows.
 
     rows: returns the rows of lines of text; its second argument is the number of the first line.
     together: number of lines that it takes at a time.
@@ -187,17 +186,20 @@ class Setup:
     id_type: IdType | None = None
     device: str = "cpu"
 
-    def __call__(self, number: int) -> Worker:
-        """Return number: of the worker, from 0. Raises InputError as `Work.load` does."""
+    def __call__(self, number: int) -> ShardWriter:
+        """Load the models in a worker. Raises InputError as `Work.load` does.
+
+        number: of the worker, from 0.
+        """
         device = self.device
         if device == "cuda":
             import torch
 
             device = f"cuda:{number % max(1, torch.cuda.device_count())}"
-        return Worker(self, self.work.load(device))
+        return ShardWriter(self, self.work.load(device))
 
 
-class Worker:
+class ShardWriter:
     """Loaded models that write shards.
 
     description: SHA-256 hashes of the models, which must be the same in all workers.
@@ -212,40 +214,34 @@ class Worker:
 
         Raises InputError if the input cannot be read, or the output cannot be written.
         """
+        from pyarrow.parquet import read_metadata
+
         start = time.process_time()
         bad: list[tuple[int, str]] = []
-        count = 0
-
-        def rows() -> Iterator[Row]:
-            nonlocal count
-            for row in self._rows(task, bad):
-                count += 1
-                yield row
-
-        columns = job_columns(self._loaded.columns, self._setup.id_type)
         path = Path(self._setup.folder) / task.shard.file_name
         try:
-            write_parquet(rows(), columns, path)
+            write_parquet(self._rows(task, bad), job_columns(self._loaded.columns, self._setup.id_type), path)
         except _StoppedError:
             return ShardResult(None, tuple(bad), time.process_time() - start, peak_memory())
-        return ShardResult(count, tuple(bad), time.process_time() - start, peak_memory(), path.stat().st_size)
+        count, size = read_metadata(path).num_rows, path.stat().st_size
+        return ShardResult(count, tuple(sorted(bad)), time.process_time() - start, peak_memory(), size)
 
     def _rows(self, task: Task, bad: list[tuple[int, str]]) -> Iterator[Row]:
+        """Yield the rows of a shard. Bad lines are added to `bad`; raises _StoppedError for them, unless skipped."""
         lines = task.source.lines(task, self._setup.longest)
         while chunk := list(islice(lines, self._loaded.together)):
             bad += [(line.number, line.fault) for line in chunk if line.fault is not None]
             first = chunk[0].number
-            found = self._rows_of([self._written(line, task, bad) for line in chunk], first, bad)
+            rows = self._rows_of([self._text_of(line, task, bad) for line in chunk], first, bad)
             if bad and self._setup.bad_lines == "stop":
                 raise _StoppedError
-            for row in found:
-                own: dict[str, Any] = {"file": task.source.name}
+            for row in rows:
+                origin: dict[str, Any] = {"file": task.source.name}
                 if self._setup.id_type is not None:
-                    own["id"] = chunk[row["sentence"] - first].id
-                yield {**own, **row}
-        bad.sort()
+                    origin["id"] = chunk[row["sentence"] - first].id
+                yield {**origin, **row}
 
-    def _written(self, line: Line, task: Task, bad: list[tuple[int, str]]) -> str:
+    def _text_of(self, line: Line, task: Task, bad: list[tuple[int, str]]) -> str:
         """Return the text of a line as the models read it: without tags, if it has tags and they do not read them."""
         from syntaxlm.data.corpora import is_tagged
         from syntaxlm.text.normaliser import without_tags
@@ -259,29 +255,26 @@ class Worker:
             return ""
 
     def _rows_of(
-        self, lines: Sequence[str], first: int, bad: list[tuple[int, str]], are_halves: bool = False
-    ) -> Iterable[Row]:
-        """Return the rows of lines. If the models refuse some, halves are tried until each refused line is found."""
+        self, lines: Sequence[str], first: int, bad: list[tuple[int, str]], tried_before: bool = False
+    ) -> list[Row]:
+        """Return the rows of lines. If the models refuse some, halves are tried until each refused line is found.
+
+        tried_before: show warnings only if the models do not refuse the lines again.
+        """
         try:
-            return self._rows_of_half(lines, first) if are_halves else self._loaded.rows(lines, first)
+            with warnings.catch_warnings(record=tried_before) as caught:
+                rows = self._loaded.rows(lines, first)
         except InputError as error:
             if len(lines) == 1:
                 bad.append((first, str(error).removeprefix(f"sentence {first}: ")))  # the line is shown before it
                 return []
-        middle = len(lines) // 2
-        return [
-            *self._rows_of(lines[:middle], first, bad, are_halves=True),
-            *self._rows_of(lines[middle:], first + middle, bad, are_halves=True),
-        ]
-
-    def _rows_of_half(self, lines: Sequence[str], first: int) -> Iterable[Row]:
-        """Return the rows of lines that were tried before. Warnings are shown if the models do not refuse the lines
-        again.
-        """
-        with warnings.catch_warnings(record=True) as found:
-            rows = self._loaded.rows(lines, first)
-        for one in found:
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+            middle = len(lines) // 2
+            return [
+                *self._rows_of(lines[:middle], first, bad, tried_before=True),
+                *self._rows_of(lines[middle:], first + middle, bad, tried_before=True),
+            ]
+        for warning in caught or ():
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
         return rows
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,23 +12,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.app.report.page import KeyFigure, Page, Paragraph, Section, Table
-from syntaxlm.core import tables
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import refuse_overwriting, to_json, write_text
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import Column
+from syntaxlm.core.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.core.text_files import source_name
 from syntaxlm.data.corpora import read_sentences
-from syntaxlm.drawing.svg import Theme, shortened
+from syntaxlm.drawing.svg import shortened
 from syntaxlm.generation.sentences import MAXIMUM, as_text
 from syntaxlm.models.abilities import HasGrammar
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError
-
-# Counts how often each symbol of a grammar is used, in parses of a text or in sampled sentences, with examples.
-
 
 READ_TOGETHER = 1_000  # lines read at a time
 KEPT = 1 << 18  # most distinct constituents counted as examples, over all symbols
@@ -89,8 +83,8 @@ class SymbolUse:
 
     def examples_of(self, symbol: int, count: int) -> list[tuple[str, ...]]:
         """Return the most frequent constituents of a nonterminal; of equally frequent ones the shortest first."""
-        found = self.examples.get(symbol, Counter())
-        return sorted(found, key=lambda words: (-found[words], len(words)))[:count]
+        counts = self.examples.get(symbol, Counter())
+        return sorted(counts, key=lambda words: (-counts[words], len(words)))[:count]
 
 
 def use_of(sentences: Iterable[LabelledSentence], model: HasGrammar) -> SymbolUse:
@@ -106,34 +100,34 @@ def use_of(sentences: Iterable[LabelledSentence], model: HasGrammar) -> SymbolUs
         np.add.at(counts, list(sentence.word_labels), 1)
         for first, last, symbol in sentence.spans:
             counts[symbol] += 1
-            own = examples.setdefault(symbol, Counter())
+            of_symbol = examples.setdefault(symbol, Counter())
             words = tuple(sentence.tokens[first : last + 1])
-            if words in own or kept < KEPT:
-                kept += words not in own
-                own[words] += 1
+            if words in of_symbol or kept < KEPT:
+                kept += words not in of_symbol
+                of_symbol[words] += 1
     return SymbolUse(counts, model.nonterminal_count, number, skipped, examples)
 
 
-def sampled_sentences(stored: ModelBundle, count: int, seed: int) -> Iterator[LabelledSentence]:
+def sampled_sentences(bundle: ModelBundle, count: int, seed: int) -> Iterator[LabelledSentence]:
     """Yield sentences sampled from the grammar, with unknown words."""
-    model = stored.require(HasGrammar, "sampling")
-    longest = MAXIMUM[stored.normaliser.units]
+    model = bundle.require(HasGrammar, "sampling")
+    longest = MAXIMUM[bundle.normaliser.units]
     generator = np.random.default_rng(seed)
     for _ in range(count):
         (drawn,) = model.sample(1, longest, generator)
-        yield LabelledSentence(stored.vocabulary.decode(drawn.words), drawn.spans, drawn.word_labels)
+        yield LabelledSentence(bundle.vocabulary.decode(drawn.words), drawn.spans, drawn.word_labels)
 
 
-def parsed_sentences(stored: ModelBundle, path: str | Path) -> Iterator[LabelledSentence]:
+def parsed_sentences(bundle: ModelBundle, path: str | Path) -> Iterator[LabelledSentence]:
     """Yield the sentences of a text file with their minimum Bayes risk trees and each span's most probable label.
 
     Raises InputError like `read_sentences`, and for a text without a sentence of two or more words.
     """
-    lines = read_sentences(path, stored.normaliser)
+    lines = read_sentences(path, bundle.normaliser)
     found = False
     for chunk in iter(lambda: list(islice(lines, READ_TOGETHER)), []):
-        tokens = [_tokens(stored, line, path, number) for number, line in chunk]
-        for sentence in _parsed(stored, [one for one in tokens if len(one) > 1]):
+        tokens = [_tokens(bundle, line, path, number) for number, line in chunk]
+        for sentence in _parsed(bundle, [one for one in tokens if len(one) > 1]):
             found = True
             yield sentence
         yield from (LabelledSentence(one, (), ()) for one in tokens if len(one) == 1)
@@ -141,18 +135,18 @@ def parsed_sentences(stored: ModelBundle, path: str | Path) -> Iterator[Labelled
         raise InputError(f"{path}: no sentence has two or more words, as grammars need")
 
 
-def _tokens(stored: ModelBundle, line: str, path: str | Path, number: int) -> list[str]:
+def _tokens(bundle: ModelBundle, line: str, path: str | Path, number: int) -> list[str]:
     try:
-        return stored.normaliser.tokens(line)
+        return bundle.normaliser.tokens(line)
     except UntaggedTokenError as error:
         raise error.at(f"{path}, line {number}") from None
 
 
-def _parsed(stored: ModelBundle, sentences: list[list[str]]) -> Iterator[LabelledSentence]:
+def _parsed(bundle: ModelBundle, sentences: list[list[str]]) -> Iterator[LabelledSentence]:
     """Parse sentences of two or more words."""
     if not sentences:
         return
-    trees = structure_of(stored, sentences).labelled("mbr")
+    trees = structure_of(bundle, sentences).labelled("mbr")
     assert trees.labels is not None
     rows = list(zip(trees.starts.tolist(), (trees.ends - 1).tolist(), trees.labels.tolist(), strict=True))
     for tokens, begin, end in zip(sentences, trees.offsets[:-1].tolist(), trees.offsets[1:].tolist(), strict=True):
@@ -161,13 +155,11 @@ def _parsed(stored: ModelBundle, sentences: list[list[str]]) -> Iterator[Labelle
         yield LabelledSentence(tokens, [span for span in own if span[0] < span[1]], [label for _, label in words])
 
 
-SCHEMA_VERSION = 1
 SYMBOLS = 10  # default number of nonterminals and of preterminals listed
 RULES, WORDS, EXAMPLES = 5, 8, 3  # listed for each symbol
 SAMPLED, SEED = 1_000, 0  # number of sentences sampled if there is no text, and the seed
 LONGEST_EXAMPLE = 70  # characters of an example in text and on a page
 SHOWN = 0.0005  # smaller probabilities would be 0.000 with three decimals
-FORMATS = (".txt", ".json", ".html")
 
 
 @dataclass(frozen=True)
@@ -244,7 +236,7 @@ class Use:
         return f"{self.sentences:,} sentences {what}{skipped}"
 
 
-GRAMMAR_ENTRIES = tables.Columns(
+GRAMMAR_ENTRIES = Columns(
     "grammar",
     "rule of a nonterminal, or word of a preterminal",
     {
@@ -264,7 +256,7 @@ GRAMMAR_ENTRIES = tables.Columns(
 
 
 @dataclass(frozen=True)
-class GrammarReport(tables.HasRows):
+class GrammarReport(HasReport):
     """A grammar's most used symbols. rules_note: which rules are listed; "" for a grammar with fixed rules."""
 
     model_type: str
@@ -275,117 +267,86 @@ class GrammarReport(tables.HasRows):
     nonterminals: tuple[ListedNonterminal, ...]
     preterminals: tuple[ListedPreterminal, ...]
 
-    columns = GRAMMAR_ENTRIES
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the listed rules and words, with the columns of `GRAMMAR_ENTRIES`."""
-        empty = dict.fromkeys(GRAMMAR_ENTRIES)
-        for one in self.nonterminals:
-            head = {name: getattr(one, name) for name in ("symbol", "count", "share", "start_probability")}
-            for rule in one.rules:
-                yield {**empty, **head, "type": "nonterminal", **asdict(rule)}
-        for each in self.preterminals:
-            head = {name: getattr(each, name) for name in ("symbol", "count", "share")}
-            for word in each.words:
-                yield {**empty, **head, "type": "preterminal", **asdict(word)}
-
-    def __str__(self) -> str:
-        use = self.use
-        lines = [
-            f"{self.model_type}   nonterminals {self.nonterminal_count:,}   preterminals {self.preterminal_count:,}"
-            + (f"   {self.rules_note}" if self.rules_note else ""),
-            f"use: {use}   constituents {use.constituents:,}   words {use.words:,}",
-            f"nonterminals in use {use.nonterminals:,}   preterminals in use {use.preterminals:,}",
+    def report(self) -> Report:
+        """Return the listed rules and words, with a table for each nonterminal."""
+        use, empty = self.use, dict.fromkeys(GRAMMAR_ENTRIES)
+        rows = [
+            {**empty, **_head(one), "type": "nonterminal", "start_probability": one.start_probability, **asdict(rule)}
+            for one in self.nonterminals
+            for rule in one.rules
+        ] + [
+            {**empty, **_head(each), "type": "preterminal", **asdict(word)}
+            for each in self.preterminals
+            for word in each.words
         ]
-        for one in self.nonterminals:
-            lines += ["", "   ".join(_headings(one))]
-            lines += [f"  {_number(rule.probability)}  {rule}" for rule in one.rules]
-            lines.append(f"  examples: {_joined(one.examples)}")
-        lines.append("")
-        width = max((len(each.symbol) for each in self.preterminals), default=0)
-        for each in self.preterminals:
-            words = "  ".join(f"{word.word} {_number(word.probability)}" for word in each.words)
-            lines.append(f"{each.symbol:<{width}}  {_percent(each.share):>6} of words   {words}")
-        return "\n".join(lines)
-
-    def page(self) -> Page:
-        """Return the grammar as an HTML page in a single file."""
-        use = self.use
-        figures = (
-            KeyFigure("nonterminals in use", f"{use.nonterminals:,} of {self.nonterminal_count:,}", str(use)),
-            KeyFigure("preterminals in use", f"{use.preterminals:,} of {self.preterminal_count:,}", str(use)),
-            KeyFigure("constituents", f"{use.constituents:,}", f"{use.words:,} words"),
-        )
-        explained = (
-            "The most used nonterminals, with their most probable binary rules, p(A → B C), and their most frequent"
-            " constituents. A preterminal is followed by its most probable word."
-            + (f" Listed are the {self.rules_note}." if self.rules_note else "")
-        )
-        words = "The most used preterminals, with their most probable words, p(w | T)."
-        return Page(
-            f"Grammar of a {self.model_type} model",
-            figures,
-            (
-                Section("Nonterminals", (Paragraph(explained), *map(_nonterminal_table, self.nonterminals)), True),
-                Section("Preterminals", (Paragraph(words), *map(_preterminal_table, self.preterminals)), True),
-            ),
+        return Report(
+            GRAMMAR_ENTRIES,
+            rows,
+            {"schema_version": 1, **{one.name: getattr(self, one.name) for one in fields(self)}},
+            {
+                self.model_type: "",
+                "nonterminals": self.nonterminal_count,
+                "preterminals": self.preterminal_count,
+                **({self.rules_note: ""} if self.rules_note else {}),
+            },
+            [
+                f"use: {use}   constituents {use.constituents:,}   words {use.words:,}",
+                f"nonterminals in use {use.nonterminals:,}   preterminals in use {use.preterminals:,}",
+            ],
+            [*map(_rules, self.nonterminals), self._words()],
         )
 
-    def write(self, path: str | Path, theme: Theme = "auto") -> None:
-        """Write the grammar atomically, as text (.txt), JSON (.json) or HTML (.html). Raises InputError."""
-        suffix = check_format(path)
-        if suffix == ".html":
-            self.page().write(Path(path), theme)
-        else:
-            text = str(self) if suffix == ".txt" else to_json(self.to_dict(), indent=2)
-            write_text(text + "\n", path)
+    def _words(self) -> ReportTable:
+        rows = [
+            [
+                each.symbol,
+                _percent(each.share),
+                "  ".join(f"{one.word} {_number(one.probability)}" for one in each.words),
+            ]
+            for each in self.preterminals
+        ]
+        return ReportTable({"preterminal": "", "of words": RIGHT, "most probable words, p(w | T)": ""}, rows)
 
 
-def check_format(path: str | Path) -> str:
-    """Return the extension of an output file. Raises InputError for an unsupported one."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in FORMATS:
-        raise InputError(f"{path}: found the extension {suffix or 'none'}; expected one of {', '.join(FORMATS)}")
-    return suffix
+def _head(one: ListedNonterminal | ListedPreterminal) -> dict[str, Any]:
+    return {"symbol": one.symbol, "count": one.count, "share": one.share}
 
 
-def list_grammar(
-    stored: ModelBundle, text: str | Path | None = None, symbols: int = SYMBOLS, output: str | Path | None = None
-) -> GrammarReport:
+def _rules(one: ListedNonterminal) -> ReportTable:
+    """Return the rules of a nonterminal; the title has its share, p(S -> A) unless it is tiny, and examples."""
+    title = f"{one.symbol}   {_percent(one.share)} of constituents"
+    if one.start_probability >= SHOWN:
+        title += f"   p(S -> {one.symbol}) {_number(one.start_probability)}"
+    examples = " | ".join(shortened(example, LONGEST_EXAMPLE) for example in one.examples)
+    rows = [[_number(rule.probability), str(rule)] for rule in one.rules]
+    return ReportTable({"p": RIGHT, "rule": ""}, rows, f"{title}\nexamples: {examples}")
+
+
+def list_grammar(bundle: ModelBundle, text: str | Path | None = None, symbols: int = SYMBOLS) -> GrammarReport:
     """Return the most used symbols of a model's grammar, with rules, words and examples.
 
     text: a text file that is parsed to count symbols; None: sentences are sampled from the grammar.
-    symbols: number of nonterminals and of preterminals to list.  output: file to which the report is also written.
-    Raises InputError for a model without a grammar, a text without sentences of two or more words, and an output file
-    with an unsupported extension.
+    symbols: number of nonterminals and of preterminals to list.
+    Raises InputError for a model without a grammar, and for a text without sentences of two or more words.
     """
-    if output is not None:
-        check_format(output)
-        refuse_overwriting(output, [text])
     if symbols < 1:
         raise InputError(f"symbols: found {symbols}; expected 1 or more")
-    model = stored.require(HasGrammar, "syntaxlm grammar")
-    stored.model.eval()
+    model = bundle.require(HasGrammar, "syntaxlm grammar")
+    bundle.model.eval()
     if text is None:
-        source, sentences = None, progress_bar(sampled_sentences(stored, SAMPLED, SEED), "sampling", SAMPLED)
+        source, sentences = None, progress_bar(sampled_sentences(bundle, SAMPLED, SEED), "sampling", SAMPLED)
     else:
-        source, sentences = source_name(text), progress_bar(parsed_sentences(stored, text), "parsing")
-    report = _listed(stored, model, use_of(sentences, model), source, symbols)
-    if output is not None:
-        report.write(output)
-    return report
+        source, sentences = source_name(text), progress_bar(parsed_sentences(bundle, text), "parsing")
+    return _listed(bundle, model, use_of(sentences, model), source, symbols)
 
 
-def _listed(stored: ModelBundle, model: HasGrammar, use: SymbolUse, source: str | None, symbols: int) -> GrammarReport:
+def _listed(bundle: ModelBundle, model: HasGrammar, use: SymbolUse, source: str | None, symbols: int) -> GrammarReport:
     labels, starts = list(model.labels), model.start_probabilities()
 
     def words_of(symbol: int, count: int) -> tuple[ListedWord, ...]:
-        found = model.top_words(symbol, count)
-        words = stored.vocabulary.decode(one.word for one in found)
-        return tuple(ListedWord(word, one.probability) for word, one in zip(words, found, strict=True))
+        top = model.top_words(symbol, count)
+        words = bundle.vocabulary.decode(one.word for one in top)
+        return tuple(ListedWord(word, one.probability) for word, one in zip(words, top, strict=True))
 
     def rule(left: int, right: int, probability: float) -> ListedRule:
         words = (None if one < use.nonterminal_count else words_of(one, 1)[0].word for one in (left, right))
@@ -398,7 +359,7 @@ def _listed(stored: ModelBundle, model: HasGrammar, use: SymbolUse, source: str 
             use.share(symbol),
             float(starts[symbol]),
             tuple(rule(*one) for one in model.top_rules(symbol, RULES)),
-            tuple(as_text(stored.normaliser, list(words)) for words in use.examples_of(symbol, EXAMPLES)),
+            tuple(as_text(bundle.normaliser, list(words)) for words in use.examples_of(symbol, EXAMPLES)),
         )
         for symbol in use.most_used(True, symbols)
     )
@@ -417,30 +378,7 @@ def _listed(stored: ModelBundle, model: HasGrammar, use: SymbolUse, source: str 
         use.used(True),
         use.used(False),
     )
-    return GrammarReport(stored.name, *counts, model.rules_note, counted, nonterminals, preterminals)
-
-
-def _nonterminal_table(one: ListedNonterminal) -> Table:
-    rows = tuple((str(rule), _number(rule.probability)) for rule in one.rules)
-    title = ", ".join(_headings(one)).replace("->", "→")
-    return Table(title, ("rule", "probability"), rows, _joined(one.examples), numeric=False)
-
-
-def _preterminal_table(one: ListedPreterminal) -> Table:
-    rows = tuple((word.word, _number(word.probability)) for word in one.words)
-    return Table(f"{one.symbol}, {_percent(one.share)} of words", ("word", "probability"), rows, numeric=False)
-
-
-def _headings(one: ListedNonterminal) -> list[str]:
-    """Return the heading of a nonterminal, with p(S -> A) unless it is tiny."""
-    headings = [one.symbol, f"{_percent(one.share)} of constituents"]
-    if one.start_probability >= SHOWN:
-        headings.append(f"p(S -> {one.symbol}) {_number(one.start_probability)}")
-    return headings
-
-
-def _joined(examples: Sequence[str]) -> str:
-    return " | ".join(shortened(example, LONGEST_EXAMPLE) for example in examples)
+    return GrammarReport(bundle.name, *counts, model.rules_note, counted, nonterminals, preterminals)
 
 
 def _percent(share: float) -> str:

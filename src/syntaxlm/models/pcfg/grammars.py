@@ -10,14 +10,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, relu
 
+from syntaxlm.core.settings import NonNegative, Positive, Settings, Size
 from syntaxlm.ops.inside import FactoredRules, Rules, TableRules
 from syntaxlm.ops.softmax import emission_log_probs, product_softmax
+
+_LARGEST_TABLE = 1 << 28  # most probabilities of binary rules in one table
 
 
 @dataclass(frozen=True)
@@ -291,3 +294,105 @@ def _network_emissions(network: nn.Sequential, inputs: Tensor, columns: Tensor) 
     words = network[-1]
     assert isinstance(words, nn.Linear)
     return emission_log_probs(network[:-1](inputs), words.weight, words.bias, columns)
+
+
+# ---- settings
+
+
+@dataclass(frozen=True)
+class PCFGConfig(Settings, section="model"):
+    """Settings that all neural PCFGs share."""
+
+    name: str = ""
+    nonterminals: Size = 512  # number of constituent symbols
+    preterminals: Size = 1024  # number of word symbols (preterminals)
+    embedding_size: Size = 256  # features of a symbol's embedding
+    end_bias: NonNegative = 0.0  # weight of the end bias at the start of training; 0: none
+    end_bias_epochs: Positive = 1.0  # epochs in which the end bias falls linearly to 0
+    focus: NonNegative = 0.0  # penalty in training, in nats, of a span in no tree of text.focus; 0: none
+
+    def grammar(self, words: int) -> Grammar:
+        """Return a grammar with fresh weights. words: number of words, without BOS and EOS."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class SimplePCFGConfig(PCFGConfig, section="model"):
+    """Settings of SN-PCFG (Liu et al. 2023): left and right child are independent given the parent."""
+
+    name: Literal["simple-pcfg"] = "simple-pcfg"
+
+    def contradictions(self) -> list[str]:
+        return _table_faults(self, "nonterminals", self.nonterminals * (self.nonterminals + self.preterminals))
+
+    def grammar(self, words: int) -> Grammar:
+        return SimpleGrammar(self.nonterminals, self.preterminals, words, self.embedding_size)
+
+
+@dataclass(frozen=True)
+class TensorPCFGConfig(PCFGConfig, section="model"):
+    """Settings of TN-PCFG (Yang et al. 2021): the binary rule table has low rank."""
+
+    name: Literal["tensor-pcfg"] = "tensor-pcfg"
+    nonterminals: Size = 250  # number of constituent symbols
+    preterminals: Size = 500  # number of word symbols (preterminals)
+    rank: Size = 500  # rank of the binary rule table
+
+    def contradictions(self) -> list[str]:
+        return _table_faults(self, "rank", self.rank * (self.nonterminals + self.preterminals))
+
+    def grammar(self, words: int) -> Grammar:
+        return TensorGrammar(self.nonterminals, self.preterminals, words, self.embedding_size, self.rank)
+
+
+@dataclass(frozen=True)
+class NeuralPCFGConfig(PCFGConfig, section="model"):
+    """Settings of N-PCFG (Kim et al. 2019): a full binary rule table."""
+
+    name: Literal["neural-pcfg"] = "neural-pcfg"
+    nonterminals: Size = 30  # number of constituent symbols
+    preterminals: Size = 60  # number of word symbols (preterminals)
+
+    def contradictions(self) -> list[str]:
+        return _full_table_faults(self)
+
+    def grammar(self, words: int) -> Grammar:
+        return NeuralGrammar(self.nonterminals, self.preterminals, words, self.embedding_size)
+
+
+@dataclass(frozen=True)
+class CompoundPCFGConfig(PCFGConfig, section="model"):
+    """Settings of C-PCFG (Kim et al. 2019): an N-PCFG whose rules also depend on a sentence vector."""
+
+    name: Literal["compound-pcfg"] = "compound-pcfg"
+    nonterminals: Size = 30  # number of constituent symbols
+    preterminals: Size = 60  # number of word symbols (preterminals)
+    latent_size: Size = 64  # features of the sentence vector
+    encoder_size: Size = 512  # features of each direction of the BiLSTM that infers the vector, and of its embeddings
+
+    def contradictions(self) -> list[str]:
+        return _full_table_faults(self)
+
+    def grammar(self, words: int) -> Grammar:
+        sizes = self.nonterminals, self.preterminals, words, self.embedding_size
+        return CompoundGrammar(*sizes, self.latent_size, self.encoder_size)
+
+
+def _full_table_faults(config: PCFGConfig) -> list[str]:
+    size = config.nonterminals * (config.nonterminals + config.preterminals) ** 2
+    return _table_faults(config, "nonterminals", size, ", or model.name simple-pcfg, which needs no full table")
+
+
+def _table_faults(config: PCFGConfig, name: str, size: int, otherwise: str = "") -> list[str]:
+    """Return the error if a table of rules is too large. name: the setting to reduce.  otherwise: what else would
+    do.
+    """
+    if size <= _LARGEST_TABLE:
+        return []
+    others = f"{config.preterminals} preterminals"
+    if name != "nonterminals":
+        others = f"{config.nonterminals} nonterminals and {others}"
+    return [
+        f"{name}: found {getattr(config, name)} with {others}, a table of {size:,} rules;"
+        f" expected at most {_LARGEST_TABLE:,}{otherwise}"
+    ]

@@ -1,4 +1,4 @@
-"""Neural PCFGs as language models and parsers.
+"""Neural PCFGs as language models and parsers: SN-PCFG, TN-PCFG, N-PCFG and C-PCFG, trained on plain text.
 
 Sentences of one word are not in the grammar (S -> A -> B C). With probability q a sentence has one word, drawn from
 unigrams; the others have 1 - q times the probability that the grammar gives. q and the unigrams are estimated from the
@@ -20,30 +20,55 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import memory_size
 from syntaxlm.models.abilities import (
     AnnealsLoss,
+    EmittedWord,
     FindsBestTrees,
+    HasGrammar,
     LabelledSpans,
     Loss,
     Model,
     NeedsTextCounts,
+    PredictsNextToken,
     ScoresSentences,
+    SymbolRule,
     TextCounts,
+    TokenScores,
 )
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LOG_PROBS, PROBABILITIES
-from syntaxlm.models.pcfg.config import SPECIALS, counts_of_grammar, end_scores, end_weights, of_vocabulary, to_grammar
-from syntaxlm.models.pcfg.grammars import Grammar, Sentences, Tables
-from syntaxlm.models.pcfg.listing import ListsGrammar
-from syntaxlm.models.pcfg.sampling import Sample, Sampler, draw_from, draw_short
+from syntaxlm.models.pcfg.derivations import Sampler, top_rules, top_words
+from syntaxlm.models.pcfg.grammars import (
+    CompoundPCFGConfig,
+    NeuralPCFGConfig,
+    PCFGConfig,
+    Sentences,
+    SimplePCFGConfig,
+    Tables,
+    TensorPCFGConfig,
+)
+from syntaxlm.models.registry import model
+from syntaxlm.models.sampling import BOS, EOS, SPECIALS, Sample, draw_from, draw_short, token_of
 from syntaxlm.models.sizes import check_chart
 from syntaxlm.models.structures import SpanMarginals
-from syntaxlm.ops.inside import Layout, Rules, best_derivations, log_partition, posteriors
+from syntaxlm.ops.inside import (
+    Layout,
+    Rules,
+    best_derivations,
+    log_partition,
+    next_words,
+    posteriors,
+    prefix_log_probs,
+)
 from syntaxlm.ops.products import tiles_usable
 
 ELBO_AT_MEAN = "ELBO at the mean of q(z|x), approximate"
+PSEUDO_COUNT = 10.0  # added occurrences of each word, with the overall rate of sentence ends
 _CHART = 1 << 26  # most inside probabilities of a group of sentences in memory
+_PREFIX_CHART = 1 << 22  # most entries of a float64 chart of a group of sentences
 _BYTES = 24  # in all charts, per inside probability
+_NOTE = "rules at the sentence vector z = 0, the mean of its prior"
 
 
 class _Cache(NamedTuple):
@@ -54,15 +79,15 @@ class _Cache(NamedTuple):
     emissions: Tensor
 
 
-class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBestTrees, ListsGrammar):
+@model("compound-pcfg", CompoundPCFGConfig)
+class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBestTrees, HasGrammar):
     """A grammar that scores and parses whole sentences.
 
     Sentence log-probabilities are exact or, for compound grammars, an estimate of the evidence lower bound (ELBO): with
     a sampled sentence vector z in training, and at the mean of q(z|x) in evaluation, which is not a bound.
-    end_bias: weight of the end bias at the start of training; it falls to 0 within `end_bias_epochs`.
-    focus: parse-focusing (Park & Kim 2024): in training, derivations are weighted by how many of the parsers whose
-        trees are in the batch have each span. With k parsers, a span that j of them have costs (1 - j / k) `focus`
-        nats. Sentences without such trees are not affected.
+    The setting `focus` is parse-focusing (Park & Kim 2024): in training, derivations are weighted by how many of the
+    parsers whose trees are in the batch have each span. With k parsers, a span that j of them have costs (1 - j / k)
+    `focus` nats. Sentences without such trees are not affected.
     """
 
     reads = "sentences"
@@ -74,17 +99,20 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     unigrams: Tensor
     end_scores: Tensor
 
-    def __init__(
-        self, grammar: Grammar, end_bias: float = 0.0, end_bias_epochs: float = 1.0, focus: float = 0.0
-    ) -> None:
+    def __init__(self, config: PCFGConfig, vocabulary_size: int) -> None:
         super().__init__()
-        self.grammar, self.end_bias, self.end_bias_epochs, self.focus = grammar, end_bias, end_bias_epochs, focus
-        self.vocabulary_size = grammar.vocabulary_size + SPECIALS
-        size = grammar.vocabulary_size
+        words = vocabulary_size - SPECIALS
+        _check_size(config, words)
+        self.config, self.vocabulary_size = config, vocabulary_size
+        self.grammar = config.grammar(words)
+        self.nonterminal_count = config.nonterminals
+        symbols = ("NT", config.nonterminals), ("T", config.preterminals)
+        self.labels = [f"{name}-{number}" for name, count in symbols for number in range(count)]
+        self.rules_note = _NOTE if self.grammar.latent_size else ""
         self.register_buffer("one_word_share", torch.zeros(()))
-        self.register_buffer("unigrams", torch.zeros(size))
-        self.register_buffer("end_scores", torch.zeros(size), persistent=False)
-        self._end_weight, self.parsers = end_bias, 1
+        self.register_buffer("unigrams", torch.zeros(words))
+        self.register_buffer("end_scores", torch.zeros(words), persistent=False)
+        self._end_weight, self.parsers = config.end_bias, 1
         self._caches: dict[torch.dtype | None, _Cache] = {}  # by autocast's dtype: parsing and scoring may differ in it
         self._cached_sampler: Sampler | None = None
 
@@ -109,7 +137,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         self.parsers = max(1, counts.parsers)
 
     def set_epoch(self, epochs: float) -> None:
-        self._end_weight = self.end_bias * max(0.0, 1 - epochs / self.end_bias_epochs)
+        self._end_weight = self.config.end_bias * max(0.0, 1 - epochs / self.config.end_bias_epochs)
 
     def loss(self, batch: TokenBatch, state: State = None) -> Loss:
         """Return negative log-likelihood; in training, with derivations weighted by end bias and focus."""
@@ -124,12 +152,12 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         weights = None
         if self._end_weight:
             weights = self._end_weight * end_weights(self.end_scores, sentences.words, sentences.lengths)
-        if self.focus and batch.spans is not None:
+        if self.config.focus and batch.spans is not None:
             shares = self.end_scores.new_zeros(len(sentences), longest, longest, dtype=torch.float64)
             end, column, length = batch.spans.unbind(1)
             shares.index_put_((column, end - length - 1, end - 2), shares.new_ones(()), accumulate=True)
             known = shares.flatten(1).sum(1) > 0
-            penalty = self.focus * (shares / self.parsers - 1)
+            penalty = self.config.focus * (shares / self.parsers - 1)
             last = torch.tensor(sentences.lengths, device=shares.device) - 1
             penalty[torch.arange(len(sentences)), 0, last] = 0  # the whole sentence is a span of every tree
             penalty[~known] = 0
@@ -221,6 +249,17 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
             found[index] = [*best.spans, *words]
         return found
 
+    # ---- grammar
+
+    def start_probabilities(self) -> Tensor:
+        return self._all_tables()[0].root
+
+    def top_rules(self, nonterminal: int, count: int) -> list[SymbolRule]:
+        return top_rules(self._all_tables()[0], nonterminal, count)
+
+    def top_words(self, preterminal: int, count: int) -> list[EmittedWord]:
+        return top_words(self._all_tables()[1], preterminal - self.nonterminal_count, count)
+
     # ---- sampling
 
     @torch.no_grad()
@@ -233,10 +272,10 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         def draw() -> Sample:
             if generator.random() < share:
                 return Sample((draw_from(alone, generator, omitted),), ())
-            return draw_short(lambda: self._sampler(generator), maximum_words, generator, omitted)
+            return draw_short(lambda: self._sampler(generator).draw(maximum_words, generator, omitted), maximum_words)
 
         drawn = (draw() for _ in range(count))
-        return [sample._replace(words=tuple(map(of_vocabulary, sample.words))) for sample in drawn]
+        return [sample._replace(words=tuple(map(token_of, sample.words))) for sample in drawn]
 
     def _sampler(self, generator: np.random.Generator) -> Sampler:
         if self.grammar.latent_size:
@@ -310,5 +349,179 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         return torch.tensor(indices, device=self.device)
 
 
+@model("simple-pcfg", SimplePCFGConfig)
+@model("tensor-pcfg", TensorPCFGConfig)
+@model("neural-pcfg", NeuralPCFGConfig)
+class PCFG(SentencePCFG, PredictsNextToken):
+    """A grammar that also gives the probability of every next word, from prefix probabilities in float64.
+
+    The state has all tokens of the prefix since BOS.
+    """
+
+    likelihood_estimate = None
+
+    @torch.no_grad()
+    def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:
+        tokens = batch.tokens if state is None else torch.cat([state["tokens"], batch.tokens])
+        steps = len(batch.tokens)
+        mask = batch.mask()
+        if self._is_text(batch, mask):
+            result = self._of_text(batch, tokens)
+        else:  # each target from the distribution after its prefix
+            result = self.unigrams.new_zeros(batch.targets.shape, dtype=torch.float64)
+            for step in range(steps):
+                prefix = tokens[: len(tokens) - steps + step + 1]
+                result[step] = self._next(prefix).gather(1, batch.targets[step][:, None])[:, 0]
+        return TokenScores(result.masked_fill(~mask, 0), {"tokens": tokens})
+
+    @staticmethod
+    def _is_text(batch: TokenBatch, mask: Tensor) -> bool:
+        """Return whether each target is the next input, no target is BOS, and EOS is only a last target."""
+        continues = mask[1:]
+        before_last = batch.targets[:-1][continues]
+        return (
+            torch.equal(before_last, batch.tokens[1:][continues])
+            and not bool((before_last == EOS).any())
+            and not bool((batch.targets[mask] == BOS).any())
+        )
+
+    @torch.no_grad()
+    def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
+        tokens = batch.tokens if state is None else torch.cat([state["tokens"], batch.tokens])
+        before = len(tokens) - len(batch.tokens)
+        lengths = None if batch.lengths is None else batch.lengths + before
+        return self._next(tokens, lengths), {"tokens": tokens}
+
+    sentence_log_probs = SentencePCFG.sentence_log_probs  # type: ignore[assignment]  # faster than a sum over tokens
+
+    def _of_text(self, batch: TokenBatch, tokens: Tensor) -> Tensor:
+        """Return log-probabilities of targets that are the next inputs: differences of prefix log-probabilities. (T,
+        B).
+        """
+        steps, columns = batch.targets.shape
+        before = len(tokens) - steps
+        lengths = torch.full((columns,), steps) if batch.lengths is None else batch.lengths
+        words: list[Tensor] = []
+        for column, length in enumerate(lengths.tolist()):
+            last = batch.targets[length - 1 : length, column]
+            words.append(torch.cat([tokens[1 : before + length, column], last[last != EOS]]))
+        sentences = Sentences(to_grammar(torch.cat(words)), tuple(map(len, words)))
+        prefixes, wholes = self._prefixes(sentences)
+        result = prefixes.new_zeros(steps, columns)
+        for column, length in enumerate(lengths.tolist()):
+            own = prefixes[column, : len(words[column]) + 1]
+            if len(own) == before + length:  # EOS is the last target
+                own = torch.cat([own, wholes[column, len(own) - 1 : len(own)]])
+            result[:length, column] = torch.diff(own)[before:]
+        return result
+
+    def _prefixes(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
+        """Return natural log-probabilities of prefixes of 0 to n words, and of these as whole sentences: (B, n + 1)
+        each.
+        """
+        share, rest = self.one_word_share.double().log(), torch.log1p(-self.one_word_share.double())
+        shape = len(sentences), max(sentences.lengths) + 1
+        prefixes = self.unigrams.new_full(shape, -torch.inf, dtype=torch.float64)
+        wholes = prefixes.clone()
+        prefixes[:, 0] = 0
+        for chosen in self._groups(sentences, 1, _PREFIX_CHART):
+            part = sentences.select(chosen)
+            # The layout needs two words: a single word is repeated, and the prefix of the second is ignored.
+            parts = [own if len(own) > 1 else own.repeat(2) for own in part.words.split(part.lengths)]
+            padded = Sentences(torch.cat(parts), tuple(map(len, parts)))
+            tables = self._tables(padded)
+            found = prefix_log_probs(tables.rules, tables.emissions, tables.words, Layout(padded.lengths, self.device))
+            index, size = self._index(chosen), found.prefixes.shape[1]
+            alone = share + self.unigrams.double()[torch.stack([own[0] for own in parts])]
+            prefixes[index, 1 : size + 1] = (rest + found.prefixes)[:, : shape[1] - 1]
+            prefixes[index, 1] = torch.logaddexp(prefixes[index, 1], alone)
+            wholes[index, 1 : size + 1] = (rest + found.sentences)[:, : shape[1] - 1]
+            wholes[index, 1] = alone
+        return prefixes, wholes
+
+    def _next(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Return the next-token distribution after prefixes, (T, B) with BOS first -> (B, V). Each prefix is computed
+        once.
+        """
+        given = self._sentences(TokenBatch(tokens, tokens, lengths))
+        parts = [tuple(part.tolist()) for part in given.words.split(given.lengths)]
+        places = {part: place for place, part in enumerate(dict.fromkeys(parts))}
+        sentences = Sentences.of(places, self.device)
+        if any(sentences.lengths):
+            prefixes, wholes = self._prefixes(sentences)
+        else:
+            prefixes = self.unigrams.new_zeros(len(sentences), 1, dtype=torch.float64)
+            wholes = torch.full_like(prefixes, -torch.inf)
+        tables = self._tables(sentences)  # of the words in the prefixes only
+        emissions = self._all_tables()[1]
+        rest = torch.log1p(-self.one_word_share.double())
+        found = next_words(tables.rules, tables.emissions, tables.words, sentences.lengths)
+        words = torch.log(found.weights @ emissions.exp().double().T) + found.scales[:, None] + rest
+        empty = torch.tensor([not length for length in sentences.lengths], device=words.device)
+        alone = self.unigrams.double() + self.one_word_share.double().log()
+        words[empty] = torch.logaddexp(words[empty], alone)
+        last = torch.tensor(sentences.lengths, device=words.device)[:, None]
+        of_prefix = prefixes.gather(1, last)
+        result = words.new_full((len(words), self.vocabulary_size), -torch.inf)
+        result[:, 0] = words[:, 0] - of_prefix[:, 0]
+        result[:, SPECIALS + 1 :] = words[:, 1:] - of_prefix
+        result[:, EOS] = (wholes.gather(1, last) - of_prefix)[:, 0]
+        return result[self._index([places[part] for part in parts])]
+
+
+def _check_size(config: PCFGConfig, words: int) -> None:
+    """Raise InputError for a vocabulary without words, or with more than fit in memory."""
+    if words < 2:
+        raise InputError(f"the vocabulary of {words + SPECIALS} tokens has no words that a grammar could emit")
+    size = torch.float32.itemsize * words * config.preterminals
+    if size > memory_size():
+        raise InputError(
+            f"model.preterminals: found {config.preterminals:,}; the probabilities of {words:,} words given each need"
+            f" {size / 2**30:,.1f} GiB; this machine has {memory_size() / 2**30:,.1f} GiB of memory"
+        )
+
+
 def _same(one: Tensor, other: Tensor) -> bool:
     return one.dtype == other.dtype and one.device == other.device and torch.equal(one, other)
+
+
+def counts_of_grammar(counts: Tensor) -> Tensor:
+    """Count per token, without BOS and EOS: (V,) -> (V - 2,)."""
+    return torch.cat([counts[:1], counts[SPECIALS + 1 :]])
+
+
+def to_grammar(tokens: Tensor) -> Tensor:
+    """Return the grammar's words for tokens; BOS and EOS inside a sentence become unknown words."""
+    return (tokens - SPECIALS).clamp(min=0)
+
+
+# ---- the end bias: which words end constituents, estimated from the words that end sentences
+
+
+def end_scores(words: Tensor, final_words: Tensor) -> Tensor:
+    """(V,) float64 log-weights, at most 0, of constituents that end in each word but not at the sentence's end.
+
+    words, final_words: (V,) number of occurrences of each word in sentences of two or more words, and as their last
+    word. The log-weight is min(0, log(p(end | w) / p(end))), estimated from plain text: words that rarely end
+    sentences, such as articles, prepositions and auxiliaries, rarely end constituents. As a bias in the first part of
+    training, it makes grammars attach such words to what follows them, whatever the random seed. The bias falls to 0,
+    so the final grammar is trained on the likelihood alone.
+    """
+    counts, ends = words.double(), final_words.double()
+    rate = ends.sum() / counts.sum()
+    shares = (ends + PSEUDO_COUNT * rate) / (counts + PSEUDO_COUNT)
+    return torch.log(shares / rate).clamp(max=0)
+
+
+def end_weights(scores: Tensor, words: Tensor, lengths: tuple[int, ...]) -> Tensor:
+    """(B, n, n) log-weights of spans, indexed by first and last word, inclusive; 0 for spans that end the sentence.
+
+    scores: (V,) from `end_scores`.  words: (N,) of all sentences, concatenated.  lengths: of the B sentences.
+    """
+    sizes = torch.tensor(lengths, device=words.device)
+    longest = int(sizes.max())
+    places = torch.arange(longest, device=words.device)
+    of_last = scores.new_zeros(len(lengths), longest)
+    of_last[places < sizes[:, None]] = scores[words]
+    of_last[places == sizes[:, None] - 1] = 0
+    return of_last[:, None].expand(-1, longest, -1)

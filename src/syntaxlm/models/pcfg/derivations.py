@@ -1,34 +1,20 @@
-"""Top-down sampling of sentences from a grammar."""
+"""Derivations of a grammar: sampled top-down, and its most probable rules and words."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.models.abilities import EmittedWord, SymbolRule
+from syntaxlm.models.sampling import Sample, Sums, draw_from, token_of
 from syntaxlm.ops.inside import Rules, TableRules
 
-_TRIES = 1000  # attempts to sample a sentence that is short enough
 _KEPT = 1 << 25  # most cumulative probabilities in memory (256 MiB)
-
-Sums = npt.NDArray[np.float64]
-
-
-class Sample(NamedTuple):
-    """A sentence sampled from a grammar.
-
-    spans: (first word, last word, nonterminal) in pre-order, both words inclusive.
-    word_labels: the preterminal of each word, numbered after the nonterminals; empty for a sentence of one word, which
-    the grammar does not generate.
-    """
-
-    words: tuple[int, ...]
-    spans: tuple[tuple[int, int, int], ...]
-    word_labels: tuple[int, ...] = ()
+_TOGETHER = 1 << 20  # most probabilities of pairs of children in memory
 
 
 class Sampler:
@@ -104,22 +90,41 @@ class Sampler:
         return found
 
 
-def draw_short(
-    sampler: Callable[[], Sampler], longest: int, generator: np.random.Generator, omitted: int = 0
-) -> Sample:
-    """Return a sentence of at most `longest` words; longer ones are resampled, each from a new sampler.
+@torch.no_grad()
+def top_rules(rules: Rules, nonterminal: int, count: int) -> list[SymbolRule]:
+    """Return the most probable binary rules of a nonterminal, in descending order.
 
-    Raises InputError if none of 1,000 attempts is short enough.
+    Exact, in O(m + t) memory for factored rules. p(A -> B C) = sum_l parent_Al left_lB right_lC is at most
+    sum_l parent_Al left_lB max_C right_lC, so left children are tried in descending order of this bound until no other
+    left child can be among the best.
     """
-    for _ in range(_TRIES):
-        found = sampler().draw(longest, generator, omitted)
-        if found is not None:
-            return found
-    raise InputError(f"none of {_TRIES:,} sampled sentences has at most {longest} words; allow longer sentences")
+    if isinstance(rules, TableRules):
+        symbols = rules.binary.shape[-1]
+        found = rules.binary[nonterminal].flatten().topk(min(count, symbols**2))
+        pairs = zip(found.indices.tolist(), found.values.tolist(), strict=True)
+        return [SymbolRule(place // symbols, place % symbols, probability) for place, probability in pairs]
+    if rules.parent is None:
+        left, right = rules.left[nonterminal, None].double(), rules.right[nonterminal, None].double()
+    else:
+        left, right = rules.parent[nonterminal, :, None].double() * rules.left.double(), rules.right.double()
+    symbols = left.shape[1]
+    bounds, order = (right.amax(1) @ left).sort(descending=True)
+    size = max(1, _TOGETHER // symbols)
+    best: list[SymbolRule] = []
+    for low in range(0, symbols, size):
+        if len(best) == count and float(bounds[low]) <= best[-1].probability:
+            break
+        chosen = order[low : low + size]
+        table = left[:, chosen].T @ right
+        values, places = table.flatten().topk(min(count, table.numel()))
+        for value, place in zip(values.tolist(), places.tolist(), strict=True):
+            best.append(SymbolRule(int(chosen[place // symbols]), place % symbols, value))
+        best = sorted(best, key=lambda rule: -rule.probability)[:count]
+    return best
 
 
-def draw_from(sums: Sums, generator: np.random.Generator, omitted: int = 0) -> int:
-    """Sample an index from a distribution's cumulative sums. omitted: number of the first indices not allowed."""
-    below = float(sums[omitted - 1]) if omitted else 0.0
-    point = below + generator.random() * (float(sums[-1]) - below)
-    return min(int(np.searchsorted(sums, point, side="right")), len(sums) - 1)
+@torch.no_grad()
+def top_words(emissions: Tensor, preterminal: int, count: int) -> list[EmittedWord]:
+    """Return the most probable words of a preterminal, in descending order. emissions: (V, t) natural log p(w | T)."""
+    values, words = emissions[:, preterminal].double().exp().topk(min(count, len(emissions)))
+    return [EmittedWord(token_of(word), p) for word, p in zip(words.tolist(), values.tolist(), strict=True)]

@@ -1,4 +1,4 @@
-"""The inputs of a job: text files, compressed text files, and columns of Parquet files."""
+"""The inputs of a job: text files, compressed text files and columns of Parquet files, cut into shards of lines."""
 
 from __future__ import annotations
 
@@ -9,20 +9,209 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from syntaxlm.app.jobs.lines import BadLine, Lengths, Line, fault, raw_lines, read_line, scan
-from syntaxlm.app.jobs.shards import Shard
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import system_error
 from syntaxlm.core.text_files import STANDARD_INPUT, is_compressed, open_bytes
 
+SHARD_BYTES = 1 << 26  # maximum size of a shard of several lines
 PARQUET = ".parquet"
 IdType = Literal["integer", "text"]
+Lengths = npt.NDArray[np.int64]
 
+_PIECE = 1 << 22  # bytes read at a time
 _ROWS = 4096  # of a Parquet file that are read at a time
+_NEWLINE = ord("\n")
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+class BadLine(NamedTuple):
+    """A line that cannot be parsed or scored.
+
+    file: name of the input.  line: its number in the file, from 1.  reason: what was found, and what was expected.
+    """
+
+    file: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line:,}: {self.reason}"
+
+
+class Line(NamedTuple):
+    """A line, or a row of a Parquet file.
+
+    number: from 1.  text: without its line end; "" for a bad line.  fault: why it is bad; None for a good line.
+    id: its value in the column of ids, if there is one.
+    """
+
+    number: int
+    text: str
+    fault: str | None = None
+    id: int | str | None = None
+
+
+def raw_lines(file: BinaryIO, longest: int) -> Iterator[bytes | int]:
+    """Yield lines with their ends. Of a line with more than `longest` bytes, only the number of its bytes is
+    returned.
+    """
+    while line := file.readline(longest + 1):
+        if len(line) <= longest:
+            yield line
+            continue
+        length = len(line)
+        while not line.endswith(b"\n") and (line := file.readline(_PIECE)):
+            length += len(line)
+        yield length
+
+
+def read_line(raw: bytes | int, number: int, longest: int) -> Line:
+    """Return a line of `raw_lines` as text. A byte order mark is dropped from the first line."""
+    if isinstance(raw, int):
+        return Line(number, "", _too_long(raw, longest))
+    reason = fault(raw)
+    if reason is not None:
+        return Line(number, "", reason)
+    text = raw.decode()
+    if number == 1:
+        text = text.removeprefix(_BYTE_ORDER_MARK)
+    return Line(number, text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text)
+
+
+def scan(file: BinaryIO, name: str, longest: int) -> Iterator[tuple[Lengths, list[BadLine]]]:
+    """Yield the lengths of all lines in bytes, with their ends, and the bad lines, some megabytes at a time.
+
+    name: of the file, for the bad lines.  longest: maximum number of bytes of a line, including its end.
+    """
+    number = 1
+    rest = b""  # the start of a line
+    dropped = 0  # bytes of that line that were read before and not kept, because it is too long
+    while True:
+        piece = file.read(_PIECE)
+        data = rest + piece
+        end = data.rfind(b"\n") + 1 if piece else len(data)
+        block, rest = data[:end], data[end:]
+        if block or (dropped and not piece):
+            ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _NEWLINE) + 1
+            if not block.endswith(b"\n"):
+                ends = np.append(ends, len(block))
+            lengths = np.diff(ends, prepend=0)
+            lengths[0] += dropped
+            dropped = 0
+            yield lengths, _bad_lines(block, ends, lengths, name, number, longest)
+            number += len(lengths)
+        if not piece:
+            return
+        if len(rest) > longest:
+            dropped += len(rest)
+            rest = b""
+
+
+def _bad_lines(block: bytes, ends: Lengths, lengths: Lengths, name: str, first: int, longest: int) -> list[BadLine]:
+    if lengths.max() <= longest and fault(block) is None:
+        return []
+    bad = []
+    start = 0
+    for number, (end, length) in enumerate(zip(ends.tolist(), lengths.tolist(), strict=True), first):
+        reason = _too_long(length, longest) if length > longest else fault(block[start:end])
+        if reason is not None:
+            bad.append(BadLine(name, number, reason))
+        start = end
+    return bad
+
+
+def fault(raw: bytes) -> str | None:
+    """Return what is wrong with the bytes of a line; None if they are text."""
+    zero = raw.find(b"\0")
+    if zero >= 0:
+        return f"found a zero byte at byte {zero:,} of the line; expected UTF-8 text"
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        found = raw[error.start : error.start + 1].hex()
+        return f"found 0x{found} at byte {error.start:,} of the line; expected UTF-8 text"
+    return None
+
+
+def _too_long(length: int, longest: int) -> str:
+    return f"found {length:,} bytes; expected at most {longest:,} (--max-line-bytes)"
+
+
+class Shard(NamedTuple):
+    """Consecutive lines of an input, or rows of a Parquet file.
+
+    number: of the shard in the job, from 0.
+    source: number of the input, from 0.
+    first: its first line, from 1.
+    lines: number of lines.
+    begin, end: the bytes of the lines, after decompression.
+    """
+
+    number: int
+    source: int
+    first: int
+    lines: int
+    begin: int
+    end: int
+
+    def is_possible(self, inputs: int) -> bool:
+        """Return whether a job with this number of inputs may have this shard."""
+        return 0 <= self.source < inputs and self.first >= 1 and self.lines >= 1
+
+    @property
+    def last(self) -> int:
+        """The number of its last line."""
+        return self.first + self.lines - 1
+
+    @property
+    def file_name(self) -> str:
+        """The name of its Parquet file. Sorted names are in the order of the input."""
+        return f"part-{self.number:07d}.parquet"
+
+
+class ShardCutter:
+    """Cuts inputs into shards, from the lengths of their lines.
+
+    lines: number of lines of a shard; the last one of an input may have fewer.
+    most: a shard with several lines has fewer lines if it would have more bytes.
+    shards: those that are cut.
+    """
+
+    def __init__(self, lines: int, most: int = SHARD_BYTES) -> None:
+        self._lines, self._most = lines, most
+        self.shards: list[Shard] = []
+
+    def start(self, source: int) -> None:
+        """Begin an input. source: its number."""
+        self._source = source
+        self._first = self._line = 1
+        self._begin = self._end = 0
+
+    def add(self, lengths: Lengths) -> None:
+        """Add lines of the input. lengths: in bytes."""
+        ends = self._end + np.cumsum(lengths)
+        done = 0
+        while done < len(lengths):
+            room = self._lines - (self._line - self._first)
+            fitting = int(np.searchsorted(ends[done:], self._begin + self._most, side="right"))
+            take = min(room, len(lengths) - done, max(fitting, int(self._line == self._first)))
+            self._line += take
+            done += take
+            self._end = int(ends[done - 1]) if take else self._end
+            if take == room or done < len(lengths):
+                self.finish()
+
+    def finish(self) -> None:
+        """End the present shard, which has the last lines of the input."""
+        if self._line > self._first:
+            lines = self._line - self._first
+            self.shards.append(Shard(len(self.shards), self._source, self._first, lines, self._begin, self._end))
+            self._first, self._begin = self._line, self._end
 
 
 class Task(NamedTuple):
@@ -38,7 +227,7 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True)
 class Source(ABC):
-    """An input.
+    """One input file, cut into shards of lines.
 
     name: as the user gave it, for the rows and messages.  path: where workers find it.
     size: in bytes.  modified: time of the last change, in nanoseconds.
@@ -74,7 +263,7 @@ class Source(ABC):
 
 
 @dataclass(frozen=True)
-class PlainText(Source):
+class TextFile(Source):
     """Text with one sentence per line. Workers read the bytes of their shards."""
 
     def scan(self, longest: int) -> Iterator[tuple[Lengths, list[BadLine]]]:
@@ -95,12 +284,8 @@ class PlainText(Source):
 
 
 @dataclass(frozen=True)
-class CompressedText(Source):
+class CompressedText(TextFile):
     """Compressed text, which can only be read from its start: the process that runs the job sends lines to workers."""
-
-    def scan(self, longest: int) -> Iterator[tuple[Lengths, list[BadLine]]]:
-        with open_bytes(self.path) as file:
-            yield from scan(file, self.name, longest)
 
     def tasks(self, shards: Iterable[Shard], longest: int) -> Iterator[Task]:
         with open_bytes(self.path) as file:
@@ -179,7 +364,7 @@ class ParquetColumn(Source):
 
 
 def open_source(name: str, column: str | None, id_column: str | None) -> Source:
-    """Return an input by its name. What kind of file it is follows from its content or, for Parquet, from its name.
+    """Return an input by its name. Its format follows from its content or, for Parquet, from its name.
 
     column: the column of a Parquet file that has the text; None: `text`.  id_column: see `ParquetColumn`.
     Raises InputError for a file that cannot be read, and for a column that does not exist or has another type.
@@ -204,7 +389,7 @@ def open_source(name: str, column: str | None, id_column: str | None) -> Source:
     from syntaxlm.data.corpora import read_lines
 
     read_lines(name)  # raises InputError for the name of a treebank
-    return CompressedText(*facts) if is_compressed(name) else PlainText(*facts)
+    return CompressedText(*facts) if is_compressed(name) else TextFile(*facts)
 
 
 def _checked_columns(name: str, column: str, id_column: str | None) -> IdType | None:

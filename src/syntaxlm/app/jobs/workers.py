@@ -1,0 +1,326 @@
+"""The workers of a job, processes of this machine or actors of Ray, and the distribution of tasks among them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from syntaxlm.core.errors import InputError
+
+STARTS = 3  # how often a worker may end before it is ready, without another one that is ready
+
+_KILLED_FIRST = "500"  # added to the badness of a worker, so that Linux does not end the process that runs the job
+_OBJECT_STORE = 200 << 20  # bytes: of a local Ray, through which only lines of compressed files pass
+
+
+class Done(NamedTuple):
+    """Outcome: a worker finished a task; or it is ready, and the result describes what it loaded."""
+
+    result: Any
+
+
+class Failed(NamedTuple):
+    """Outcome: a task failed with an unexpected error. The worker is ready for another task."""
+
+    reason: str
+
+
+class Refused(NamedTuple):
+    """Outcome: the input or the options are wrong, or nothing can be written: the job cannot continue."""
+
+    message: str
+
+
+class Ended(NamedTuple):
+    """Outcome: the worker was killed, or it crashed."""
+
+    reason: str
+
+
+Outcome = Done | Failed | Refused | Ended
+DoTask = Callable[[Any], Any]  # a function of a task with a `description`, which is the same in all workers
+SetUp = Callable[[int], DoTask]  # called in each worker with the number of the worker
+
+
+def outcome_of(call: Callable[[], Any]) -> Outcome:
+    """Return what a call in a worker returns, or the error that it raises."""
+    try:
+        return Done(call())
+    except InputError as error:
+        return Refused(str(error))
+    except Exception as error:  # such as MemoryError: the other shards may be possible
+        return Failed(f"{type(error).__name__}: {error}")
+
+
+class Worker(ABC):
+    """A worker. ready: the outcome of its setup."""
+
+    ready: Future[Outcome]
+
+    @abstractmethod
+    def submit(self, task: Any) -> Future[Outcome]:
+        """Give the worker a task, if it is ready for one."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End the worker at once."""
+
+    @abstractmethod
+    def how_it_ended(self, error: BaseException) -> str:
+        """Return how the worker ended, for the exception of a future that has no outcome."""
+
+
+class Engine(ABC):
+    """Starts workers."""
+
+    @abstractmethod
+    def start(self, number: int) -> Worker:
+        """Begin to start a worker."""
+
+    @abstractmethod
+    def default_workers(self) -> int:
+        """Return the number of workers that use all processor cores."""
+
+    def close(self) -> None:  # noqa: B027  # not every engine holds something else
+        """Free what the engine holds besides its workers."""
+
+
+class Pool:
+    """The workers of a job. They are started when they are needed, and replaced when they end."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._idle: list[Worker] = []
+        self._busy: dict[Future[Outcome], tuple[Worker, Any]] = {}  # with the task; None while the worker starts
+        self._started = self._failed_starts = 0
+        self._description: Any = None
+
+    def describe(self) -> Any:
+        """Return the description of a worker. Raises InputError if it refuses its setup, or cannot be started."""
+        while self._description is None:
+            self._start()
+            for _ in self._finished():
+                pass
+        return self._description
+
+    def run(self, tasks: Iterable[Any], workers: int) -> Iterator[tuple[Any, Done | Failed | Ended]]:
+        """Do tasks, and yield each with its outcome, in the order in which they end.
+
+        tasks: taken only when a worker is ready.
+        workers: the largest number of workers.
+        Raises InputError if a worker refuses to continue, or no worker can be started.
+        """
+        while len(self._idle) > workers:
+            self._idle.pop().stop()
+        rest = iter(tasks)
+        following = next(rest, None)
+        while following is not None or self._busy:
+            while following is not None and len(self._busy) < workers:
+                if not self._idle:
+                    self._start()
+                    continue
+                worker = self._idle.pop()
+                self._busy[worker.submit(following)] = worker, following
+                following = next(rest, None)
+            yield from self._finished()
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in [*self._idle, *(worker for worker, _ in self._busy.values())]:
+            worker.stop()
+        self._idle, self._busy = [], {}
+        self._engine.close()
+
+    def _start(self) -> None:
+        worker = self._engine.start(self._started)
+        self._busy[worker.ready] = worker, None
+        self._started += 1
+
+    def _finished(self) -> Iterator[tuple[Any, Done | Failed | Ended]]:
+        """Wait until a worker has finished, and yield the tasks of those that have, with their outcomes."""
+        for future in wait(self._busy, return_when=FIRST_COMPLETED).done:
+            worker, task = self._busy.pop(future)
+            error = future.exception()
+            outcome = future.result() if error is None else Ended(worker.how_it_ended(error))
+            if isinstance(outcome, Done) or (task is not None and isinstance(outcome, Failed)):
+                self._idle.append(worker)
+            else:
+                worker.stop()
+            if isinstance(outcome, Refused):
+                raise InputError(outcome.message)
+            if task is None:
+                self._note_start(outcome)
+            else:
+                yield task, outcome
+
+    def _note_start(self, outcome: Done | Failed | Ended) -> None:
+        if not isinstance(outcome, Done):
+            self._failed_starts += 1
+            if self._failed_starts >= STARTS:
+                raise InputError(f"workers cannot be started: {outcome.reason}")
+            return
+        self._failed_starts = 0
+        if self._description not in (None, outcome.result):
+            raise InputError("a worker found other models than the first worker: a model changed during the job")
+        self._description = outcome.result
+
+
+class Processes(Engine):
+    """Starts a process per worker. A program that uses it needs the guard `if __name__ == "__main__":`."""
+
+    def __init__(self, set_up: SetUp) -> None:
+        self._set_up = set_up
+
+    def start(self, number: int) -> Worker:
+        return _Process(self._set_up, number)
+
+    def default_workers(self) -> int:
+        return usable_cores()
+
+
+def usable_cores() -> int:
+    """Return the number of processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class _Process(Worker):
+    """A process, in an executor of its own: if it is killed, it is known which task it did.
+
+    Processes are not forked: torch may have started threads, which a forked process lacks.
+    """
+
+    def __init__(self, set_up: SetUp, number: int) -> None:
+        before = multiprocessing.active_children()
+        self._executor = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+        self.ready = self._executor.submit(_set_up_process, set_up, number)
+        (self._process,) = set(multiprocessing.active_children()).difference(before)
+
+    def submit(self, task: Any) -> Future[Outcome]:
+        return self._executor.submit(_do_in_process, task)
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._executor.shutdown()
+
+    def how_it_ended(self, error: BaseException) -> str:
+        self._process.join()
+        code = self._process.exitcode or 0
+        if code >= 0:
+            return f"ended with exit code {code}"
+        with suppress(ValueError):
+            name = signal.Signals(-code).name
+            return f"was killed by {name}" + (", perhaps because memory was exhausted" if name == "SIGKILL" else "")
+        return f"was killed by signal {-code}"
+
+
+_in_process: dict[str, DoTask] = {}  # in a worker process: what does its tasks
+
+
+def _set_up_process(set_up: SetUp, number: int) -> Outcome:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C: the process that runs the job ends its workers
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported
+    with suppress(OSError):  # not Linux
+        Path("/proc/self/oom_score_adj").write_text(_KILLED_FIRST)
+    if number > 0:  # warnings are those of the first worker
+        warnings.simplefilter("ignore")
+    warnings.showwarning = lambda message, *_: print(f"syntaxlm: warning: {message}", file=sys.stderr)
+
+    def load() -> Any:
+        _in_process["do"] = set_up(number)
+        return _in_process["do"].description  # type: ignore[attr-defined]
+
+    return outcome_of(load)
+
+
+def _do_in_process(task: Any) -> Outcome:
+    return outcome_of(lambda: _in_process["do"](task))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()  # it was killed, otherwise it ends its workers
+    os._exit(1)
+
+
+class Ray(Engine):
+    """Starts an actor of Ray per worker, with one processor core each and, if asked for, one GPU.
+
+    address: of a cluster; None: Ray is started on this machine, and ended by `close`.
+    workers: number of cores of a Ray on this machine; None: all.
+    with_gpu: whether a worker needs a GPU.
+    Raises InputError if Ray is not installed, or the cluster cannot be reached.
+    """
+
+    def __init__(self, set_up: SetUp, address: str | None, workers: int | None, with_gpu: bool = False) -> None:
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # nothing is reported to the makers of Ray
+        try:
+            import ray
+        except ModuleNotFoundError as error:
+            if error.name != "ray":  # installed, but broken
+                raise
+            raise InputError("--engine ray: Ray is not installed: pip install 'syntaxlm[ray]'") from None
+        self._ray, self._set_up = ray, set_up
+        settings: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
+        settings["runtime_env"] = {"env_vars": {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}}
+        if address is None:
+            cores = workers or usable_cores()
+            settings |= {"num_cpus": cores, "include_dashboard": False, "object_store_memory": _OBJECT_STORE}
+        try:
+            ray.init(address or "local", **settings)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise InputError(f"--engine ray: cannot be started: {error}") from error
+        self._make = ray.remote(num_cpus=1, num_gpus=int(with_gpu), max_restarts=0)(_InActor)
+
+    def start(self, number: int) -> Worker:
+        return _Actor(self._ray, self._make.remote(), self._set_up, number)
+
+    def default_workers(self) -> int:
+        return int(self._ray.cluster_resources().get("CPU", 1))
+
+    def close(self) -> None:
+        self._ray.shutdown()
+
+
+class _Actor(Worker):
+    def __init__(self, ray: Any, handle: Any, set_up: SetUp, number: int) -> None:
+        self._ray, self._handle = ray, handle
+        self.ready = handle.set_up.remote(set_up, number).future()
+
+    def submit(self, task: Any) -> Future[Outcome]:
+        future: Future[Outcome] = self._handle.do.remote(task).future()
+        return future
+
+    def stop(self) -> None:
+        with suppress(self._ray.exceptions.RayError):
+            self._ray.kill(self._handle)
+
+    def how_it_ended(self, error: BaseException) -> str:
+        return f"ended: {str(error).splitlines()[0]}"
+
+
+class _InActor:
+    """The class of the actors."""
+
+    def set_up(self, set_up: SetUp, number: int) -> Outcome:
+        def load() -> Any:
+            self._do = set_up(number)
+            return self._do.description  # type: ignore[attr-defined]
+
+        return outcome_of(load)
+
+    def do(self, task: Any) -> Outcome:
+        return outcome_of(lambda: self._do(task))

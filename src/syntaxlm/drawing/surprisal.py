@@ -1,0 +1,135 @@
+"""Surprisals as bars: below the words of a sentence, and of two similar sentences above each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from syntaxlm.drawing import svg
+from syntaxlm.drawing.layout import COLUMN, LONGEST_WORD, MARGIN
+from syntaxlm.drawing.svg import TEXT_SIZES, UNKNOWN, Anchor, Picture, right_to_left, shortened, text_width, visible
+
+BAR_ZONE = 96.0  # pixels: height of a bar of `FULL` bits
+FULL = {"words": 20.0, "tags": 10.0, "characters": 8.0}  # bits: one scale for all sentences, so that models compare
+BAR = 20.0  # pixels: width of a bar
+ABOVE_AXIS = 20.0  # pixels: from the baseline of the words to the axis of the bars
+BETWEEN = 54.0  # pixels between the axes of two sentences, for both lines of words
+END = "(end)"
+
+
+class DrawableSurprisal(Protocol):
+    """The surprisal of a word in bits, None if it has none; of the end of the sentence if the word is "".
+
+    begin, end: its characters in the sentence.  in_vocabulary: whether the model knows the word; None: not known.
+    """
+
+    @property
+    def word(self) -> str: ...
+    @property
+    def begin(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def surprisal(self) -> float | None: ...
+    @property
+    def in_vocabulary(self) -> bool | None: ...
+
+
+Columns = Sequence[tuple[int | None, int | None]]
+"""The aligned words of two sentences: the index in each, None where the other has one more."""
+
+
+def surprisal_bars(
+    rows: Sequence[DrawableSurprisal],
+    centres: Sequence[float],
+    places: Sequence[tuple[int, int]],
+    width: float,
+    mirrored: bool,
+    full: float,
+) -> Picture:
+    """Return bars that hang below words.
+
+    centres: x of each word.  places: start and end of each word in the sentence.  full: bits of a bar of full height.
+    A row may have several words ("said" and "," in "said,"): its bar is in the middle of them.
+    """
+    bits = [row.surprisal for row in rows if row.surprisal is not None]
+    rows = [row for row in rows if row.surprisal is not None]
+    full = max([full, *bits])
+    behind = min(centres) - 1.5 * COLUMN if mirrored else max(centres) + 1.5 * COLUMN  # x of the sentence's end
+    elements: list[str] = []
+    for row, value in zip(rows, bits, strict=True):
+        below = [x for x, (start, end) in zip(centres, places, strict=True) if start < row.end and end > row.begin]
+        if not below and row.word:
+            continue
+        x = (below[0] + below[-1]) / 2 if below else behind
+        elements += _bar(row, value, x, MARGIN, full)
+        if not below:
+            elements.append(svg.text(x, MARGIN - ABOVE_AXIS, END, "note", "middle"))
+            width = max(width, x + COLUMN)
+    elements.insert(0, svg.line(MARGIN, MARGIN, width - MARGIN, MARGIN, "axis"))
+    text = f"surprisal in bits, {sum(bits):.1f} in total"
+    height = MARGIN + BAR_ZONE * max(bits) / full + 32
+    width = max(width, text_width(text, TEXT_SIZES["note"]) + 2 * MARGIN)
+    anchor: Anchor = "end" if mirrored else "start"
+    elements.append(svg.text(width - MARGIN if mirrored else MARGIN, height, text, "note", anchor))
+    values = ", ".join(f"{row.word or END} {value:.1f}" for row, value in zip(rows, bits, strict=True))
+    return Picture(width, height + MARGIN, tuple(elements), "Surprisal", f"Surprisal in bits: {values}.")
+
+
+def pair_picture(
+    first: Sequence[DrawableSurprisal], second: Sequence[DrawableSurprisal], columns: Columns, decisive: int | None
+) -> Picture:
+    """Return two similar sentences: the first with rising bars, below it the second with hanging bars.
+
+    columns: their alignment.  decisive: index of the column that is marked.
+    """
+    most = [max(row.surprisal or 0.0 for row in rows) for rows in (first, second)]
+    full = max(FULL["words"], *most)
+    aligned = [_aligned(first, second, places) for places in columns]
+    widths = [max(COLUMN, *(_name_width(row) + 14 for row in rows if row is not None)) for rows in aligned]
+    total = sum(widths) + 2 * MARGIN
+    axis = MARGIN + 16 + BAR_ZONE * most[0] / full  # of the first sentence
+    foot = axis + BETWEEN + BAR_ZONE * most[1] / full + 16
+    mirrored = right_to_left([row.word for row in first])
+    elements: list[str] = []
+    left = MARGIN
+    for number, (rows, width) in enumerate(zip(aligned, widths, strict=True)):
+        x = total - left - width / 2 if mirrored else left + width / 2
+        if number == decisive:
+            elements.insert(0, svg.rectangle(x - width / 2, MARGIN, width, foot - MARGIN, "bar", opacity=0.25))
+        for row, baseline, y in zip(rows, (axis + 20, axis + 44), (axis, axis + BETWEEN), strict=True):
+            if row is not None:
+                role = "note" if not row.word else "unknown" if row.in_vocabulary is False else "word"
+                elements.append(svg.text(x, baseline, _name(row), role, "middle"))
+            if row is not None and row.surprisal is not None:
+                elements += _bar(row, row.surprisal, x, y, full, rises=y == axis)
+        left += width
+    elements += [svg.line(MARGIN, y, total - MARGIN, y, "axis") for y in (axis, axis + BETWEEN)]
+    sentences = [" ".join(row.word for row in rows if row.word) for rows in (first, second)]
+    return Picture(total, foot + MARGIN, tuple(elements), f"Surprisal: {sentences[0]} / {sentences[1]}")
+
+
+def _aligned(
+    first: Sequence[DrawableSurprisal], second: Sequence[DrawableSurprisal], places: tuple[int | None, int | None]
+) -> tuple[DrawableSurprisal | None, DrawableSurprisal | None]:
+    """Return the rows of a column."""
+    return None if places[0] is None else first[places[0]], None if places[1] is None else second[places[1]]
+
+
+def _bar(row: DrawableSurprisal, bits: float, x: float, y: float, full: float, rises: bool = False) -> tuple[str, str]:
+    """Return a bar that rises or hangs from y, and its value."""
+    is_unknown = row.in_vocabulary is False
+    length = max(1.0, BAR_ZONE * bits / full)
+    tooltip = f"{row.word or END}: {bits:.2f} bits" + (f", {UNKNOWN}" if is_unknown else "")
+    top, baseline = (y - length, y - length - 4) if rises else (y, y + length + 11)
+    opacity = 0.35 if is_unknown else None
+    bar = svg.rectangle(x - BAR / 2, top, BAR, length, "area-1", tooltip, opacity)
+    return bar, svg.text(x, baseline, f"{bits:.1f}", "small", "middle")
+
+
+def _name(row: DrawableSurprisal) -> str:
+    return shortened(visible(row.word), LONGEST_WORD) if row.word else END
+
+
+def _name_width(row: DrawableSurprisal) -> float:
+    return text_width(_name(row), TEXT_SIZES["word"])
