@@ -306,13 +306,10 @@ class _Compiled(torch.autograd.Function):
         low_carried = None if carried is None else carried.flatten(0, 1).to(dtype)
         features, carried_features = _features(low_inputs, low_carried, low_weight, bias, layout)
         scores = torch.arange(1, maximum + 1).to(bias).repeat(len(inputs), 1)
-        tensors = {
-            "features": features,
-            "score_weight": None if score_weight is None else score_weight.contiguous(),
-            "scores": scores,
-            "attentions": torch.softmax(scores, dim=-1),
-            "contexts": bias.new_empty(len(inputs), size),
-        }
+        attentions, contexts = torch.softmax(scores, dim=-1), bias.new_empty(len(inputs), size)
+        score_weight = None if score_weight is None else score_weight.contiguous()
+        tensors = {"features": features, "score_weight": score_weight, "scores": scores, "attentions": attentions}
+        tensors["contexts"] = contexts
         kernel = _Kernel(library, layout, released, size, tensors, carried_features)
         low_span = product = None
         parts = list(_parts(len(inputs), maximum * size, inputs.device))
@@ -327,15 +324,14 @@ class _Compiled(torch.autograd.Function):
             if keep and hidden is not None:
                 kept.append(hidden)
         ctx.save_for_backward(
-            low_inputs, low_carried, low_weight, low_span, tensors["score_weight"], carried_features, features,
-            tensors["attentions"], *kept,
+            low_inputs, low_carried, low_weight, low_span, score_weight, carried_features, features, attentions, *kept,
         )  # fmt: skip
         ctx.layout, ctx.library, ctx.released, ctx.parts = layout, library, released, parts
         ctx.input_dtype, ctx.carried_dtype = inputs.dtype, None if carried is None else carried.dtype
         ctx.set_materialize_grads(False)
         if score_weight is None:
-            ctx.mark_non_differentiable(scores, tensors["attentions"])
-        return tensors["contexts"], scores, tensors["attentions"]
+            ctx.mark_non_differentiable(scores, attentions)
+        return contexts, scores, attentions
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -355,10 +351,10 @@ class _Compiled(torch.autograd.Function):
             "attention_grads": attention_grads,
         }
         kernel = _Kernel(ctx.library, ctx.layout, ctx.released, size, tensors, carried_features)
-        span_grad = score_grad = product = None
+        scorer = 0 if span_weight is None else len(span_weight)
+        span_grad, score_grad, product = new(scorer, size), new(scorer), None
         if span_weight is not None:
             product = RepeatedProduct(span_weight.T, ctx.parts[0][1] * maximum)
-            span_grad, score_grad = new(span_weight.shape), new(len(span_weight))
         for number, (first, last) in enumerate(ctx.parts):
             spans = kernel.represent(first, last)
             through = None
@@ -387,8 +383,8 @@ class _Compiled(torch.autograd.Function):
             carried_grad,
             input_grad,
             bias_grad,
-            span_grad,
-            score_grad,
+            None if product is None else span_grad,
+            None if product is None else score_grad,
             *(None,) * 5,
         )
 
