@@ -41,11 +41,10 @@ from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import WordSurprisal, surprisals, tree_log_probs, tree_surprisals
+from syntaxlm.storage.arpa import read_arpa, write_arpa
 from syntaxlm.storage.folder import (
     ModelBundle,
     distinct_tensors,
-    export_arpa,
-    import_arpa,
     read_classifier,
     read_model,
     write_model,
@@ -256,11 +255,11 @@ def generated(bundle: ModelBundle, count: int, prompt: str | None = None, **samp
 
 def arpa(bundle: ModelBundle, path: Path) -> None:
     """Writes an n-gram model as an ARPA file."""
-    export_arpa(bundle, path)
+    write_arpa(bundle, path)
 
 
 def of_arpa(path: Path) -> ModelBundle:
-    return import_arpa(path)
+    return read_arpa(path)
 
 
 # ---- dependency-tree models

@@ -12,7 +12,7 @@ from syntaxlm.app import cli
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.labelled_pairs import RELATIONS, FormulaPair, read_formula_pairs, write_formula_pairs, write_logic
 from syntaxlm.evaluation.pair_classification import InferenceReport, answers, evaluate_inference
-from syntaxlm.storage.folder import CLASSIFIER, WEIGHTS, StoredClassifier, logic_vocabulary, read_classifier
+from syntaxlm.storage.folder import CLASSIFIER, WEIGHTS, ClassifierBundle, logic_vocabulary, read_classifier
 from syntaxlm.training.pair_classifier import read_pair_recipe, train_classifier
 from syntaxlm.training.recipe_files import shipped_recipes
 from syntaxlm.training.run_log import METRICS
@@ -45,7 +45,7 @@ def small(logic, name="on-lstm-small", **settings):
 def untrained(recipe):
     """A classifier of formulas with random weights."""
     settings, vocabulary = recipe.folder_settings(tuple(RELATIONS)), logic_vocabulary()
-    return StoredClassifier(settings.build(len(vocabulary)), settings, vocabulary)
+    return ClassifierBundle(settings.build(len(vocabulary)), settings, vocabulary)
 
 
 def test_a_learning_rate_far_too_high_stops_training_and_names_the_setting(logic, tmp_path):

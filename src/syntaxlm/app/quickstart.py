@@ -1,4 +1,4 @@
-"""The quickstart: parses with the shipped model, trains a small model on the built-in corpus, evaluates and draws."""
+"""The quickstart: parses with the bundled model, trains a small model on the built-in corpus, evaluates and draws."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def run_quickstart(
     callback: ProgressCallback | None = None,
     settings: Sequence[tuple[str, str]] = (),
 ) -> Quickstart:
-    """Parse a sentence with the shipped model; then writes the corpus, trains the toy recipe of `model` on it,
+    """Parse a sentence with the bundled model; then writes the corpus, trains the toy recipe of `model` on it,
     evaluates and draws. Raises InputError.
 
     folder: a new folder; `corpus/`, `model/` and `report.html` are created in it.
@@ -116,9 +116,9 @@ def run_quickstart(
 
 
 def _first_tree() -> str:
-    """Return a sentence parsed by the shipped model, with what it is."""
+    """Return a sentence parsed by the bundled model, with what it is."""
     (parse,) = parse_lines(read_model(FIRST_MODEL), [FIRST_SENTENCE], ParseOptions(**AS_WRITTEN))
-    return f"A parse by the shipped model {FIRST_MODEL}, which was trained without trees:\n{draw_tree(parse.tree)}\n"
+    return f"A parse by the bundled model {FIRST_MODEL}, which was trained without trees:\n{draw_tree(parse.tree)}\n"
 
 
 def _drawn(stored: ModelBundle, text: Path, options: ParseOptions) -> tuple[str, ...]:

@@ -26,13 +26,12 @@ from syntaxlm.core.tensor_files import (
     read_notes,
     read_tensors,
     refuse,
-    renamed,
     tensor_faults,
     write_tensors,
 )
 from syntaxlm.models.abilities import Model
 from syntaxlm.models.batches import State
-from syntaxlm.storage.folder import distinct_tensors, load_weights, present_name
+from syntaxlm.storage.folder import distinct_tensors, load_weights
 from syntaxlm.training.optimisers import Averaging, Plateau, WeightAverage
 from syntaxlm.training.result import are_numbers
 
@@ -208,7 +207,7 @@ def read_checkpoint(
         raise InputError(f"{path}: the carried state {nan[0]} contains NaN")
     load_weights(model, parts["model"], str(path))
     if average is not None:
-        average.load(renamed(parts["average"], present_name))
+        average.load(parts["average"])
     optimiser_state: dict[int, dict[str, Any]] = {}
     for name, tensor in parts["optimiser"].items():
         index, _, what = name.partition("/")
@@ -242,13 +241,13 @@ def _misfits(
 ) -> list[str]:
     """Return a message for each tensor in the header that does not fit model or optimiser."""
     weights_of_model = {name: one.detach() for name, one in model.named_parameters()}
-    stored_model = renamed(parts["model"], present_name)
+    stored_model = parts["model"]
     # Sizes of buffers may depend on the text; `load_weights` checks them.
     faults = tensor_faults(
         weights_of_model, {name: one for name, one in stored_model.items() if name in weights_of_model}
     )
     if parts["average"]:
-        faults += tensor_faults(weights_of_model, renamed(parts["average"], present_name))
+        faults += tensor_faults(weights_of_model, parts["average"])
     random, usual = parts["random"].get(""), torch.get_rng_state()
     if random is None or random.dtype != usual.dtype or random.shape != usual.shape:
         faults.append(f"random: expected {len(usual):,} bytes")

@@ -67,16 +67,15 @@ def test_a_port_in_use_is_reported(capsys):
     ("arguments", "message"),
     [
         (["--host", "no.such.host.invalid"], "cannot listen on no.such.host.invalid"),
-        (["--port", "70000"], "port: found 70,000; expected 0 to 65,535"),
-        (["--max-words", "0"], "max_words"),
+        (["--port", "70000"], "--port: found '70000'; expected an integer from 0 to 65,535"),
+        (["--max-words", "0"], "--max-words: found '0'"),
         (["missing-model"], "missing-model"),
         ([str(MODELS / "lstm"), str(MODELS / "lstm")], "the same model is given twice"),
         ([str(MODELS / "tree-rnn-lstm"), "--port", "0"], "reads dependency trees"),
     ],
 )
-def test_wrong_arguments_are_reported(capsys, arguments, message):
-    assert main(["serve", *arguments]) == 2
-    assert message in capsys.readouterr().err
+def test_wrong_arguments_are_reported(refused, arguments, message):
+    assert message in refused("serve", *arguments)
 
 
 def test_missing_libraries_are_named(monkeypatch, capsys):

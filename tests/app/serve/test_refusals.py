@@ -41,7 +41,8 @@ def detail(answer: httpx.Response, status: int) -> str:
         ({"sentences": ["a"] * 51}, "found 51 sentences; expected at most 50"),
         ({"sentences": []}, "sentences: list should have at least 1 item"),
         ({"sentences": "a"}, "sentences: input should be a valid list"),
-        ({"sentences": ["a"], "decoder": "best"}, "decoder best: prpn models have biased, unbiased"),
+        ({"sentences": ["a"], "decoder": "best"}, "decoder: input should be 'biased', 'unbiased'"),
+        ({"sentences": ["a"], "decoder": "mbr"}, "decoder mbr: prpn models have biased, unbiased"),
         ({"sentences": ["a"], "layer": 3}, "layer"),
         ({"sentences": ["a"], "sentence": "b"}, "sentence: no such field"),
         ({}, "sentences: field required"),
@@ -49,6 +50,11 @@ def detail(answer: httpx.Response, status: int) -> str:
 )
 def test_a_wrong_request_is_refused_with_the_reason(client, request_, message):
     assert message in detail(client.post("/api/parse", json={"model": "prpn", **request_}), 422)
+
+
+def test_a_request_at_a_limit_is_answered(client):
+    assert len(client.post("/api/surprisal", json={"sentences": ["a"] * 50}).json()["sentences"]) == 50
+    assert len(client.post("/api/generate", json={"count": 50, "max_words": 2}).json()["sentences"]) == 50
 
 
 def test_commas_are_counted_as_the_model_splits_them(client):

@@ -7,14 +7,16 @@ import ipaddress
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
-from typing import Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException as BaseHTTPException
@@ -147,6 +149,7 @@ STATIC = {
 }
 """Each route, and the file of the package that it returns. Files are read once, when the application is created."""
 
+T = TypeVar("T", bound=BaseModel)
 RETRY_AFTER = "2"  # seconds
 MOST_FAULTS, LONGEST_SHOWN = 5, 80  # errors in a message; characters of a value or a name
 DESCRIPTION = (
@@ -164,30 +167,52 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
+@dataclass
+class Served:
+    """What the requests of an application use. models: by name; the first is the default of requests.
+
+    splitting: number of texts that are split into sentences, or wait for it.  one_split: held while one is split.
+    """
+
+    models: Mapping[str, ServedModel]
+    limits: Limits
+    splitting: int = 0
+    one_split: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def model(self, name: str | None) -> ServedModel:
+        """Return a model by name. Raises HTTPException for an unknown name."""
+        if name is None:
+            return next(iter(self.models.values()))
+        if name not in self.models:
+            raise HTTPException(404, f"model: found {name!r}; expected one of {', '.join(self.models)}")
+        return self.models[name]
+
+
 def create_app(models: Mapping[str, LanguageModel], limits: Limits | None = None, hosts: Sequence[str] = ()) -> FastAPI:
-    """Yield an ASGI application.
+    """Return an ASGI application.
 
     models: by name; the first is the default of requests.  hosts: names of the server, besides localhost.
     Raises InputError for a model that does not read text.
     """
     limits = limits or Limits()
-    served = {name: ServedModel(name, model, limits) for name, model in models.items()}
+    served = Served({name: ServedModel(name, model, limits) for name, model in models.items()}, limits)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        for one in served.values():
-            await run_in_threadpool(one.start)
+        for model in served.models.values():
+            await run_in_threadpool(model.start)
         yield
-        for one in served.values():
-            await run_in_threadpool(one.stop)
+        for model in served.models.values():
+            await run_in_threadpool(model.stop)
 
     app = FastAPI(
         title="syntaxlm", version=syntaxlm.__version__, description=DESCRIPTION, lifespan=lifespan,
         openapi_url="/api/openapi.json", docs_url=None, redoc_url=None,
     )  # fmt: skip
+    app.state.served = served
     app.add_middleware(Guard, hosts=hosts, max_body=limits.max_body, max_seconds=limits.max_seconds)
     _add_errors(app, limits)
-    app.include_router(_interface(served, limits))
+    app.include_router(router)
     folder = files("syntaxlm.app.serve") / "static"
     contents = {route: ((folder / name).read_text("utf-8"), kind) for route, (name, kind) in STATIC.items()}
     for theme in ("light", "dark"):
@@ -201,87 +226,73 @@ def _static(content: str, kind: str) -> Response:
     return Response(content, media_type=kind)
 
 
-def _interface(served: Mapping[str, ServedModel], limits: Limits) -> APIRouter:
-    router = APIRouter(prefix="/api")
-    post = partial(router.post, responses=ERRORS, response_model_exclude_unset=True)
+def _served(request: Request) -> Served:
+    served: Served = request.app.state.served
+    return served
 
-    def model_named(name: str | None) -> ServedModel:
-        if name is None:
-            return next(iter(served.values()))
-        if name not in served:
-            raise HTTPException(404, f"model: found {name!r}; expected one of {', '.join(served)}")
-        return served[name]
 
-    @router.get("/models", summary="List the models and the limits of this server")
-    async def models() -> schemas.ModelsAnswer:
-        return _validated(
-            schemas.ModelsAnswer,
-            version=syntaxlm.__version__,
-            models=[one.info() for one in served.values()],
-            limits={name: getattr(limits, name) for name in schemas.LimitsInfo.model_fields},
-        )
+ServedHere = Annotated[Served, Depends(_served)]
+router = APIRouter(prefix="/api")
+_post = partial(router.post, responses=ERRORS, response_model_exclude_unset=True)
 
-    @post("/parse", summary="Parse sentences")
-    async def parse(request: schemas.ParseRequest) -> schemas.ParseAnswer:
-        model = model_named(request.model)
-        limits.check(request.sentences)
-        options = request.model_dump(exclude={"model", "sentences"})
-        found = await model.compute(_key("parse", options), request.sentences, partial(model.parse, **options))
-        return _validated(schemas.ParseAnswer, model=model.name, sentences=_numbered(found))
 
-    @post("/surprisal", summary="Compute the surprisal of each word")
-    async def surprisal(request: schemas.SentencesRequest) -> schemas.SurprisalAnswer:
-        model = model_named(request.model)
-        limits.check(request.sentences)
-        found = await model.compute("surprisal", request.sentences, model.surprisal)
-        return _validated(schemas.SurprisalAnswer, model=model.name, sentences=_numbered(found))
+@router.get("/models", summary="List the models and the limits of this server")
+async def models(served: ServedHere) -> schemas.ModelsAnswer:
+    info = [model.info() for model in served.models.values()]
+    limits = schemas.LimitsInfo.of(served.limits)
+    return schemas.ModelsAnswer(version=syntaxlm.__version__, models=info, limits=limits)
 
-    @post("/analyse", summary="Parse sentences, compute surprisals, and draw both")
-    async def analyse(request: schemas.AnalyseRequest) -> schemas.AnalyseAnswer:
-        model = model_named(request.model)
-        limits.check(request.sentences)
-        options = request.model_dump(exclude={"model", "sentences"})
-        found = await model.compute(_key("analyse", options), request.sentences, partial(model.analyse, **options))
-        return _validated(schemas.AnalyseAnswer, model=model.name, sentences=_numbered(found))
 
-    @post("/pair", summary="Compare a minimal pair: which sentence is likelier, and where")
-    async def pair(request: schemas.PairRequest) -> schemas.PairAnswer:
-        model = model_named(request.model)
-        both = request.first, request.second
-        limits.check(both)
-        compute = partial(model.pairs, pictures=request.pictures)
-        (found,) = await model.compute(("pair", request.pictures), [both], compute)
-        return _validated(schemas.PairAnswer, model=model.name, **found)
+@_post("/parse", summary="Parse sentences")
+async def parse(request: schemas.ParseRequest, served: ServedHere) -> schemas.ParseAnswer:
+    return await _by_sentence(served, request, "parse", schemas.ParseAnswer)
 
-    @post("/generate", summary="Sample sentences")
-    async def generate(request: schemas.GenerateRequest) -> schemas.GenerateAnswer:
-        model = model_named(request.model)
-        limits.check_count(request.count)
-        if request.prompt is not None:
-            limits.check([request.prompt])
-        options = request.model_dump(exclude={"model"})
-        (found,) = await model.compute(object(), [options], lambda items: [model.generate(**item) for item in items])
-        return _validated(schemas.GenerateAnswer, model=model.name, sentences=found)
 
-    splitting, one_at_a_time = 0, asyncio.Lock()
+@_post("/surprisal", summary="Compute the surprisal of each word")
+async def surprisal(request: schemas.SentencesRequest, served: ServedHere) -> schemas.SurprisalAnswer:
+    return await _by_sentence(served, request, "surprisal", schemas.SurprisalAnswer)
 
-    @router.post(
-        "/sentences",
-        summary="Split running text into sentences",
-        responses={key: ERRORS[key] for key in (400, 408, 413, 422, 503)},
-    )
-    async def sentences(request: schemas.SplitRequest) -> schemas.SplitAnswer:
-        nonlocal splitting
-        if splitting >= limits.max_waiting:
-            raise OverloadError(f"{splitting} texts are waiting to be split. Try again in a few seconds")
-        splitting += 1
-        try:
-            async with one_at_a_time:
-                return schemas.SplitAnswer(sentences=await run_in_threadpool(_split, request.text))
-        finally:
-            splitting -= 1
 
-    return router
+@_post("/analyse", summary="Parse sentences, compute surprisals, and draw both")
+async def analyse(request: schemas.AnalyseRequest, served: ServedHere) -> schemas.AnalyseAnswer:
+    return await _by_sentence(served, request, "analyse", schemas.AnalyseAnswer)
+
+
+@_post("/pair", summary="Compare a minimal pair: which sentence is likelier, and where")
+async def pair(request: schemas.PairRequest, served: ServedHere) -> schemas.PairAnswer:
+    model = served.model(request.model)
+    both = request.first, request.second
+    served.limits.check(both)
+    compute = partial(model.pairs, pictures=request.pictures)
+    (compared,) = await model.compute(("pair", request.pictures), [both], compute)
+    return _validated(schemas.PairAnswer, model=model.name, **compared)
+
+
+@_post("/generate", summary="Sample sentences")
+async def generate(request: schemas.GenerateRequest, served: ServedHere) -> schemas.GenerateAnswer:
+    model = served.model(request.model)
+    served.limits.check_count(request.count)
+    if request.prompt is not None:
+        served.limits.check([request.prompt])
+    options = request.model_dump(exclude={"model"})
+    (sampled,) = await model.compute(object(), [options], lambda items: [model.generate(**item) for item in items])
+    return _validated(schemas.GenerateAnswer, model=model.name, sentences=sampled)
+
+
+@router.post(
+    "/sentences",
+    summary="Split running text into sentences",
+    responses={key: ERRORS[key] for key in (400, 408, 413, 422, 503)},
+)
+async def sentences(request: schemas.SplitRequest, served: ServedHere) -> schemas.SplitAnswer:
+    if served.splitting >= served.limits.max_waiting:
+        raise OverloadError(f"{served.splitting} texts are waiting to be split. Try again in a few seconds")
+    served.splitting += 1
+    try:
+        async with served.one_split:
+            return schemas.SplitAnswer(sentences=await run_in_threadpool(_split, request.text))
+    finally:
+        served.splitting -= 1
 
 
 def _split(text: str) -> list[str]:
@@ -292,25 +303,31 @@ def _split(text: str) -> list[str]:
     return [sentence for paragraph in paragraphs for sentence in splitter(paragraph)]
 
 
-def _key(name: str, options: Values) -> tuple[Any, ...]:
-    return name, *options.items()
+async def _by_sentence(served: Served, request: schemas.SentencesRequest, method: str, answer: type[T]) -> T:
+    """Return the results of a method of the model, one for each sentence."""
+    model = served.model(request.model)
+    served.limits.check(request.sentences)
+    options = request.model_dump(exclude={"model", "sentences"})
+    compute = partial(getattr(model, method), **options)
+    results = await model.compute((method, *options.items()), request.sentences, compute)
+    return _validated(answer, model=model.name, sentences=_numbered(results))
 
 
-def _numbered(found: Sequence[Values]) -> list[Values]:
+def _numbered(results: Sequence[Values]) -> list[Values]:
     """Return results with the numbers of the sentences in their request; they may have been computed with others."""
-    for number, values in enumerate(found, 1):
+    for number, values in enumerate(results, 1):
         values["number"] = number
         if parse := values.get("parse"):
             parse["number"] = number
         for row in (values.get("surprisal") or values).get("words", ()):
             if isinstance(row, dict):
                 row["sentence"] = number
-    return list(found)
+    return list(results)
 
 
-def _validated(kind: Any, **values: Any) -> Any:
+def _validated(answer: type[T], **values: Any) -> T:
     """Return an answer with its schema version, so that `exclude_unset` keeps it."""
-    return kind.model_validate({"schema_version": schemas.SCHEMA_VERSION, **values})
+    return answer.model_validate({"schema_version": schemas.SCHEMA_VERSION, **values})
 
 
 def _add_errors(app: FastAPI, limits: Limits) -> None:

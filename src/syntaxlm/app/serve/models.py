@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from syntaxlm.api.results import SentenceSurprisal
 from syntaxlm.app.serve.limits import Limits
 from syntaxlm.app.serve.pairs import align, decisive_column, likelier
 from syntaxlm.app.serve.pictures import chart_picture, sentence_picture
+from syntaxlm.app.serve.schemas import ModelInfo
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing.surprisal import pair_picture
 from syntaxlm.drawing.tree import tree_picture
@@ -60,7 +61,7 @@ class _Job:
     result: Future[list[Any]] = field(default_factory=Future)
 
 
-class Worker:
+class ModelThread:
     """A thread that computes jobs in order. Waiting jobs with the same key are computed in one batch."""
 
     def __init__(self, name: str, max_waiting: int) -> None:
@@ -154,17 +155,17 @@ class ServedModel:
         if model.model.reads == "trees":
             raise InputError(f"{name}: a {model.name} model reads dependency trees; serve expects a model of text")
         self.name, self.model, self.limits = name, model, limits
-        self._worker: Worker | None = None
+        self._thread: ModelThread | None = None
 
     def start(self) -> None:
         """Start the thread, and compute a sentence, because first calls take longer."""
-        self._worker = Worker(self.name, self.limits.max_waiting)
+        self._thread = ModelThread(self.name, self.limits.max_waiting)
         with suppress(InputError):  # a tag model cannot read it
-            self._worker.submit(object(), ["a b"], partial(self.analyse, pictures=False)).result()
+            self._thread.submit(object(), ["a b"], partial(self.analyse, pictures=False)).result()
 
     def stop(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
+        if self._thread is not None:
+            self._thread.close()
 
     async def compute(self, key: Hashable, items: Sequence[Any], compute: Compute) -> list[Any]:
         """Return one result per item, computed by the thread together with waiting requests of the same key.
@@ -172,8 +173,8 @@ class ServedModel:
         Raises OverloadError if too many requests wait, asyncio.TimeoutError after `max_seconds`, InputError if
         `compute` does, and ComputationError for its other errors, which are logged.
         """
-        assert self._worker is not None, "start() was not called"
-        future = self._worker.submit(key, list(items), compute)
+        assert self._thread is not None, "start() was not called"
+        future = self._thread.submit(key, list(items), compute)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self.limits.max_seconds)
         except (TimeoutError, InputError):
@@ -182,20 +183,20 @@ class ServedModel:
             _log.exception("%s: a request failed", self.name)
             raise ComputationError("the server failed to compute this request; its log has the reason") from error
 
-    def info(self) -> Values:
+    def info(self) -> ModelInfo:
         model = self.model.model
-        return {
-            "name": self.name,
-            "model_type": self.model.name,
-            "parameters": model.parameter_count,
-            "vocabulary": len(self.model.vocabulary),
-            "units": self.model.normaliser.units,
-            "abilities": abilities_of(model),
-            "structure": structure_name(model),
-            "decoders": list(model.decoders) if isinstance(model, ParsesSentences) else [],
-            "layers": model.distance_layers if isinstance(model, ParsesSentences) else 0,
-            "by_word": isinstance(model, PredictsNextToken),
-        }
+        return ModelInfo(
+            name=self.name,
+            model_type=self.model.name,
+            parameters=model.parameter_count,
+            vocabulary=len(self.model.vocabulary),
+            units=self.model.normaliser.units,
+            abilities=abilities_of(model),
+            structure=structure_name(model),
+            decoders=list(model.decoders) if isinstance(model, ParsesSentences) else [],
+            layers=model.distance_layers if isinstance(model, ParsesSentences) else 0,
+            by_word=isinstance(model, PredictsNextToken),
+        )
 
     def parse(self, sentences: list[str], **options: Any) -> list[Values]:
         """Return each sentence's `Parse.to_dict`, and its tree in brackets. options: of `LanguageModel.parse`."""
@@ -327,7 +328,7 @@ def _pair_values(
         "second": {"sentence": sentences[1], **_surprisal_values(scored[1])},
         "likelier": likelier(difference),
         "difference": round(difference, 6),
-        "columns": [asdict(column) for column in columns],
+        "columns": columns,
         "decisive_column": decisive,
     }
     if pictures:

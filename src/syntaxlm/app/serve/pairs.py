@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from syntaxlm.scoring.surprisal import WordSurprisal
 
@@ -16,13 +18,12 @@ Likelier = Literal["first", "second", "equal"]
 class Column:
     """Words of two sentences that are aligned.
 
-    first, second: index of the word in its sentence; None if the other sentence has a word more here.
-    difference: surprisal in the second sentence minus that in the first, in bits; positive if the first is likelier.
+    A word may be missing, if the other sentence has a word more here.
     """
 
-    first: int | None
-    second: int | None
-    difference: float
+    first: Annotated[int | None, Field(description="Index of a word of the first sentence.")]
+    second: Annotated[int | None, Field(description="Index of the aligned word of the second sentence.")]
+    difference: Annotated[float, Field(description="Bits of the second minus bits of the first.")]
 
     @property
     def places(self) -> tuple[int | None, int | None]:

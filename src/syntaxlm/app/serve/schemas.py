@@ -1,12 +1,20 @@
-"""The requests and answers of the JSON interface."""
+"""The requests and answers of the JSON interface; options and rows of results have the fields of their classes."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import typing
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
+from syntaxlm.app.serve.limits import Limits
+from syntaxlm.app.serve.pairs import Column
+from syntaxlm.core.options import options_of
 from syntaxlm.core.text_files import check_encodable
+from syntaxlm.generation.options import SamplingOptions
+from syntaxlm.parsing.options import ParseOptions
+from syntaxlm.parsing.parse import NotRead
+from syntaxlm.scoring.surprisal import SURPRISALS, WordSurprisal
 
 SCHEMA_VERSION = 1
 
@@ -17,9 +25,23 @@ def _check_text(text: str) -> str:
     return text
 
 
-Text = Annotated[str, AfterValidator(_check_text)]
+def _fields_of(declared: type, *names: str) -> dict[str, Any]:
+    """Return fields of a dataclass of options, with its types, limits, defaults and help."""
+    hints, options = typing.get_type_hints(declared, include_extras=True), options_of(declared)
+    return {name: (hints[name], Field(options[name].default, description=options[name].help)) for name in names}
 
+
+def _row_model(row: type, meanings: dict[str, str]) -> type[BaseModel]:
+    """Return the model of a named tuple. meanings: of its fields."""
+    fields: dict[str, Any] = {
+        name: (hint, Field(description=meanings.get(name))) for name, hint in typing.get_type_hints(row).items()
+    }
+    return create_model(row.__name__, **fields)
+
+
+Text = Annotated[str, AfterValidator(_check_text)]
 ModelName = Annotated[str | None, Field(description="Name of a model of this server. Default: its first model.")]
+Pictures = Annotated[bool, Field(description="Add SVG pictures.")]
 
 
 class Request(BaseModel):
@@ -33,39 +55,40 @@ class SentencesRequest(Request):
     sentences: Annotated[list[Text], Field(min_length=1, description="Sentences, one text each.")]
 
 
-class ParseRequest(SentencesRequest):
-    decoder: Annotated[
-        str | None, Field(description="Decoding algorithm, one of the model's decoders. Default: the model's.")
+class SampleRequest(Request):
+    model: ModelName = None
+    count: Annotated[int, Field(ge=1, description="Number of sentences.")] = 1
+    prompt: Annotated[
+        Text | None, Field(description="Words that each sentence starts with; only for sampling word by word.")
     ] = None
-    layer: Annotated[int | None, Field(description="Layer of the distances, from 1. Default: the model's.")] = None
-    labels: Annotated[bool, Field(description="Add induced labels, if the model has labels.")] = False
+    max_words: Annotated[
+        int | None, Field(ge=1, description="Maximum length of a sentence. Default: the server's limit.")
+    ] = None
+    trees: Annotated[bool, Field(description="Sample top-down and return trees, if the model is a PCFG.")] = False
+    pictures: Pictures = True
 
 
-class AnalyseRequest(ParseRequest):
-    pictures: Annotated[bool, Field(description="Add SVG pictures.")] = True
+if TYPE_CHECKING:
+    GenerateRequest = SampleRequest
+    ParseRequest = SentencesRequest
+    AnalyseRequest = SentencesRequest
+    UnreadPart = BaseModel
+    ScoredWord = BaseModel
+else:
+    _PARSING = _fields_of(ParseOptions, "decoder", "layer", "labels")
+    ParseRequest = create_model("ParseRequest", __base__=SentencesRequest, **_PARSING)
+    AnalyseRequest = create_model("AnalyseRequest", __base__=ParseRequest, pictures=(Pictures, True))
+    _SAMPLING = _fields_of(SamplingOptions, "temperature", "top_k", "seed")
+    GenerateRequest = create_model("GenerateRequest", __base__=SampleRequest, **_SAMPLING)
+    UnreadPart = _row_model(NotRead, {})
+    ScoredWord = _row_model(WordSurprisal, {name: column.meaning for name, column in SURPRISALS.items()})
 
 
 class PairRequest(Request):
     model: ModelName = None
     first: Text
     second: Text
-    pictures: Annotated[bool, Field(description="Add an SVG picture.")] = True
-
-
-class GenerateRequest(Request):
-    model: ModelName = None
-    count: Annotated[int, Field(ge=1, description="Number of sentences.")] = 1
-    prompt: Annotated[
-        Text | None, Field(description="Words that each sentence starts with; only for sampling word by word.")
-    ] = None
-    temperature: Annotated[float, Field(description="Sampling temperature; 0: the most probable word.")] = 1.0
-    top_k: Annotated[int | None, Field(description="Sample only from this number of most probable words.")] = None
-    seed: Annotated[int, Field(description="The same seed gives the same sentences.")] = 0
-    max_words: Annotated[
-        int | None, Field(ge=1, description="Maximum length of a sentence. Default: the server's limit.")
-    ] = None
-    trees: Annotated[bool, Field(description="Sample top-down and return trees, if the model is a PCFG.")] = False
-    pictures: Annotated[bool, Field(description="Add SVG pictures of the trees.")] = True
+    pictures: Pictures = True
 
 
 class SplitRequest(Request):
@@ -99,17 +122,15 @@ class LimitsInfo(BaseModel):
     max_sentences: Annotated[int, Field(description="Sentences of a request.")]
     max_body: Annotated[int, Field(description="Bytes of a request.")]
 
+    @classmethod
+    def of(cls, limits: Limits) -> LimitsInfo:
+        return cls.model_validate(limits, from_attributes=True)
+
 
 class ModelsAnswer(Answer):
     version: Annotated[str, Field(description="Version of syntaxlm.")]
     models: list[ModelInfo]
     limits: LimitsInfo
-
-
-class NotRead(BaseModel):
-    text: str
-    start: int
-    end: int
 
 
 class ParsedSentence(BaseModel):
@@ -121,7 +142,7 @@ class ParsedSentence(BaseModel):
     distances: Annotated[list[float] | None, Field(description="Between each word and the one before it.")] = None
     offsets: list[tuple[int, int]]
     known: Annotated[list[bool], Field(description="Whether each word is in the vocabulary.")]
-    not_read: Annotated[list[NotRead], Field(description="Parts that the model does not read, as punctuation.")]
+    not_read: Annotated[list[UnreadPart], Field(description="Parts that the model does not read, as punctuation.")]
     spans: list[tuple[int, int]]
     labels: Annotated[list[str] | None, Field(description="Induced label of each span.")] = None
     word_labels: list[str] | None = None
@@ -130,20 +151,9 @@ class ParsedSentence(BaseModel):
     brackets: Annotated[str | None, Field(description="The tree; null if a word cannot be written in brackets.")]
 
 
-class ScoredWord(BaseModel):
-    """A word as written, between white space; the last one, "", is the end of the sentence."""
-
-    sentence: int
-    position: int
-    word: str
-    begin: int
-    end: int
-    token: str
-    in_vocabulary: bool | None
-    surprisal: Annotated[float | None, Field(description="In bits; null if the model does not read the word.")]
-
-
 class ScoredSentence(BaseModel):
+    """The last word, "", is the end of the sentence."""
+
     bits: Annotated[float, Field(description="Surprisal of the whole sentence.")]
     words: list[ScoredWord]
 
@@ -178,19 +188,13 @@ class PairSentence(BaseModel):
     words: Annotated[list[ScoredWord] | None, Field(description="null if the model gives no surprisals.")]
 
 
-class PairColumn(BaseModel):
-    first: Annotated[int | None, Field(description="Index of a word of the first sentence.")]
-    second: Annotated[int | None, Field(description="Index of the aligned word of the second sentence.")]
-    difference: Annotated[float, Field(description="Bits of the second minus bits of the first.")]
-
-
 class PairAnswer(Answer):
     model: str
     first: PairSentence
     second: PairSentence
     likelier: Literal["first", "second", "equal"]
     difference: Annotated[float, Field(description="Bits of the second sentence minus bits of the first.")]
-    columns: Annotated[list[PairColumn] | None, Field(description="Aligned words; null without surprisals.")]
+    columns: Annotated[list[Column] | None, Field(description="Aligned words; null without surprisals.")]
     decisive_column: Annotated[int | None, Field(description="Index of the column with the greatest effect.")]
     svg: str | None = None
 

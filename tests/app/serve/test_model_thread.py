@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from syntaxlm.app.serve.models import OverloadError, Worker
+from syntaxlm.app.serve.models import ModelThread, OverloadError
 from syntaxlm.core.errors import InputError
 
 
 @pytest.fixture
 def worker():
-    made = Worker("one", max_waiting=10)
+    made = ModelThread("one", max_waiting=10)
     yield made
     made.close()
 
