@@ -24,29 +24,26 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 
 import pydantic
 import yaml
-from pydantic import Field
+from annotated_types import Interval
 from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, ValidationError, core_schema
 
 from syntaxlm.core.errors import InputError, closest_match, shortened
 from syntaxlm.core.files import read_text
+from syntaxlm.core.options import LARGEST_COUNT, LARGEST_SEED, Count, Layers, Seed  # noqa: F401 - for settings
 
 T = TypeVar("T")
 Overrides: TypeAlias = Mapping[str, Any] | Sequence[tuple[str, str]]
 """Settings that override those of a file: dicts, or pairs such as ("model.layers", "3") with values in YAML."""
 
-LARGEST_COUNT, LARGEST_SEED = 2**31 - 1, 2**32 - 1
-
 # Common limits. Upper limits are far above useful values: they reject a mistyped number before memory is allocated.
-Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]  # number of words, epochs, steps
-Size = Annotated[int, Field(ge=1, le=65_536)]  # one dimension of a tensor
-Layers = Annotated[int, Field(ge=1, le=100)]  # number of stacked layers
-Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]  # seed of a random generator
-Fraction = Annotated[float, Field(ge=0, lt=1)]  # dropout rates, decay rates
+# `Count`, `Layers` and `Seed` are those of the options.
+Size = Annotated[int, Interval(ge=1, le=65_536)]  # one dimension of a tensor
+Fraction = Annotated[float, Interval(ge=0, lt=1)]  # dropout rates, decay rates
 # Numbers outside these limits overflow in the computations, or vanish.
-Positive = Annotated[float, Field(ge=1e-30, le=1e9)]
-NonNegative = Annotated[float, Field(ge=0, le=1e9)]
-Finite = Annotated[float, Field(ge=-1e9, le=1e9)]
+Positive = Annotated[float, Interval(ge=1e-30, le=1e9)]
+NonNegative = Annotated[float, Interval(ge=0, le=1e9)]
+Finite = Annotated[float, Interval(ge=-1e9, le=1e9)]
 
 _STRICT = pydantic.ConfigDict(strict=True)  # no conversion of types, such as "yes" to true
 _MOST_VALUES = 20_000  # in a file of settings
@@ -297,8 +294,8 @@ def limits_of(hint: Any) -> dict[str, Any]:
     """Return the limits in the `Field` of a setting, {"ge": 1, "le": 65536}; for a union, those of all its members."""
     limits: dict[str, Any] = {}
     for part in typing.get_args(hint):
-        if isinstance(part, FieldInfo):
-            for mark in part.metadata:
+        if isinstance(part, FieldInfo | Interval):
+            for mark in part.metadata if isinstance(part, FieldInfo) else [part]:
                 limits |= {name: value for name in _LIMITS if (value := getattr(mark, name, None)) is not None}
         elif typing.get_origin(hint) in (typing.Union, types.UnionType, typing.Annotated):
             limits |= limits_of(part)
