@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help install quickstart test test-all test-lowest pytest pytest-all lint benchmark docs clean
 
 help:
-	@echo "make quickstart   install, parse with the shipped model, train on the built-in corpus (MODEL=simple-pcfg)"
+	@echo "make quickstart   install, parse with the bundled model, train on the built-in corpus (MODEL=simple-pcfg)"
 	@echo "make test         install, then run the tests"
 	@echo "make test-all     the long tests, too"
 	@echo "make test-lowest  the tests with the lowest versions of all dependencies"

@@ -1,7 +1,7 @@
 """Time of whole commands: python -m benchmarks.commands TEXT [--json].
 
 TEXT: one sentence per line, such as the validation text of the Penn Treebank. In turn, on otherwise idle cores:
-- start: `--help`, `parse` of one sentence with a shipped model, and `import torch` alone, in processes of their own;
+- start: `--help`, `parse` of one sentence with a bundled model, and `import torch` alone, in processes of their own;
 - parse: sentences per second of `parse` with one and two workers, for models of small recipes that were trained for one
   step only, which is as fast. PRPN parses the text eight times. The time of a job with half of the text is subtracted,
   and with it the workers' start;

@@ -21,11 +21,12 @@ import syntaxlm.storage.bundled
 from shipping.english_text import write_english
 from syntaxlm.core.files import write_text
 from syntaxlm.core.text_files import read_lines
-from syntaxlm.storage.folder import combine, read_model, write_model
+from syntaxlm.storage.combination import combine
+from syntaxlm.storage.folder import read_model, write_model
 from syntaxlm.training.focus import focus
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.result import RESULT
-from syntaxlm.training.trainer import resume, train
+from syntaxlm.training.run import resume, train
 
 SEEDS = (1, 2, 3)
 AVERAGED = 2  # grammars in `en`: those with the lowest validation perplexity; three do not fit into 15 MB
@@ -67,7 +68,7 @@ def train_fast(runs: Path) -> None:
 
 
 def write_shipped(runs: Path) -> None:
-    """Writes the shipped model folders from the finished runs, with weights in bfloat16."""
+    """Writes the bundled model folders from the finished runs, with weights in bfloat16."""
     folders = sorted((runs / f"pcfg-{seed}" for seed in SEEDS), key=_valid_loss)[:AVERAGED]
     parsers = [read_model(folder) for folder in sorted(folders)]
     write_model(SHIPPED / "en", combine(parsers, read_model(runs / SCORER)), torch.bfloat16)

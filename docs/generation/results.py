@@ -40,12 +40,12 @@ from docs.generation.stored_results import (
 
 ROOT = Path(__file__).parents[2]
 _NAMES = (
-    "results.md", "papers.md", "figures.md", "notebook.md", "guides/shipped-models.md", "models/ccm.md",
+    "results.md", "papers.md", "figures.md", "notebook.md", "guides/bundled-models.md", "models/ccm.md",
     "models/dmv.md", "reference/speed.md", "guides/very-large-jobs.md",
 )  # fmt: skip
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in _NAMES)]
 _BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
-_MODELS = {"README.md": "docs/models", "shipped-models.md": "../models"}  # the folder of the models' pages
+_MODELS = {"README.md": "docs/models", "bundled-models.md": "../models"}  # the folder of the models' pages
 _SENTENCES, _STREAM = "sentence by sentence", "as a stream"
 _NO_END = "sentence by sentence, without end-of-sentence prediction"
 _WSJ, _GUM = "WSJ sample", "GUM test"
@@ -294,7 +294,7 @@ SHIPPED = {"en": "`en`", "en-fast": "`en-fast`"}
 
 
 def shipped_trees() -> str:
-    """F1 of the shipped models, from the reports that `shipping.figures` stores."""
+    """F1 of the bundled models, from the reports that `shipping.figures` stores."""
     rows = []
     for name, title in (("wsj", "WSJ sample"), ("gum", "GUM test")):
         for ending, words in ((name, "all"), (f"{name}10", "up to 10 words")):
@@ -307,7 +307,7 @@ def shipped_trees() -> str:
 
 
 def shipped_perplexity() -> str:
-    """Perplexity of the shipped models and of Kneser-Ney 5-grams on EWT."""
+    """Perplexity of the bundled models and of Kneser-Ney 5-grams on EWT."""
     rows = []
     for model, shown in (*SHIPPED.items(), ("kn5", "Kneser-Ney 5-grams, same text")):
         for ending in ("ewt", "ewt-sentences"):
@@ -319,7 +319,7 @@ def shipped_perplexity() -> str:
 
 
 def shipped_speed() -> str:
-    """Sentences parsed per second by the shipped models."""
+    """Sentences parsed per second by the bundled models."""
     rows = []
     for model, shown in SHIPPED.items():
         one = run("shipped", "speed", model).first

@@ -11,7 +11,7 @@ import yaml
 import syntaxlm
 from syntaxlm.core.errors import InputError
 from syntaxlm.evaluation.reranking import evaluate_reranking
-from syntaxlm.training import study, trainer
+from syntaxlm.training import run, study
 from syntaxlm.training.recipe import Recipe
 from tests.tree_models import tree_model
 
@@ -71,7 +71,7 @@ def test_wrong_overrides_are_reported(overrides, message):
 def recipes(monkeypatch) -> list[Recipe]:
     """Records the recipes that would be trained, in order."""
     found: list[Recipe] = []
-    monkeypatch.setattr(trainer, "train", lambda recipe, folder, callback: found.append(recipe))
+    monkeypatch.setattr(run, "train", lambda recipe, folder, callback: found.append(recipe))
     return found
 
 
@@ -85,9 +85,6 @@ def test_a_recipe_is_given_by_name_by_file_or_as_such(recipes, tmp_path):
     expected = syntaxlm.read_recipe("prpn-toy")
     changed = syntaxlm.read_recipe("prpn-toy", overrides)
     assert recipes == [changed, expected] * 3
-    with pytest.warns(FutureWarning, match=r"train\(recipe, folder, callback=callback\)"):
-        syntaxlm.train("prpn-toy", tmp_path / "run", print)
-    assert recipes.pop() == expected
     with pytest.raises(InputError, match=r"the recipe and its overrides: schedule\.epochs: found 0"):
         syntaxlm.train(expected, tmp_path / "run", {"schedule.epochs": 0})
 

@@ -15,7 +15,8 @@ from syntaxlm.models.registry import build_model
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.scoring.surprisal import surprisals
-from syntaxlm.storage.folder import combine, read_model, write_model
+from syntaxlm.storage.combination import combine
+from syntaxlm.storage.folder import read_model, write_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import read_recipe

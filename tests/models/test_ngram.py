@@ -26,12 +26,13 @@ from syntaxlm.ops.kneser_ney import KneserNeyReference
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
-from syntaxlm.storage.folder import CONFIG, WEIGHTS, import_arpa, read_model
+from syntaxlm.storage.arpa import read_arpa
+from syntaxlm.storage.folder import CONFIG, WEIGHTS, read_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.result import read_result
-from syntaxlm.training.trainer import resume, train
+from syntaxlm.training.run import resume, train
 from tests.models.variants import log_probs, word_log_probs
 from tests.shared_data import DATA
 
@@ -163,7 +164,7 @@ def test_maximising_without_counts_raises_an_error():
 )
 def test_probabilities_and_back_offs_equal_those_of_kenlm(text, file, order, least, fallbacks):
     """lmplz computes in single precision; -o ORDER, --prune 0 1 2, --discount_fallback."""
-    theirs = import_arpa(KENLM / file)
+    theirs = read_arpa(KENLM / file)
     corpus = EncodedCorpus.encode(KENLM / text, Normaliser(), theirs.vocabulary)
     ours = NGramModel(NGramConfig(order=order, minimum_counts=least), len(theirs.vocabulary))
     figures = count(ours, SentenceBatches(corpus, theirs.vocabulary, 100, shuffle=False, seed=0).iterate(0))
@@ -176,7 +177,7 @@ def test_probabilities_and_back_offs_equal_those_of_kenlm(text, file, order, lea
 
 def test_sentences_are_scored_word_by_word_as_kenlm_does():
     """Known words after known and unknown ones, and a word that is not in the vocabulary."""
-    stored = import_arpa(KENLM / "model.arpa")
+    stored = read_arpa(KENLM / "model.arpa")
     lines = (KENLM / "queries.txt").read_text().splitlines()
     expected = [[float(number) for number in line.split()] for line in (KENLM / "scores.txt").read_text().splitlines()]
     rows = list(surprisals(stored, lines))
@@ -229,7 +230,7 @@ def test_long_sentences_are_excluded_but_not_in_a_stream(toy, tmp_path):
     counts = []
     for name, setting in (("all", []), ("short", [("batches.maximum_words", "6")])):
         counts.append(train(read_recipe("kn5-toy", texts + setting), tmp_path / name).counted["ngrams"][-1])
-    recipe = read_recipe("kn5-toy", [*texts, ("batches.carry_state", "true"), ("batches.maximum_words", "6")])
+    recipe = read_recipe("kn5-toy", [*texts, ("batches.context", "carry")])
     result = train(recipe, tmp_path / "stream")
     assert counts[1] < counts[0] < result.counted["ngrams"][-1]
     assert result.valid.mode == TextMode(carry_state=True, predict_eos=True)

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "syntaxlm"
-SHIPPED = SOURCES / "shipped" / "en"
+BUNDLED = SOURCES / "storage" / "bundled" / "en"
 LARGEST_SDIST = 30 << 20  # bytes
-LARGEST_SHIPPED = 15_000_000  # bytes of the shipped models in the wheel
+LARGEST_BUNDLED = 15_000_000  # bytes of the bundled models in the wheel
 LARGEST_WHEEL = 18 << 20  # bytes
 SENTENCE = "the old cat sleeps on a red chair"
 TINY = ["--schedule.epochs", "1", "--model.nonterminals", "6", "--model.preterminals", "10", "--run.accelerator", "cpu"]
@@ -112,13 +112,13 @@ def test_the_wheel_has_the_package_with_its_data_and_the_recipes_and_nothing_els
     (wheel,) = distributions.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-        shipped = sum(one.compress_size for one in archive.infolist() if "/shipped/" in one.filename)
+        bundled = sum(one.compress_size for one in archive.infolist() if "/bundled/" in one.filename)
     package = {path.relative_to(SOURCES.parent).as_posix() for path in SOURCES.rglob("*") if path.is_file()}
     recipes = {f"syntaxlm/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "recipes").rglob("*.yaml")}
     assert names == {name for name in package if "__pycache__" not in name} | recipes
     assert {"syntaxlm/py.typed", "syntaxlm/ops/kernels/kernels.h", "syntaxlm/ops/kernels/inside.c"} <= names
     assert wheel.stat().st_size < LARGEST_WHEEL
-    assert 10e6 < shipped <= LARGEST_SHIPPED
+    assert 10e6 < bundled <= LARGEST_BUNDLED
 
 
 def test_commands_and_recipes_are_found_outside_the_repository(run, environment):
@@ -165,8 +165,8 @@ def test_an_extra_that_is_not_installed_is_named(run):
     assert "pip install 'syntaxlm[parquet]'" in error
 
 
-@pytest.mark.skipif(not SHIPPED.is_dir(), reason="no shipped model yet")
+@pytest.mark.skipif(not BUNDLED.is_dir(), reason="no bundled model yet")
 @pytest.mark.parametrize("compiler", [True, False], ids=["compiler", "no compiler"])
-def test_the_shipped_model_parses_and_scores_at_once(run, compiler):
+def test_the_bundled_model_parses_and_scores_at_once(run, compiler):
     assert "boats" in run("syntaxlm", "parse", "en", "The old man the boats.", compiler=compiler)
     assert run("syntaxlm", "score", "en", "The old man the boats.", compiler=compiler).startswith("sentence\t")

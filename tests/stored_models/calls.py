@@ -41,28 +41,25 @@ from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import WordSurprisal, surprisals, tree_log_probs, tree_surprisals
+from syntaxlm.storage.arpa import read_arpa, write_arpa
 from syntaxlm.storage.folder import (
     ModelBundle,
     distinct_tensors,
-    export_arpa,
-    import_arpa,
     read_classifier,
     read_model,
     write_model,
 )
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.training.pair_classifier import read_pair_recipe
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.result import read_result
-from syntaxlm.training.trainer import resume, train
+from syntaxlm.training.run import resume, train
 from syntaxlm.trees.averaging import average_files
 from tests.fresh_models import reading
 
 __all__ = [
     "InputWarning",
     "read_classifier",
-    "read_pair_recipe",
     "read_recipe",
     "write_report",
 ]  # as they are
@@ -256,11 +253,11 @@ def generated(bundle: ModelBundle, count: int, prompt: str | None = None, **samp
 
 def arpa(bundle: ModelBundle, path: Path) -> None:
     """Writes an n-gram model as an ARPA file."""
-    export_arpa(bundle, path)
+    write_arpa(bundle, path)
 
 
 def of_arpa(path: Path) -> ModelBundle:
-    return import_arpa(path)
+    return read_arpa(path)
 
 
 # ---- dependency-tree models

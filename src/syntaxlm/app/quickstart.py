@@ -1,4 +1,4 @@
-"""The quickstart: parses with the shipped model, trains a small model on the built-in corpus, evaluates and draws."""
+"""The quickstart: parses with the bundled model, trains a small model on the built-in corpus, evaluates and draws."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.recipe_files import find_recipe
 from syntaxlm.training.result import TrainingResult
-from syntaxlm.training.trainer import ProgressCallback, refuse_run, train
+from syntaxlm.training.run import ProgressCallback, refuse_run, train
 
 SENTENCES = 20_000
 FIRST_MODEL = "en"
@@ -80,7 +80,7 @@ def run_quickstart(
     callback: ProgressCallback | None = None,
     settings: Sequence[tuple[str, str]] = (),
 ) -> Quickstart:
-    """Parse a sentence with the shipped model; then writes the corpus, trains the toy recipe of `model` on it,
+    """Parse a sentence with the bundled model; then writes the corpus, trains the toy recipe of `model` on it,
     evaluates and draws. Raises InputError.
 
     folder: a new folder; `corpus/`, `model/` and `report.html` are created in it.
@@ -92,11 +92,12 @@ def run_quickstart(
     corpus = folder / "corpus"
     write_corpus(corpus, SENTENCES, seed=0)
     path = find_recipe(f"{model}-toy")
-    of_trees = read_recipe(path).reads == "trees"
+    section = read_recipe(path).data_section
+    of_trees = section == "trees"
     # The floor is that of words and sentence ends, without trees.
     floor = None if of_trees else json.loads((corpus / "floor.json").read_text(encoding="utf-8"))["test"]["floor"]
     suffix = "conllu" if of_trees else "txt"
-    texts = [(f"text.{part}", os.fspath(corpus / f"{part}.{suffix}")) for part in ("train", "valid", "test")]
+    texts = [(f"{section}.{part}", os.fspath(corpus / f"{part}.{suffix}")) for part in ("train", "valid", "test")]
     recipe = read_recipe(path, [*texts, ("run.seed", str(seed)), *settings])
     say(f"Training a {recipe.model.name} model on {'dependency trees' if of_trees else 'the words alone'}")
     result = train(recipe, folder / "model", callback)
@@ -116,9 +117,9 @@ def run_quickstart(
 
 
 def _first_tree() -> str:
-    """Return a sentence parsed by the shipped model, with what it is."""
+    """Return a sentence parsed by the bundled model, with what it is."""
     (parse,) = parse_lines(read_model(FIRST_MODEL), [FIRST_SENTENCE], ParseOptions(**AS_WRITTEN))
-    return f"A parse by the shipped model {FIRST_MODEL}, which was trained without trees:\n{draw_tree(parse.tree)}\n"
+    return f"A parse by the bundled model {FIRST_MODEL}, which was trained without trees:\n{draw_tree(parse.tree)}\n"
 
 
 def _drawn(stored: ModelBundle, text: Path, options: ParseOptions) -> tuple[str, ...]:

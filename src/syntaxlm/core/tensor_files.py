@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, cast
 
 import safetensors
 import safetensors.torch
@@ -30,7 +30,6 @@ _DTYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
     "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
 }  # fmt: skip
-Found = TypeVar("Found")
 
 _LARGEST_HEADER = 100_000_000  # bytes; the limit of the safetensors library
 _SHOWN_FAULTS = 3
@@ -179,11 +178,6 @@ def tensor_faults(
         if stored.dtype != tensor.dtype and not (stored.dtype.is_floating_point and tensor.is_floating_point()):
             faults.append(f"{name} has dtype {_plain(stored.dtype)}, expected {_plain(tensor.dtype)}")
     return faults
-
-
-def renamed(tensors: Mapping[str, Found], rename: Callable[[str], str]) -> dict[str, Found]:
-    """Rename tensors, or their entries in a header."""
-    return {rename(name): tensor for name, tensor in tensors.items()}
 
 
 def _plain(dtype: torch.dtype) -> str:

@@ -23,7 +23,7 @@ from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.data.labelled_pairs import RELATIONS, FormulaPair, LabelledPair, read_formula_pairs, read_labelled_pairs
 from syntaxlm.models.pair_classifier import PairBatch, PairClassifier
-from syntaxlm.storage.folder import PairClassifierSettings, PairTask, StoredClassifier
+from syntaxlm.storage.folder import ClassifierBundle, PairClassifierSettings, PairTask
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 
@@ -261,7 +261,7 @@ def classes_of(classifier: PairClassifier, pairs: EncodedPairs, device: torch.de
     return classes
 
 
-def answers(stored: StoredClassifier, pairs: Sequence[Pair], device: torch.device | str = "cpu") -> tuple[str, ...]:
+def answers(stored: ClassifierBundle, pairs: Sequence[Pair], device: torch.device | str = "cpu") -> tuple[str, ...]:
     """Return the predicted label of every pair, in order."""
     encoded = EncodedPairs(pairs, stored.settings, stored.vocabulary)
     labels = stored.settings.labels
@@ -269,7 +269,7 @@ def answers(stored: StoredClassifier, pairs: Sequence[Pair], device: torch.devic
 
 
 def evaluate_classifier(
-    stored: StoredClassifier, path: str | Path, device: torch.device | str = "cpu"
+    stored: ClassifierBundle, path: str | Path, device: torch.device | str = "cpu"
 ) -> ClassificationReport:
     """Evaluate a classifier on the pairs of a file, which has the format of its training files.
 
@@ -282,7 +282,7 @@ def evaluate_classifier(
 
 
 def evaluate_inference(
-    stored: StoredClassifier, path: str | Path, device: torch.device | str = "cpu"
+    stored: ClassifierBundle, path: str | Path, device: torch.device | str = "cpu"
 ) -> InferenceReport:
     """Evaluate a classifier on the formula pairs of a file.
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import Column, Columns, HasRows
-from syntaxlm.core.text_files import line_bytes, no_sentence, plain_size, source_name
+from syntaxlm.core.text_files import LINES_TOGETHER, line_bytes, no_sentence, plain_size, source_name
 from syntaxlm.data.corpora import GivenText, read_sentences
 from syntaxlm.models.abilities import LabelsSpans
 from syntaxlm.models.structures import CorpusStructure
@@ -28,7 +28,6 @@ from syntaxlm.trees.spans import SpanSets, format_spans, trees_of
 from syntaxlm.trees.tree import Constituent, DependencyTree, Tree, format_brackets
 
 UNREAD = "UNREAD"  # tag of words and punctuation marks that the model does not read
-LINES_TOGETHER = 2000  # lines at a time: enough for batches of similar length, few enough for memory and early output
 
 
 class NotRead(NamedTuple):
@@ -70,6 +69,12 @@ class Parse(HasRows):
     offsets: start and end of each word in the line, in code points.
     known: whether each word is in the model's vocabulary.
     not_read: parts of the line that the model does not read, such as punctuation, with their start and end.
+
+    >>> parse = nlp.parse("a cat sleeps")
+    >>> parse.words, parse.known
+    (['a', 'cat', 'sleeps'], [True, True, True])
+    >>> round(float(parse.marginals[0, 1]), 1)  # the probability of the span from the first to the second word
+    1.0
     """
 
     number: int

@@ -24,6 +24,8 @@ from syntaxlm.core.text_files import read_whole_text, source_name
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.ngram import NEVER, Level, NGramConfig, NGramModel
 from syntaxlm.ops.kneser_ney import Integers, Numbers
+from syntaxlm.storage.folder import ModelBundle, ModelSettings
+from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 
 DATA, END = "\\data\\", "\\end\\"
@@ -54,12 +56,15 @@ class NGramSummary:
         return f"{self.path}: " + "   ".join(f"{number:,} {order}-grams" for order, number in enumerate(self.counts, 1))
 
 
-def write_arpa(model: NGramModel, vocabulary: Vocabulary, path: str | Path) -> NGramSummary:
+def write_arpa(bundle: ModelBundle, path: str | Path) -> NGramSummary:
     """Write an n-gram model. Numbers have enough digits to be read back unchanged.
 
-    Raises InputError for a token that contains white space, and if the file cannot be written.
+    Raises InputError for other model types, for a token that contains white space, and if the file cannot be written.
     """
-    path, levels, tokens = Path(path), model.each_level, vocabulary.tokens
+    model = bundle.model
+    if not isinstance(model, NGramModel):
+        raise InputError(f"this is a {bundle.name} model; ARPA files can only store n-gram models (ngram)")
+    path, levels, tokens = Path(path), model.each_level, bundle.vocabulary.tokens
     odd = next((token for token in tokens if re.search(r"[ \t\r\n]", token)), None)
     if odd is not None:
         raise InputError(f"{path}: the token {odd!r} contains white space, which separates words in ARPA files")
@@ -86,21 +91,13 @@ def _written(values: Tensor) -> list[str]:
     return [repr(value).removesuffix(".0") for value in values.tolist()]
 
 
-@dataclass(frozen=True)
-class ArpaModel:
-    """A model read from a file, its vocabulary, and how its text was read."""
-
-    model: NGramModel
-    vocabulary: Vocabulary
-    mode: TextMode
-
-
-def read_arpa(path: str | Path) -> ArpaModel:
+def read_arpa(path: str | Path, normaliser: Normaliser | None = None) -> ModelBundle:
     """Read an ARPA file, optionally compressed (.gz, .xz, .zst), of up to 4 GiB of text; "-" is standard input.
 
     The vocabulary has the words of the 1-grams, in their order. Sentences are enclosed in `<s>` and `</s>`, or a stream
     has `<eos>` after each sentence; `<s>` is never predicted, whatever its probability in the file. A missing `<unk>`
     is added with an InputWarning and is never predicted either.
+    normaliser: the normalisation of the model's training text; None: words are not changed.
     Raises InputError with the line number if something is missing, duplicated or not a number, or if a probability is
     above 1.
     """
@@ -126,7 +123,8 @@ def read_arpa(path: str | Path) -> ArpaModel:
     config = NGramConfig(order=len(levels))
     model = NGramModel(config, len(tokens))
     model.levels = nn.ModuleList(levels)
-    return ArpaModel(model.eval(), vocabulary, mode)
+    settings = ModelSettings(config, normaliser or Normaliser(), mode.carry_state, mode.predict_eos)
+    return ModelBundle(model.eval(), settings, vocabulary)
 
 
 @dataclass(frozen=True)

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import make_folder, parse_json, read_stored, to_json, write_text
 from syntaxlm.core.settings import Settings, T, read_settings
-from syntaxlm.core.tensor_files import TensorFile, read_tensors, refuse, renamed, tensor_faults, write_tensors
+from syntaxlm.core.tensor_files import TensorFile, read_tensors, refuse, tensor_faults, write_tensors
 from syntaxlm.models.abilities import GeneratesTrees, Model, ParsesSentences
 from syntaxlm.models.batches import TextMode
-from syntaxlm.models.combination import PARSER_TYPES, SCORER_TYPES, Combination, CombinationConfig
 from syntaxlm.models.layers import value_faults
-from syntaxlm.models.ngram import NGramModel
 from syntaxlm.models.pair_classifier import ClassifierSettings, PairClassifier
 from syntaxlm.models.registry import MODELS, ModelConfig, build_model, model_shapes, require
 from syntaxlm.models.sizes import shapes_of, without_memory
-from syntaxlm.storage.arpa import NGramSummary, read_arpa, write_arpa
-from syntaxlm.storage.bundled import find_model, shipped_names
+from syntaxlm.storage.bundled import bundled_names, find_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 
@@ -40,11 +36,7 @@ FORMAT = 2
 LARGEST_CONFIG = 1 << 20  # bytes
 
 CLASSIFIER, CLASSIFIER_FORMAT = "classifier.json", 3
-_LOGIC_LABELS = tuple("<>=|^v#")  # of classifiers before format 3, which are of logical inference
 _LOGIC_TOKENS = (*"()abcdef", "and", "or", "not")
-
-Operators = Annotated[int, Field(ge=0, le=1000)]  # number of operators of a formula
-Labels = Annotated[tuple[str, ...], Field(min_length=1, max_length=10_000)]
 Ability = TypeVar("Ability")
 Bundle = TypeVar("Bundle", bound="ModelBundle")
 
@@ -184,51 +176,13 @@ def write_weights(folder: Path, model: Model, vocabulary: Vocabulary, dtype: tor
     write_tensors(folder / WEIGHTS, tensors, {OF_VOCABULARY: vocabulary.fingerprint()})
 
 
-def combine(parsers: Sequence[ModelBundle], scorer: ModelBundle) -> ModelBundle:
-    """Return one model of several trained ones: grammars, whose span probabilities are averaged, and a language model.
-
-    Their weights are shared with the result, whose vocabulary is that of the scorer. All must have the same normaliser.
-    Raises InputError for models that do not fit together.
-    """
-    for number, one in enumerate(parsers, 1):
-        if one.name not in PARSER_TYPES:
-            raise InputError(f"combine: found a {one.name} model as a parser; expected {', '.join(PARSER_TYPES)}")
-        if one.normaliser != scorer.normaliser:
-            raise InputError(
-                f"combine: parser {number} has another normaliser than the scorer; expected models that read text in"
-                " the same way"
-            )
-    if scorer.name not in SCORER_TYPES:
-        raise InputError(f"combine: found a {scorer.name} model as the scorer; expected {', '.join(SCORER_TYPES)}")
-    parts: dict[str, Any] = {"parsers": tuple(one.settings.model for one in parsers), "scorer": scorer.settings.model}
-    config = CombinationConfig(**parts, vocabulary_sizes=tuple(len(one.vocabulary) for one in parsers))
-    tokens = torch.tensor([one.vocabulary.encode(scorer.vocabulary.tokens) for one in parsers])
-    model = Combination.of(config, [one.model for one in parsers], scorer.model, tokens)
-    settings = dataclasses.replace(scorer.settings, model=config)
-    return ModelBundle(model.eval(), settings, scorer.vocabulary)
-
-
-def read_config(kind: type[T], path: Path, newest: int) -> T:
-    """Return settings from a JSON file with an entry `format`, which is `newest` in the result.
-
-    Raises InputError, also for a format above `newest`.
-    """
-    return read_settings(kind, _config_data(path, newest), str(path))
-
-
-def _config_data(path: Path, newest: int) -> Any:
-    """Return the JSON value of a file with an entry `format`, which is `newest` in the result. Raises InputError."""
+def read_config(kind: type[T], path: Path, form: int) -> T:
+    """Return settings from a JSON file whose entry `format` is `form`. Raises InputError."""
     data = parse_json(read_stored(path, LARGEST_CONFIG), str(path))
-    if not isinstance(data, dict) or "format" not in data:
-        return data
-    form = data["format"]
-    if type(form) is not int or form < 1:
-        raise InputError(f"{path}: format: found {str(form)[:40]!r}; expected an integer, 1 to {newest}")
-    if form > newest:  # checked before the settings, which a newer format may change
-        raise InputError(
-            f"{path}: found format {str(form)[:20]}; expected at most {newest}: the file needs a newer syntaxlm"
-        )
-    return data | {"format": newest}  # old formats are converted
+    if isinstance(data, dict) and data.get("format", form) != form:  # checked before the settings, which may differ
+        found = shortened(repr(data["format"]), 40)
+        raise InputError(f"{path}: format: found {found}; expected {form}: the file needs another version of syntaxlm")
+    return read_settings(kind, data, str(path))
 
 
 def find_device(device: str | torch.device) -> torch.device:
@@ -250,8 +204,8 @@ def find_device(device: str | torch.device) -> torch.device:
 
 def check_folder(folder: Path) -> None:
     """Raise InputError if this is not a model folder, naming the model folders inside it."""
-    shipped = f", or the name of a shipped model: {', '.join(names)}" if (names := shipped_names()) else ""
-    expected = f"expected a folder written by syntaxlm train, with {CONFIG} and weights{shipped}"
+    bundled = f", or the name of a bundled model: {', '.join(names)}" if (names := bundled_names()) else ""
+    expected = f"expected a folder written by syntaxlm train, with {CONFIG} and weights{bundled}"
     if not folder.exists():
         raise InputError(f"{folder}: no such model folder; {expected}")
     if not folder.is_dir():
@@ -266,7 +220,7 @@ def check_folder(folder: Path) -> None:
 def read_model(folder: str | Path) -> ModelBundle:
     """Read a model folder. The model is in evaluation mode on the CPU.
 
-    folder: a folder, or the name of a shipped model. A folder that exists comes before a shipped model. The model of a
+    folder: a folder, or the name of a bundled model. A folder that exists comes before a bundled model. The model of a
     pair classifier's folder is its encoder.
     The weights are checked against settings and vocabulary before memory is allocated.
     Raises InputError naming the file that is missing, damaged, or does not fit the others.
@@ -304,8 +258,7 @@ def read_model(folder: str | Path) -> ModelBundle:
 
 def _read_model_settings(path: Path) -> ModelSettings:
     """Return settings from `config.json`. Raises InputError, also if the model cannot read text in the stored way."""
-    data = _config_data(path, FORMAT)
-    settings = read_settings(ModelSettings, data, str(path))
+    settings = read_config(ModelSettings, path, FORMAT)
     name, model_reads = settings.model.name, MODELS[settings.model.name].reads
     faults = []
     if settings.carry_state and model_reads != "tokens":
@@ -333,8 +286,57 @@ def _check_special_tokens(settings: ModelSettings, vocabulary: Vocabulary, path:
         )
 
 
+# ---- weights
+
+
+def _check_shapes(shapes: Model, file: TensorFile) -> None:
+    """Raise InputError for stored weights that do not fit the model. shapes: the model without values; is resized."""
+    with without_memory():
+        stored = {name: torch.empty(one.shape, dtype=one.dtype) for name, one in file.stored.items()}
+        faults = shapes.resize_buffers(stored)
+    faults += tensor_faults(distinct_tensors(shapes), file.stored)
+    refuse(file.path, _MISFIT.format(size=shapes.vocabulary_size), faults)
+
+
+_MISFIT = "the weights do not fit the settings and the vocabulary ({size} words)"
+
+
+def load_weights(model: Model, tensors: Mapping[str, Tensor], source: str) -> None:
+    """Copy named tensors into a model. Raises InputError if they do not fit or have NaN or impossible values."""
+    faults = model.resize_buffers(tensors)
+    put_tensors(model, tensors, source, _MISFIT.format(size=model.vocabulary_size), faults)
+
+
+def put_tensors(
+    module: nn.Module, tensors: Mapping[str, Tensor], source: str, misfit: str, faults: list[str] | None = None
+) -> None:
+    """Copy named tensors into a module. misfit: the message if they do not fit; faults: faults already found.
+
+    Raises InputError if they do not fit, and for NaN, infinite or impossible values, see `layers.value_ranges`.
+    """
+    expected = distinct_tensors(module)
+    refuse(source, misfit, [*(faults or []), *tensor_faults(expected, tensors)])
+    with torch.no_grad():
+        for name, tensor in expected.items():
+            tensor.copy_(tensors[name])
+    # After the conversion, in which float64 may overflow.
+    refuse(source, "the tensors are unusable", value_faults(module, expected))
+
+
+def distinct_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Return weights and buffers by name; tied ones only once, under their first name."""
+    seen: dict[int, str] = {}
+    result = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if seen.setdefault(id(tensor), name) == name:
+            result[name] = tensor.detach()
+    return result
+
+
 # ---- pair classifiers
 
+Operators = Annotated[int, Field(ge=0, le=1000)]  # number of operators of a formula
+Labels = Annotated[tuple[str, ...], Field(min_length=1, max_length=10_000)]
 PairTask = Literal["logic", "sentences"]
 """The format of files of pairs: formulas as written by `syntaxlm data logic`; or sentence1, sentence2, label."""
 
@@ -349,10 +351,10 @@ class PairClassifierSettings(Settings):
 
     model: ModelConfig
     classifier: ClassifierSettings
-    task: PairTask = "logic"
-    labels: Labels = _LOGIC_LABELS
-    normaliser: Normaliser = field(default_factory=Normaliser)
-    maximum_operators: Operators = 6
+    task: PairTask
+    labels: Labels
+    normaliser: Normaliser
+    maximum_operators: Operators
     format: int = CLASSIFIER_FORMAT
 
     def contradictions(self) -> list[str]:
@@ -365,7 +367,7 @@ class PairClassifierSettings(Settings):
 
 
 @dataclass(frozen=True)
-class StoredClassifier:
+class ClassifierBundle:
     """A pair classifier with its settings and vocabulary."""
 
     classifier: PairClassifier
@@ -396,7 +398,7 @@ def write_classifier_weights(folder: Path, classifier: PairClassifier) -> None:
     write_tensors(folder / WEIGHTS, {name: tensor.cpu() for name, tensor in classifier.state_dict().items()})
 
 
-def read_classifier(folder: str | Path) -> StoredClassifier:
+def read_classifier(folder: str | Path) -> ClassifierBundle:
     """Read the pair classifier in a folder, in evaluation mode on the CPU.
 
     Raises InputError with the file that is missing or damaged, or that does not fit the other files.
@@ -415,104 +417,14 @@ def read_classifier(folder: str | Path) -> StoredClassifier:
             f"{folder}: {WEIGHTS} is missing: training has not reached its first validation. Resume it with"
             f" syntaxlm train --resume {folder}"
         )
-    is_old = not (folder / VOCABULARY).exists()  # before format 3, when formulas had no special tokens
-    vocabulary = logic_vocabulary() if is_old else Vocabulary.read(folder / VOCABULARY)
+    vocabulary = Vocabulary.read(folder / VOCABULARY)
     try:
-        shapes = shapes_of(lambda: settings.build(len(_LOGIC_TOKENS) if is_old else len(vocabulary)))
+        shapes = shapes_of(lambda: settings.build(len(vocabulary)))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     misfit = f"the weights do not fit {CLASSIFIER} and the vocabulary"
-
-    def check(file: TensorFile) -> None:
-        refuse(file.path, misfit, tensor_faults(distinct_tensors(shapes), renamed(file.stored, _name_in_classifier)))
-
-    tensors = renamed(read_tensors(weights, check)[0], _name_in_classifier)
-    if is_old:
-        missing = len(vocabulary) - len(_LOGIC_TOKENS)
-        tensors[_EMBEDDING] = pad(tensors[_EMBEDDING], (0, 0, 0, missing))
+    expected = distinct_tensors(shapes)
+    tensors, _ = read_tensors(weights, lambda file: refuse(file.path, misfit, tensor_faults(expected, file.stored)))
     classifier = settings.build(len(vocabulary))
     put_tensors(classifier, tensors, str(weights), misfit)
-    return StoredClassifier(classifier.eval(), settings, vocabulary)
-
-
-_EMBEDDING = "encoder.embedding.weight"
-
-
-def _name_in_classifier(name: str) -> str:
-    """Return the present name of a classifier's weight, which may have another name in format 1."""
-    if name.startswith(("embedding.", "core.")):
-        return f"encoder.{present_name(name)}"
-    return name
-
-
-# ---- weights
-
-
-def _check_shapes(shapes: Model, file: TensorFile) -> None:
-    """Raise InputError for stored weights that do not fit the model. shapes: the model without values; is resized."""
-    found = renamed(file.stored, present_name)
-    with without_memory():
-        stored = {name: torch.empty(one.shape, dtype=one.dtype) for name, one in found.items()}
-        faults = shapes.resize_buffers(stored)
-    faults += tensor_faults(distinct_tensors(shapes), found)
-    refuse(file.path, _MISFIT.format(size=shapes.vocabulary_size), faults)
-
-
-_MISFIT = "the weights do not fit the settings and the vocabulary ({size} words)"
-
-
-def load_weights(model: Model, tensors: Mapping[str, Tensor], source: str) -> None:
-    """Copy named tensors into a model. Raises InputError if they do not fit or have NaN or impossible values."""
-    tensors = renamed(tensors, present_name)
-    faults = model.resize_buffers(tensors)
-    put_tensors(model, tensors, source, _MISFIT.format(size=model.vocabulary_size), faults)
-
-
-def put_tensors(
-    module: nn.Module, tensors: Mapping[str, Tensor], source: str, misfit: str, faults: list[str] | None = None
-) -> None:
-    """Copy named tensors into a module. misfit: the message if they do not fit; faults: faults already found.
-
-    Raises InputError if they do not fit, and for NaN, infinite or impossible values, see `layers.value_ranges`.
-    """
-    expected = distinct_tensors(module)
-    refuse(source, misfit, [*(faults or []), *tensor_faults(expected, tensors)])
-    with torch.no_grad():
-        for name, tensor in expected.items():
-            tensor.copy_(tensors[name])
-    # After the conversion, in which float64 may overflow.
-    refuse(source, "the tensors are unusable", value_faults(module, expected))
-
-
-def present_name(name: str) -> str:
-    """Return the current name of a weight, which may be stored under an older name (format 1)."""
-    return f"backbone.{name.removeprefix('core.')}" if name.startswith("core.") else name
-
-
-def distinct_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Return weights and buffers by name; tied ones only once, under their first name."""
-    seen: dict[int, str] = {}
-    result = {}
-    for name, tensor in model.state_dict(keep_vars=True).items():
-        if seen.setdefault(id(tensor), name) == name:
-            result[name] = tensor.detach()
-    return result
-
-
-def import_arpa(path: str | Path, normaliser: Normaliser | None = None) -> ModelBundle:
-    """Read an n-gram model from an ARPA file.
-
-    normaliser: the normalisation of the model's training text; None: words are not changed.
-    Raises InputError like `models.arpa.read_arpa`.
-    """
-    found = read_arpa(path)
-    mode = found.mode
-    settings = ModelSettings(found.model.config, normaliser or Normaliser(), mode.carry_state, mode.predict_eos)
-    return ModelBundle(found.model, settings, found.vocabulary)
-
-
-def export_arpa(bundle: ModelBundle, path: str | Path) -> NGramSummary:
-    """Write an n-gram model as an ARPA file. Raises InputError for other model types, and like `write_arpa`."""
-    if not isinstance(bundle.model, NGramModel):
-        raise InputError(f"this is a {bundle.name} model; ARPA files can only store n-gram models (ngram)")
-    return write_arpa(bundle.model, bundle.vocabulary, path)
+    return ClassifierBundle(classifier.eval(), settings, vocabulary)

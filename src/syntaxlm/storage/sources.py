@@ -1,4 +1,4 @@
-"""A trained model by its name: a folder, a shipped model, a repository of the hub, or a model of transformers."""
+"""A trained model by its name: a folder, a bundled model, a repository of the hub, or a model of transformers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import torch
 
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import named_path, system_error
-from syntaxlm.storage import folder as stored
-from syntaxlm.storage.folder import ModelBundle, find_device
+from syntaxlm.storage.folder import ModelBundle, find_device, read_model
 from syntaxlm.storage.hub import PREFIX, is_repository_name
 
 
@@ -20,7 +19,7 @@ def read_named(
     token: str | None = None,
 ) -> tuple[ModelBundle, Path | None]:
     """Return the model that a name stands for, on a device, and its folder if it has one. See `syntaxlm.load`."""
-    found = find_device(device)  # before the slow reading
+    target = find_device(device)  # before the slow reading
     folder = named_path(name_or_folder).expanduser()
     try:
         exists = folder.exists()
@@ -29,11 +28,11 @@ def read_named(
     if isinstance(name_or_folder, str) and name_or_folder.startswith(PREFIX):
         from syntaxlm.storage.transformers import read_transformers
 
-        return read_transformers(name_or_folder.removeprefix(PREFIX), found, revision, token), None
+        return read_transformers(name_or_folder.removeprefix(PREFIX), target, revision, token), None
     if isinstance(name_or_folder, str) and is_repository_name(name_or_folder) and not exists:
         from syntaxlm.storage.hub import read_repository
 
-        return read_repository(name_or_folder, revision, token).to(found), None
+        return read_repository(name_or_folder, revision, token).to(target), None
     if revision is not None:
         raise InputError(f"revision {revision}: found the folder {folder}; only repositories have revisions")
-    return stored.read_model(folder).to(found), folder
+    return read_model(folder).to(target), folder

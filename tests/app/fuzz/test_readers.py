@@ -26,14 +26,14 @@ from syntaxlm.data.pairs import read_pairs
 from syntaxlm.data.running_text import Splitter, read_paragraphs
 from syntaxlm.data.tables import read_table
 from syntaxlm.data.treebanks import read_treebank, treebank_tokens, write_tags, write_words
-from syntaxlm.storage.folder import export_arpa, import_arpa
+from syntaxlm.storage.arpa import read_arpa, write_arpa
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import read_recipe
-from syntaxlm.training.recipe_files import shipped_recipes
+from syntaxlm.training.recipe_files import bundled_recipes
 from syntaxlm.trees.bounds import right
-from syntaxlm.trees.conllu import dependency_faults, read_conllu, read_dp, write_conllu
+from syntaxlm.trees.conllu import dependency_faults, iterate_dependencies, read_conllu, write_conllu
 from syntaxlm.trees.preprocessing import PREPROCESSINGS, clean_all, find_preprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, score
 from syntaxlm.trees.spans import SpanSets
@@ -191,7 +191,7 @@ def conllu(path: Path) -> None:
 
 
 def dp(path: Path) -> None:
-    for tree in read_dp(path):
+    for tree in iterate_dependencies(path, ".dp"):
         assert len(tree.words) == len(tree.tags) == len(tree.heads) == len(tree.labels) > 0
         dependency_faults(tree)
 
@@ -231,10 +231,10 @@ def text(path: Path) -> None:
 
 def arpa(path: Path) -> None:
     again = path.with_name("again.arpa")
-    stored = import_arpa(path)
+    stored = read_arpa(path)
     with refusal("contain white space"):  # of a carriage return within a word
-        export_arpa(stored, again)
-        assert import_arpa(again).vocabulary == stored.vocabulary
+        write_arpa(stored, again)
+        assert read_arpa(again).vocabulary == stored.vocabulary
         assert again.read_text(encoding="utf-8").count("\n") > stored.model.parameter_count / 2
 
 
@@ -346,7 +346,7 @@ def is_smaller_twin(path: Path) -> bool:
 
 RECIPE_FILES = [
     pytest.param(path, id=path.stem, marks=pytest.mark.long if is_smaller_twin(path) else ())
-    for path in sorted(shipped_recipes().glob("*.yaml"))
+    for path in sorted(bundled_recipes().glob("*.yaml"))
 ]
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import torch
 
     from syntaxlm.evaluation.pair_classification import AnsweredPairs
-    from syntaxlm.storage.folder import StoredClassifier
+    from syntaxlm.storage.folder import ClassifierBundle
 
 Pairs = Annotated[str, Shown("PAIRS", use="input", is_positional=True)]
 
@@ -436,7 +436,7 @@ def classifier(model: Classifier, pairs: Pairs, output: ReportOutput, device: De
 
 
 def _answered(
-    evaluate: Callable[[StoredClassifier, str, torch.device], AnsweredPairs],
+    evaluate: Callable[[ClassifierBundle, str, torch.device], AnsweredPairs],
     model: Path,
     pairs: str,
     device: str | None,

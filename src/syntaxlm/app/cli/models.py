@@ -67,9 +67,9 @@ def list_models(
     example: syntaxlm models list runs --json
     """
     from syntaxlm.app.report.models import describe, model_folders
-    from syntaxlm.storage.bundled import shipped_folder, shipped_names
+    from syntaxlm.storage.bundled import bundled_folder, bundled_names
 
-    models = [] if folder else [describe(shipped_folder(name)) | {"folder": name} for name in shipped_names()]
+    models = [] if folder else [describe(bundled_folder(name)) | {"folder": name} for name in bundled_names()]
     for path in model_folders(folder or Path()):
         try:
             models.append(describe(path))
@@ -291,10 +291,11 @@ def to_arpa(model: ModelFolder, output: OutputFile | None = None, format: Summar
     example: syntaxlm ngram to-arpa MODEL -o model.arpa
     """
     from syntaxlm.core.progress import status
-    from syntaxlm.storage.folder import export_arpa, read_model
+    from syntaxlm.storage.arpa import write_arpa
+    from syntaxlm.storage.folder import read_model
 
     with status("writing"), output_path(output) as path:
-        summary = export_arpa(read_model(model), path)
+        summary = write_arpa(read_model(model), path)
     print_summary(summary, format, output)
 
 
@@ -316,14 +317,14 @@ def from_arpa(
     """
     from syntaxlm.core.progress import status
     from syntaxlm.models.ngram import NGramModel
-    from syntaxlm.storage.arpa import NGramSummary
-    from syntaxlm.storage.folder import import_arpa, read_model, write_model
-    from syntaxlm.training.trainer import refuse_run
+    from syntaxlm.storage.arpa import NGramSummary, read_arpa
+    from syntaxlm.storage.folder import read_model, write_model
+    from syntaxlm.training.run import refuse_run
 
     refuse_run(output)
     with status("reading"):
         normaliser = read_model(like).normaliser if like else None
-        bundle = import_arpa(file, normaliser)
+        bundle = read_arpa(file, normaliser)
         write_model(output, bundle)
     assert isinstance(bundle.model, NGramModel)
     print(formatted(NGramSummary.of(bundle.model, output), format))
@@ -382,7 +383,8 @@ def combine(
     import torch
 
     from syntaxlm.core.progress import status
-    from syntaxlm.storage.folder import combine, read_model, write_model
+    from syntaxlm.storage.combination import combine
+    from syntaxlm.storage.folder import read_model, write_model
 
     with status("combining"):
         bundle = combine([read_model(folder) for folder in parsers], read_model(scorer))

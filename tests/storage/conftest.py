@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.hub.stub import TOKEN, Hub, running_hub
+from tests.storage.stub import TOKEN, Hub, running_hub
 
 
 @pytest.fixture

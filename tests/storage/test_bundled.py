@@ -11,10 +11,10 @@ import pytest
 import syntaxlm
 from syntaxlm.app.cli import main
 from syntaxlm.core.errors import InputError
-from syntaxlm.storage.bundled import find_model, shipped_names
+from syntaxlm.storage.bundled import bundled_names, find_model
 from syntaxlm.storage.folder import read_model
 
-MOST_BYTES = 15_000_000  # of all shipped models in the wheel
+MOST_BYTES = 15_000_000  # of all bundled models in the wheel
 SENTENCE = "The keys to the cabinet are on the table."
 NAMES = ["en", "en-fast"]
 FILES = {"config.json", "vocabulary.json", "weights.safetensors", "README.md"}
@@ -30,8 +30,8 @@ def constituents(parse):
     return {" ".join(words[span.start : span.end]) for span in parse.tree.constituents}
 
 
-def test_the_shipped_models_fit_into_the_wheel(tmp_path):
-    assert shipped_names() == NAMES
+def test_the_bundled_models_fit_into_the_wheel(tmp_path):
+    assert bundled_names() == NAMES
     with zipfile.ZipFile(tmp_path / "wheel", "w", zipfile.ZIP_DEFLATED) as archive:
         for name in NAMES:
             files = list(find_model(name).iterdir())
@@ -64,21 +64,21 @@ def test_agreement_is_learned(en):
     assert good > bad
 
 
-def test_commands_take_the_name_of_a_shipped_model(capsys):
+def test_commands_take_the_name_of_a_bundled_model(capsys):
     assert main(["parse", "en", SENTENCE, "--format", "brackets"]) == 0
     assert "(X the cabinet)" in capsys.readouterr().out
     assert main(["models", "info", "en", "--json"]) == 0
     assert '"combination"' in capsys.readouterr().out
 
 
-def test_shipped_models_are_listed_first(capsys, tmp_path, monkeypatch):
+def test_bundled_models_are_listed_first(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(find_model("en-fast"), "mine")
     assert main(["models", "list", "--json"]) == 0
     assert [one["folder"] for one in json.loads(capsys.readouterr().out)["models"]] == [*NAMES, "mine"]
 
 
-def test_a_folder_comes_before_a_shipped_model(tmp_path, monkeypatch):
+def test_a_folder_comes_before_a_bundled_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert find_model("en").name == "en"
     assert find_model("en").is_absolute()
@@ -87,6 +87,6 @@ def test_a_folder_comes_before_a_shipped_model(tmp_path, monkeypatch):
     assert read_model("en").name == "simple-pcfg"
 
 
-def test_a_wrong_name_lists_the_shipped_models():
-    with pytest.raises(InputError, match="or the name of a shipped model: en, en-fast"):
+def test_a_wrong_name_lists_the_bundled_models():
+    with pytest.raises(InputError, match="or the name of a bundled model: en, en-fast"):
         syntaxlm.load("de")

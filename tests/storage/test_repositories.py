@@ -20,7 +20,7 @@ from tests.api.models import language_model
 from tests.fresh_models import SENTENCES, fresh
 from tests.generation.growing_models import grown
 from tests.grammar_models import grammar
-from tests.hub.stub import Repository
+from tests.storage.stub import Repository
 
 NAME = "somebody/small-prpn"
 FILES = {"config.json", "vocabulary.json", "weights.safetensors", "README.md"}

@@ -13,8 +13,8 @@ from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.models.batches import TextMode, TokenBatch
 from syntaxlm.models.ngram import NEVER, NGramConfig, NGramModel
 from syntaxlm.scoring.engine import Scorer
-from syntaxlm.storage.arpa import NGramSummary
-from syntaxlm.storage.folder import ModelBundle, ModelSettings, export_arpa, import_arpa
+from syntaxlm.storage.arpa import NGramSummary, read_arpa, write_arpa
+from syntaxlm.storage.folder import ModelBundle, ModelSettings
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.fresh_models import fresh
@@ -86,8 +86,8 @@ def assert_same(one: ModelBundle, other: ModelBundle) -> None:
 @pytest.mark.parametrize("order", [1, 2, 4])
 def test_a_model_written_and_read_is_the_same_bit_by_bit(tmp_path, mode, order):
     stored = estimated(mode, order)
-    summary = export_arpa(stored, tmp_path / "one.arpa")
-    assert_same(import_arpa(tmp_path / "one.arpa"), stored)
+    summary = write_arpa(stored, tmp_path / "one.arpa")
+    assert_same(read_arpa(tmp_path / "one.arpa"), stored)
     assert summary.counts == tuple(len(level.keys) for level in stored.model.each_level)
 
 
@@ -99,14 +99,14 @@ def test_a_file_of_another_program_is_read_and_written_unchanged(tmp_path, name)
         found = (line.split("\t") for line in path.read_text().splitlines())
         return {(NEVER if parts[1:2] == ["<s>"] else parts[0], *parts[1:]) for parts in found}
 
-    export_arpa(import_arpa(KENLM / name), tmp_path / "again.arpa")
+    write_arpa(read_arpa(KENLM / name), tmp_path / "again.arpa")
     assert lines(tmp_path / "again.arpa") == lines(KENLM / name)
-    export_arpa(import_arpa(tmp_path / "again.arpa"), tmp_path / "third.arpa")
+    write_arpa(read_arpa(tmp_path / "again.arpa"), tmp_path / "third.arpa")
     assert (tmp_path / "third.arpa").read_bytes() == (tmp_path / "again.arpa").read_bytes()
 
 
 def test_probabilities_by_hand(written):
-    stored = import_arpa(written(SMALL))
+    stored = read_arpa(written(SMALL))
     assert stored.mode == TextMode(carry_state=False, predict_eos=True)
     found = Scorer.of(stored).sentences([["a", "b"], ["b", "zebra"], ["a", "a"]]) / torch.log(torch.tensor(10.0)).item()
     assert found == pytest.approx(
@@ -120,31 +120,31 @@ def test_probabilities_by_hand(written):
 
 def test_variants_of_other_programs_are_read(written):
     """Other line ends, spaces for tabs, empty lines, words before the data, no back-off where it is 0, the order."""
-    plain = import_arpa(written(SMALL))
+    plain = read_arpa(written(SMALL))
     lines = SMALL.split("\n")
     lines[9], lines[10] = lines[10], lines[9]
     odd = "made by hand\n\n" + "\n".join(lines).replace("\t", " ").replace("\\2-grams:", "\n\\2-grams: ")
     odd = odd.replace("ngram 1=5", "ngram 1 = 5").replace("</s>\n", "</s> 0\n", 1).replace("\n", "\r\n")
-    assert Scorer.of(import_arpa(written(odd, "odd.arpa"))).sentences([["a", "b"]]) == Scorer.of(plain).sentences(
+    assert Scorer.of(read_arpa(written(odd, "odd.arpa"))).sentences([["a", "b"]]) == Scorer.of(plain).sentences(
         [["a", "b"]]
     )
     path = written("", "model.arpa.gz")
     path.write_bytes(gzip.compress(SMALL.encode()))
-    assert_same(import_arpa(path), plain)
+    assert_same(read_arpa(path), plain)
 
 
 def test_a_missing_unknown_word_is_added_and_never_predicted(written):
     text = SMALL.replace("ngram 1=5", "ngram 1=4").replace("-1.5\t<unk>\t0\n", "")
     with pytest.warns(InputWarning, match="<unk> is missing among the 1-grams"):
-        stored = import_arpa(written(text))
+        stored = read_arpa(written(text))
     assert stored.vocabulary.unknown_id == len(stored.vocabulary) - 1
     assert Scorer.of(stored).sentences([["zebra"]])[0] < NEVER * 2
-    upper = import_arpa(written(SMALL.replace("<unk>", "<UNK>")))
+    upper = read_arpa(written(SMALL.replace("<unk>", "<UNK>")))
     assert upper.vocabulary.unknown == "<UNK>"
 
 
 def test_bos_is_never_predicted_whatever_its_probability_in_the_file(written):
-    stored = import_arpa(written(SMALL.replace("-99\t<s>", "0\t<s>")))
+    stored = read_arpa(written(SMALL.replace("-99\t<s>", "0\t<s>")))
     assert stored.model.each_level[0].log_probs[stored.vocabulary.begin_id] == NEVER
 
 
@@ -179,31 +179,31 @@ def test_a_damaged_file_raises_an_error_with_the_line_number(written, change, me
     assert text != SMALL
     path = written(text)
     with pytest.raises(InputError, match=message) as caught:
-        import_arpa(path)
+        read_arpa(path)
     assert str(caught.value).startswith(str(path))
 
 
 def test_every_truncated_file_raises_an_error(written):
     for end in range(0, len(SMALL) - 2):
         with pytest.raises(InputError, match=r"model\.arpa"):
-            import_arpa(written(SMALL[:end]))
+            read_arpa(written(SMALL[:end]))
 
 
 def test_binary_and_missing_files_raise_an_error(tmp_path):
     (tmp_path / "odd.arpa").write_bytes(SMALL.encode().replace(b"a b", b"a \xff"))
     with pytest.raises(InputError, match="line 15: found byte 0xff"):
-        import_arpa(tmp_path / "odd.arpa")
+        read_arpa(tmp_path / "odd.arpa")
     with pytest.raises(InputError, match="nowhere: cannot be read"):
-        import_arpa(tmp_path / "nowhere")
+        read_arpa(tmp_path / "nowhere")
 
 
 def test_models_that_arpa_cannot_represent_raise_an_error_before_writing(tmp_path):
     with pytest.raises(InputError, match="this is a lstm model; ARPA files can only store n-gram models"):
-        export_arpa(fresh("lstm"), tmp_path / "no.arpa")
+        write_arpa(fresh("lstm"), tmp_path / "no.arpa")
     stored = estimated()
     tokens = [token if token != "é" else "é b" for token in stored.vocabulary.tokens]
     with pytest.raises(InputError, match=r"no\.arpa: the token 'é b' contains white space"):
-        export_arpa(ModelBundle(stored.model, stored.settings, Vocabulary(tokens)), tmp_path / "no.arpa")
+        write_arpa(ModelBundle(stored.model, stored.settings, Vocabulary(tokens)), tmp_path / "no.arpa")
     assert not list(tmp_path.iterdir())
 
 
@@ -212,9 +212,7 @@ def test_the_order_of_lines_does_not_matter(written):
     body = lines[13:17]
     random.Random(2).shuffle(body)
     assert body != lines[13:17]
-    assert_same(
-        import_arpa(written("\n".join([*lines[:13], *body, *lines[17:]]))), import_arpa(written(SMALL, "b.arpa"))
-    )
+    assert_same(read_arpa(written("\n".join([*lines[:13], *body, *lines[17:]]))), read_arpa(written(SMALL, "b.arpa")))
 
 
 def test_the_summary_has_the_counts_of_the_file(tmp_path):

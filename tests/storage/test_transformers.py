@@ -22,7 +22,7 @@ from syntaxlm.storage import transformers as reader
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import OpenVocabulary
 from tests.fresh_models import reading
-from tests.hub.small_transformers import EOS, WINDOW, write_transformer
+from tests.storage.small_transformers import EOS, WINDOW, write_transformer
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
