@@ -9,7 +9,6 @@ Most programs need only the names in this module. The subpackages have further f
 from __future__ import annotations
 
 import importlib
-import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -62,18 +61,6 @@ _MODULES = {
     "write_report": "app.report.report",
 }
 
-# Deprecated names: their modules, and what to write instead. They will be removed in the next version.
-_OLD_NAMES = {
-    "evaluate_completion": ("evaluation.completion", "load(folder).evaluate_completion(questions, answers)"),
-    "evaluate_pairs": ("evaluation.pairs", "load(folder).evaluate_pairs(files)"),
-    "evaluate_parsing": ("parsing.evaluation", "load(folder).evaluate_parsing(treebank)"),
-    "evaluate_text": ("scoring.perplexity", "load(folder).perplexity(file)"),
-    "generate": ("generation.sentences", "load(folder).generate(count)"),
-    "parse_lines": ("parsing.parse", "load(folder).parse(lines)"),
-    "read_model": ("storage.folder", "load(folder)"),
-    "surprisals": ("scoring.surprisal", "load(folder).surprisal(lines)"),
-}
-
 __all__ = [
     "PROTOCOLS",
     "CacheSettings",
@@ -109,16 +96,6 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """Import the module of a name when the name is first used, because importing torch takes seconds."""
-    if name in _OLD_NAMES:
-        module, instead = _OLD_NAMES[name]
-        warnings.warn(
-            f"syntaxlm.{name} is deprecated and will be removed: write syntaxlm.{instead}, or import {name} from"
-            f" syntaxlm.{module}",
-            FutureWarning,
-            stacklevel=2,
-        )
-    elif name in _MODULES:
-        module = _MODULES[name]
-    else:
+    if name not in _MODULES:
         raise AttributeError(f"module 'syntaxlm' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"syntaxlm.{module}"), name)
+    return getattr(importlib.import_module(f"syntaxlm.{_MODULES[name]}"), name)

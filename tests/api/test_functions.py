@@ -85,9 +85,6 @@ def test_a_recipe_is_given_by_name_by_file_or_as_such(recipes, tmp_path):
     expected = syntaxlm.read_recipe("prpn-toy")
     changed = syntaxlm.read_recipe("prpn-toy", overrides)
     assert recipes == [changed, expected] * 3
-    with pytest.warns(FutureWarning, match=r"train\(recipe, folder, callback=callback\)"):
-        syntaxlm.train("prpn-toy", tmp_path / "run", print)
-    assert recipes.pop() == expected
     with pytest.raises(InputError, match=r"the recipe and its overrides: schedule\.epochs: found 0"):
         syntaxlm.train(expected, tmp_path / "run", {"schedule.epochs": 0})
 

@@ -1,9 +1,11 @@
-"""The names of the package: imported lazily, typed, and deprecated names with a warning."""
+"""The names of the package: imported lazily, typed, and with examples that run."""
 
 from __future__ import annotations
 
+import contextlib
+import doctest
 import importlib
-import re
+import inspect
 import subprocess
 import sys
 from importlib.resources import files
@@ -12,10 +14,11 @@ from pathlib import Path
 import pytest
 
 import syntaxlm
-from syntaxlm.storage.folder import read_model
+from tests.api.models import language_model
+from tests.fresh_models import fresh
+from tests.tree_models import tree_model
 
 HEAVY = ("nltk", "numpy", "pandas", "polars", "pydantic", "torch")
-OLD = syntaxlm._OLD_NAMES
 
 
 def test_every_public_name_is_that_of_its_module():
@@ -32,29 +35,43 @@ def test_the_package_loads_no_heavy_library():
     assert result.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("name", OLD)
-def test_old_names_work_with_a_warning_that_gives_the_new_ones(name):
-    module, instead = OLD[name]
-    with pytest.warns(FutureWarning, match=f"syntaxlm.{name} is deprecated .* write syntaxlm.load") as warned:
-        found = getattr(syntaxlm, name)
-    assert found is getattr(importlib.import_module(f"syntaxlm.{module}"), name)
-    assert warned[0].filename == __file__
-    method = re.search(r"\.(\w+)\(", instead)
-    assert hasattr(syntaxlm.LanguageModel, method[1]) if method else instead == "load(folder)"
-    assert name not in dir(syntaxlm)
+def _documented(name):
+    """The object of a public name and, of a class of the package's models, its methods."""
+    found = getattr(syntaxlm, name)
+    yield found
+    if name == "LanguageModel":
+        yield from (found.parse, found.pipe, found.surprisal, found.log_prob, found.perplexity, found.generate)
 
 
-def test_the_package_itself_uses_no_old_name():
-    old = re.compile(rf"syntaxlm\.({'|'.join(OLD)})\(|from syntaxlm import .*\b({'|'.join(OLD)})\b")
-    root = Path(syntaxlm.__file__).parent
-    assert [str(path) for path in root.rglob("*.py") if old.search(path.read_text(encoding="utf-8"))] == []
+@pytest.fixture(scope="module")
+def example_names(tmp_path_factory):
+    """The names that examples use, in a folder with the built-in corpus and a small model trained on it."""
+    folder = tmp_path_factory.mktemp("examples")
+    with contextlib.chdir(folder):
+        syntaxlm.write_corpus("corpus", 60)
+        Path("tree.mrg").write_text("(S (NP (DT the) (NN cat)))\n")
+        rows = [("1", "the", "2"), ("2", "cat", "0")], [("1", "the", "0"), ("2", "cat", "1")]
+        candidates = ("".join(f"{n}\t{w}\t_\t_\t_\t_\t{h}\tdep\t_\t_\n" for n, w, h in tree) for tree in rows)
+        Path("candidates.conllu").write_text("\n".join(candidates) + "\n")
+        files = {"text.train": "corpus/train.txt", "text.valid": "corpus/valid.txt", "text.test": None}
+        settings = files | {"schedule.epochs": 1, "model.hidden_size": 8, "model.embedding_size": 8}
+        syntaxlm.train("lstm-toy", "my-run", settings)
+        models = {"nlp": syntaxlm.load("en-fast"), "trained": language_model(fresh("lstm")), "tree_model": tree_model()}
+        yield {"syntaxlm": syntaxlm, "settings": settings} | models
 
 
-def test_functions_accept_the_result_of_load(trained):
-    lines = ["the cat sees"]
-    nlp, stored = syntaxlm.load(trained.prpn), read_model(trained.prpn)
-    with pytest.warns(FutureWarning):
-        assert list(syntaxlm.parse_lines(nlp, lines)) == list(syntaxlm.parse_lines(stored, lines))
+@pytest.mark.parametrize("name", [name for name in syntaxlm.__all__ if name != "PROTOCOLS"])
+def test_every_public_name_has_an_example_that_runs(name, example_names):
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    runner = doctest.DocTestRunner(optionflags=options)
+    for documented in _documented(name):
+        examples = doctest.DocTestParser().get_doctest(
+            inspect.getdoc(documented), dict(example_names), documented.__qualname__, None, None
+        )
+        assert examples.examples, f"{documented.__qualname__} has no example"
+        faults: list[str] = []
+        runner.run(examples, out=faults.append)
+        assert not faults, "".join(faults)
 
 
 def test_type_checkers_see_the_package_as_typed():

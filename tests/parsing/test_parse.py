@@ -13,13 +13,13 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.drawing.files import format_latex
 from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.parsing.options import ParseOptions
-from syntaxlm.parsing.parse import parse_lines
+from syntaxlm.parsing.parse import NotRead, Parse, parse_lines
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.averaging import average
 from syntaxlm.trees.charts import TIE_RULES
 from syntaxlm.trees.spans import format_spans
-from syntaxlm.trees.tree import parse_brackets
+from syntaxlm.trees.tree import Constituent, Tree, parse_brackets
 from tests.fresh_models import KNOWN, fresh
 from tests.parsing.span_models import bracketing, scoring
 
@@ -234,3 +234,21 @@ def test_unknown_words_are_marked_in_a_tree_drawn_as_text():
     assert "sees*" not in drawn
     assert drawn.endswith("\n* not in the model's vocabulary")
     assert "*" not in draw_tree(parse.tree)
+
+
+@pytest.mark.parametrize(
+    ("constituents", "expected"),
+    [
+        ([("NT-7", 0, 2)], [("NT-7", 0, 4)]),  # the root keeps its label and takes the marks at both ends
+        ([("NT-7", 0, 2), ("NT-1", 0, 1)], [("NT-7", 0, 4), ("NT-1", 1, 2)]),
+        ([("T-3", 1, 2)], [("X", 0, 4), ("T-3", 2, 3)]),  # no root: one without a label is added
+        ([], [("X", 0, 4)]),
+    ],
+)
+def test_the_root_keeps_its_label_when_dropped_marks_are_restored(constituents, expected):
+    tree = Tree(("a", "dog"), ("DT", "NN"), tuple(Constituent(*part) for part in constituents))
+    marks = [NotRead("“", 0, 1), NotRead("”", 7, 8)]
+    parse = Parse(1, ["a", "dog"], ["a", "dog"], tree, offsets=[(1, 2), (3, 6)], not_read=marks)
+    assert parse.complete_tree.words == ("“", "a", "dog", "”")
+    assert parse.complete_tree.tags == ("UNREAD", "DT", "NN", "UNREAD")
+    assert list(parse.complete_tree.constituents) == expected

@@ -122,3 +122,14 @@ def test_a_normaliser_that_splits_punctuation_still_splits_it():
     one = reader("treebank", splitting="punctuation", drop_punctuation=True)
     assert one.tokens("“The man didn’t!”") == ["The", "man", "did", "n't"]
     assert [part.token for part in one.align("man, (it)")] == ["man", None, None, "it", None]
+
+
+def test_characters_of_split_words_have_the_positions_of_the_line():
+    normaliser = Normaliser("characters")
+    vocabulary = Vocabulary(["<unk>", "<s>", "</s>", "_", *"adogb,"])
+    line = "a  dog, b"
+    aligned = TextReader.of(normaliser, vocabulary, TreebankStyle("split", "split")).align(line)
+    assert [part.token for part in aligned] == list("a_dog_,_b")
+    assert [part.start for part in aligned] == [0, 1, 3, 4, 5, 6, 6, 7, 8]
+    assert [part.end for part in aligned] == [1, 3, 4, 5, 6, 6, 7, 8, 9]
+    assert all(line[part.start : part.end] == part.written for part in aligned)

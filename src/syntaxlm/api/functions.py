@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -25,7 +24,7 @@ from syntaxlm.trees.scoring import PROTOCOLS, Protocol
 def train(
     recipe: Recipe | str | Path,
     folder: str | Path,
-    overrides: Overrides | ProgressCallback | None = None,
+    overrides: Overrides | None = None,
     *,
     callback: ProgressCallback | None = None,
 ) -> TrainingResult:
@@ -34,11 +33,12 @@ def train(
     recipe: a recipe, the name of a shipped recipe, or a YAML file. overrides: settings to replace, see `read_recipe`.
     callback: called with each event of the run.
     Raises InputError for wrong settings, before anything is read, and if the folder already contains a run.
+
+    >>> settings = {"text.train": "corpus/train.txt", "text.valid": "corpus/valid.txt", "text.test": None}
+    >>> result = syntaxlm.train("lstm-toy", "my-model", settings | {"schedule.epochs": 1})
+    >>> result.stopped
+    False
     """
-    if callable(overrides):
-        now = "train(recipe, folder, callback) is now train(recipe, folder, callback=callback)"
-        warnings.warn(now, FutureWarning, stacklevel=2)
-        callback, overrides = overrides, None
     return trainer.train(_recipe(recipe, overrides), folder, callback)
 
 
@@ -67,6 +67,10 @@ def compare(
     tagged: texts of the recipes that read tags, by part: {"train": ..., "valid": ...}; None: as in the recipes.
     Raises InputError for wrong settings, for gold trees that cannot be read, and if the folder contains runs with other
     settings. Failed runs are reported in `faults` of the result.
+
+    >>> comparison = syntaxlm.compare({"small": "lstm-toy"}, "comparison", 1, settings)
+    >>> [recipe.name for recipe in comparison.recipes]
+    ['small']
     """
     if isinstance(recipes, Mapping):
         limit = {} if minutes is None else {"schedule.minutes": minutes}
@@ -103,6 +107,8 @@ def rerank(
     tune: files of candidates and gold trees on which the weight is chosen.
     score: name of the comment with the parser's score.  output: file for the selected trees (written atomically).
     Raises InputError for other model types, and for files that cannot be read or do not match each other.
+
+    >>> report = syntaxlm.rerank(tree_model, "candidates.conllu", output="best.conllu")
     """
     if output is None:
         return evaluate_reranking(model, candidates, gold, weight, tune, score)

@@ -62,6 +62,10 @@ class LanguageModel(ModelBundle):
     the types that do. Functions that take a `ModelBundle` also accept a LanguageModel.
 
     folder: the folder that the model was read from, or None.
+
+    >>> nlp = syntaxlm.load("en-fast")
+    >>> nlp.name
+    'simple-pcfg'
     """
 
     folder: Path | None = None
@@ -96,6 +100,12 @@ class LanguageModel(ModelBundle):
         punctuation, contractions: how words are split before the model reads them, by default "auto", as its vocabulary
         requires; see `TextReader.of`. "keep" for text that is tokenised like the model's training text.
         Raises InputError if the model does not parse, or does not support this decoder, layer or labels.
+
+        >>> parse = nlp.parse("The old man the boats.")
+        >>> print(parse)
+        (X (X The (X old man)) (X the boats))
+        >>> [part.text for part in parse.not_read]
+        ['.']
         """
         parses = Results(self.pipe(_texts(text), LINES_TOGETHER, also=also, **options), CONSTITUENTS)
         return parses[0] if isinstance(text, str) else parses
@@ -113,6 +123,11 @@ class LanguageModel(ModelBundle):
         texts: an iterable, which may be endless; it is read lazily.
         batch_size: number of sentences read at a time; larger batches are faster and take more memory.
         Other parameters and errors: see `parse`.
+
+        >>> for parse in nlp.pipe(["a cat sleeps", "the dog"]):
+        ...     print(parse)
+        (X (X a cat) sleeps)
+        (X the dog)
         """
         if isinstance(texts, str):
             raise TypeError("pipe: expected an iterable of texts, found one string; use parse for one text")
@@ -148,6 +163,13 @@ class LanguageModel(ModelBundle):
         context: "reset" reads each sentence by itself; "carry" reads all as one stream; by default as in training.
         punctuation, contractions: see `parse`.
         Raises InputError for models without token probabilities and for dependency-tree models.
+
+        >>> for row in nlp.surprisal("the cat sleeps"):
+        ...     print(row.word or row.token, round(row.surprisal, 1))
+        the 4.3
+        cat 11.1
+        sleeps 12.1
+        </s> 2.3
         """
         self._check_reads_text("surprisal", "syntaxlm.scoring.surprisal.tree_surprisals")
         scored = Results(map(SentenceSurprisal, surprisals(self, _texts(text), ScoreOptions(**options))), SURPRISALS)
@@ -164,6 +186,9 @@ class LanguageModel(ModelBundle):
 
         Each sentence is read by itself. EOS counts if the model predicts it. punctuation, contractions: see `parse`.
         Raises InputError for models without sentence probabilities and for dependency-tree models.
+
+        >>> round(nlp.log_prob("the cat sleeps"), 1)
+        -20.7
         """
         self._check_reads_text("log_prob", "syntaxlm.scoring.surprisal.log_probs_of_trees")
         reader = TextReader.of(self.normaliser, self.vocabulary, TextOptions(**options))
@@ -179,6 +204,9 @@ class LanguageModel(ModelBundle):
         text: a file with one sentence per line, or a list of sentences. For a dependency-tree model, a file of trees.
         context: see `surprisal`.  cache: settings of a neural cache, see `syntaxlm.tune_cache`.
         Raises InputError for files that cannot be read and for models without probabilities.
+
+        >>> round(nlp.perplexity(["the cat sleeps"]).perplexity)
+        179
         """
         options = PerplexityOptions(context=context)
         return evaluate_text(self, text if isinstance(text, str | Path) else _texts(text), options, cache)
@@ -208,6 +236,9 @@ class LanguageModel(ModelBundle):
         max_words: maximum length of a sentence, without the prompt; by default 100 words (500 characters).
         keep_unknown: whether the unknown word may be drawn.
         Raises InputError for options out of range, and if the model does not sample sentences or trees.
+
+        >>> len(nlp.generate(2, max_words=6))
+        2
         """
         _check_integer(count, "count")
         if not isinstance(prompt, str | None):
@@ -245,6 +276,10 @@ class LanguageModel(ModelBundle):
         random_weights: number of untrained models with the same settings that are also scored; None: 3 for a single
             model of distances, otherwise 0.
         decoder, layer, ties, also: see `parse`. Raises InputError as `parse` does, and for an unreadable treebank.
+
+        >>> report = nlp.evaluate_parsing("corpus/test.mrg", "wsj40")
+        >>> report.chosen
+        'mbr'
         """
         if isinstance(protocol, str):
             protocol = protocol_named(protocol, max_words)
@@ -464,6 +499,10 @@ def load(
     revision: of a repository: a branch, tag or commit; None: its main branch.  token: for a private repository; None:
     that of `hf auth login` or HF_TOKEN.
     Raises InputError if there is no such model or it is damaged, and if the device is not available.
+
+    >>> nlp = syntaxlm.load("en-fast")
+    >>> nlp.parse("The old man the boats.").tree.words
+    ('The', 'old', 'man', 'the', 'boats')
     """
     stored, folder = read_named(name_or_folder, device, revision, token)
     return LanguageModel(**vars(stored), folder=folder)

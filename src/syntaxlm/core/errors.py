@@ -10,11 +10,21 @@ class InputError(ValueError):
 
     The message contains the place, what was found, what was expected and what to do. Commands print it on stderr and
     exit with code 2.
+
+    >>> try:
+    ...     syntaxlm.read_recipe("prpn-toy", {"model.hiden_size": 200})
+    ... except syntaxlm.InputError as error:
+    ...     print(error)
+    /.../prpn-toy.yaml and overrides: model.hiden_size: no such setting. Did you mean model.hidden_size?
     """
 
 
 class InputWarning(UserWarning):
-    """Warns that the result may not be what the user expects. The input was used. Commands print it on stderr."""
+    """Warns that the result may not be what the user expects. The input was used. Commands print it on stderr.
+
+    >>> import warnings
+    >>> warnings.simplefilter("ignore", syntaxlm.InputWarning)
+    """
 
 
 def shortened(text: str, most: int) -> str:

@@ -521,6 +521,9 @@ def write_corpus(folder: str | Path, sentences: int = 20_000, seed: int = 0) -> 
     samples, so a short sentence can occur in several. floor.json holds the returned summary; its perplexity floors are
     per token, count the end of each sentence as a token, and are exact for valid and test.
     Files are written atomically. Raises InputError for numbers out of range, and if the folder cannot be written.
+
+    >>> syntaxlm.write_corpus("other-corpus", 60).train.sentences
+    60
     """
     check_number("sentences", sentences, 1, MOST_SENTENCES)
     check_number("seed", seed, 0, LARGEST_SEED)

@@ -113,6 +113,9 @@ def read_treebank(
     dependencies: the dependency trees of the same sentences in the same order, given like `path`.
     Raises InputError if files are missing, malformed, or have unknown or different formats. Also raises InputError if
     trees and dependencies belong to different sentences; the message names the file and the sentence.
+
+    >>> len(syntaxlm.read_treebank("corpus/test.mrg"))
+    3
     """
     return _treebank(path, _files(path), find_preprocessing(preprocessing), dependencies)
 

@@ -216,6 +216,8 @@ class RegressionSettings:
     predictors: numeric columns of the words' table that the baseline has, too.
     folds: number of folds of the cross-validation.  fold_unit: what a fold never splits: sentences, or groups.
     seed: of the assignment to folds and of the bootstrap.
+
+    >>> settings = syntaxlm.RegressionSettings()
     """
 
     log: bool = False

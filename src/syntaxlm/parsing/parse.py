@@ -70,6 +70,12 @@ class Parse(HasRows):
     offsets: start and end of each word in the line, in code points.
     known: whether each word is in the model's vocabulary.
     not_read: parts of the line that the model does not read, such as punctuation, with their start and end.
+
+    >>> parse = nlp.parse("a cat sleeps")
+    >>> parse.words, parse.known
+    (['a', 'cat', 'sleeps'], [True, True, True])
+    >>> round(float(parse.marginals[0, 1]), 1)  # the probability of the span from the first to the second word
+    1.0
     """
 
     number: int

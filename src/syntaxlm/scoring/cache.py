@@ -33,7 +33,11 @@ ROWS = 128  # rows whose products are computed at once; with 2,000 cached words,
 
 @dataclass(frozen=True)
 class CacheSettings(Settings, section="cache"):
-    """Settings of the neural cache. Raises InputError for values out of range."""
+    """Settings of the neural cache. Raises InputError for values out of range.
+
+    >>> print(syntaxlm.CacheSettings(weight=0.1, theta=0.5))
+    cache of 2,000 words, weight 0.1, theta 0.5
+    """
 
     weight: Fraction  # lambda, the weight of the cache in the mixture
     theta: NonNegative  # 0: all cached words have equal weight; larger: more weight for those after similar states

@@ -114,6 +114,10 @@ def tune_cache(
 
     All inputs of the decoder are kept in memory, 4 bytes per feature.
     Raises InputError for a size under 1, a file that is not text, and a model without hidden states.
+
+    >>> tuning = syntaxlm.tune_cache(trained, "corpus/valid.txt", size=50)
+    >>> tuning.best.size
+    50
     """
     CacheSettings(0.0, 0.0, size)
     bundle.require(HasHiddenStates, "tune cache")

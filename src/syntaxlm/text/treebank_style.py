@@ -57,6 +57,9 @@ class TreebankStyle(TextOptions):
     contractions: `split`: n't, 's, 're, 've, 'll, 'd, 'm, and the apostrophe after a final s become separate words, as
     in the Penn Treebank: does n't, ca n't, wo n't, it 's, the girls '. cannot becomes can not.
     `auto`: as the model's vocabulary requires; see `TextReader`.
+
+    >>> syntaxlm.TreebankStyle("split", "split")("The cat doesn't sleep.")
+    "The cat does n't sleep ."
     """
 
     punctuation: Punctuation = "keep"

@@ -246,6 +246,9 @@ def read_recipe(path: str | Path, overrides: Overrides | None = None) -> Recipe:
         {"text.train": "train.txt", "schedule": {"epochs": 3}}. All other settings are unchanged. In a list of pairs, as
         the command line passes it, the values are YAML: ("model.layers", "3").
     Raises InputError with all errors of the recipe.
+
+    >>> syntaxlm.read_recipe("prpn-toy", {"schedule.epochs": 3}).schedule.epochs
+    3
     """
     path = find_recipe(path)
     by_dict = isinstance(overrides, Mapping)

@@ -49,6 +49,9 @@ def find_recipe(name: str | Path) -> Path:
 
     name: a path, or the name of a shipped recipe.
     Raises InputError if there is no such recipe.
+
+    >>> syntaxlm.find_recipe("prpn-toy").name
+    'prpn-toy.yaml'
     """
     if Path(name).exists():
         return Path(name)

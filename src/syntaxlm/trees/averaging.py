@@ -158,9 +158,7 @@ def average(
 def _shared(
     lengths: Integers, trees: Sequence[tuple[SpanSets, Any]], number_type: Any
 ) -> tuple[SpanSets, npt.NDArray[np.signedinteger[Any]]]:
-    """Return the distinct spans of two or more words of all trees, and the total weight of the trees that have each
-    span.
-    """
+    """Return the distinct spans of two or more words of all trees, and the weight of the trees that have each."""
     keys = [span_keys(one, keep_whole=True)[0] for one, _ in trees]
     distinct = np.unique(np.concatenate([np.zeros(0, np.int64), *keys]))
     shared = np.zeros(len(distinct), number_type)
@@ -219,6 +217,10 @@ def average_files(
 
     weights, ties: see `average`.
     Raises InputError naming file and sentence if sentences differ in number or length.
+
+    >>> averaged = syntaxlm.average_files(["corpus/test.mrg"] * 3, syntaxlm.PROTOCOLS["wsj-test"])
+    >>> len(averaged.brackets())
+    3
     """
     if len(paths) < 2:
         raise InputError(f"found {len(paths)} file of trees, expected at least two")

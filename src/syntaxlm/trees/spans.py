@@ -109,11 +109,11 @@ def offsets_of(counts: Integers) -> Integers:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
 
 
-def gathered(lengths: Integers, found: Sequence[tuple[Integers, AnyIntegers, AnyIntegers]]) -> SpanSets:
+def gathered(lengths: Integers, groups: Sequence[tuple[Integers, AnyIntegers, AnyIntegers]]) -> SpanSets:
     """Sort spans, given as (sentence, start, end) arrays, by sentence."""
-    if not found:
+    if not groups:
         return SpanSets(lengths, np.zeros(len(lengths) + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
-    sentences, starts, ends = (np.concatenate(part) for part in zip(*found, strict=True))
+    sentences, starts, ends = (np.concatenate(part) for part in zip(*groups, strict=True))
     order = np.argsort(sentences, kind="stable")
     offsets = offsets_of(np.bincount(sentences, minlength=len(lengths)))
     return SpanSets(lengths, offsets, starts[order].astype(np.int32), ends[order].astype(np.int32))
@@ -237,19 +237,25 @@ def key_bases(lengths: Integers) -> Integers:
     return offsets_of((lengths + 1) ** 2)
 
 
-def span_keys(spans: SpanSets, keep_whole: bool) -> tuple[Integers, Integers]:
-    """Return sorted keys of the distinct spans of two or more words, and their number in each sentence, (S,).
-
-    keep_whole: whether spans of whole sentences are included.
-    """
+def keys_of(spans: SpanSets) -> Integers:
+    """(N,) the key of each span."""
     sentences = spans.sentences()
-    lengths = spans.lengths[sentences]
-    starts, ends = spans.starts.astype(np.int64), spans.ends.astype(np.int64)
-    widths = ends - starts
-    kept = widths > 1
-    if not keep_whole:
-        kept &= widths < lengths
-    keys: Integers = (key_bases(spans.lengths)[:-1][sentences] + starts * (lengths + 1) + ends)[kept]
+    keys: Integers = (
+        key_bases(spans.lengths)[:-1][sentences] + spans.starts * (spans.lengths[sentences] + 1) + spans.ends
+    )
+    return keys
+
+
+def counted(spans: SpanSets, keep_whole: bool) -> Flags:
+    """(N,) whether each span has two or more words and, unless `keep_whole`, is not its whole sentence."""
+    widths = spans.ends - spans.starts
+    kept: Flags = widths > 1
+    return kept if keep_whole else kept & (widths < spans.lengths[spans.sentences()])
+
+
+def span_keys(spans: SpanSets, keep_whole: bool) -> tuple[Integers, Integers]:
+    """Return sorted keys of the distinct spans that are `counted`, and their number in each sentence, (S,)."""
+    keys = keys_of(spans)[counted(spans, keep_whole)]
     keys.sort()
     if len(keys):
         keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])]

@@ -64,6 +64,10 @@ class Tree:
 
     Pre-order (a parent before its children, left before right) determines the tree: of two constituents with the same
     span, the earlier one is the parent. Preterminals are not constituents; they are `tags` ("" for words without one).
+
+    >>> (tree,) = syntaxlm.read_brackets("tree.mrg")
+    >>> tree.words
+    ('the', 'cat')
     """
 
     words: tuple[str, ...]
@@ -132,6 +136,9 @@ def read_brackets(path_or_lines: str | Path | Iterable[str], labelled: bool | No
     The file may be compressed (.gz, .xz, .zst), with up to 1 GiB of text; "-" is standard input.
     labelled: whether brackets start with a label; None: determined from the file, see `parse_brackets`.
     Raises InputError naming file and line: not UTF-8, unbalanced brackets, words outside brackets, no trees.
+
+    >>> print(*syntaxlm.read_brackets("tree.mrg"))
+    (S (NP (DT the) (NN cat)))
     """
     if isinstance(path_or_lines, str | Path):
         return parse_brackets(read_whole_text(path_or_lines), labelled, source=source_name(path_or_lines))
@@ -274,6 +281,8 @@ def write_brackets(trees: Iterable[Tree], path: str | Path, labelled: bool = Tru
     """Write one tree per line, formatted by `format_brackets`. The file is written atomically.
 
     Raises InputError naming the tree (from 1) that cannot be written.
+
+    >>> syntaxlm.write_brackets(syntaxlm.read_brackets("tree.mrg"), "copy.mrg")
     """
     lines = []
     for number, tree in enumerate(trees, 1):

@@ -517,6 +517,9 @@ def write_report(
     the page only covers the language model.
     device: where the model runs.
     Raises InputError like `read_model` and `evaluate_parsing`, and for damaged files of the run.
+
+    >>> syntaxlm.write_report("my-run", "my-report", "corpus/test.mrg").path.name
+    'report.html'
     """
     folder, output = Path(folder), Path(output)
     stored, run = read_model(folder), read_run(folder)
