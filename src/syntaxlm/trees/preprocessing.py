@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -142,6 +144,55 @@ def clean(tree: Tree, preprocessing: GoldPreprocessing) -> Tree | None:
         if before[start] < before[end]
     ]
     words = tuple(word for word, stays in zip(tree.words, kept, strict=True) if stays)
+    tags = tuple(tag for tag, stays in zip(tree.tags, kept, strict=True) if stays)
+    return Tree(words, tags, tuple(constituents))
+
+
+def _wrappers(tree: Tree) -> int:
+    """Return number of outermost constituents that only wrap the tree.
+
+    An unlabelled one counts only around a single constituent or in a labelled tree; otherwise it is the root.
+    """
+    spans = tree.constituents
+    labelled = any(span.label for span in spans)
+    count = 0
+    while count < len(spans) and spans[count].label in WRAPPERS and spans[count][1:] == (0, len(tree.words)):
+        single = count + 1 < len(spans) and spans[count + 1][1:] == spans[count][1:]
+        if not (spans[count].label or single or labelled):
+            break
+        count += 1
+    return count
+
+
+def clean_all(trees: Sequence[Tree], preprocessing: GoldPreprocessing, source: str) -> tuple[list[Tree], list[int]]:
+    """Return the preprocessed trees that have words left, and their indices in `trees` (from 0).
+
+    source: origin of the trees, for messages.  Raises InputError with the tags found and expected if the rules do not
+    fit: more than half of the sentences lose every word, or most words' tags are not in the tag set.
+    """
+    cleaned = [clean(tree, preprocessing) for tree in trees]
+    indices = [index for index, tree in enumerate(cleaned) if tree is not None]
+    if 2 * len(indices) < len(trees):
+        lost = f"{len(trees) - len(indices)} of {len(trees)} sentences"
+        raise _foreign(trees, preprocessing, f"{source}: preprocessing {preprocessing.name} drops every word of {lost}")
+    counts = _tag_counts(trees)
+    foreign = sum(count for tag, count in counts.items() if tag not in preprocessing.known_tags)
+    if preprocessing.known_tags and 2 * foreign > counts.total():
+        unsupported = f"have tags that preprocessing {preprocessing.name} does not support"
+        raise _foreign(trees, preprocessing, f"{source}: {foreign} of {counts.total()} words {unsupported}")
+    return [tree for tree in cleaned if tree is not None], indices
+
+
+def _tag_counts(trees: Iterable[Tree]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for tree in trees:
+        counts.update(tree.tags)
+    return counts
+
+
+def _foreign(trees: Iterable[Tree], preprocessing: GoldPreprocessing, found: str) -> InputError:
+    met = ", ".join(f"{tag or '(none)'} {count}" for tag, count in _tag_counts(trees).most_common(20))
+    expected = preprocessing.keep_tags or preprocessing.known_tags
     tags = f"tags: {' '.join(sorted(expected))}" if expected else "words that contain a letter or digit"
     others = ", ".join(name for name in PREPROCESSINGS if name != preprocessing.name)
     return InputError(
