@@ -196,6 +196,6 @@ def _foreign(trees: Iterable[Tree], preprocessing: GoldPreprocessing, found: str
     tags = f"tags: {' '.join(sorted(expected))}" if expected else "words that contain a letter or digit"
     others = ", ".join(name for name in PREPROCESSINGS if name != preprocessing.name)
     return InputError(
-        f"{found}.\n  found tags:    {met}\n  expected {tags}\nDoes the treebank use another tag set? Other preprocessing:"
-        f" {others}; or your own YAML file, such as\n  drop_tags: [PU, SYM]\n  punctuation: unicode"
+        f"{found}.\n  found tags:    {met}\n  expected {tags}\nDoes the treebank use another tag set? Other"
+        f" preprocessing: {others}; or your own YAML file, such as\n  drop_tags: [PU, SYM]\n  punctuation: unicode"
     )
