@@ -15,7 +15,7 @@ import numpy.typing as npt
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable
-from syntaxlm.core.text_files import source_name
+from syntaxlm.core.text_files import LINES_TOGETHER, source_name
 from syntaxlm.data.corpora import read_sentences
 from syntaxlm.drawing.svg import shortened
 from syntaxlm.generation.sentences import MAXIMUM, as_text
@@ -24,7 +24,6 @@ from syntaxlm.parsing.structure import structure_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError
 
-READ_TOGETHER = 1_000  # lines read at a time
 KEPT = 1 << 18  # most distinct constituents counted as examples, over all symbols
 
 LabelledSpan = tuple[int, int, int]
@@ -125,7 +124,7 @@ def parsed_sentences(bundle: ModelBundle, path: str | Path) -> Iterator[Labelled
     """
     lines = read_sentences(path, bundle.normaliser)
     found = False
-    for chunk in iter(lambda: list(islice(lines, READ_TOGETHER)), []):
+    for chunk in iter(lambda: list(islice(lines, LINES_TOGETHER)), []):
         tokens = [_tokens(bundle, line, path, number) for number, line in chunk]
         for sentence in _parsed(bundle, [one for one in tokens if len(one) > 1]):
             found = True
