@@ -14,7 +14,7 @@ spans of one width; R rows of a product. Charts are (B, S, ...), pairs (B, K * m
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -242,15 +242,6 @@ class _Step(NamedTuple):
     norms: Tensor
 
 
-class _Chart(NamedTuple):
-    """The results of a pass. vectors: (B, S, D).  scores: (B, S).  operands: of its pairs.  steps: one per level."""
-
-    vectors: Tensor
-    scores: Tensor
-    operands: Operands
-    steps: list[_Step]
-
-
 def _rows(count: int, size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return an undefined matrix of `count` rows, and padding, which is 0: (R, size).
 
@@ -332,12 +323,11 @@ class _Gradients:
     first: (B, S, 2D), of the inside spans' `Operands.first`.
     """
 
-    def __init__(self, composer: _Composer, inner: _Chart) -> None:
-        self.composer = composer
-        size = inner.vectors.shape[2]
-        self.first = inner.vectors.new_zeros(*inner.vectors.shape[:2], 2 * size)
-        self.second_half, self.second_layer = inner.vectors.new_zeros(2, size, size)
-        self.second_bias = inner.vectors.new_zeros(size)
+    def __init__(self, composer: _Composer, vectors: Tensor) -> None:
+        columns, spans, size = vectors.shape
+        self.composer, new = composer, vectors.new_zeros
+        self.first, self.second_bias = new(columns, spans, 2 * size), new(size)
+        self.second_half, self.second_layer = new(2, size, size).unbind()
 
     def of_vectors(self, first: Tensor | None, second: Tensor) -> Tensor:
         """Return gradients of spans' vectors, (B, m, D), from those of `Operands.first` and `Operands.second`."""
@@ -373,14 +363,10 @@ class _Gradients:
         self.second_bias += rows.new_ones(len(rows)) @ rows
         pairs.combine_backward(level, operands, step.hidden, rows @ self.composer.weight, of_scores.flatten(1), into)
 
-    def add_second_half(self, second: Tensor, vectors: Tensor) -> None:
-        """Add the gradients of the first layer's half for second vectors. (B, S, D) each."""
-        self.second_half += _weight_grads(second, vectors, self.composer.dtype)
-
-    def of_composition(self, inner: _Chart) -> Composition:
-        """Return the gradients of the weights, after all passes."""
-        size = inner.vectors.shape[2]
-        first = _weight_grads(self.first, inner.vectors, self.composer.dtype)
+    def of_composition(self, vectors: Tensor) -> Composition:
+        """Return the gradients of the weights, after all passes. vectors: of the inside pass, (B, S, D)."""
+        size = vectors.shape[2]
+        first = _weight_grads(self.first, vectors, self.composer.dtype)
         return Composition(
             torch.cat([first[:size], self.second_half], 1),
             self.first[..., :size].sum((0, 1)),
@@ -390,44 +376,75 @@ class _Gradients:
         )
 
 
-def _inside(leaves: Tensor, composer: _Composer, keep: bool) -> _Chart:
+class _Pass:
+    """The inside or the outside pass: from the spans in `start`, (B, ., D), through its levels.
+
+    is_inside: whether the vectors are the first of pairs, too; in the outside pass these are those of the inside pass.
+    operands: charts; `vectors` and `second_scores` are the results.  keep: whether a backward pass follows.
+    """
+
+    def __init__(
+        self, composer: _Composer, levels: Sequence[Level], operands: Operands, is_inside: bool, start: slice,
+        values: Tensor, keep: bool,
+    ) -> None:  # fmt: skip
+        self.composer, self.levels, self.operands = composer, levels, operands
+        self.is_inside, self.start = is_inside, start
+        self.steps: list[_Step] = []
+        self._place(start, values)
+        for level in levels:
+            values, operands.second_scores[:, level.spans], step = composer.compose(level, operands, keep)
+            self._place(level.spans, values)
+            self.steps.append(step)
+
+    @property
+    def vectors(self) -> Tensor:
+        """(B, S, D)."""
+        return self.operands.vectors
+
+    def _place(self, spans: slice, values: Tensor) -> None:
+        self.vectors[:, spans], self.operands.second[:, spans] = values, self.composer.as_second(values)
+        if self.is_inside:
+            self.operands.first[:, spans] = self.composer.as_first(values)
+
+    def backward(self, gradients: _Gradients, vectors: Tensor, first_scores: Tensor, scores: Tensor) -> Tensor:
+        """Return the gradients of the vectors at the start; add others to `gradients` and to those of scores.
+
+        vectors: gradients of the vectors as results, (B, S, D); modified.  first_scores, scores: (B, S).
+        """
+        second = torch.zeros_like(vectors)
+        into = Operands(gradients.first, first_scores, second, vectors, scores)
+
+        def complete(spans: slice) -> Tensor:
+            first = gradients.first[:, spans] if self.is_inside else None
+            vectors[:, spans] += gradients.of_vectors(first, second[:, spans])
+            return vectors[:, spans]
+
+        for level, step in zip(reversed(self.levels), reversed(self.steps), strict=True):
+            spans, grads = level.spans, complete(level.spans)
+            gradients.add_level(level, step, self.operands, self.vectors[:, spans], grads, scores[:, spans], into)
+        start = complete(self.start)
+        gradients.second_half += _weight_grads(second, self.vectors, self.composer.dtype)
+        return start
+
+
+def _inside(leaves: Tensor, composer: _Composer, keep: bool) -> _Pass:
     columns, length, size = leaves.shape
-    count = length * (length + 1) // 2
-    vectors, scores = leaves.new_empty(columns, count, size), leaves.new_zeros(columns, count)
-    first = leaves.new_empty(columns, count, 2 * size, dtype=composer.dtype)
-    second = leaves.new_empty(columns, count, size, dtype=composer.dtype)
+    spans = length * (length + 1) // 2
+    vectors, scores = leaves.new_empty(columns, spans, size), leaves.new_zeros(columns, spans)
+    first, second = (leaves.new_empty(columns, spans, width, dtype=composer.dtype) for width in (2 * size, size))
     operands = Operands(first, scores, second, vectors, scores)
-
-    def place(spans: slice, values: Tensor) -> None:
-        vectors[:, spans] = values
-        first[:, spans], second[:, spans] = composer.as_first(values), composer.as_second(values)
-
-    place(slice(length), leaves)
-    steps = []
-    for level in inside_levels(length, leaves.device):
-        values, scores[:, level.spans], step = composer.compose(level, operands, keep)
-        place(level.spans, values)
-        steps.append(step)
-    return _Chart(vectors, scores, operands, steps)
+    return _Pass(composer, inside_levels(length, leaves.device), operands, True, slice(length), leaves, keep)
 
 
-def _outside(inner: _Chart, length: int, root: Tensor, composer: _Composer, shared: bool, keep: bool) -> _Chart:
-    """Return the outside pass. shared: whether the inside pass has the same composition."""
-    first = inner.operands.first if shared else composer.as_first(inner.vectors)
-    vectors, scores = torch.empty_like(inner.vectors), torch.zeros_like(inner.scores)
-    second = torch.empty_like(inner.operands.second)
-    operands = Operands(first, inner.scores, second, vectors, scores)
-
-    def place(spans: slice, values: Tensor) -> None:
-        vectors[:, spans], second[:, spans] = values, composer.as_second(values)
-
-    place(slice(-1, None), root.expand(len(vectors), 1, -1))
-    steps = []
-    for level in outside_levels(length, root.device):
-        values, scores[:, level.spans], step = composer.compose(level, operands, keep)
-        place(level.spans, values)
-        steps.append(step)
-    return _Chart(vectors, scores, operands, steps)
+def _outside(inner: _Pass, length: int, root: Tensor, composer: _Composer, keep: bool) -> _Pass:
+    first, scores, second, vectors, _ = inner.operands
+    if composer is not inner.composer:
+        first = composer.as_first(vectors)
+    operands = Operands(
+        first, scores, torch.empty_like(second), torch.empty_like(vectors), torch.zeros_like(scores)
+    )  # fmt: skip
+    levels, values = outside_levels(length, root.device), root.expand(len(vectors), 1, -1)
+    return _Pass(composer, levels, operands, False, slice(-1, None), values, keep)
 
 
 class _Passes(torch.autograd.Function):
@@ -442,59 +459,28 @@ class _Passes(torch.autograd.Function):
         composers = [_Composer(Composition(*weights[at : at + 5]), leaves) for at in range(0, len(weights), 5)]
         inner, outer = _inside(leaves, composers[0], keep), None
         if root is not None:
-            outer = _outside(inner, length, root, composers[-1], len(composers) == 1, keep)
+            outer = _outside(inner, length, root, composers[-1], keep)
         if keep:
-            ctx.length, ctx.composers, ctx.charts = length, composers, (inner, outer)
+            ctx.length, ctx.composers, ctx.passes = length, composers, (inner, outer)
         return (inner.vectors[:, -1] if outer is None else outer.vectors[:, :length]).clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        (inner, outer), ctx.charts = ctx.charts, None  # freed, because the kernels overwrite its products
-        gradients = [_Gradients(composer, inner) for composer in ctx.composers]
-        inner_gradients, other = gradients[0], gradients[-1]
-        vectors, scores = torch.zeros_like(inner.vectors), torch.zeros_like(inner.scores)
-        root = None
+        (inner, outer), ctx.passes = ctx.passes, None  # freed, because the kernels overwrite its products
+        gradients = [_Gradients(composer, inner.vectors) for composer in ctx.composers]
+        vectors, scores, root = torch.zeros_like(inner.vectors), torch.zeros_like(inner.operands.first_scores), None
         if outer is None:
             vectors[:, -1] = grad
         else:
-            root = _outside_backward(ctx.length, inner, outer, grad, other, scores)
-            if other is not inner_gradients:
-                vectors += _per_row(lambda rows: rows @ other.composer.first, other.first, other.composer.dtype)
-        second = torch.zeros_like(vectors)
-        into = Operands(inner_gradients.first, scores, second, vectors, scores)
-        levels = inside_levels(ctx.length, grad.device)
-        for level, step in zip(reversed(levels), reversed(inner.steps), strict=True):
-            at = level.spans
-            vectors[:, at] += inner_gradients.of_vectors(inner_gradients.first[:, at], second[:, at])
-            inner_gradients.add_level(
-                level, step, inner.operands, inner.vectors[:, at], vectors[:, at], scores[:, at], into
-            )
-        leaves = slice(ctx.length)
-        vectors[:, leaves] += inner_gradients.of_vectors(inner_gradients.first[:, leaves], second[:, leaves])
-        inner_gradients.add_second_half(second, inner.vectors)
-        return vectors[:, leaves], root, *chain.from_iterable(part.of_composition(inner) for part in gradients)
-
-
-def _outside_backward(
-    length: int, inner: _Chart, outer: _Chart, grad: Tensor, gradients: _Gradients, inner_scores: Tensor
-) -> Tensor:
-    """Go back through the outside pass: adds to `gradients` and to those of the inside spans' scores, (B, S).
-
-    grad: of the outside vectors of the words, (B, n, D).  Returns that of the root vector, (D,).
-    """
-    vectors, scores = torch.zeros_like(outer.vectors), torch.zeros_like(outer.scores)
-    vectors[:, :length] = grad
-    second = torch.zeros_like(vectors)
-    into = Operands(gradients.first, inner_scores, second, vectors, scores)
-    levels = outside_levels(length, grad.device)
-    for level, step in zip(reversed(levels), reversed(outer.steps), strict=True):
-        at = level.spans
-        vectors[:, at] += gradients.of_vectors(None, second[:, at])
-        gradients.add_level(level, step, outer.operands, outer.vectors[:, at], vectors[:, at], scores[:, at], into)
-    vectors[:, -1:] += gradients.of_vectors(None, second[:, -1:])
-    gradients.add_second_half(second, outer.vectors)
-    return vectors[:, -1].sum(0)
+            vectors[:, : ctx.length] = grad
+            root = outer.backward(gradients[-1], vectors, scores, torch.zeros_like(scores))[:, 0].sum(0)
+            vectors = torch.zeros_like(vectors)
+            if len(gradients) > 1:
+                composer, first = gradients[1].composer, gradients[1].first
+                vectors += _per_row(lambda rows: rows @ composer.first, first, composer.dtype)
+        leaves = inner.backward(gradients[0], vectors, scores, scores)
+        return leaves, root, *chain.from_iterable(part.of_composition(inner.vectors) for part in gradients)
 
 
 class _TorchPairs:

@@ -89,32 +89,11 @@ def slot_gates(
     """
     history = torch.cat([tape, distances])
     windows = history.unfold(0, slots, 1)[len(tape) - slots + 1 :].flip(-1)  # (T, B, N): d_t, d_{t-1}, ...
-    comparisons = comparison(queries[:, :, None], windows)
-    if not count_self:
-        comparisons = torch.cat([torch.ones_like(comparisons[..., :1]), comparisons[..., 1:]], dim=-1)
-    result: Tensor = _CumulativeProduct.apply(comparisons)
-    return result
-
-
-class _CumulativeProduct(torch.autograd.Function):
-    """cumprod over a short last axis. torch's own backward is slow for factors of 0, which most are here."""
-
-    @staticmethod
-    def forward(ctx: Any, factors: Tensor) -> Tensor:
-        products = factors.cumprod(-1)
-        ctx.save_for_backward(factors, products)
-        return products
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        (grad,) = grads
-        factors, products = ctx.saved_tensors
-        result = torch.empty_like(factors)
-        later = torch.zeros_like(grad[..., 0])
-        for slot in range(factors.shape[-1] - 1, -1, -1):
-            later = grad[..., slot] + (later * factors[..., slot + 1] if slot + 1 < factors.shape[-1] else 0)
-            result[..., slot] = later * products[..., slot - 1] if slot else later
-        return result
+    first, *others = comparison(queries[:, :, None], windows).unbind(-1)
+    gates = [first if count_self else torch.ones_like(first)]
+    for factor in others:  # not cumprod, whose backward is slow for factors of 0, which most are here
+        gates.append(gates[-1] * factor)
+    return torch.stack(gates, dim=-1)
 
 
 def attention_weights(scores: Tensor, gates: Tensor) -> Tensor:

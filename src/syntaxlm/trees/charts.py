@@ -1,7 +1,7 @@
 """The best binary trees of many sentences, given a weight for each span: dynamic programming in NumPy.
 
-A tree's weight is the sum of the weights of its spans. `syntaxlm.ops.charts` finds best trees in torch, with gradients,
-and sums over trees; this module decodes without torch, adds integers exactly and is 3 to 5 times as fast on a CPU.
+A tree's weight is the sum of the weights of its spans. `syntaxlm.ops.charts` has sums, marginals and best trees in
+torch; this module decodes without torch, adds integers exactly and is 3 to 5 times as fast on a CPU.
 
 A chart of B sentences of n words is an array (n(n + 1)/2, B): one row per span, by width, then by start. Spans of one
 width are therefore one block, and their left and right parts are slices of the blocks of narrower spans (`parts`).
