@@ -51,17 +51,15 @@ from syntaxlm.storage.folder import (
 )
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.training.pair_classifier import read_pair_recipe
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.result import read_result
-from syntaxlm.training.trainer import resume, train
+from syntaxlm.training.run import resume, train
 from syntaxlm.trees.averaging import average_files
 from tests.fresh_models import reading
 
 __all__ = [
     "InputWarning",
     "read_classifier",
-    "read_pair_recipe",
     "read_recipe",
     "write_report",
 ]  # as they are
