@@ -9,7 +9,7 @@ import yaml
 
 from syntaxlm.app import quickstart
 from syntaxlm.app.quickstart import Quickstart, run_quickstart
-from tests.training.test_trees import data_of
+from tests.training.runs import tree_data as data_of
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from syntaxlm.core.errors import InputError
@@ -19,11 +20,12 @@ from syntaxlm.core.settings import read_settings
 from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training import seeds, treebank_scores
+from syntaxlm.training.language_model import TextTask
 from syntaxlm.training.recipe import with_overrides
 from syntaxlm.training.result import RESULT, CriterionValue, read_result
+from syntaxlm.training.run import RECIPE, Event, resume, train
 from syntaxlm.training.study import COMPARISON, compare, read_recipes, with_tagged_text
 from syntaxlm.training.study_table import Comparison, Row
-from syntaxlm.training.trainer import RECIPE, Event, LanguageModelTask, resume, train
 from syntaxlm.training.treebank_scores import BASELINES, TREES, TreebankEvaluation, TreebankScore, _stored_or_computed
 from syntaxlm.trees.scoring import PROTOCOLS
 
@@ -87,7 +89,7 @@ def test_the_tokens_of_an_epoch_are_those_that_are_trained_on(toy, tmp_path):
     def watch(event: Event) -> None:
         tokens.append(event.trainer.loss_count)
 
-    for number, batches in enumerate([{"maximum_words": 8}, {"carry_state": True}]):
+    for number, batches in enumerate([{"maximum_words": 8}, {"context": "carry"}]):
         recipe = toy.recipe("lstm", batches=batches, schedule={"epochs": 1})
         tokens.clear()
         comparison = compare({"one": recipe}, tmp_path / str(number), 1, lambda recipe: nullcontext(watch))
@@ -204,7 +206,7 @@ def test_figures_of_different_tokens_or_states_are_noted(toy, tmp_path):
     recipes = {
         "all": toy.recipe("lstm", schedule={"epochs": 1}),
         "cut": toy.recipe(
-            "lstm", schedule={"epochs": 1}, batches={"carry_state": True}, text={"vocabulary": {"maximum_size": 50}}
+            "lstm", schedule={"epochs": 1}, batches={"context": "carry"}, text={"vocabulary": {"maximum_size": 50}}
         ),
     }
     notes = compare(recipes, tmp_path, 1, watching).notes
@@ -422,7 +424,7 @@ def test_different_texts_are_reported_before_training_by_content(toy, few, tmp_p
 
 
 def test_models_without_probabilities_have_their_criterion_and_no_perplexity(few, tmp_path, monkeypatch):
-    monkeypatch.setattr("syntaxlm.training.trainer.ScoresSentences", CriterionValue)  # no model is an instance
+    monkeypatch.setattr("syntaxlm.training.language_model.ScoresSentences", CriterionValue)  # no model is an instance
     comparison = compare({"own": few.recipe("prpn", schedule={"epochs": 1})}, tmp_path, 1, watching)
     (row,) = comparison.recipes
     (run,) = row.runs
@@ -432,7 +434,7 @@ def test_models_without_probabilities_have_their_criterion_and_no_perplexity(few
     data = row.to_dict()
     assert data["valid"]["perplexity"] is None
     assert data["criterion"]["mean"] == run.criterion.value
-    task = LanguageModelTask(row.recipe, "cpu")
+    task = TextTask(row.recipe, torch.device("cpu"))
     task.model = read_model(run.folder).model
     assert task.validate().value == pytest.approx(run.criterion.value)
     rows = list(comparison.rows())

@@ -21,7 +21,7 @@ from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training.focus import AGREEMENT, focus
 from syntaxlm.training.recipe import read_recipe, recipe_from
-from syntaxlm.training.trainer import train
+from syntaxlm.training.run import train
 from syntaxlm.trees.spans import SpanSets, joined
 
 PCFG = {"name": "simple-pcfg", "nonterminals": 6, "preterminals": 8, "embedding_size": 8, "end_bias": 1.0}
@@ -189,7 +189,7 @@ def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, fe
 @pytest.mark.parametrize(
     ("model", "text", "fault"),
     [
-        ({"focus": 2.0}, {}, "model.focus: found 2.0; expected 0, or files of trees in text.focus"),
+        ({"focus": 2.0}, {}, "model.focus: found 2.0; expected 0, or text.focus to learn from"),
         (
             {},
             {"focus": ["trees.mrg"]},

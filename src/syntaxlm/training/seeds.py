@@ -7,15 +7,14 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import LARGEST_SEED, check_number
-from syntaxlm.training.data import fingerprint_texts
 from syntaxlm.training.recipe import Recipe
 from syntaxlm.training.result import RESULT, Figure, TrainingResult, read_result
+from syntaxlm.training.run import RECIPE, ProgressCallback, fingerprints_of, read_run_recipe, resume, train
 from syntaxlm.training.run_folder import check_fingerprints
-from syntaxlm.training.trainer import RECIPE, ProgressCallback, read_run_recipe, resume, train
 
 Watching = Callable[[Recipe], AbstractContextManager[ProgressCallback]]
 
@@ -52,10 +51,12 @@ class SeedsResult:
         return "\n".join(lines)
 
 
+AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
+
 MOST_SEEDS = 1000  # maximum number of seeds
 
 
-def seeded(recipe: Recipe, count: int) -> dict[str, Recipe]:
+def seeded(recipe: AnyRecipe, count: int) -> dict[str, AnyRecipe]:
     """Return the recipe with seeds run.seed, run.seed + 1, ..., by name of the run folder.
 
     Raises InputError for more than `MOST_SEEDS` seeds, or seeds that are too large.
@@ -89,7 +90,7 @@ def train_or_resume(folder: Path, recipe: Recipe, watching: Watching) -> Trainin
     """
     begun = (folder / RECIPE).exists()
     if is_finished(folder):
-        check_fingerprints(folder, fingerprint_texts(recipe))
+        check_fingerprints(folder, fingerprints_of(recipe))
         return read_result(folder)
     with watching(recipe) as watcher:
         return resume(folder, watcher) if begun else train(recipe, folder, watcher)

@@ -12,6 +12,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import locked, make_folder, remove_empty, remove_unfinished, to_json, write_text
@@ -21,13 +22,12 @@ from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.models.abilities import TrainsByGradient
 from syntaxlm.storage.folder import VOCABULARY, ModelBundle, find_device, read_model
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.training.recipe import Recipe, read_recipe, with_overrides
+from syntaxlm.training.recipe import LanguageModelRecipe, Recipe, SentenceBatchSettings, TreeRecipe, read_recipe
 from syntaxlm.training.recipe_files import find_recipe
 from syntaxlm.training.result import TrainingResult
-from syntaxlm.training.run_folder import fingerprint
+from syntaxlm.training.run_folder import fingerprint, refuse_run
 from syntaxlm.training.seeds import Watching, check_settings, seeded, train_or_resume
 from syntaxlm.training.study_table import Comparison, Row
-from syntaxlm.training.trainer import refuse_run
 from syntaxlm.training.treebank_scores import TreebankEvaluation, TreebankScore
 
 COMPARISON = "comparison.json"
@@ -45,10 +45,10 @@ def read_recipes(
     overrides: Overrides = (),
     minutes: float | None = None,
     tagged: Mapping[str, str] | None = None,
-) -> dict[str, Recipe]:
+) -> dict[str, LanguageModelRecipe]:
     """Read recipes and return them by name, without folder and extension.
 
-    names: recipe files or names of shipped recipes.
+    names: recipe files or names of bundled recipes.
     overrides: settings that replace those of every recipe, see `read_recipe`.
     minutes: training time of every recipe; None: as in the recipe.
     tagged: see `with_tagged_text`.
@@ -59,18 +59,18 @@ def read_recipes(
         settings = {**overrides, **({} if minutes is None else {"schedule.minutes": minutes})}
     else:
         settings = [*overrides, *([] if minutes is None else [("schedule.minutes", repr(minutes))])]
-    recipes: dict[str, Recipe] = {}
+    recipes: dict[str, LanguageModelRecipe] = {}
     faults = []
     for name in names:
         try:
             stem = find_recipe(name).stem
             if stem in recipes:
                 raise InputError(f"{name}: found two recipes with the name {stem}; expected different names")
-            recipes[stem] = with_tagged_text(read_recipe(name, settings), tagged)
-            text = recipes[stem].text
-            for key, path in (("train", text.train), ("valid", text.valid), ("test", text.test)):
-                if path is not None and not os.path.exists(path):
-                    raise InputError(f"{name}: text.{key}: {path}: no such file")
+            recipes[stem] = recipe = with_tagged_text(read_recipe(name, settings), tagged)
+            for key in ("train", "valid", "test"):
+                path = recipe.data.files.get(key)
+                if path is not None and key not in recipe.data.treebanks and not os.path.exists(path):
+                    raise InputError(f"{name}: {recipe.data_section}.{key}: {path}: no such file")
         except InputError as error:
             faults.append(str(error))
     if faults:
@@ -78,21 +78,24 @@ def read_recipes(
     return recipes
 
 
-def with_tagged_text(recipe: Recipe, tagged: Mapping[str, str] | None) -> Recipe:
+def with_tagged_text(recipe: Recipe, tagged: Mapping[str, str] | None) -> LanguageModelRecipe:
     """Return a recipe that reads tags with these texts, and other recipes unchanged.
 
     tagged: files of tagged text by part: "train", "valid" and, if there is one, "test"; None or empty: no change.
-    Raises InputError if "train" or "valid" is missing.
+    Raises InputError if "train" or "valid" is missing, and for the recipe of a pair classifier.
     """
-    if not tagged or recipe.reads == "trees" or recipe.text.normaliser.units != "tags":
+    if not isinstance(recipe, LanguageModelRecipe):
+        raise InputError(f"found a recipe with a section {recipe.data_section}; expected a section text or trees")
+    if not tagged or isinstance(recipe, TreeRecipe) or recipe.text.normaliser.units != "tags":
         return recipe
     if missing := [part for part in ("train", "valid") if part not in tagged]:
         raise InputError(f"tagged text: {' and '.join(missing)} is missing; expected files to train and to validate")
-    return with_overrides(recipe, {f"text.{part}": tagged.get(part) for part in ("train", "valid", "test")})
+    texts: dict[str, Any] = {part: tagged.get(part) for part in ("train", "valid", "test")}
+    return dataclasses.replace(recipe, text=dataclasses.replace(recipe.text, **texts))
 
 
 def compare(
-    recipes: Mapping[str, Recipe],
+    recipes: Mapping[str, LanguageModelRecipe],
     folder: Path,
     seeds: int,
     watching: Watching,
@@ -135,8 +138,8 @@ def compare(
 
 
 def _compare(
-    recipes: Mapping[str, Recipe],
-    runs: Mapping[tuple[str, Path], Recipe],
+    recipes: Mapping[str, LanguageModelRecipe],
+    runs: Mapping[tuple[str, Path], LanguageModelRecipe],
     comparison: Comparison,
     watching: Watching,
     say: Callable[[str], None],
@@ -172,7 +175,7 @@ def _compare(
 
 def _with_run(row: Row, result: TrainingResult, stored: ModelBundle, counted: dict[str, int]) -> Row:
     """Return the row with another finished run.  counted: cached numbers of tokens per epoch, by settings."""
-    key = repr((row.recipe.text.train, row.recipe.text.normaliser, row.recipe.batches))
+    key = repr((row.recipe.data.train, row.recipe.data.normaliser, row.recipe.batches))
     if key not in counted:
         counted[key] = _epoch_tokens(row.recipe, result.folder)
     vocabulary = stored.vocabulary
@@ -191,14 +194,16 @@ def _with_trees(row: Row, score: TreebankScore | None) -> Row:
     return dataclasses.replace(row, trees=(*row.trees[:-1], score))
 
 
-def _score(trees: TreebankEvaluation, stored: ModelBundle, recipe: Recipe, folder: Path) -> TreebankScore | None:
+def _score(
+    trees: TreebankEvaluation, stored: ModelBundle, recipe: LanguageModelRecipe, folder: Path
+) -> TreebankScore | None:
     """Score a model on the device that trained it. Models that are trained by counting stay on the CPU."""
     if isinstance(stored.model, TrainsByGradient):
         stored = stored.to(find_device(recipe.run.accelerator))
     return trees.score(stored, folder)
 
 
-def _text_notes(recipes: Mapping[str, Recipe]) -> list[str]:
+def _text_notes(recipes: Mapping[str, LanguageModelRecipe]) -> list[str]:
     """Return a note for each part of the text that differs between recipes that read the same units.
 
     Texts are compared by content. Dependency trees are not compared with plain text.
@@ -206,7 +211,7 @@ def _text_notes(recipes: Mapping[str, Recipe]) -> list[str]:
     notes, hashes = [], {}
     for units, of_units in _by_units(recipes).items():
         for part, consequence in _DEPENDS_ON.items():
-            paths = {name: getattr(recipe.text, part) for name, recipe in of_units.items()}
+            paths = {name: getattr(recipe.data, part) for name, recipe in of_units.items()}
             for path in paths.values():
                 if path is not None and path not in hashes:
                     found = fingerprint({part: path}, [part] if units == "dependency trees" else [])
@@ -217,14 +222,14 @@ def _text_notes(recipes: Mapping[str, Recipe]) -> list[str]:
     return notes
 
 
-def _vocabulary_notes(recipes: Mapping[str, Recipe]) -> list[str]:
+def _vocabulary_notes(recipes: Mapping[str, LanguageModelRecipe]) -> list[str]:
     """Return a note for each setting of vocabulary and normaliser that differs between recipes with the same units."""
     notes = []
     for of_units in _by_units(recipes).values():
         settings = {
             name: {
-                **{f"text.normaliser.{key}": value for key, value in recipe.text.normaliser.to_dict().items()},
-                **{f"text.vocabulary.{key}": value for key, value in vars(recipe.text.vocabulary).items()},
+                **{f"text.normaliser.{key}": value for key, value in recipe.data.normaliser.to_dict().items()},
+                **{f"text.vocabulary.{key}": value for key, value in vars(recipe.data.vocabulary).items()},
             }
             for name, recipe in of_units.items()
         }
@@ -239,22 +244,22 @@ def _vocabulary_notes(recipes: Mapping[str, Recipe]) -> list[str]:
     return notes
 
 
-def _by_units(recipes: Mapping[str, Recipe]) -> dict[str, dict[str, Recipe]]:
+def _by_units(recipes: Mapping[str, LanguageModelRecipe]) -> dict[str, dict[str, LanguageModelRecipe]]:
     """Group recipes by what their models read."""
-    groups: dict[str, dict[str, Recipe]] = {}
+    groups: dict[str, dict[str, LanguageModelRecipe]] = {}
     for name, recipe in recipes.items():
         groups.setdefault(Row(name, recipe).reads, {})[name] = recipe
     return groups
 
 
-def _epoch_tokens(recipe: Recipe, folder: Path) -> int:
+def _epoch_tokens(recipe: LanguageModelRecipe, folder: Path) -> int:
     """Return the number of tokens that an epoch of training predicts, including predicted ends of sentences."""
-    if recipe.reads == "trees":
-        sizes, most = map(len, dependency_trees(recipe.text.train)), recipe.batches.maximum_words
+    if isinstance(recipe, TreeRecipe):
+        sizes, most = map(len, dependency_trees(recipe.trees.train)), recipe.batches.maximum_words
         return sum(size for size in sizes if most is None or size <= most)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
-    with EncodedCorpus.encode(recipe.text.train, recipe.text.normaliser, vocabulary) as corpus:
-        lengths, limit = corpus.lengths, recipe.batches.maximum_words
-        if not recipe.batches.carry_state and limit is not None:
-            lengths = lengths[lengths <= limit]
-        return int(lengths.sum()) + len(lengths) * recipe.batches.predict_eos
+    with EncodedCorpus.encode(recipe.data.train, recipe.data.normaliser, vocabulary) as corpus:
+        lengths = corpus.lengths
+        if isinstance(recipe.batches, SentenceBatchSettings) and recipe.batches.maximum_words is not None:
+            lengths = lengths[lengths <= recipe.batches.maximum_words]
+        return int(lengths.sum()) + len(lengths) * recipe.mode.predict_eos

@@ -10,7 +10,7 @@ from typing import Any
 
 from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.scoring.perplexity import LanguageModelScore
-from syntaxlm.training.recipe import Recipe
+from syntaxlm.training.recipe import LanguageModelRecipe, TreeRecipe
 from syntaxlm.training.result import Figure, TrainingResult
 from syntaxlm.training.treebank_scores import SHORT, TreebankBaseline, TreebankScore
 
@@ -26,7 +26,7 @@ class Row:
     """
 
     name: str
-    recipe: Recipe
+    recipe: LanguageModelRecipe
     runs: tuple[TrainingResult, ...] = ()
     parameters: int | None = None
     epoch_tokens: int | None = None
@@ -36,7 +36,7 @@ class Row:
     @property
     def reads(self) -> str:
         """What the models read: words, characters, tags, or dependency trees."""
-        return "dependency trees" if self.recipe.reads == "trees" else self.recipe.text.normaliser.units
+        return "dependency trees" if isinstance(self.recipe, TreeRecipe) else self.recipe.data.normaliser.units
 
     def scores(self, text: str) -> list[LanguageModelScore]:
         """Return the score of each finished run on a text, "valid" or "test"."""
@@ -247,7 +247,7 @@ class Comparison(HasRows):
                 **_cells(f"f1_up_to_{SHORT}", recipe.tree_figure("short_f1")),
             }
             for text in ("valid", "test"):
-                if not recipe.runs or getattr(recipe.recipe.text, text) is None:
+                if not recipe.runs or getattr(recipe.recipe.data, text) is None:
                     continue
                 for name in ("perplexity", "bits_per_character"):
                     of_recipe |= _cells(name, recipe.figure(text, name))
@@ -328,7 +328,7 @@ class Comparison(HasRows):
 
 
 def _measure(rows: Sequence[Row]) -> str:
-    characters = any(row.recipe.text.normaliser.units == "characters" for row in rows)
+    characters = any(row.recipe.data.normaliser.units == "characters" for row in rows)
     return "bits_per_character" if characters else "perplexity"
 
 
@@ -360,9 +360,9 @@ def _reading_notes(rows: Sequence[Row]) -> list[str]:
     return notes
 
 
-def _reading(recipe: Recipe) -> str:
+def _reading(recipe: LanguageModelRecipe) -> str:
     """Describe how a recipe's model reads text."""
-    return "words given their trees" if recipe.reads == "trees" else str(recipe.mode)
+    return "words given their trees" if isinstance(recipe, TreeRecipe) else str(recipe.mode)
 
 
 def _mean(figure: Figure | None) -> float | None:

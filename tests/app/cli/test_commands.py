@@ -20,7 +20,7 @@ from syntaxlm.app import cli
 from syntaxlm.app.cli.parser import Parser
 from syntaxlm.core.files import UNFINISHED
 from syntaxlm.parsing import parse as parsing_text
-from syntaxlm.training.trainer import train
+from syntaxlm.training.run import train
 from syntaxlm.trees.tree import parse_brackets, read_brackets
 
 
@@ -490,7 +490,7 @@ def test_the_quickstart_trains_measures_and_draws(run, refused, toy, tmp_path, m
     recipes = tmp_path / "recipes"
     recipes.mkdir()
     (recipes / "prpn-toy.yaml").write_text(yaml.safe_dump(toy.recipe_data("prpn", schedule={"epochs": 1})))
-    monkeypatch.setattr("syntaxlm.training.recipe_files.shipped_recipes", lambda: recipes)
+    monkeypatch.setattr("syntaxlm.training.recipe_files.bundled_recipes", lambda: recipes)
     monkeypatch.setattr("syntaxlm.app.quickstart.SENTENCES", 200)
     code, out, err = run("quickstart", "--model-type", "prpn", "--output", tmp_path / "quick", "--seed", "2")
     assert code == 0, err
@@ -512,7 +512,7 @@ def test_the_quickstart_trains_measures_and_draws(run, refused, toy, tmp_path, m
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_training_that_saved_and_stopped_ends_with_the_code_of_the_signal(run, recipe, tmp_path, monkeypatch, number):
     monkeypatch.setattr(
-        "syntaxlm.training.display.ProgressDisplay.__call__", lambda self, event: os.kill(os.getpid(), number)
+        "syntaxlm.training.progress.ProgressDisplay.__call__", lambda self, event: os.kill(os.getpid(), number)
     )
     code, out, _ = run("train", recipe, "--output", tmp_path / "run")
     assert code == 128 + number

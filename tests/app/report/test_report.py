@@ -34,7 +34,7 @@ from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 from syntaxlm.parsing.report import scored_sentences
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training.recipe import recipe_from
-from syntaxlm.training.trainer import train
+from syntaxlm.training.run import train
 from syntaxlm.trees.scoring import PROTOCOLS
 from syntaxlm.trees.spans import trees_of
 from tests.fresh_models import layered

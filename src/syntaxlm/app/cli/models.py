@@ -319,7 +319,7 @@ def from_arpa(
     from syntaxlm.models.ngram import NGramModel
     from syntaxlm.storage.arpa import NGramSummary, read_arpa
     from syntaxlm.storage.folder import read_model, write_model
-    from syntaxlm.training.trainer import refuse_run
+    from syntaxlm.training.run import refuse_run
 
     refuse_run(output)
     with status("reading"):

@@ -11,6 +11,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
@@ -74,18 +75,36 @@ class Parser(argparse.ArgumentParser):
         self.inputs: list[argparse.Action] = []
         self.outputs: list[Output] = []
         self.formats: dict[str, str] | None = None
+        self._declare: Callable[[], None] | None = None
 
     def add_commands(self, commands: Mapping[str, Run | Group]) -> None:
-        """Add commands by name."""
+        """Add commands by name. What they take is declared when they are used, so that `--help` is quick."""
         below = self.add_subparsers(title="commands", metavar="COMMAND")
         for name, command in commands.items():
             if isinstance(command, Group):
                 description = command.description or f"{command.help[0].upper()}{command.help[1:]}."
                 example = f"example: {command.example}"
                 parser = below.add_parser(name, help=command.help, description=description, epilog=example)
-                parser.add_commands(command.commands)
+                parser._declare = partial(parser.add_commands, command.commands)
             else:
-                _add_command(below, name, command)
+                summary = (inspect.getdoc(command) or " ").partition("\n")[0]
+                parser = below.add_parser(name, help=summary[0].lower() + summary[1:].removesuffix("."))
+                parser._declare = partial(parser._declare_command, command)
+
+    def _declare_command(self, run: Run) -> None:
+        paragraphs = [re.sub(r"\s+", " ", text) for text in (inspect.getdoc(run) or "").split("\n\n")]
+        self.description = paragraphs[1] if len(paragraphs) > 1 else None
+        self.epilog = f"example: {help_texts(run).get('example', '')}"
+        for option in options_of(run).values():
+            self.add_option(option)
+        self.add_argument("-q", "--quiet", action="store_true", help="print no progress, notes or warnings on stderr")
+        self.set_defaults(run=run)
+
+    def declare(self) -> None:
+        """Declare what the command takes, unless this was done before."""
+        declare, self._declare = self._declare, None
+        if declare is not None:
+            declare()
 
     def add_option(self, option: Option) -> None:
         """Add an argument that is declared as an option."""
@@ -125,6 +144,7 @@ class Parser(argparse.ArgumentParser):
     @property
     def commands(self) -> dict[str, Parser]:
         """The parsers of the commands below this one, by name."""
+        self.declare()
         inner = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
         return dict(inner[0].choices) if inner else {}
 
@@ -136,6 +156,7 @@ class Parser(argparse.ArgumentParser):
             yield from parser.leaves()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self.declare()
         if self._intermixing:
             return super().parse_known_args(args, namespace)
         self._check_options(args)
@@ -187,21 +208,6 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
-
-
-def _add_command(commands: Any, name: str, run: Run) -> None:
-    paragraphs = [re.sub(r"\s+", " ", text) for text in (inspect.getdoc(run) or "").split("\n\n")]
-    summary, description = (*paragraphs, "", "")[:2]
-    parser: Parser = commands.add_parser(
-        name,
-        help=summary[:1].lower() + summary[1:].removesuffix("."),
-        description=description,
-        epilog=f"example: {help_texts(run).get('example', '')}",
-    )
-    for option in options_of(run).values():
-        parser.add_option(option)
-    parser.add_argument("-q", "--quiet", action="store_true", help="print no progress, notes or warnings on stderr")
-    parser.set_defaults(run=run)
 
 
 def _set_number_of_values(option: Option, settings: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,10 +29,9 @@ from syntaxlm.parsing.options import Decoder, DecodingOptions, ParseOptions
 from syntaxlm.parsing.report import ParsingReport, ScoredSentence, scored_sentences
 from syntaxlm.scoring.perplexity import LanguageModelScore
 from syntaxlm.storage.folder import CONFIG, ModelBundle, read_model, structure_name
-from syntaxlm.training.recipe import Recipe
-from syntaxlm.training.recipe_files import is_pair_run
+from syntaxlm.training.recipe import PairRecipe, Recipe
 from syntaxlm.training.result import RESULT, TrainingResult, read_result
-from syntaxlm.training.trainer import METRICS, RECIPE, read_run_recipe
+from syntaxlm.training.run import METRICS, RECIPE, read_run_recipe
 from syntaxlm.trees.bounds import right
 from syntaxlm.trees.preprocessing import GoldPreprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, ParsingScores, Protocol, score
@@ -82,14 +82,15 @@ def read_run(folder: Path) -> Run:
 
     Also raises it for the run of a pair classifier, whose files differ.
     """
-    if is_pair_run(folder):
+    recipe = read_run_recipe(folder) if os.path.lexists(folder / RECIPE) else None
+    if isinstance(recipe, PairRecipe):
         raise InputError(
             f"{folder}: found the run of a classifier of sentence pairs; expected that of a language model or parser."
             " For its accuracy, use evaluate classifier"
         )
     return Run(
         folder,
-        read_run_recipe(folder) if (folder / RECIPE).exists() else None,
+        recipe,
         read_metrics(folder / METRICS) if (folder / METRICS).exists() else None,
         read_result(folder) if (folder / RESULT).exists() else None,
     )
@@ -193,7 +194,7 @@ def training_section(run: Run, reading: str) -> Section:
     picture = LineChart(
         {name: line for name, line in curves.items() if line}, "Loss", "epochs of the training text", "nats per token"
     ).picture()
-    texts = "" if run.recipe is None else f"; training text {run.recipe.text.train}, validation {run.recipe.text.valid}"
+    texts = "" if run.recipe is None else f"; training text {run.recipe.data.train}, validation {run.recipe.data.valid}"
     source = (
         f"{METRICS}{texts}; read as {reading}. Training: mean over the steps since the previous validation, with"
         " dropout; validation: the whole text, without dropout."
