@@ -113,9 +113,8 @@ def parse(
     from syntaxlm.core.progress import status
     from syntaxlm.data.treebanks import read_treebank
     from syntaxlm.models.abilities import ParsesDependencies
-    from syntaxlm.parsing.dependency_evaluation import evaluate_attachment, has_dependencies, write_scored_heads
+    from syntaxlm.parsing.dependency_evaluation import evaluate_attachment, has_dependencies
     from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
-    from syntaxlm.parsing.report import write_sentences
     from syntaxlm.trees.preprocessing import find_preprocessing
 
     refuse_repeated([model.model, *also])
@@ -135,13 +134,13 @@ def parse(
                 raise InputError(f"{extra}: found dependency trees in {gold.source}; expected constituency trees")
             attachment = evaluate_attachment(bundle, gold, scoring, rule)
             if details:
-                write_scored_heads(attachment, details)
+                attachment.write_details(details)
             output.write(attachment)
             return
         others = [load_model(folder, model.device) for folder in also]
         report = evaluate_parsing(bundle, gold, scoring, decoding, rule, others, random_weights)
     if details:
-        write_sentences(report, details)
+        report.write_details(details)
     output.write(report)
 
 
@@ -165,13 +164,12 @@ def trees(
     """
     from syntaxlm.core.progress import status
     from syntaxlm.parsing.evaluation import evaluate_trees, protocol_named
-    from syntaxlm.parsing.report import write_sentences
 
     scoring = protocol_named(protocol, max_words)
     with status("scoring"):
         report = evaluate_trees(predicted, gold, scoring, preprocessing)
     if details:
-        write_sentences(report, details)
+        report.write_details(details)
     output.write(report)
 
 
@@ -252,11 +250,11 @@ def pairs(
     details: each pair and its log-probabilities
     example: syntaxlm evaluate pairs MODEL pairs.jsonl --also ANOTHER --punctuation drop
     """
-    from syntaxlm.evaluation.pairs import evaluate_pairs, write_pairs
+    from syntaxlm.evaluation.pairs import evaluate_pairs
 
     report = evaluate_pairs(model.load_with(also), files, style)
     if details:
-        write_pairs(report, details)
+        report.write_details(details)
     output.write(report)
 
 
@@ -291,12 +289,12 @@ def completion(
     details: each question, its candidates' log-probabilities and the choice
     example: syntaxlm evaluate completion MODEL questions.txt answers.txt --also ANOTHER
     """
-    from syntaxlm.evaluation.completion import evaluate_completion, write_questions
+    from syntaxlm.evaluation.completion import evaluate_completion
 
     shares = weights_of(weights)
     report = evaluate_completion(model.load_with(also), questions, answers, style, shares, per_token, parses)
     if details:
-        write_questions(report, details)
+        report.write_details(details)
     output.write(report)
 
 
