@@ -238,7 +238,7 @@ def _random(gold: AnyIntegers, lengths: Integers) -> tuple[Fractions, Fractions]
 def _uniform_marginals(length: int) -> Fractions:
     """(n + 1, n) the share of projective trees with one root that have each arc; row 0 is the root."""
     sizes = [(1, length), (1, length, length), (1, length, 2, 2), (1, length, 2, 2)]
-    _, counts = expected_counts(Decisions(*(torch.zeros(size, dtype=torch.float64) for size in sizes)))
+    counts = expected_counts(Decisions(*(torch.zeros(size, dtype=torch.float64) for size in sizes))).counts
     shares: Fractions = counts.attached[0].numpy()
     return shares
 
