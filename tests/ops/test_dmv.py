@@ -39,7 +39,7 @@ def test_the_reference_sums_over_all_projective_trees(words, trees):
 @pytest.mark.parametrize("impossible", [0.0, 0.3])
 def test_fast_form_equals_reference_in_value_and_every_gradient(words, impossible):
     decisions = random_decisions(3, words, impossible=impossible)
-    values, counts = dmv.expected_counts(decisions)
+    values, counts, _ = dmv.expected_counts(decisions)
     torch.testing.assert_close(dmv.log_partition(decisions), values)
     for index in range(3):
         inputs = Decisions(*(part.requires_grad_() for part in one(decisions, index)))
@@ -63,7 +63,7 @@ def test_the_best_tree_is_that_of_the_enumeration(words):
 
 def test_counts_are_those_of_trees():
     """One root; each word has one head; each side of each head stops once."""
-    _, counts = dmv.expected_counts(random_decisions(2, 40))
+    counts = dmv.expected_counts(random_decisions(2, 40)).counts
     torch.testing.assert_close(counts.root + counts.arcs.sum(1), torch.ones(2, 40, dtype=torch.float64))
     torch.testing.assert_close(counts.root.sum(1), torch.ones(2, dtype=torch.float64))
     torch.testing.assert_close(counts.stop.sum(-1), torch.ones(2, 40, 2, dtype=torch.float64))
@@ -87,8 +87,8 @@ def test_an_impossible_sentence_has_the_tree_of_the_fewest_impossible_decisions(
 def test_trees_with_weighted_constituents_are_those_of_the_enumeration(words, impossible):
     decisions = random_decisions(3, words, seed=words, impossible=impossible)
     weights = torch.randn(3, words, words + 1, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    values, counts, posteriors = dmv.expected_counts_with_spans(decisions, weights)
-    heads = dmv.best_heads_with_spans(decisions, weights)
+    values, counts, posteriors = dmv.expected_counts(decisions, weights)
+    _, heads = dmv.best_heads(decisions, weights)
     trees = list(projective_trees(words))
     binary = decode_heads(np.concatenate(trees), np.full(len(trees), words), "heads-binary")
     spans = [binary.sentence(number) | {(word, word + 1) for word in range(words)} for number in range(len(trees))]
@@ -117,8 +117,8 @@ def test_trees_with_weighted_constituents_are_those_of_the_enumeration(words, im
 
 def test_without_weights_the_trees_are_those_of_the_halves():
     decisions = random_decisions(2, 9)
-    values, counts, _ = dmv.expected_counts_with_spans(decisions, torch.zeros(2, 9, 10, dtype=torch.float64))
-    expected_values, expected = dmv.expected_counts(decisions)
+    values, counts, _ = dmv.expected_counts(decisions, torch.zeros(2, 9, 10, dtype=torch.float64))
+    expected_values, expected, _ = dmv.expected_counts(decisions)
     torch.testing.assert_close(values, expected_values)
     for found, part in zip(counts, expected, strict=True):
         torch.testing.assert_close(found, part)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.drawing.svg import TEXT_SIZES, right_to_left, shortened, text_width, visible
+from syntaxlm.drawing import svg
+from syntaxlm.drawing.svg import TEXT_SIZES, Picture, right_to_left, shortened, text_width, visible
 
 MARGIN = 12.0  # pixels around everything
 WIDEST = 1150.0  # pixels: words of wider sentences are slanted
@@ -189,7 +190,7 @@ def lay_out(
     shared: Set[Span] | None = None,
     columns: Columns | None = None,
 ) -> TreeLayout:
-    """Return lay out a tree over `words`, which replace its own.
+    """Lay out a tree over `words`, which replace its own.
 
     distances: one per word; that of word i is between words i - 1 and i, so the first is not drawn. None: no bars.
     shared: spans that another tree also has. columns: columns shared by several trees; None: fitted to this tree.
@@ -236,6 +237,18 @@ def lay_out(
         slanted=columns.slanted,
         mirrored=place.mirrored,
     )
+
+
+def headed(picture: Picture, heading: str, mirrored: bool) -> Picture:
+    """Return a picture with a heading above it, on the side where the sentence starts."""
+    height = TEXT_SIZES["heading"] + MARGIN
+    width = max(picture.width, text_width(heading, TEXT_SIZES["heading"]) + 2 * MARGIN)
+    if mirrored:
+        element = svg.text(picture.width - MARGIN, height, heading, "heading", "end")
+    else:
+        element = svg.text(MARGIN, height, heading, "heading")
+    both = svg.stacked([Picture(width, height, (element,), picture.title), picture], gap=0)
+    return replace(both, title=picture.title, description=picture.description)
 
 
 def check_size(tree: DrawableTree) -> None:
@@ -359,9 +372,7 @@ def _bars(values: Sequence[float], place: _Placing, top: float) -> tuple[tuple[B
 
 
 def scale_of(values: Sequence[float]) -> tuple[float, float]:
-    """Return the range of the axis: from 0 if differences are visible then, else from slightly below the least
-    value.
-    """
+    """Return the range of the axis: from 0 if differences are visible then, else from below the least value."""
     low, high = min(values), max(values)
     if low >= 0 and low <= high / 2:
         return 0.0, high or 1.0

@@ -137,9 +137,7 @@ class Drawing:
         return tree if len(parts) == 1 else svg.stacked(parts, tree.title, align_right=mirrored)
 
     def page(self, theme: Theme = "auto") -> str:
-        """Return an HTML page with the pictures, the trees in brackets, and the words outside the model's
-        vocabulary.
-        """
+        """Return an HTML page with the pictures, the trees in brackets, and the words that the model lacks."""
         one = self.analysis
         unknown = [word for word, is_unknown in zip(one.words, one.unknown, strict=True) if is_unknown]
         note = f"Underlined words are not in the model's vocabulary: {', '.join(unknown)}" if unknown else ""

@@ -18,6 +18,7 @@ from syntaxlm.drawing.layout import (
     Span,
     TreeLayout,
     columns_of,
+    headed,
     lay_out,
 )
 from syntaxlm.drawing.svg import (
@@ -121,12 +122,12 @@ def _two_trees(
     columns: Sequence[Columns | None] = own if are_beside else [columns_of([tree, gold], words)] * 2
     induced_layout = lay_out(tree, words, distances, shared, columns[0])
     gold_layout = lay_out(gold, words, None, shared, columns[1])
+    mirrored = induced_layout.mirrored
     pictures = [
-        _headed(_paint(tree, induced_layout, notes, _title("Induced tree", words)), "induced", induced_layout),
-        _headed(_paint(gold, gold_layout, notes, _title("Gold tree", words)), "gold", gold_layout),
+        headed(_paint(tree, induced_layout, notes, _title("Induced tree", words)), "induced", mirrored),
+        headed(_paint(gold, gold_layout, notes, _title("Gold tree", words)), "gold", mirrored),
     ]
     title = _title("Induced and gold tree", words)
-    mirrored = induced_layout.mirrored
     if are_beside:
         both = svg.beside(pictures[::-1] if mirrored else pictures, title)
     else:
@@ -139,16 +140,6 @@ def _two_trees(
 def _wider(picture: Picture, by: float, at_right: bool) -> Picture:
     moved = f'<g transform="translate({svg.number(0 if at_right else by)} 0)">{"".join(picture.elements)}</g>'
     return Picture(picture.width + by, picture.height, (moved,), picture.title, picture.description)
-
-
-def _headed(picture: Picture, heading: str, layout: TreeLayout) -> Picture:
-    """Return a picture with a heading, on the side where the sentence starts."""
-    height = TEXT_SIZES["heading"] + MARGIN
-    anchor: Anchor = "end" if layout.mirrored else "start"
-    x = picture.width - MARGIN if layout.mirrored else MARGIN
-    words = Picture(picture.width, height, (svg.text(x, height, heading, "heading", anchor),), picture.title)
-    both = svg.stacked([words, picture], gap=0)
-    return Picture(both.width, both.height, both.elements, picture.title, picture.description)
 
 
 def _legend(comparison: Comparison) -> Picture:

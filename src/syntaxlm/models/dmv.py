@@ -116,7 +116,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         """Add the expected counts of whole sentences; in the first round, those of the harmonic start."""
         for _, words in self.groups(batch):
             if self.started:
-                log_probs, counts = expected_counts(self.decisions(words))
+                log_probs, counts, _ = expected_counts(self.decisions(words))
                 self._log_likelihood += float(log_probs.sum())
             else:
                 counts = harmonic_counts(len(words), words.shape[1], words.device)

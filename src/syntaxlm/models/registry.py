@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Annotated, Any, ClassVar, Protocol, TypeVar
@@ -99,6 +100,7 @@ class _ModelTypes(Mapping[str, ModelType]):
         return len(list(iter(self)))
 
 
+@cache
 def _other_modules() -> dict[str, str]:
     """Return the modules of the model types of installed packages."""
     return {point.name: point.value for point in entry_points(group=_ENTRY_POINTS)}

@@ -99,15 +99,15 @@ def _combined(parts: list[tuple[ChartCell, ChartCell]], composition: Composition
     scores.
     """
     scores = torch.stack(
-        [one.vector @ composition.score @ other.vector + one.score + other.score for one, other in parts]
+        [left.vector @ composition.score @ right.vector + left.score + right.score for left, right in parts]
     )
-    vectors = torch.stack([_composed(one.vector, other.vector, composition) for one, other in parts])
+    vectors = torch.stack([_composed(left.vector, right.vector, composition) for left, right in parts])
     weights = scores.softmax(0)
     return ChartCell(normalize(weights @ vectors, dim=0, eps=TINY), weights @ scores), scores
 
 
-def _composed(one: Tensor, other: Tensor, composition: Composition) -> Tensor:
-    hidden = linear(torch.cat([one, other]), composition.first, composition.first_bias).relu()
+def _composed(left: Tensor, right: Tensor, composition: Composition) -> Tensor:
+    hidden = linear(torch.cat([left, right]), composition.first, composition.first_bias).relu()
     return linear(hidden, composition.second, composition.second_bias).relu()
 
 

@@ -193,11 +193,9 @@ def _tag_counts(trees: Iterable[Tree]) -> Counter[str]:
 def _foreign(trees: Iterable[Tree], preprocessing: GoldPreprocessing, found: str) -> InputError:
     met = ", ".join(f"{tag or '(none)'} {count}" for tag, count in _tag_counts(trees).most_common(20))
     expected = preprocessing.keep_tags or preprocessing.known_tags
-    tags = (
-        f"expected tags: {' '.join(sorted(expected))}" if expected else "expected words that contain a letter or digit"
-    )
+    tags = f"tags: {' '.join(sorted(expected))}" if expected else "words that contain a letter or digit"
     others = ", ".join(name for name in PREPROCESSINGS if name != preprocessing.name)
     return InputError(
-        f"{found}.\n  found tags:    {met}\n  {tags}\nDoes the treebank use another tag set? Other preprocessing:"
-        f" {others}; or your own YAML file, such as\n  drop_tags: [PU, SYM]\n  punctuation: unicode"
+        f"{found}.\n  found tags:    {met}\n  expected {tags}\nDoes the treebank use another tag set? Other"
+        f" preprocessing: {others}; or your own YAML file, such as\n  drop_tags: [PU, SYM]\n  punctuation: unicode"
     )

@@ -240,9 +240,8 @@ def key_bases(lengths: Integers) -> Integers:
 def keys_of(spans: SpanSets) -> Integers:
     """(N,) the key of each span."""
     sentences = spans.sentences()
-    keys: Integers = (
-        key_bases(spans.lengths)[:-1][sentences] + spans.starts * (spans.lengths[sentences] + 1) + spans.ends
-    )
+    starts, ends = spans.starts.astype(np.int64), spans.ends.astype(np.int64)
+    keys: Integers = key_bases(spans.lengths)[:-1][sentences] + starts * (spans.lengths[sentences] + 1) + ends
     return keys
 
 
