@@ -190,7 +190,7 @@ def logic(output: PairFolder, pairs: Count = 100_000, seed: Seed = 0, format: Su
     from syntaxlm.core.progress import status
     from syntaxlm.data.labelled_pairs import write_logic
 
-    with status("sampling"):
+    with status("sentences"):
         summary = write_logic(output, pairs, seed)
     print(formatted(summary, format))
 
