@@ -330,11 +330,9 @@ def _tree_parts(
         for child, parent in enumerate(parents)
         if parent >= 0
     ]
-    edges += [
-        TreeEdge(place.centre(word), nodes[parent].y, foot, None)
-        for word, parent in enumerate(word_parents)
-        if parent >= 0
-    ]
+    for word, parent in enumerate(word_parents):
+        if parent >= 0:
+            edges.append(TreeEdge(place.centre(word), nodes[parent].y, foot, None))
     return tuple(nodes), tuple(edges), foot
 
 
