@@ -22,11 +22,18 @@ from torch import Tensor
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import NonNegative, Settings
-from syntaxlm.models.abilities import Model, ParsesDependencies, SamplesSentences, ScoresSentences, TrainsByCounting
+from syntaxlm.models.abilities import (
+    Model,
+    ParsesDependencies,
+    SampledSentence,
+    SamplesSentences,
+    ScoresSentences,
+    TrainsByCounting,
+)
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import PROBABILITIES
 from syntaxlm.models.registry import model
-from syntaxlm.models.sampling import BOS, EOS, SPECIALS, Sample, Sums, draw_from, draw_short, token_of
+from syntaxlm.models.sentences import BOS, EOS, SPECIALS, Sums, draw_from, draw_short, token_of
 from syntaxlm.models.sizes import check_chart
 from syntaxlm.models.structures import Heads
 from syntaxlm.ops.dmv import ADJACENT, LEFT, RIGHT, ZERO, TreeDecisions, best_heads, expected_counts, log_partition
@@ -163,9 +170,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
 
     @torch.no_grad()
     def sentence_log_probs(self, batch: TokenBatch) -> Tensor:
-        """Return natural log-probability of exactly these words, (B,); -inf if impossible, and for sentences without
-        words.
-        """
+        """Return natural log-probability of exactly these words, (B,); -inf if impossible or without words."""
         result = self.root.new_full((batch.sentence_count(),), -torch.inf, dtype=torch.float64)
         for columns, words in self.groups(batch):
             found = log_partition(self.decisions(words))
@@ -186,7 +191,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
 
     def sample(
         self, count: int, maximum_words: int, generator: np.random.Generator, *, omitted: int = 0
-    ) -> list[Sample]:
+    ) -> list[SampledSentence]:
         """Sample dependency trees from the root. The spans are each head with all its descendants."""
         words = torch.tensor([token_of(word) for word in range(self.vocabulary_size - SPECIALS)])
         root = self.root.cpu()[words].cumsum(0).numpy()
@@ -195,7 +200,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
             nothing = sums[-1] <= (sums[omitted - 1] if omitted else 0.0)
             return None if nothing else token_of(draw_from(sums, generator, omitted))
 
-        def tree() -> Sample | None:
+        def tree() -> SampledSentence | None:
             """Return a tree, or None if it would have too many words, or a word that cannot be replaced."""
             tokens: list[int] = []
             before: list[list[int]] = []
@@ -303,10 +308,8 @@ def _longest(batch: TokenBatch) -> int:
     return max(1, int(batch.word_counts(2).max()))
 
 
-def _in_order(tokens: list[int], before: list[list[int]], after: list[list[int]]) -> Sample:
-    """Return the sentence of a tree. before, after: the dependents of each word, closest first. The first word is the
-    root.
-    """
+def _in_order(tokens: list[int], before: list[list[int]], after: list[list[int]]) -> SampledSentence:
+    """Return the sentence of a tree, root first. before, after: the dependents of each word, closest first."""
     words: list[int] = []
     spans: list[list[int]] = []
     # What is still to be written, the next one last: subtrees, words, and the ends of spans.
@@ -324,4 +327,4 @@ def _in_order(tokens: list[int], before: list[list[int]], after: list[list[int]]
             waiting += [("subtree", one) for one in after[place][::-1]]
             waiting.append(("word", place))
             waiting += [("subtree", one) for one in before[place]]
-    return Sample(tuple(words), tuple((first, last, -1) for first, last in spans))
+    return SampledSentence(tuple(words), tuple((first, last, -1) for first, last in spans))

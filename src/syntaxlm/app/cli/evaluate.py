@@ -31,7 +31,7 @@ from syntaxlm.app.cli.options import (
 )
 from syntaxlm.app.cli.output import ReportOutput
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Count, InputFile, Name, Only, Seed, Shown
+from syntaxlm.core.options import Argument, Count, InputFile, Name, Only, Seed, Shown
 from syntaxlm.core.tables import RowFormat, write_rows
 from syntaxlm.parsing.options import DecodingOptions
 from syntaxlm.scoring.options import PerplexityOptions
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from syntaxlm.evaluation.pair_classification import AnsweredPairs
     from syntaxlm.storage.folder import ClassifierBundle
 
-Pairs = Annotated[str, Shown("PAIRS", use="input", is_positional=True)]
+Pairs = Annotated[str, Argument("PAIRS")]
 
 
 def perplexity(
@@ -145,8 +145,8 @@ def parse(
 
 
 def trees(
-    predicted: Annotated[Path, Shown("PREDICTED", use="input", is_positional=True)],
-    gold: Annotated[Path, Shown("GOLD", use="input", is_positional=True)],
+    predicted: Annotated[Path, Argument("PREDICTED")],
+    gold: Annotated[Path, Argument("GOLD")],
     output: ReportOutput,
     protocol: Protocol = "wsj-test",
     max_words: MaxWords | None = None,
@@ -174,7 +174,7 @@ def trees(
 
 
 def agreement(
-    text: Annotated[str, Shown("TEXT", use="input", is_positional=True)],
+    text: Annotated[str, Argument("TEXT")],
     models: Models,
     decoding: Annotated[DecodingOptions, Only(("decoder",))],
     output: ReportOutput,
@@ -209,7 +209,7 @@ def agreement(
 
 def boundaries(
     model: ModelOptions,
-    text: Annotated[str, Shown("TEXT", use="input", is_positional=True)],
+    text: Annotated[str, Argument("TEXT")],
     output: ReportOutput,
     tune: InputFile | None = None,
 ) -> None:
@@ -233,7 +233,7 @@ def boundaries(
 
 def pairs(
     model: ModelOptions,
-    files: Annotated[Sequence[str], Shown("FILES", use="input", is_positional=True)],
+    files: Annotated[Sequence[str], Argument("FILES")],
     style: TextOptions,
     output: ReportOutput,
     also: AlsoModels = (),
@@ -260,8 +260,8 @@ def pairs(
 
 def completion(
     model: ModelOptions,
-    questions: Annotated[str, Shown("QUESTIONS", use="input", is_positional=True)],
-    answers: Annotated[str, Shown("ANSWERS", use="input", is_positional=True)],
+    questions: Annotated[str, Argument("QUESTIONS")],
+    answers: Annotated[str, Argument("ANSWERS")],
     style: TextOptions,
     output: ReportOutput,
     also: AlsoModels = (),
@@ -385,7 +385,7 @@ def reading_times(
 
 
 def significance(
-    first: Annotated[Sequence[str], Shown("FILE", use="input", is_positional=True)],
+    first: Annotated[Sequence[str], Argument("FILE")],
     against: Annotated[Sequence[str], Shown("FILE", use="input")],
     output: ReportOutput,
 ) -> None:
