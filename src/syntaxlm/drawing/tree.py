@@ -12,11 +12,11 @@ from syntaxlm.drawing.layout import (
     AXIS,
     MARGIN,
     SLANT,
-    Columns,
     DrawableTree,
     Node,
     Span,
     TreeLayout,
+    WordColumns,
     columns_of,
     headed,
     lay_out,
@@ -45,7 +45,7 @@ class SpanNote:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SharedSpans:
     """Number of spans that two trees over the same words share.
 
     Only spans of two or more words are counted, without that of the whole sentence.
@@ -65,7 +65,7 @@ def spans_of(tree: DrawableTree) -> set[Span]:
     return {(start, end) for _, start, end in tree.constituents if end - start > 1}
 
 
-def compare(tree: DrawableTree, gold: DrawableTree) -> Comparison:
+def compare(tree: DrawableTree, gold: DrawableTree) -> SharedSpans:
     """Count shared spans. Raises InputError for trees with different numbers of words."""
     if len(tree.words) != len(gold.words):
         raise InputError(
@@ -74,7 +74,7 @@ def compare(tree: DrawableTree, gold: DrawableTree) -> Comparison:
         )
     whole = {(0, len(tree.words))}
     induced, golden = spans_of(tree) - whole, spans_of(gold) - whole
-    return Comparison(len(induced & golden), len(induced), len(golden))
+    return SharedSpans(len(induced & golden), len(induced), len(golden))
 
 
 def tree_picture(
@@ -119,7 +119,7 @@ def _two_trees(
     own = [columns_of([one], words) for one in (tree, gold)]
     are_beside = sum(columns.edges[-1] for columns in own) + AXIS + 5 * MARGIN <= BESIDE
     # If one is drawn below the other, both trees have the same columns.
-    columns: Sequence[Columns | None] = own if are_beside else [columns_of([tree, gold], words)] * 2
+    columns: Sequence[WordColumns | None] = own if are_beside else [columns_of([tree, gold], words)] * 2
     induced_layout = lay_out(tree, words, distances, shared, columns[0])
     gold_layout = lay_out(gold, words, None, shared, columns[1])
     mirrored = induced_layout.mirrored
@@ -142,7 +142,7 @@ def _wider(picture: Picture, by: float, at_right: bool) -> Picture:
     return Picture(picture.width + by, picture.height, (moved,), picture.title, picture.description)
 
 
-def _legend(comparison: Comparison) -> Picture:
+def _legend(comparison: SharedSpans) -> Picture:
     parts: list[str] = []
     x = MARGIN + NODE
     for role, words in (("node-shared", "in both trees"), ("node-other", "in one tree only"), ("", str(comparison))):

@@ -58,23 +58,6 @@ class SpanSets:
             tuple(names),
         )
 
-    @staticmethod
-    def from_lists(spans: Sequence[Iterable[tuple[int, int]]], lengths: Sequence[int] | Integers) -> SpanSets:
-        """Create spans from (start, end) pairs per sentence.  Raises ValueError for a span outside its sentence."""
-        lists = [list(sentence) for sentence in spans]
-        if len(lists) != len(lengths):
-            raise ValueError(f"found spans of {len(lists)} sentences, but {len(lengths)} lengths")
-        pairs = np.array(list(chain.from_iterable(lists)), np.int32).reshape(-1, 2)
-        offsets = offsets_of(np.array([len(sentence) for sentence in lists], np.int64))
-        result = SpanSets(np.asarray(lengths, np.int64), offsets, pairs[:, 0].copy(), pairs[:, 1].copy())
-        limits = result.lengths[result.sentences()]
-        wrong = np.flatnonzero((result.starts < 0) | (result.starts >= result.ends) | (result.ends > limits))
-        if len(wrong):
-            start, end = pairs[wrong[0]]
-            sentence = int(result.sentences()[wrong[0]])
-            raise ValueError(f"sentence {sentence}: span ({start}, {end}) is not within its {limits[wrong[0]]} words")
-        return result
-
     def __len__(self) -> int:
         return len(self.lengths)
 
