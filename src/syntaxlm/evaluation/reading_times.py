@@ -527,9 +527,8 @@ def evaluate_reading_times(
     joined_times = join_times(displayed, table, time_column, key, settings.log, minimum, maximum, word_column)
     listed = Frequencies.of(frequencies)
     predictors = _baseline(displayed, listed, settings)
-    text = {"punctuation": style.punctuation, "contractions": style.contractions}
     runs = [
-        (name, bundle, ScoreOptions(context=one, **text))
+        (name, bundle, ScoreOptions(context=one, punctuation=style.punctuation, contractions=style.contractions))
         for name, bundle in models.items()
         for one in _contexts(bundle, context)
     ]

@@ -77,7 +77,7 @@ def train(
     from syntaxlm.core.progress import error_console
     from syntaxlm.training.progress import ProgressDisplay
     from syntaxlm.training.run import train
-    from syntaxlm.training.seeds import train_seeds
+    from syntaxlm.training.study import train_seeds
 
     settings = read_recipe(recipe, [*overrides, *training_device(device)])
     if seeds > 1:
@@ -150,7 +150,7 @@ def compare(
     from syntaxlm.parsing.evaluation import protocol_named
     from syntaxlm.training.progress import ProgressDisplay
     from syntaxlm.training.study import compare, read_recipes
-    from syntaxlm.training.treebank_scores import TreebankEvaluation
+    from syntaxlm.training.study_table import TreebankEvaluation
 
     parts = {"train": tagged_train, "valid": tagged_valid, "test": tagged_test}
     tagged = {part: path for part, path in parts.items() if path is not None}
