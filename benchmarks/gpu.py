@@ -41,10 +41,10 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.on_lstm import ONLSTMConfig
 from syntaxlm.models.registry import MODELS, ModelConfig, build_model
-from syntaxlm.training.display import ProgressDisplay
-from syntaxlm.training.recipe import OptimiserSettings, read_recipe
-from syntaxlm.training.recipe_files import shipped_recipes
-from syntaxlm.training.trainer import Event, train
+from syntaxlm.training.progress import ProgressDisplay
+from syntaxlm.training.recipe import OptimiserSettings, StreamBatchSettings, TextRecipe, read_recipe
+from syntaxlm.training.recipe_files import bundled_recipes
+from syntaxlm.training.run import Event, train
 
 TESTS = "tests/ops/test_on_lstm.py", "tests/ops/test_backend.py"
 PUBLISHED = "{}-ptb-words"
@@ -82,12 +82,12 @@ def cases(tiny: bool) -> list[Case]:
     """A case for every model with a published recipe on a stream of words."""
     found = []
     for name in MODELS:
-        if not (shipped_recipes() / f"{PUBLISHED.format(name)}.yaml").exists():
+        if not (bundled_recipes() / f"{PUBLISHED.format(name)}.yaml").exists():
             continue
         recipe = read_recipe(PUBLISHED.format(name))
-        config, batches = recipe.model, recipe.batches
-        if not batches.carry_state:
+        if not isinstance(recipe, TextRecipe) or not isinstance(recipe.batches, StreamBatchSettings):
             continue
+        config, batches = recipe.model, recipe.batches
         steps, columns = batches.bptt, batches.batch_size
         if tiny:
             sizes = {size: value for size, value in TINY.items() if hasattr(config, size)}
@@ -194,7 +194,7 @@ def longest_run(options: argparse.Namespace, device: torch.device) -> dict[str, 
 
     with (
         tempfile.TemporaryDirectory() as temporary,
-        ProgressDisplay(recipe.schedule, Console(stderr=options.json, highlight=False)) as display,
+        ProgressDisplay(recipe, Console(stderr=options.json, highlight=False)) as display,
     ):
         result = train(recipe, options.output or Path(temporary) / "run", watch)
     ended = {"epochs": result.epochs, "steps": result.steps, "seconds": result.seconds, "stopped": result.stopped}

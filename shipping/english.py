@@ -26,7 +26,7 @@ from syntaxlm.storage.folder import read_model, write_model
 from syntaxlm.training.focus import focus
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.result import RESULT
-from syntaxlm.training.trainer import resume, train
+from syntaxlm.training.run import resume, train
 
 SEEDS = (1, 2, 3)
 AVERAGED = 2  # grammars in `en`: those with the lowest validation perplexity; three do not fit into 15 MB

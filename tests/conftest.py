@@ -43,10 +43,11 @@ class Toy:
 
     def recipe_data(self, model: str = "prpn", /, **sections: dict[str, Any]) -> dict[str, Any]:
         """A recipe as nested dicts: seconds of training; `sections` are put over it, setting by setting."""
+        is_stream = sections.get("batches", {}).get("context") == "carry"
         data: dict[str, Any] = {
             "model": MODELS[model],
             "text": {part: str(self.folder / f"{part}.txt") for part in ("train", "valid", "test")},
-            "batches": {"token_budget": 256, "batch_size": 8, "bptt": 12},
+            "batches": {"batch_size": 8, "bptt": 12} if is_stream else {"token_budget": 256},
             "optimiser": {"learning_rate": 0.01, "beta1": 0.0},
             "schedule": {"epochs": 2},
             "run": {"accelerator": "cpu", "log_steps": 3},
@@ -141,7 +142,7 @@ def trained(toy: Toy, made_once) -> SimpleNamespace:
     """Folders of two trained models, `prpn` and `lstm`. Nothing may be written into them."""
 
     def train_both(root: Path) -> None:
-        from syntaxlm.training.trainer import train
+        from syntaxlm.training.run import train
 
         for name in MODELS:
             train(toy.recipe(name), root / name)

@@ -1,4 +1,4 @@
-"""Every shipped recipe is read, and runs a few steps; recipes of the same structure share one run."""
+"""Every bundled recipe is read, and runs a few steps; recipes of the same structure share one run."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import yaml
 
 from syntaxlm.data.treebanks import read_treebank, write_tags
 from syntaxlm.training.recipe import Recipe, read_recipe
-from syntaxlm.training.recipe_files import find_recipe, shipped_recipes
+from syntaxlm.training.recipe_files import bundled_recipes, find_recipe
 from syntaxlm.training.result import TrainingResult
-from syntaxlm.training.trainer import METRICS, train
+from syntaxlm.training.run import METRICS, train
 from tests.conftest import Toy
 
-RECIPES = sorted(shipped_recipes().glob("*.yaml"))
+RECIPES = sorted(bundled_recipes().glob("*.yaml"))
 SMALL = {
     "embedding_size": "12", "hidden_size": "16", "memory_slots": "4", "token_budget": "256", "batch_size": "8",
     "bptt": "20", "log_steps": "1", "epochs": "1", "layer_sizes": "[16, 12]", "chunk_size": "2",
@@ -29,12 +29,20 @@ def structure(recipe: Recipe) -> str:
     return json.dumps(
         {
             "model": {name: _switch(value) for name, value in data["model"].items()},
-            "text": [recipe.text.trees is not None, recipe.text.normaliser.units],
-            "batches": [str(recipe.mode), recipe.reads, recipe.batches.variable_bptt, bool(recipe.batches.curriculum)],
+            "data": [type(recipe).__name__, _option(recipe.data, "trees") is not None, recipe.data.normaliser.units],
+            "batches": [
+                str(recipe.mode),
+                *(bool(_option(recipe.batches, name)) for name in ("variable_bptt", "curriculum")),
+            ],
             "optimiser": [optimiser.kind, optimiser.loss_normalisation, recipe.schedule.decay, recipe.schedule.keep],
             "averaging": [one is not None for one in (optimiser.average_patience, optimiser.average_from_epoch)],
         }
     )
+
+
+def _option(section: object, name: str) -> object:
+    """A setting that some types of recipe have."""
+    return getattr(section, name, None)
 
 
 def _switch(value: object) -> object:
@@ -83,9 +91,10 @@ def test_every_recipe_trains_with_small_sizes(path, toy, few, tmp_path, runs):
 
 def trained_small(path: Path, whole: Recipe, toy: Toy, folder: Path) -> tuple[TrainingResult, list[float]]:
     """A few steps of a recipe with small sizes, on the built-in corpus."""
-    suffix = "conllu" if whole.reads == "trees" else "txt"
-    overrides = [(f"text.{part}", str(toy / f"{part}.{suffix}")) for part in ("train", "valid", "test")]
-    if whole.text.normaliser.units == "tags":
+    section = whole.data_section
+    suffix = "conllu" if section == "trees" else "txt"
+    overrides = [(f"{section}.{part}", str(toy / f"{part}.{suffix}")) for part in ("train", "valid", "test")]
+    if whole.data.normaliser.units == "tags":
         tagged = folder.parent / "train.tagged.txt"
         write_tags(read_treebank(toy / "train.mrg"), tagged, 10)
         overrides = [(f"text.{part}", str(tagged)) for part in ("train", "valid")]
@@ -94,11 +103,11 @@ def trained_small(path: Path, whole: Recipe, toy: Toy, folder: Path) -> tuple[Tr
         overrides.append(("optimiser.warmup_steps", "2"))
     if whole.optimiser.kind == "adam":  # in a few steps
         overrides.append(("optimiser.learning_rate", "0.01"))
-    if whole.text.normaliser.units == "characters":  # a third of the sentences is enough
+    if whole.data.normaliser.units == "characters":  # a third of the sentences is enough
         lines = (toy / "train.txt").read_text(encoding="utf-8").splitlines(keepends=True)
         (folder.parent / "train.txt").write_text("".join(lines[:50]), encoding="utf-8")
         overrides.append(("text.train", str(folder.parent / "train.txt")))
-    if whole.text.trees is not None:
+    if _option(whole.data, "trees") is not None:
         overrides.append(("text.trees", str(toy / "train.mrg")))
     for section in ("model", "batches", "schedule", "run"):
         names = [name for name in SMALL if hasattr(getattr(whole, section), name)]
@@ -116,14 +125,14 @@ def test_only_recipes_that_differ_only_in_sizes_share_a_run():
     assert large == small != without
 
 
-def test_a_shipped_recipe_is_found_by_name_and_an_unknown_name_lists_all_recipes(tmp_path, monkeypatch):
+def test_a_bundled_recipe_is_found_by_name_and_an_unknown_name_lists_all_recipes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert find_recipe("prpn-toy") in RECIPES
     with pytest.raises(Exception, match=r"prpn-tyo: no such recipe file\. Did you mean prpn-toy\?"):
         find_recipe("prpn-tyo")
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in shipped_recipes().glob("*ptb-*.yaml")))
+@pytest.mark.parametrize("name", sorted(path.stem for path in bundled_recipes().glob("*ptb-*.yaml")))
 def test_recipes_for_penn_treebank_text_lower_case_other_text(name):
     """That text has no capitals; models of it must not meet every sentence with an unknown word."""
     tokens = read_recipe(name).text.normaliser.tokens("The Dogs")

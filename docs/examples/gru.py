@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from syntaxlm.models.backbone import Backbone, BackboneOutput
+from syntaxlm.models.backbone import Backbone, BackboneOutput, neural_model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import dropout
 from syntaxlm.models.structures import Distances
@@ -25,6 +25,7 @@ class GRUConfig:
     init_range: float = 0.1  # embedding and decoder start uniform in (-init_range, init_range)
 
 
+@neural_model("gru", GRUConfig)
 class GRUBackbone(Backbone):
     """One layer. The distance before a word is how far the state moves when the word is read."""
 

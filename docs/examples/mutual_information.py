@@ -15,6 +15,7 @@ from torch import Tensor
 
 from syntaxlm.models.abilities import Model, ParsesSentences, TrainsByCounting
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.registry import model
 from syntaxlm.models.structures import Distances
 
 
@@ -26,6 +27,7 @@ class MutualInformationConfig:
     smoothing: float = 0.5  # added to the count of every pair of words
 
 
+@model("mutual-information", MutualInformationConfig)
 class MutualInformationParser(Model, TrainsByCounting, ParsesSentences):
     """The distance before a word is minus the pointwise mutual information of it and the word before.
 

@@ -20,7 +20,6 @@ DOCS = Path(__file__).parents[1]
 # <!-- generated: NAME --> or <!-- generated: NAME ARGUMENT --> in a page becomes what these return.
 PARTS: dict[str, Callable[..., str]] = {
     "settings": settings.section_tables,
-    "logic-settings": settings.inference_table,
     "model": lambda name: settings.settings_table(settings.model_settings(name)),
     "recipes": recipes.recipe_sections,
     "formats": tables.format_table,

@@ -1,4 +1,4 @@
-"""The shipped recipes, each with its own comment and the command that trains it."""
+"""The bundled recipes, each with its own comment and the command that trains it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from itertools import takewhile
 from pathlib import Path
 
 from docs.generation.markdown import plain
-from syntaxlm.training.recipe_files import shipped_recipes
+from syntaxlm.training.recipe_files import bundled_recipes
 
 
 def all_recipes() -> list[Path]:
-    return sorted(shipped_recipes().glob("*.yaml"))
+    return sorted(bundled_recipes().glob("*.yaml"))
 
 
 def recipe_sections() -> str:

@@ -17,12 +17,12 @@ from typing import Any
 
 from docs.generation.markdown import plain, table
 from syntaxlm.core.settings import limits_of, range_of
-from syntaxlm.models.registry import MODELS, ModelConfig
-from syntaxlm.training.pair_classifier import PairRecipe
-from syntaxlm.training.recipe import Recipe
+from syntaxlm.models.registry import MODELS, ModelConfig, NamedConfig
+from syntaxlm.training.recipe import PairRecipe, SentenceBatchSettings, StreamBatchSettings, TextRecipe, TreeRecipe
 
 _UNLIMITED = 2**31 - 1  # an upper limit that is only there to refuse mistyped numbers
 _NAMES = {int: "whole number", float: "number", str: "text", bool: "`true` or `false`", type(None): "`null`"}
+_NAMES |= {NamedConfig: "settings of a model"}
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,24 @@ def settings_of(kind: type, prefix: str = "") -> Iterator[Setting]:
 
 
 def sections() -> dict[str, type]:
-    """The sections of a recipe, but for the model: name to dataclass."""
-    hints = typing.get_type_hints(Recipe)
-    return {field.name: hints[field.name] for field in dataclasses.fields(Recipe) if field.name != "model"}
+    """The sections of recipes, but for the model: heading to dataclass."""
+    found: dict[str, type] = {}
+    for recipe, name in ((TextRecipe, "text"), (TreeRecipe, "trees"), (PairRecipe, "pairs")):
+        hints = typing.get_type_hints(recipe)
+        found |= {name: hints[name]}
+        if recipe is TextRecipe:
+            found |= {"batches, context: reset": SentenceBatchSettings, "batches, context: carry": StreamBatchSettings}
+        else:
+            found[f"batches, with {name}"] = hints["batches"]
+        if recipe is PairRecipe:
+            found["classifier"] = hints["classifier"]
+    return found | {name: hints[name] for name in ("optimiser", "schedule", "run")}
 
 
 def all_settings() -> list[Setting]:
     """Every setting that a recipe can have."""
     found = [one for name in MODELS if MODELS[name].is_trained or MODELS[name].encoder for one in model_settings(name)]
-    return found + [one for name, kind in sections().items() for one in settings_of(kind, f"{name}.")]
+    return found + [one for name, kind in sections().items() for one in settings_of(kind, _prefix(name))]
 
 
 def model_settings(name: str) -> list[Setting]:
@@ -75,14 +84,14 @@ def section_tables() -> str:
     """A heading and a table for each section of a recipe, the model's aside."""
     parts = []
     for name, kind in sections().items():
-        settings = list(settings_of(kind, f"{name}."))
+        settings = list(settings_of(kind, _prefix(name)))
         parts.append(f"## `{name}`\n\n{plain(summary(kind))}\n\n{settings_table(settings)}")
     return "\n".join(parts)
 
 
-def inference_table() -> str:
-    """The settings of recipes of logical inference, the model's aside."""
-    return settings_table(settings_of(PairRecipe))
+def _prefix(heading: str) -> str:
+    """What stands before the names of the settings of a section."""
+    return heading.partition(",")[0] + "."
 
 
 def summary(kind: type) -> str:

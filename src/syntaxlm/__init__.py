@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from syntaxlm.text.treebank_style import TreebankStyle
     from syntaxlm.training.recipe import read_recipe
     from syntaxlm.training.recipe_files import find_recipe
-    from syntaxlm.training.trainer import resume
+    from syntaxlm.training.run import resume
     from syntaxlm.trees.averaging import average_files
     from syntaxlm.trees.scoring import PROTOCOLS, Protocol
     from syntaxlm.trees.tree import Tree, read_brackets, write_brackets
@@ -53,7 +53,7 @@ _MODULES = {
     "read_recipe": "training.recipe",
     "read_treebank": "data.treebanks",
     "rerank": "api.functions",
-    "resume": "training.trainer",
+    "resume": "training.run",
     "train": "api.functions",
     "tune_cache": "scoring.cache_tuning",
     "write_brackets": "trees.tree",

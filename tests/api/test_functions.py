@@ -11,7 +11,7 @@ import yaml
 import syntaxlm
 from syntaxlm.core.errors import InputError
 from syntaxlm.evaluation.reranking import evaluate_reranking
-from syntaxlm.training import study, trainer
+from syntaxlm.training import run, study
 from syntaxlm.training.recipe import Recipe
 from tests.tree_models import tree_model
 
@@ -71,7 +71,7 @@ def test_wrong_overrides_are_reported(overrides, message):
 def recipes(monkeypatch) -> list[Recipe]:
     """Records the recipes that would be trained, in order."""
     found: list[Recipe] = []
-    monkeypatch.setattr(trainer, "train", lambda recipe, folder, callback: found.append(recipe))
+    monkeypatch.setattr(run, "train", lambda recipe, folder, callback: found.append(recipe))
     return found
 
 

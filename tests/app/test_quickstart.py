@@ -9,7 +9,7 @@ import yaml
 
 from syntaxlm.app import quickstart
 from syntaxlm.app.quickstart import Quickstart, run_quickstart
-from tests.training.test_trees import data_of
+from tests.training.runs import tree_data as data_of
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_the_quickstart_ends_with_a_report_of_its_results(quick, tmp_path):
     page = result.report.read_text(encoding="utf-8")
     assert f"{result.training.test.perplexity:,.2f}" in page
     assert f"The lowest possible perplexity on the test text is {result.floor:.2f}" in page
-    assert "unbiased decoder (chosen)" in page
+    assert "unbiased (chosen)" in page
     assert f"{100 * result.parsing.scores['unbiased'].f1:.1f}" in page
     assert 'class="missing"' not in page
 

@@ -12,8 +12,8 @@ from rich.console import Console
 from syntaxlm.core import progress
 from syntaxlm.core.progress import progress_bar, status
 from syntaxlm.training.checkpoint import TrainerState
-from syntaxlm.training.display import ProgressDisplay
-from syntaxlm.training.trainer import Event
+from syntaxlm.training.progress import ProgressDisplay
+from syntaxlm.training.run import Event
 
 
 @pytest.fixture(params=[True, False], ids=["terminal", "file"])
@@ -99,7 +99,7 @@ def test_an_error_inside_is_raised_unchanged(console):
 
 
 def test_training_shows_a_bar_on_a_terminal_and_validation_lines_everywhere(toy, console, impatient):
-    with ProgressDisplay(toy.recipe("lstm").schedule, console) as display:
+    with ProgressDisplay(toy.recipe("lstm"), console) as display:
         for batch in range(1, 4):
             place = TrainerState(
                 batch=batch, steps=batch, seconds=float(batch), loss_sum=70.0 * batch, loss_count=10 * batch
@@ -118,7 +118,7 @@ def test_training_shows_a_bar_on_a_terminal_and_validation_lines_everywhere(toy,
 
 
 def test_counting_rounds_are_shown_as_lines_and_by_the_bar(toy, console, impatient):
-    with ProgressDisplay(toy.recipe("lstm").schedule, console) as display:
+    with ProgressDisplay(toy.recipe("lstm"), console) as display:
         display(Event("round", TrainerState(epoch=2, seconds=3.0), 5, {"valid_loss": 3.25, "best": True}))
         time.sleep(0.3)
     assert "round 2  valid loss 3.2500  0:03  best so far" in console.file.getvalue()

@@ -16,11 +16,11 @@ from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.prpn import PRPNConfig
 from syntaxlm.models.registry import MODELS
 from syntaxlm.scoring.cache import CacheSettings
-from syntaxlm.training.pair_classifier import PairRecipe
-from syntaxlm.training.recipe import Recipe, read_recipe, recipe_from
-from syntaxlm.training.stops import StopTraining
+from syntaxlm.training.classifiers import StopRecipe
+from syntaxlm.training.recipe import RECIPES, SentenceBatchSettings, StreamBatchSettings, read_recipe, recipe_from
 
-RIGHT = {"model": {"name": "prpn"}, "text": {"train": "a.txt", "valid": "b.txt"}}
+PATHS = {"train": "a.txt", "valid": "b.txt"}
+RIGHT = {"model": {"name": "prpn"}, "text": PATHS}
 
 
 def listed(message: str) -> list[str]:
@@ -98,7 +98,8 @@ def test_a_key_of_another_model_is_not_a_setting_of_this_model():
         ("text.normaliser.drop_words", "a b", '"a b"', "array"),
         ("optimiser.learning_rate", None, "null", "number"),
         ("run.accelerator", "gpuu", '"gpuu"', "'auto', 'cpu'"),
-        ("batches.carry_state", "yes", '"yes"', "boolean"),
+        ("batches.predict_eos", "yes", '"yes"', "boolean"),
+        ("batches.context", "stream", '"stream"', "one of reset, carry"),
     ],
 )
 def test_a_wrong_type_is_reported_with_key_found_and_expected(key, value, found, expected):
@@ -129,9 +130,7 @@ def test_an_unknown_model_is_reported_with_the_available_models(model, fault):
 
 def test_several_faults_are_reported_together():
     faults = fault_of({"model": {"name": "unheard"}, "run.sed": 3, "schedule.epochs": "many", "batches": 7})
-    assert [line.split(": ")[0] for line in listed(faults)] == [
-        "model.name", "batches", "schedule.epochs", "run.sed",
-    ]  # fmt: skip
+    assert {line.split(": ")[0] for line in listed(faults)} == {"model.name", "batches", "schedule.epochs", "run.sed"}
 
 
 def test_several_settings_out_of_range_are_reported_together():
@@ -195,10 +194,11 @@ def settings_classes(kind: type) -> set[type]:
     return {kind}.union(*(settings_classes(hints[f.name]) for f in fields(kind) if is_dataclass(hints[f.name])))
 
 
-CLASSES = settings_classes(Recipe) | settings_classes(PairRecipe) | {kind.config for kind in MODELS.values()}
+CLASSES = set().union(*map(settings_classes, RECIPES)) | {kind.config for kind in MODELS.values()}
+CLASSES |= {SentenceBatchSettings, StreamBatchSettings, StopRecipe, CacheSettings}
 
 
-@pytest.mark.parametrize("kind", sorted(CLASSES | {StopTraining, CacheSettings}, key=str))
+@pytest.mark.parametrize("kind", sorted(CLASSES, key=str))
 def test_every_numeric_field_has_limits(kind):
     hints = typing.get_type_hints(kind, include_extras=True)
     bare = {
@@ -221,7 +221,8 @@ def test_every_numeric_field_has_limits(kind):
         ("model", {"name": "on-lstm", "layer_sizes": [10**9, 200]}, "1 to 65,536"),
         ("model", {"name": "palm", "maximum_span": 10**9}, "1 to 1,024"),
         ("model", {"name": "tree-rnn", "noise_words": 10**9}, "1 to 65,536"),
-        ("batches.batch_size", 10**9, "1 to 65,536"), ("batches.bptt", 10**9, "1 to 65,536"),
+        ("batches", {"context": "carry", "batch_size": 10**9}, "1 to 65,536"),
+        ("batches", {"context": "carry", "bptt": 10**9}, "1 to 65,536"),
         ("batches.token_budget", 10**10, "1 to 2,147,483,647"),
         ("schedule.plateau_factor", 1.5, "a number above 0 and up to 1"), ("run.seed", 2**32, "0 to 4,294,967,295"),
     ],
@@ -237,12 +238,12 @@ def test_faults_of_types_of_ranges_and_between_settings_are_reported_together():
     faults = fault_of(
         {"model.hidden_size": 7, "optimiser.beta1": 1.0, "schedule.epochs": "many", "text.normaliser.space": ""}
     )
-    assert listed(faults) == [
+    assert set(listed(faults)) == {
         "model.hidden_size: found 7; expected an even number: each distance reads half",
         'text.normaliser.space: found ""; expected text that is not empty',
         "optimiser.beta1: found 1.0; expected a number from 0 to under 1",
         'schedule.epochs: found "many"; expected an integer, 1 to 2,147,483,647',
-    ]
+    }
 
 
 def test_settings_created_in_python_are_checked_like_those_of_a_file():
@@ -268,7 +269,7 @@ def test_an_integer_too_long_to_print_is_refused_with_its_line(tmp_path):
     ("key", "value"),
     [
         ("text.vocabulary.minimum_count", 0), ("text.vocabulary.maximum_size", 0), ("batches.token_budget", 0),
-        ("batches.maximum_words", -1), ("batches.batch_size", 0), ("batches.bptt", -3),
+        ("batches.maximum_words", -1),
         ("optimiser.learning_rate", 0.0), ("optimiser.learning_rate", float("inf")),
         ("optimiser.learning_rate", float("nan")), ("optimiser.beta1", 1.0), ("optimiser.beta2", -0.1),
         ("optimiser.epsilon", 0.0), ("optimiser.weight_decay", -1e-6), ("optimiser.gradient_clip", 0.0),
@@ -285,11 +286,40 @@ def test_contradictory_settings_are_reported_with_their_section():
     assert fault_of({"model.hidden_size": 7}) == (
         "my.yaml: model.hidden_size: found 7; expected an even number: each distance reads half"
     )
-    faults = fault_of({"batches.variable_bptt": True, "model.supervision": 0.1, "model.name": "palm"})
-    assert listed(faults) == [
-        "model.supervision: found 0.1; expected 0, or text.trees to learn from",
-        "batches.variable_bptt: found true; expected false, or batches.carry_state true",
-    ]
+    assert fault_of({"model.supervision": 0.1, "model.name": "palm"}) == (
+        "my.yaml: model.supervision: found 0.1; expected 0, or text.trees to learn from"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sections", "fault"),
+    [
+        (
+            {"text": PATHS, "batches": {"bptt": 3}},
+            "batches.bptt: no such setting. It belongs to recipes with batches.context: carry.",
+        ),
+        (
+            {"text": PATHS, "batches": {"context": "carry", "curriculum": [10]}},
+            "batches.curriculum: no such setting. It belongs to recipes with batches.context: reset.",
+        ),
+        (
+            {"trees": PATHS | {"focus": ["a.mrg"]}},
+            "trees.focus: no such setting. It is a setting of recipes with a section text.",
+        ),
+        ({"text": PATHS, "classifier": {}}, "classifier: no such setting. Only recipes with a section pairs have it."),
+        ({}, "found no section of data; expected one of the sections text, trees, pairs"),
+        ({"text": PATHS, "pairs": PATHS}, "found text and pairs; expected one of the sections text, trees, pairs"),
+        (
+            {"trees": PATHS},
+            "model.name: found prpn, which learns from text; expected a section text in place of trees, or a"
+            " dependency-tree model",
+        ),
+    ],
+)
+def test_settings_of_another_type_of_data_are_reported_with_their_place(sections, fault):
+    with pytest.raises(InputError) as caught:
+        recipe_from({"model": {"name": "tree-rnn" if "focus" in str(sections) else "prpn"}} | sections, "my.yaml")
+    assert str(caught.value) == f"my.yaml: {fault}"
 
 
 PCFGS = ["simple-pcfg", "tensor-pcfg", "neural-pcfg", "compound-pcfg"]
@@ -297,20 +327,10 @@ PCFGS = ["simple-pcfg", "tensor-pcfg", "neural-pcfg", "compound-pcfg"]
 
 @pytest.mark.parametrize("name", PCFGS)
 def test_models_of_whole_sentences_refuse_streams_and_sentences_without_eos(name):
-    stream = fault_of({"model": {"name": name}, "batches.carry_state": True})
-    assert stream == f"my.yaml: batches.carry_state: found true; expected false: {name} models read whole sentences"
+    stream = fault_of({"model": {"name": name}, "batches.context": "carry"})
+    assert stream == f"my.yaml: batches.context: found carry; expected reset: {name} models read whole sentences"
     ends = fault_of({"model": {"name": name}, "batches.predict_eos": False})
     assert ends == f"my.yaml: batches.predict_eos: found false; expected true: {name} models read ends of sentences"
-
-
-def test_a_curriculum_requires_batches_of_sentences():
-    expected = "expected [], or batches.carry_state false and a model that reads text"
-    fault = f"my.yaml: batches.curriculum: found [10, 20]; {expected}"
-    assert fault_of({"batches.curriculum": [10, 20], "batches.carry_state": True}) == fault
-    assert fault_of({"model": {"name": "tree-rnn"}, "batches.curriculum": [10, 20]}) == fault
-    assert fault_of({"batches.curriculum": [10, 0]}).startswith(
-        "my.yaml: batches.curriculum.1: found 0; expected 1 or more"
-    )
 
 
 @pytest.mark.parametrize(

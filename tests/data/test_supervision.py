@@ -18,9 +18,9 @@ from syntaxlm.data.supervision import Supervision, read_supervision
 from syntaxlm.data.treebanks import read_treebank, write_words
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees.spans import SpanSets
 from syntaxlm.trees.tree import Constituent, Tree, write_brackets
 from tests.shared_data import DATA
+from tests.trees.enumeration import spans_of_lists
 
 VOCABULARY = Vocabulary(["<unk>", "<s>", "</s>"])
 ONE_MARK = Vocabulary(["<unk>", "<eos>"], begin="<eos>", end="<eos>")
@@ -56,7 +56,7 @@ def made(drawn):
     word = iter(range(3, 10_000))
     corpus = EncodedCorpus.from_sentences([[next(word) for _ in range(length)] for length, _ in drawn])
     spans = [sorted({(start, end) for start, end in spans if 1 < end - start < length}) for length, spans in drawn]
-    return corpus, SpanSets.from_lists(spans, corpus.lengths)
+    return corpus, spans_of_lists(spans, corpus.lengths)
 
 
 def constituents(corpus, spans):
@@ -150,16 +150,16 @@ def test_batches_without_trees_have_no_spans_and_spans_of_another_corpus_are_ref
         SentenceBatches(other, VOCABULARY, 9, True, 0, spans=spans)
 
 
-def read(folder: Path, text: str, trees: str, clean_up="ptb-keep", normaliser=None, **limits) -> Supervision:
+def read(folder: Path, text: str, trees: str, preprocessing="ptb-keep", normaliser=None, **limits) -> Supervision:
     (folder / "text.txt").write_text(text, encoding="utf-8")
     (folder / "gold.mrg").write_text(trees, encoding="utf-8")
-    return read_files(folder / "text.txt", folder / "gold.mrg", clean_up, normaliser or Normaliser(), **limits)[0]
+    return read_files(folder / "text.txt", folder / "gold.mrg", preprocessing, normaliser or Normaliser(), **limits)[0]
 
 
-def read_files(text, trees, clean_up, normaliser, **limits):
+def read_files(text, trees, preprocessing, normaliser, **limits):
     vocabulary = Vocabulary.build(count_tokens(text, normaliser), **limits)
     corpus = EncodedCorpus.encode(text, normaliser, vocabulary)
-    return read_supervision(trees, clean_up, corpus, normaliser, vocabulary), corpus
+    return read_supervision(trees, preprocessing, corpus, normaliser, vocabulary), corpus
 
 
 WITHOUT = "The old cat ate 12 fish in Rome\nShe slept very well\nGo away\n"
@@ -169,7 +169,7 @@ SPANS_WITH = [{(0, 3), (3, 8), (4, 6), (4, 8), (6, 8)}, {(1, 6), (3, 5)}, set(),
 
 
 @pytest.mark.parametrize(
-    ("text", "clean_up", "normaliser", "expected"),
+    ("text", "preprocessing", "normaliser", "expected"),
     [
         pytest.param(WITHOUT, "ptb-keep", Normaliser(), SPANS_WITHOUT, id="dropped-by-clean-up"),
         pytest.param(WITH, "none", Normaliser(), SPANS_WITH, id="kept"),
@@ -185,8 +185,8 @@ SPANS_WITH = [{(0, 3), (3, 8), (4, 6), (4, 8), (6, 8)}, {(1, 6), (3, 5)}, set(),
         pytest.param("\n" + WITHOUT.replace("\n", "\n\n"), "ptb-keep", Normaliser(), SPANS_WITHOUT, id="empty-lines"),
     ],
 )  # fmt: skip
-def test_spans_are_of_the_tokens_that_the_model_reads(tmp_path, text, clean_up, normaliser, expected):
-    found = read(tmp_path, text, TREEBANK, clean_up, normaliser)
+def test_spans_are_of_the_tokens_that_the_model_reads(tmp_path, text, preprocessing, normaliser, expected):
+    found = read(tmp_path, text, TREEBANK, preprocessing, normaliser)
     assert found.supervised.tolist() == [True] * len(expected)
     assert [found.spans.sentence(place) for place in range(len(expected))] == expected
     assert str(found) == f"{tmp_path}/gold.mrg: trees of {len(expected)} of {len(expected)} training sentences"
@@ -298,7 +298,14 @@ def test_different_numbers_of_trees_and_sentences_are_reported_with_the_first_di
         read(tmp_path, "The old cat ate 12 fish in Rome\nGo away\n", TREEBANK)
 
 
-def test_trees_of_another_clean_up_and_dependency_trees_are_refused(tmp_path):
+def test_half_of_the_sentences_must_have_the_words_of_their_trees(tmp_path):
+    trees = "(S (VB go) (RB away))\n" * 4
+    assert read(tmp_path, "go away\n" * 2 + "go on\n" * 2, trees).count == 2
+    with pytest.raises(InputError, match="1 of 4 trees have the words of their sentences"):
+        read(tmp_path, "go away\n" + "go on\n" * 3, trees)
+
+
+def test_trees_of_another_preprocessing_and_dependency_trees_are_refused(tmp_path):
     with pytest.raises(
         InputError, match=r"1 of 4 trees have the words of their sentences(.|\n)*preprocessing none keeps"
     ):

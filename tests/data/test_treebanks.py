@@ -146,6 +146,17 @@ def test_sentences_that_differ_are_reported_with_both_word_lists(folder):
         read_treebank(folder / "mrg", "ptb-keep", folder / "dep")
 
 
+def test_sentences_with_half_of_their_words_equal_are_the_same(tmp_path):
+    (tmp_path / "a.mrg").write_text("(S (A a) (B b) (C c) (D d))\n")
+    for words, is_same in (("a b x y", True), ("a x y z", False)):
+        (tmp_path / "a.dp").write_text(dp([(word, "A", place) for place, word in enumerate(words.split())]))
+        if is_same:
+            assert len(read_treebank(tmp_path / "a.mrg", "none", tmp_path / "a.dp")) == 1
+            continue
+        with pytest.raises(InputError, match="are not the same: 4 and 4 words"):
+            read_treebank(tmp_path / "a.mrg", "none", tmp_path / "a.dp")
+
+
 def test_unequal_counts_name_the_first_sentence_without_a_partner(folder):
     (folder / "dep" / "wsj_0003.dp").unlink()
     with pytest.raises(InputError, match=r"has 3 sentences and .* has 2; .*wsj_0003\.mrg, sentence 1"):
@@ -193,7 +204,7 @@ def test_treebank_tokens_are_one_for_each_word_whatever_the_normaliser_drops(fol
     assert treebank_tokens(treebank, normaliser)[:2] == [["the", "cat", ",", "ate", "N", "fish", "."], ["go", "!"]]
 
 
-def test_written_words_are_the_sentences_after_clean_up(folder):
+def test_written_words_are_the_sentences_after_preprocessing(folder):
     written = write_words(read_treebank(folder / "mrg", "ptb-keep"), folder / "words.txt")
     assert (folder / "words.txt").read_text() == "The cat ate 12 fish\nGo\nThe cat ate 12 fish\n"
     assert (written.sentences, written.words, written.emptied) == (3, 11, 0)
@@ -267,7 +278,7 @@ def test_wsj_sample_words_are_in_mikolovs_vocabulary_with_the_rule_for_whole_num
 
 
 @pytest.mark.skipif(not (DATA / "gum").is_dir(), reason=f"GUM is not in {DATA}")
-def test_gum_dependencies_stay_trees_after_clean_up():
+def test_gum_dependencies_stay_trees_after_preprocessing():
     gum = DATA / "gum"
     treebank = read_treebank(gum / "dev.mrg", "ptb-drop", gum / "dev.conllu")
     assert all(heads_are_one_tree(sentence.heads) for sentence in treebank)

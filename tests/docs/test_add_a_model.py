@@ -1,4 +1,4 @@
-"""The page that adds models in one file each does so, in a copy of the package."""
+"""The page that adds models in one file each does so: in a folder of its own, registered by import or entry points."""
 
 from __future__ import annotations
 
@@ -11,87 +11,103 @@ from pathlib import Path
 
 import pytest
 
-import syntaxlm
 from tests.docs.examples import ROOT
 
 PAGE = (ROOT / "docs" / "guides" / "add-a-model.md").read_text(encoding="utf-8")
 EXAMPLES = ROOT / "docs" / "examples"
-# Where the page says that something is added to the registry, and what stands there before it.
-PLACES = ("from syntaxlm.models import ", "ModelConfig = Annotated[", "MODELS: dict[str, ModelType] = {\n    ")
-MODELS = {"gru": "gru.py", "mutual-information": "mutual_information.py"}
+MODELS = {"gru": "gru", "table-pcfg": "table_pcfg", "mutual-information": "mutual_information"}
 
 USE = """
 import sys
 from pathlib import Path
+import gru, mutual_information, table_pcfg
 import syntaxlm
 from syntaxlm.core.errors import InputError
-from syntaxlm.models.registry import MODELS
 
 folder = Path(sys.argv[1])
 syntaxlm.write_corpus(folder / "toy", 200, seed=0)
 texts = {part: str(folder / "toy" / f"{part}.txt") for part in ("train", "valid", "test")}
-trained = {}
-for name, settings in {"gru": {"model.embedding_size": 12, "schedule.epochs": 2}, "mutual-information": {}}.items():
-    assert name in MODELS
-    overrides = {"text": texts, "run.accelerator": "cpu", **settings}
-    trained[name] = syntaxlm.train(f"{sys.argv[2]}/{name}-toy.yaml", folder / name, overrides)
-    model = syntaxlm.load(folder / name)
-    report = model.evaluate_parsing(folder / "toy" / "test.mrg")
-    assert 0 < report.scores["unbiased"].f1 < 1
-assert trained["gru"].test.perplexity < len(model.vocabulary)
-assert trained["mutual-information"].test is None
-text = folder / "toy" / "test.txt"
-for use in (lambda: model.surprisal("a cat"), lambda: model.perplexity(text)):
+short = {"schedule.epochs": 2}
+settings = {"gru": short | {"model.embedding_size": 12}, "table-pcfg": short, "mutual-information": {}}
+models, results = {}, {}
+for name, overrides in settings.items():
+    overrides = {"text": texts, "run.accelerator": "cpu", **overrides}
+    results[name] = syntaxlm.train(f"{name}-toy.yaml", folder / name, overrides)
+    models[name] = syntaxlm.load(folder / name)
+    report = models[name].evaluate_parsing(folder / "toy" / "test.mrg")
+    assert all(0 < score.f1 < 1 for score in report.scores.values())
+for name in ("gru", "table-pcfg"):
+    assert results[name].test.perplexity < len(models[name].vocabulary)
+    surprisals = models[name].surprisal("a cat sleeps")
+    assert len(surprisals) >= 3 and all(row.surprisal > 0 for row in surprisals)
+assert "NT-" in str(models["table-pcfg"].parse("a cat sleeps", labels=True).tree)
+assert results["mutual-information"].test is None
+text, counting = folder / "toy" / "test.txt", models["mutual-information"]
+for use in (lambda: counting.surprisal("a cat"), lambda: counting.perplexity(text)):
     try:
         use()
         raise SystemExit("not refused")
     except InputError as error:
         assert "this mutual-information model gives no" in str(error), error
-        assert "Model types that can: gru, prpn, " in str(error), error
+        assert "Model types that can: prpn, " in str(error) and "gru" in str(error), error
 """
 
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a copy of the package, changed as the page says."""
+    """An installed package with the models of the page, as entry points."""
     folder = tmp_path_factory.mktemp("added")
-    shutil.copytree(
-        Path(syntaxlm.__file__).parent, folder / "syntaxlm", ignore=shutil.ignore_patterns("__pycache__", "recipes")
-    )
-    for name in MODELS.values():
-        shutil.copy(EXAMPLES / name, folder / "syntaxlm" / "models")
-    registry = folder / "syntaxlm" / "models" / "registry.py"
-    text = registry.read_text(encoding="utf-8")
-    additions = re.findall(r"^- to .*: `([^`]+)`$", PAGE, re.MULTILINE)
-    assert len(additions) == len(PLACES) * len(MODELS)
-    for place, addition in zip(PLACES * len(MODELS), additions, strict=True):
-        assert text.count(place) == 1
-        text = text.replace(place, place + addition + (" " if place.endswith("    ") else ""))
-    registry.write_text(text, encoding="utf-8")
+    for name, module in MODELS.items():
+        shutil.copy(EXAMPLES / f"{module}.py", folder)
+        shutil.copy(EXAMPLES / f"{name}-toy.yaml", folder)
+    points = "".join(f"{name} = {module}\n" for name, module in MODELS.items())
+    (folder / "added-1.0.dist-info").mkdir()
+    (folder / "added-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: added\nVersion: 1.0\n")
+    (folder / "added-1.0.dist-info" / "entry_points.txt").write_text(f"[syntaxlm.models]\n{points}")
     return folder
 
 
-def run(package: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": str(package), "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1800
-    )
+def run(package: Path, *arguments: str, place: Path = ROOT) -> str:
+    """The output of a command that finds the package."""
+    paths = os.pathsep.join([str(package), str(ROOT / "src")])
+    environment = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, *arguments]
+    result = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=1800)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
 
 
 def test_the_page_shows_the_files_that_are_tried_here():
-    for name in [*MODELS.values(), *(f"{model}-toy.yaml" for model in MODELS)]:
-        assert f"<!-- generated: file examples/{name} -->" in PAGE
+    for name, module in MODELS.items():
+        assert f"<!-- generated: file examples/{module}.py -->" in PAGE
+        assert f"<!-- generated: file examples/{name}-toy.yaml -->" in PAGE
+        assert f"`{module}.py`:" in PAGE
 
 
-@pytest.mark.long
-def test_the_added_models_train_and_parse_and_are_refused_where_they_lack_an_ability(package, tmp_path):
-    result = run(package, "-c", USE, str(tmp_path), str(EXAMPLES))
-    assert result.returncode == 0, result.stderr
+def test_the_models_train_parse_and_score_and_are_refused_where_they_lack_an_ability(package, tmp_path):
+    run(package, "-c", USE, str(tmp_path), place=package)
+
+
+def test_the_command_line_finds_model_types_of_entry_points(package, tmp_path):
+    run(package, "-m", "syntaxlm", "data", "toy", "--output", str(tmp_path / "toy"), "--sentences", "100")
+    recipe, folder = package / "table-pcfg-toy.yaml", tmp_path / "run"
+    run(
+        package,
+        "-m",
+        "syntaxlm",
+        "train",
+        str(recipe),
+        "--output",
+        str(folder),
+        "--schedule.epochs",
+        "1",
+        place=tmp_path,
+    )
+    assert "(" in run(package, "-m", "syntaxlm", "parse", str(folder), "the old cat sleeps", "--format", "brackets")
 
 
 @pytest.mark.long
 def test_the_added_models_keep_the_contract(package):
-    chosen = "tests/models/abilities", "-k", "gru or mutual"
-    result = run(package, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen)
-    assert result.returncode == 0, result.stdout
-    assert re.search(r"[1-9]\d* passed", result.stdout)
+    chosen = "tests/models/abilities", "-k", "gru or mutual or table"
+    output = run(package, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen)
+    assert re.search(r"[1-9]\d* passed", output)

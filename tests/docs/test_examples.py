@@ -8,18 +8,17 @@ import re
 import pytest
 from docs.generation.commands import all_commands
 from docs.generation.recipes import all_recipes
-from docs.generation.settings import all_settings, settings_of
+from docs.generation.settings import all_settings
 
 from syntaxlm.app.cli import build_parser, split_overrides
 from syntaxlm.core.errors import InputError
-from syntaxlm.training.pair_classifier import PairRecipe, read_pair_recipe
 from syntaxlm.training.recipe import read_recipe
-from syntaxlm.training.recipe_files import find_recipe, is_pair_recipe, recipe_names
+from syntaxlm.training.recipe_files import recipe_names
 from tests.docs.examples import PAGES, ROOT, Example, examples_of
 
 COMMANDS, PARSER = all_commands(), build_parser()
 SHIPPED = set(recipe_names())
-SETTINGS = {one.name for one in [*all_settings(), *settings_of(PairRecipe)]}
+SETTINGS = {one.name for one in all_settings()}
 EXAMPLES = [example for path in [*PAGES, *all_recipes()] for example in examples_of(path)]
 EPILOGS = [
     Example(f"syntaxlm {name} --help", tuple(parser.epilog.split("syntaxlm ", 1)[1].split()), whole=True)
@@ -80,8 +79,7 @@ def recipes_named(options: argparse.Namespace) -> list[str]:
 def check_setting(setting: str, value: str, recipe: str) -> None:
     """That the recipe has a setting and takes the value, unless this stands for another (S, DIR/FILE, ...)."""
     if recipe in SHIPPED and not re.fullmatch("[A-Z]+", value):
-        read = read_pair_recipe if is_pair_recipe(find_recipe(recipe)) else read_recipe
-        read(recipe, [(setting, value)])
+        read_recipe(recipe, [(setting, value)])
     else:
         assert setting in SETTINGS, f"{setting}: no such setting"
 

@@ -19,7 +19,7 @@ from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.parsing.options import DecodingOptions
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training.recipe import read_recipe
-from syntaxlm.training.trainer import resume, train
+from syntaxlm.training.run import resume, train
 from syntaxlm.trees.charts import spans_in
 from tests.golden import CCM_FILES
 from tests.trees.enumeration import all_binary_trees

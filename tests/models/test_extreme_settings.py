@@ -15,8 +15,15 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import members_of, override, read_settings
 from syntaxlm.models.registry import MODELS, model_shapes
 from syntaxlm.storage.folder import CONFIG, FORMAT, ModelSettings, read_config
-from syntaxlm.training.pair_classifier import PairRecipe
-from syntaxlm.training.recipe import BatchSettings, OptimiserSettings, RunSettings, ScheduleSettings, VocabularySettings
+from syntaxlm.training.recipe import (
+    OptimiserSettings,
+    PairRecipe,
+    RunSettings,
+    ScheduleSettings,
+    SentenceBatchSettings,
+    StreamBatchSettings,
+    VocabularySettings,
+)
 from syntaxlm.training.recipe import recipe_from as read_recipe
 
 NEVER = [10**400, float("nan"), float("inf"), -1e300, "3", {}, [[]]]
@@ -27,7 +34,8 @@ SOMETIMES = [2**31 - 1, 65_536, 100, -1, 0, True, None, 1.5, 1e9, 1e-320]
 
 SECTIONS = {
     "text.vocabulary": VocabularySettings,
-    "batches": BatchSettings,
+    "batches": SentenceBatchSettings,
+    "batches, stream": StreamBatchSettings,
     "optimiser": OptimiserSettings,
     "schedule": ScheduleSettings,
     "run": RunSettings,
@@ -50,7 +58,8 @@ def _inner(part: Any) -> Any:
 
 
 def recipe_of(model: str) -> dict[str, Any]:
-    return {"model": {"name": model}, "text": {"train": "a.txt", "valid": "b.txt"}}
+    section = "trees" if model == "tree-rnn" else "text"
+    return {"model": {"name": model}, section: {"train": "a.txt", "valid": "b.txt"}}
 
 
 def put(data: dict[str, Any], key: str, value: object) -> dict[str, Any]:
@@ -106,10 +115,11 @@ def test_extreme_settings_of_the_other_sections_are_refused_by_name(section):
     names = [*numbers(SECTIONS[section])]
     assert names
     for key, value in ((name, value) for name in names for value in NEVER + SOMETIMES):
-        name = f"{section}.{key}"
+        name = f"{section.removesuffix(', stream')}.{key}"
+        recipe = recipe_of("lstm") | ({"batches": {"context": "carry"}} if "stream" in section else {})
         messages = [
-            error_of(read_recipe, put(recipe_of("lstm"), name, value), "recipe.yaml"),
-            error_of(read_from_command_line, recipe_of("lstm"), name, value),
+            error_of(read_recipe, put(recipe, name, value), "recipe.yaml"),
+            error_of(read_from_command_line, recipe, name, value),
         ]
         if value in NEVER or value != value:
             assert all(name in message for message in messages), (name, value, messages)
@@ -118,8 +128,8 @@ def test_extreme_settings_of_the_other_sections_are_refused_by_name(section):
 def test_extreme_settings_of_pair_classifiers_are_refused_by_name():
     base = {"model": {"name": "lstm"}, "pairs": {"train": "a", "valid": "b"}}
     hints = typing.get_type_hints(PairRecipe)
-    names = [f"{part}.{key}" for part in ("pairs", "classifier", "training") for key in numbers(hints[part])]
-    assert len(names) > 8
+    names = [f"{part}.{key}" for part in ("pairs", "classifier", "batches") for key in numbers(hints[part])]
+    assert len(names) >= 4
     assert all(is_dataclass(hints[name.partition(".")[0]]) for name in names)
     for name, value in ((name, value) for name in names for value in NEVER + SOMETIMES):
         message = error_of(read_settings, PairRecipe, put(base, name, value), "recipe.yaml")

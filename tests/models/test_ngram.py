@@ -32,7 +32,7 @@ from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.result import read_result
-from syntaxlm.training.trainer import resume, train
+from syntaxlm.training.run import resume, train
 from tests.models.variants import log_probs, word_log_probs
 from tests.shared_data import DATA
 
@@ -230,7 +230,7 @@ def test_long_sentences_are_excluded_but_not_in_a_stream(toy, tmp_path):
     counts = []
     for name, setting in (("all", []), ("short", [("batches.maximum_words", "6")])):
         counts.append(train(read_recipe("kn5-toy", texts + setting), tmp_path / name).counted["ngrams"][-1])
-    recipe = read_recipe("kn5-toy", [*texts, ("batches.carry_state", "true"), ("batches.maximum_words", "6")])
+    recipe = read_recipe("kn5-toy", [*texts, ("batches.context", "carry")])
     result = train(recipe, tmp_path / "stream")
     assert counts[1] < counts[0] < result.counted["ngrams"][-1]
     assert result.valid.mode == TextMode(carry_state=True, predict_eos=True)

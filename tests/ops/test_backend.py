@@ -121,7 +121,7 @@ def test_on_other_systems_ops_run_with_the_same_results(monkeypatch, system):
 def test_training_without_compiled_code_works(toy, tmp_path):
     """In a separate process, where nothing is loaded yet."""
     program = (
-        "import sys; from syntaxlm.training.recipe import recipe_from; from syntaxlm.training.trainer import train;"
+        "import sys; from syntaxlm.training.recipe import recipe_from; from syntaxlm.training.run import train;"
         "import json; print(train(recipe_from(json.loads(sys.argv[1]), 'r'), sys.argv[2]).valid.perplexity)"
     )
     data = json.dumps(toy.recipe_data("prpn", schedule={"epochs": 1}))

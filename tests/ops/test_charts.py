@@ -1,7 +1,6 @@
 """Charts in torch, and best trees in NumPy: against all binary trees of up to 6 words, and against each other."""
 
 import math
-import tracemalloc
 from functools import cache
 from types import ModuleType
 
@@ -74,21 +73,20 @@ def with_all_trees(length: int, weights: np.ndarray, split_weights: np.ndarray |
 @pytest.mark.parametrize("length", range(1, 7))
 def test_total_best_and_marginals_are_those_of_all_binary_trees(kind, with_splits, length):
     spans, _ = tree_matrices(length)
-    form = "torch"
     for count in (0, 1, 5):
         weights = drawn(kind, length * (length + 1) // 2, count)
         split_weights = drawn(kind, math.comb(length + 1, 3), count, seed=1) if with_splits else None
         weighed = with_all_trees(length, weights, split_weights)
         expected = np.logaddexp.reduce(weighed, axis=0)
-        np.testing.assert_allclose(call(form, "total", weights, split_weights), expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(call("torch", "total", weights, split_weights), expected, rtol=1e-12, atol=1e-12)
 
         with np.errstate(invalid="ignore"):
             probabilities = np.nan_to_num(np.exp(weighed - expected))
-        log_totals, marginals = call(form, "marginals", weights, split_weights)
+        log_totals, marginals = call("torch", "marginals", weights, split_weights)
         np.testing.assert_allclose(log_totals, expected, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(marginals, spans.T.astype(float) @ probabilities, rtol=1e-9, atol=1e-12)
 
-        scores, best = call(form, "best", weights, split_weights)
+        scores, best = call("torch", "best", weights, split_weights)
         if not with_splits and count:
             in_numpy = call("NumPy", "best", weights)
             np.testing.assert_allclose(in_numpy[0], scores, rtol=1e-12, atol=1e-12)
@@ -112,66 +110,15 @@ def test_ties_go_to_the_first_split_of_every_span(form, number_type, length):
     assert np.array_equal(call(form, "best", weights)[1], expected.T)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_random_ties_give_unbiased_best_trees(form):
-    for length in range(1, 7):
-        weights = np.random.default_rng(length).integers(0, 2, (length * (length + 1) // 2, 200))
-        first, tied = (call(form, "best", weights, ties=ties) for ties in ("first", "random"))
-        assert np.array_equal(first[0], tied[0])
-        assert np.array_equal(tied[1], call("NumPy", "best", weights, ties="random")[1])
-        assert np.array_equal((weights * tied[1]).sum(0), tied[0])
-        alone = call(form, "best", np.ascontiguousarray(weights[:, :1]), ties="random")
-        assert np.array_equal(alone[1][:, 0], tied[1][:, 0])
-    at_first = at_last = 0
-    for length in range(3, 60):
-        starts, ends = numpy_charts.spans_in(length)
-        inner = call(form, "best", np.zeros((len(starts), 1), np.int64), ties="random")[1][:, 0]
-        inner &= (ends - starts > 1) & (ends - starts < length)
-        at_first += (inner & (starts == 0)).sum()
-        at_last += (inner & (ends == length)).sum()
-    # Right branching has 0 and 1,653, left branching the reverse; here both have ln(n) - 1 per sentence on average.
-    assert at_first == pytest.approx(at_last, rel=0.25)
-    assert 100 < at_first < 300
-
-
-def test_random_ties_take_each_split_with_the_same_probability():
-    chosen = np.zeros(4)
-    for length in range(5, 200):
-        starts = np.arange(length - 4)[:, None]
-        split = numpy_charts.tie_priorities(length, np.array(5), starts, np.arange(1, 5)).argmax(1)
-        chosen += np.bincount(split, minlength=4)
-    assert chosen / chosen.sum() == pytest.approx([0.25] * 4, abs=0.02)
-
-
-@pytest.mark.parametrize("with_splits", [False, True])
-@pytest.mark.parametrize(("length", "count"), [(1, 2), (2, 0), (2, 3), (5, 4), (6, 1)])
-def test_gradients_of_the_total_are_those_of_the_sum_over_all_trees(length, count, with_splits):
-    spans, splits = (torch.from_numpy(part).double() for part in tree_matrices(length))
-    weights = torch.from_numpy(drawn("normal", length * (length + 1) // 2, count)).requires_grad_()
-    split_weights = torch.from_numpy(drawn("normal", math.comb(length + 1, 3), count, seed=1)).requires_grad_()
-    given = (weights, split_weights) if with_splits else (weights,)
-    outer = torch.linspace(-1, 2, count, dtype=torch.float64)
-    found = torch.autograd.grad(torch_charts.total(*given) @ outer, given)
-    weighed = spans @ weights + (splits @ split_weights if with_splits else 0)
-    expected = torch.autograd.grad(weighed.logsumexp(0) @ outer, given)
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
-
-
 @pytest.mark.parametrize(("length", "count"), [(3, 1), (23, 4), (60, 2)])
-def test_both_forms_agree_on_long_sentences_and_gradients_are_marginals(length, count):
+def test_both_forms_agree_on_long_sentences(length, count):
     weights = drawn("normal", length * (length + 1) // 2, count)
-    tensor = torch.from_numpy(weights).requires_grad_()
-    result = torch_charts.total(tensor)
-    log_totals, marginals = torch_charts.marginals(tensor)
-    np.testing.assert_allclose(result.detach(), log_totals, rtol=1e-12)
-    np.testing.assert_allclose(torch.autograd.grad(result.sum(), tensor)[0], marginals, rtol=1e-9, atol=1e-13)
+    log_totals, marginals = call("torch", "marginals", weights)
+    np.testing.assert_allclose(call("torch", "total", weights), log_totals, rtol=1e-12)
     np.testing.assert_allclose(marginals.sum(0), 2 * length - 1)
-    scores, spans = torch_charts.best(tensor)
-    own_scores, own_spans = numpy_charts.best(weights)
-    assert np.array_equal(spans, own_spans)
-    np.testing.assert_allclose(scores.detach(), own_scores, rtol=1e-12)
-    assert torch.equal(torch.autograd.grad(scores.sum(), tensor)[0], spans.double())
+    (scores, spans), (expected_scores, expected_spans) = (call(form, "best", weights) for form in FORMS)
+    assert np.array_equal(spans, expected_spans)
+    np.testing.assert_allclose(scores, expected_scores, rtol=1e-12)
 
 
 @pytest.mark.parametrize("length", [1, 2, 10, 60])
@@ -189,10 +136,6 @@ def test_sentences_without_possible_trees_have_no_mass_and_do_not_affect_others(
     assert np.isneginf(log_totals).tolist() == [False, True, False]
     assert not marginals[:, 1].any()
     np.testing.assert_array_equal(marginals[:, ::2], alone[1])
-    tensor = torch.from_numpy(weights).requires_grad_()
-    gradient = torch.autograd.grad(torch_charts.total(tensor).exp().sum(), tensor)[0]
-    assert gradient.isfinite().all()
-    assert not gradient[:, 1].any()
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -207,19 +150,6 @@ def test_integers_are_added_exactly(form):
     assert spans[4].tolist() == [False, True]
 
 
-def test_integers_that_overflow_raise_an_error():
-    with pytest.raises(ValueError, match=r"reach 24000000000000000000; expected less than 2\^63"):
-        numpy_charts.best(np.full((6, 1), 4 * 10**18))
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_nan_and_infinite_weights_raise_an_error(value):
-    weights = drawn("normal", 10, 3)
-    weights[5, 1] = value
-    with pytest.raises(ValueError, match="weights include NaN or infinity: expected finite numbers or -inf"):
-        numpy_charts.best(weights)
-
-
 @pytest.mark.parametrize("function", ["total", "marginals", "best"])
 def test_arrays_of_wrong_shapes_raise_an_error(function):
     for shape in ((0, 2), (5, 2), (6,), (3, 2, 2)):
@@ -229,21 +159,6 @@ def test_arrays_of_wrong_shapes_raise_an_error(function):
     for shape in ((3, 2), (4, 1)):
         with pytest.raises(ValueError, match=r"expected \(4, 2\) for 3 words"):
             call("torch", function, np.zeros((6, 2)), np.zeros(shape))
-
-
-def test_the_rows_of_a_chart_are_in_the_documented_order():
-    for length in range(1, 8):
-        starts, ends = numpy_charts.spans_in(length)
-        assert numpy_charts.positions(length, starts, ends).tolist() == list(range(len(starts)))
-        spans = list(zip(starts.tolist(), ends.tolist(), strict=True))
-        assert spans == sorted(spans, key=lambda span: (span[1] - span[0], span[0]))
-        by_width = [np.array(spans)[block] for block in numpy_charts.blocks(length)]
-        for width in range(2, length + 1):
-            for split, (lefts, rights) in enumerate(numpy_charts.parts(by_width, by_width, width), 1):
-                assert np.array_equal(lefts[:, 0], by_width[width][:, 0])
-                assert np.array_equal(lefts[:, 1], by_width[width][:, 0] + split)
-                assert np.array_equal(rights[:, 0], by_width[width][:, 0] + split)
-                assert np.array_equal(rights[:, 1], by_width[width][:, 1])
 
 
 def test_random_split_weights_of_a_span_make_every_split_equally_probable():
@@ -259,28 +174,8 @@ def test_random_split_weights_of_a_span_make_every_split_equally_probable():
     assert by_span[1, 4] == pytest.approx(1 / 3)
 
 
-def test_memory_is_limited_to_a_few_charts():
-    weights = drawn("normal", 100 * 101 // 2, 20)
-    numpy_charts.spans_in(100)
-    tracemalloc.start()
-    try:
-        numpy_charts.best(weights)
-        assert tracemalloc.get_traced_memory()[1] < 5 * weights.nbytes
-    finally:
-        tracemalloc.stop()
-
-
-def test_the_backward_pass_keeps_charts_and_no_splits():
-    kept = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor.nbytes), lambda tensor: tensor):
-        weights = torch.zeros(40 * 41 // 2, 3, requires_grad=True)
-        torch_charts.total(weights)
-    assert sum(kept) < 6 * weights.nbytes
-
-
 @pytest.mark.parametrize("number_type", [torch.float32, torch.bfloat16])
 def test_torch_results_have_the_dtype_of_the_weights(number_type):
-    weights = torch.zeros(10, 2, dtype=number_type, requires_grad=True)
-    result = torch_charts.total(weights)
-    assert result.dtype == torch.autograd.grad(result.sum(), weights)[0].dtype == number_type
-    assert torch_charts.best(weights).scores.dtype == torch_charts.marginals(weights).spans.dtype == number_type
+    weights = torch.zeros(10, 2, dtype=number_type)
+    results = torch_charts.total(weights), torch_charts.best(weights).scores, torch_charts.marginals(weights).spans
+    assert {result.dtype for result in results} == {number_type}

@@ -14,16 +14,14 @@ from torch import nn
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.tensor_files import write_tensors
 from syntaxlm.storage.folder import distinct_tensors, read_model
-from syntaxlm.training import trainer
 from syntaxlm.training.checkpoint import CHECKPOINT, read_trainer_state
-from syntaxlm.training.gradient import GradientLoop
-from syntaxlm.training.optimisers import Averaging, WeightAverage
+from syntaxlm.training.loop import GradientLoop
 from syntaxlm.training.recipe import OptimiserSettings
 from syntaxlm.training.result import RESULT, read_result
-from syntaxlm.training.run import Run
-from syntaxlm.training.trainer import METRICS, Event, resume, train
+from syntaxlm.training.run import METRICS, Event, Run, resume, train
+from syntaxlm.training.schedule import Averaging, WeightAverage
 
-STREAM = {"carry_state": True, "batch_size": 16}
+STREAM = {"context": "carry", "batch_size": 16}
 NOISY = {
     "kind": "sgd",
     "learning_rate": 20.0,
@@ -117,14 +115,14 @@ def watched(recipe, folder: Path) -> tuple[Run, list[dict[str, torch.Tensor]], l
 
     def watch(event: Event) -> None:
         if event.kind == "valid":
-            raw = run.task.score(run.task.model, run.task.data.valid)
+            raw = run.task._score(run.task.model, run.task.valid)
             scores.append((event, raw.loss))
         else:
             weights.append({name: one.detach().double().clone() for name, one in run.task.model.named_parameters()})
 
-    run = trainer._run(recipe, folder, watch)
+    run = Run(recipe, folder, watch)
     with run.start():
-        trainer._trained(run, recipe)
+        run.train()
     return run, weights, scores
 
 
@@ -233,7 +231,7 @@ def test_each_random_length_has_its_own_rate(toy, tmp_path, monkeypatch):
         rates.append(loop.optimiser.param_groups[0]["lr"])
 
     monkeypatch.setattr(GradientLoop, "_step", telling)
-    batches = {"carry_state": True, "batch_size": 4, "variable_bptt": True}
+    batches = {"context": "carry", "batch_size": 4, "variable_bptt": True}
     result = train(toy.recipe("lstm", batches=batches, optimiser=NOISY, schedule={"epochs": 2}), tmp_path / "run")
     assert len(set(lengths)) > 5
     assert rates == pytest.approx([20.0 * length / 12 for length in lengths])
@@ -263,10 +261,6 @@ def test_each_random_length_has_its_own_rate(toy, tmp_path, monkeypatch):
         (
             {"optimiser": {"finetune_epoch": 5, "average_from_epoch": 5, "average_patience": 1}},
             "optimiser.finetune_epoch: found 5; expected more than optimiser.average_from_epoch, 5",
-        ),
-        (
-            {"batches": {"variable_bptt": True}},
-            "batches.variable_bptt: found true; expected false, or batches.carry_state true",
         ),
         ({"optimiser": {"kind": "asgd"}}, "optimiser.kind: found \"asgd\"; expected 'adam' or 'sgd'"),
     ],

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,30 +18,28 @@ import torch
 from syntaxlm.core.errors import InputError
 from syntaxlm.models.abilities import NATS_PER_TOKEN
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.tree_rnn import TreeRNNConfig
 from syntaxlm.storage.folder import WEIGHTS, distinct_tensors, write_tensors
+from syntaxlm.training import run as run_module
 from syntaxlm.training.checkpoint import CHECKPOINT
-from syntaxlm.training.counting import CountingLoop
-from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSettings
+from syntaxlm.training.loop import CountingLoop, Task
+from syntaxlm.training.progress import METRICS, Event
+from syntaxlm.training.recipe import DataSettings, RunSettings, ScheduleSettings, TreeRecipe
+from syntaxlm.training.result import RESULT, Validation
 from syntaxlm.training.run import RECIPE, Run
 from syntaxlm.training.run_folder import INPUTS
-from syntaxlm.training.run_log import METRICS, Event
-from syntaxlm.training.task import Task, Validation
 from tests.models.mixture import MixtureOfUnigrams
 from tests.models.variants import WORDS, ragged
 
 ROUNDS = 6
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """The settings that a run needs."""
+@dataclass(frozen=True, kw_only=True)
+class MixtureRecipe(TreeRecipe):
+    """A recipe whose files are not read. costs: of the validations; None: those of the model."""
 
-    optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
-    schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
-    run: RunSettings = field(default_factory=lambda: RunSettings(accelerator="cpu"))
-
-    def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+    trees: DataSettings
+    costs: list[float] | None = None
 
 
 def texts(*seeds: int) -> list[TokenBatch]:
@@ -52,9 +50,9 @@ def texts(*seeds: int) -> list[TokenBatch]:
 class MixtureTask(Task):
     """EM of a mixture of unigrams. Batches are generated one by one, as from disk."""
 
-    def __init__(self, costs: list[float] | None = None) -> None:
+    def __init__(self, recipe: MixtureRecipe, device: torch.device) -> None:
         self.model = MixtureOfUnigrams(4, WORDS, seed=int(torch.randint(1000, ())))
-        self.costs = costs
+        self.costs = recipe.costs
 
     def batches(self, rank, ranks):
         raise AssertionError("a model that counts takes full passes")
@@ -75,20 +73,31 @@ class MixtureTask(Task):
 
 
 def run_of(folder: Path, callback=None, costs=None, **schedule: object) -> Run:
-    recipe = Recipe(schedule=ScheduleSettings(**{"epochs": ROUNDS} | schedule))
-    return Run(recipe, folder, lambda device: MixtureTask(costs), dict, callback)
+    recipe = MixtureRecipe(
+        model=TreeRNNConfig(),
+        trees=DataSettings(train=__file__, valid=__file__),
+        schedule=ScheduleSettings(**{"epochs": ROUNDS} | schedule),
+        run=RunSettings(accelerator="cpu"),
+        costs=costs,
+    )
+    return Run(recipe, folder, callback)
+
+
+@pytest.fixture(autouse=True)
+def mixture_tasks(monkeypatch):
+    monkeypatch.setitem(run_module.TASKS, MixtureRecipe, MixtureTask)
 
 
 def started(folder: Path, callback=None, costs=None, **schedule: object) -> tuple[bool, Run]:
     run = run_of(folder, callback, costs, **schedule)
     with run.start():
-        return run.train(), run
+        return not run.train().stopped, run
 
 
 def resumed(folder: Path, callback=None, costs=None, **schedule: object) -> tuple[bool, Run]:
     run = run_of(folder, callback, costs, **schedule)
     with run.resume():
-        return run.train(), run
+        return not run.train().stopped, run
 
 
 def lines_of(folder: Path) -> list[dict[str, Any]]:
@@ -192,7 +201,7 @@ def test_a_finished_run_makes_no_round_when_it_is_resumed(whole):
     finished, run = resumed(whole, costs=[])
     assert finished
     assert run.loop.epochs == ROUNDS
-    assert run.loop.figures["objective"] == before[1][-1]["objective"]
+    assert run.log.trainer.round_figures["objective"] == before[1][-1]["objective"]
     assert ((whole / WEIGHTS).read_bytes(), lines_of(whole)) == before
 
 
@@ -232,8 +241,8 @@ def test_a_model_of_one_round_makes_one_however_many_epochs_there_are(tmp_path, 
     finished, run = started(tmp_path / "run")
     assert finished
     assert run.loop.epochs == 1
-    assert "objective" in run.loop.figures
-    assert {path.name for path in (tmp_path / "run").iterdir()} == {INPUTS, RECIPE, WEIGHTS, METRICS}
+    assert "objective" in run.log.trainer.round_figures
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {INPUTS, RECIPE, WEIGHTS, METRICS, RESULT}
     (line,) = lines_of(tmp_path / "run")
     assert line["event"] == "round"
     assert line["valid_loss"] > 0

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import signal
 
 import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.training.run import resume, train
 from syntaxlm.training.run_folder import INPUTS, check_fingerprints, fingerprint, read_fingerprints, write_fingerprints
-from syntaxlm.training.trainer import Event, resume, train
-
-
-def stop(event: Event) -> None:
-    if event.kind == "step" and event.trainer.steps == 3:
-        os.kill(os.getpid(), signal.SIGTERM)
+from tests.training.runs import stop_at
 
 
 @pytest.fixture
@@ -26,7 +20,7 @@ def stopped(toy, tmp_path):
     texts = {part: str(tmp_path / f"{part}.txt") for part in ("train", "valid", "test")}
     for part, path in texts.items():
         shutil.copy(toy / f"{part}.txt", path)
-    assert train(toy.recipe("lstm", text=texts), tmp_path / "run", stop).stopped
+    assert train(toy.recipe("lstm", text=texts), tmp_path / "run", stop_at(3)).stopped
     return tmp_path
 
 
@@ -54,10 +48,10 @@ def test_a_text_with_the_same_words_in_another_order_is_reported_and_the_run_unc
     assert not resume(stopped / "run").stopped
 
 
-def test_a_run_of_an_earlier_version_resumes_with_a_warning(stopped):
+def test_missing_hashes_are_reported(stopped):
     (stopped / "run" / INPUTS).unlink()
-    with pytest.warns(InputWarning, match=r"inputs\.json is missing.*cannot be detected"):
-        assert not resume(stopped / "run").stopped
+    with pytest.raises(InputError, match=r"inputs\.json"):
+        resume(stopped / "run")
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"sha256": 3}', '{"sha256": {"text.train": "x"}}', "[" * 50_000])

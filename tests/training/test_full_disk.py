@@ -12,10 +12,10 @@ import pytest
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import append_stored, system_error
 from syntaxlm.storage.folder import WEIGHTS, read_model
-from syntaxlm.training import run_log
+from syntaxlm.training import progress
 from syntaxlm.training.result import RESULT
+from syntaxlm.training.run import resume, train
 from syntaxlm.training.run_folder import RECIPE
-from syntaxlm.training.trainer import resume, train
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -43,7 +43,7 @@ def writes(monkeypatch):
         append_stored(content, path)
 
     monkeypatch.setattr(os, "fsync", written)  # every file but metrics.jsonl is synchronised before it is put in place
-    monkeypatch.setattr(run_log, "append_stored", appended)
+    monkeypatch.setattr(progress, "append_stored", appended)
     return state
 
 

@@ -6,29 +6,21 @@ import json
 import re
 import signal
 from functools import partial
-from pathlib import Path
 
 import pytest
 import safetensors.torch
 import torch
-import yaml
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.models.registry import build_model
 from syntaxlm.storage.folder import WEIGHTS
-from syntaxlm.training import trainer
-from syntaxlm.training.checkpoint import CHECKPOINT, TrainerState, own_tensors, read_checkpoint, write_checkpoint
-from syntaxlm.training.optimisers import build_optimiser
+from syntaxlm.training.checkpoint import CHECKPOINT, TrainerState, read_checkpoint, tensors_of_process, write_checkpoint
 from syntaxlm.training.processes import Processes
 from syntaxlm.training.recipe import read_recipe
-from syntaxlm.training.trainer import METRICS
+from syntaxlm.training.run import METRICS, Run
+from syntaxlm.training.schedule import build_optimiser
+from tests.training.runs import written
 from tests.training.two_processes import LOST, exit_codes, forked, in_two_processes, torchrun
-
-
-def written(tmp_path: Path, data: dict) -> Path:
-    path = tmp_path / "recipe.yaml"
-    path.write_text(yaml.safe_dump(data))
-    return path
 
 
 @pytest.mark.long
@@ -57,7 +49,7 @@ def test_two_processes_give_the_gradient_of_one_and_resume_with_their_own_column
     data = toy.recipe_data(
         "lstm",
         model={"dropout": 0.0, "layer_dropout": 0.0},
-        batches={"carry_state": True, "batch_size": 5},
+        batches={"context": "carry", "batch_size": 5},
         schedule={"epochs": 1},
     )
     recipe = written(tmp_path, data)
@@ -68,9 +60,9 @@ def test_two_processes_give_the_gradient_of_one_and_resume_with_their_own_column
             gradients.append({name: p.grad.clone() for name, p in runs[0].task.model.named_parameters()})
 
     one = read_recipe(recipe)
-    runs = [trainer._run(one, tmp_path / "one", watch)]
+    runs = [Run(one, tmp_path / "one", watch)]
     with runs[0].start():
-        single = trainer._trained(runs[0], one)
+        single = runs[0].train()
     launch = torchrun if torch.cuda.is_available() else partial(forked, nodes=nodes)
     output = in_two_processes(tmp_path, recipe, tmp_path / "two", stop=6, launch=launch)
     for rank in (0, 1):
@@ -91,7 +83,7 @@ def test_two_processes_give_the_gradient_of_one_and_resume_with_their_own_column
 )
 def test_if_one_node_is_lost_the_other_ends_with_a_message_and_both_resume(toy, tmp_path, capfd, monkeypatch, lost):
     monkeypatch.setenv(LOST, str(int(lost)))
-    data = toy.recipe_data("lstm", batches={"carry_state": True, "batch_size": 4}, schedule={"epochs": 1})
+    data = toy.recipe_data("lstm", batches={"context": "carry", "batch_size": 4}, schedule={"epochs": 1})
     recipe, run = written(tmp_path, data | {"run": {"checkpoint_seconds": 0, "process_timeout": 5}}), tmp_path / "run"
     codes: list[int] = []
 
@@ -116,7 +108,7 @@ def test_two_processes_average_and_fine_tune_in_step_with_the_same_random_length
     """Adam, averaged SGD and fine-tuning to the end; the second run is interrupted during averaging and resumed."""
     data = larger_toy.recipe_data(
         "lstm",
-        batches={"carry_state": True, "batch_size": 12, "variable_bptt": True},
+        batches={"context": "carry", "batch_size": 12, "variable_bptt": True},
         optimiser={"average_from_epoch": 1, "average_patience": 1, "average_learning_rate": 20.0, "finetune_epoch": 2},
         schedule={"epochs": 40, "plateau_factor": 1.0},
     )
@@ -143,7 +135,7 @@ def test_a_checkpoint_of_two_processes_is_refused_by_one(toy, tmp_path):
     model = build_model(recipe.model, 10)
     optimiser = build_optimiser(model, recipe.optimiser)
     states = [{"hidden": torch.full((1, columns), float(columns))} for columns in (2, 3)]
-    write_checkpoint(tmp_path, model, optimiser, [own_tensors(state) for state in states], TrainerState())
+    write_checkpoint(tmp_path, model, optimiser, [tensors_of_process(state) for state in states], TrainerState())
     with pytest.raises(InputError, match="found the checkpoint of a run with 2 processes; expected 1"):
         read_checkpoint(tmp_path, model, optimiser)
     for rank, state in enumerate(states):

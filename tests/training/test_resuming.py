@@ -23,65 +23,29 @@ import yaml
 from syntaxlm.app.cli import main
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import UNFINISHED
-from syntaxlm.training import trainer
+from syntaxlm.training import language_model
 from syntaxlm.training.checkpoint import CHECKPOINT
-from syntaxlm.training.trainer import METRICS, Event, resume, train
+from syntaxlm.training.language_model import TextTask
+from syntaxlm.training.run import METRICS, Event, resume, train
+from tests.training.runs import assert_same_run, content, metrics, stop_at
 
 SETTINGS = [
-    pytest.param("prpn", "sentences", "32", id="prpn-sentences-32"),
-    pytest.param("prpn", "stream", "bf16-mixed", id="prpn-stream-bf16", marks=pytest.mark.long),
-    pytest.param("prpn", "stream", "32", id="prpn-stream-32", marks=pytest.mark.long),
-    pytest.param("prpn", "sentences", "bf16-mixed", id="prpn-sentences-bf16", marks=pytest.mark.long),
-    pytest.param("lstm", "sentences", "bf16-mixed", id="lstm-sentences-bf16"),
-    pytest.param("lstm", "stream", "32", id="lstm-stream-32"),
-    pytest.param("lstm", "stream", "bf16-mixed", id="lstm-stream-bf16"),
-    pytest.param("lstm", "sentences", "32", id="lstm-sentences-32"),
+    pytest.param("prpn", "reset", "32", id="prpn-sentences-32"),
+    pytest.param("prpn", "carry", "bf16-mixed", id="prpn-stream-bf16", marks=pytest.mark.long),
+    pytest.param("prpn", "carry", "32", id="prpn-stream-32", marks=pytest.mark.long),
+    pytest.param("prpn", "reset", "bf16-mixed", id="prpn-sentences-bf16", marks=pytest.mark.long),
+    pytest.param("lstm", "reset", "bf16-mixed", id="lstm-sentences-bf16"),
+    pytest.param("lstm", "carry", "32", id="lstm-stream-32"),
+    pytest.param("lstm", "carry", "bf16-mixed", id="lstm-stream-bf16"),
+    pytest.param("lstm", "reset", "32", id="lstm-sentences-32"),
 ]
 
 
-def stop_at(*steps: int, number: int = signal.SIGTERM):
-    """Returns a callback that sends this process a signal after a step."""
-
-    def watch(event: Event) -> None:
-        if event.kind == "step" and event.trainer.steps in steps:
-            os.kill(os.getpid(), number)
-
-    return watch
-
-
-def metrics(folder: Path) -> list[dict]:
-    """Returns the lines of metrics.jsonl without times."""
-    lines = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
-
-
-def content(folder: Path) -> tuple[dict[str, torch.Tensor], dict]:
-    """Returns all tensors of the checkpoint, and its progress without times."""
-    with safetensors.safe_open(folder / CHECKPOINT, "pt") as file:
-        notes = file.metadata()
-    progress = json.loads(notes["progress"])
-    for name in ("seconds", "metrics_bytes"):
-        progress.pop(name)
-    return safetensors.torch.load_file(folder / CHECKPOINT), progress | {"groups": json.loads(notes["groups"])}
-
-
-def assert_same_run(one: Path, other: Path) -> None:
-    """Resumed runs have bitwise equal weights, optimiser, carried state, random state, best weights and metrics."""
-    (tensors, progress), (others, other_progress) = content(one), content(other)
-    assert progress == other_progress
-    assert tensors.keys() == others.keys()
-    different = [name for name, tensor in tensors.items() if not torch.equal(tensor, others[name])]
-    assert not different
-    assert any(name.startswith(("optimiser/", "average/")) for name in tensors), "neither Adam nor averaged SGD"
-    assert (one / "weights.safetensors").read_bytes() == (other / "weights.safetensors").read_bytes()
-    assert metrics(one) == metrics(other)
-
-
-@pytest.mark.parametrize(("model", "mode", "precision"), SETTINGS)
-def test_a_run_interrupted_twice_ends_bit_for_bit_as_one_that_was_not(toy, tmp_path, model, mode, precision):
+@pytest.mark.parametrize(("model", "context", "precision"), SETTINGS)
+def test_a_run_interrupted_twice_ends_bit_for_bit_as_one_that_was_not(toy, tmp_path, model, context, precision):
     recipe = toy.recipe(
         model,
-        batches={"carry_state": mode == "stream"},
+        batches={"context": context},
         run={"precision": precision},
         schedule={"validations_per_epoch": 2},
     )
@@ -103,13 +67,13 @@ def test_a_run_interrupted_twice_ends_bit_for_bit_as_one_that_was_not(toy, tmp_p
 AVERAGING = [
     pytest.param(
         "lstm",
-        {"carry_state": True, "batch_size": 16, "variable_bptt": True},
+        {"context": "carry", "batch_size": 16, "variable_bptt": True},
         {"kind": "sgd", "learning_rate": 5.0, "average_patience": 1, "finetune_epoch": 3},
         id="sgd-risen-loss-random-steps",
     ),
     pytest.param(
         "lstm",
-        {"carry_state": False},
+        {"context": "reset"},
         {"average_from_epoch": 1, "average_learning_rate": 1.0, "average_patience": 3, "finetune_epoch": 2},
         id="adam-epoch-sentences",
     ),
@@ -118,7 +82,7 @@ AVERAGING = [
 
 def falling_until(monkeypatch: pytest.MonkeyPatch, turn: int) -> Callable[[Event], None]:
     """Makes the validation loss a function of the step, with the minimum after step `turn`."""
-    evaluate, place = trainer.evaluate_language_model, {"step": 0}
+    evaluate, place = language_model.evaluate_language_model, {"step": 0}
 
     def falsified(*given):
         score = evaluate(*given)
@@ -127,7 +91,7 @@ def falling_until(monkeypatch: pytest.MonkeyPatch, turn: int) -> Callable[[Event
     def watch(event: Event) -> None:
         place["step"] = event.trainer.steps
 
-    monkeypatch.setattr(trainer, "evaluate_language_model", falsified)
+    monkeypatch.setattr(language_model, "evaluate_language_model", falsified)
     return watch
 
 
@@ -168,7 +132,7 @@ def test_averaging_and_fine_tuning_resume_bit_for_bit_before_at_and_after_their_
 def test_a_run_killed_between_report_and_checkpoint_of_a_change_of_averaging_repeats_it(toy, tmp_path):
     recipe = toy.recipe(
         "lstm",
-        batches={"carry_state": True, "batch_size": 32},
+        batches={"context": "carry", "batch_size": 32},
         optimiser={
             "kind": "sgd",
             "learning_rate": 20.0,
@@ -225,7 +189,7 @@ def test_a_signal_saves_and_prints_how_to_resume(toy, tmp_path, monkeypatch, cap
     recipe = tmp_path / "lstm.yaml"
     recipe.write_text(yaml.safe_dump(toy.recipe_data("lstm")))
     watch = stop_at(4, number=number)
-    monkeypatch.setattr("syntaxlm.training.display.ProgressDisplay.__call__", lambda self, event: watch(event))
+    monkeypatch.setattr("syntaxlm.training.progress.ProgressDisplay.__call__", lambda self, event: watch(event))
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     assert main(["train", str(recipe), "--output", str(tmp_path / "run")]) == 128 + number
     assert f"syntaxlm train --resume {tmp_path / 'run'}" in capsys.readouterr().out
@@ -352,7 +316,7 @@ def test_a_run_killed_at_twenty_random_moments_resumes_to_the_same_weights(large
 
 def test_an_unwritable_folder_is_reported_before_any_text_is_read(toy, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("a file, not a folder")
-    monkeypatch.setattr(trainer, "read_training_data", lambda *_: pytest.fail("the text was read"))
+    monkeypatch.setattr(TextTask, "_read", lambda task: pytest.fail("the text was read"))
     with pytest.raises(InputError, match=r"cannot be made"):
         train(toy.recipe("lstm"), tmp_path / "file" / "below" / "run")
 

@@ -7,14 +7,13 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 import yaml
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.training import run_folder
-from syntaxlm.training.run_folder import INPUTS, RECIPE, claim, held
+from syntaxlm.core.files import locked
+from syntaxlm.training.run_folder import INPUTS, RECIPE, claimed, read_recipe_text
 
 RACERS, ROUNDS = 4, 100
 
@@ -23,20 +22,18 @@ RACER = """
 import sys, time
 from pathlib import Path
 from syntaxlm.core.errors import InputError
-from syntaxlm.training.run_folder import claim
+from syntaxlm.training.run_folder import claimed
 print("ready", flush=True)
 for line in sys.stdin:
     folder, moment = line.split()
     while time.monotonic() < float(moment):
         pass
     try:
-        taken = claim(Path(folder), f"{sys.argv[1]}\\n" * 1000)
+        with claimed(Path(folder), f"{sys.argv[1]}\\n" * 1000):
+            print("won", flush=True)
+            sys.stdin.readline()
     except InputError as error:
         print("lost", error, flush=True)
-    else:
-        print("won", flush=True)
-        sys.stdin.readline()
-        taken.release()
 """
 
 
@@ -98,64 +95,46 @@ def test_two_runs_started_at_one_instant_train_once(toy, tmp_path):
 
 
 def test_a_claim_that_is_abandoned_leaves_the_folder_as_it_was(tmp_path):
-    (tmp_path / "there").mkdir()
-    (tmp_path / "there" / "notes.txt").write_text("")
-    for folder in ("there", "new/run"):
-        claim(tmp_path / folder, "a: 1\n").abandon()
-        claim(tmp_path / folder, "a: 1\n").abandon()
-    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["there", "there/notes.txt"]
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "notes.txt").write_text("")
+    for folder in ("used", "new/run", "used", "new/run"):
+        with claimed(tmp_path / folder, "a: 1\n") as claim:
+            (tmp_path / folder / INPUTS).write_text("{}")
+            claim.abandon()
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["used", "used/notes.txt"]
 
 
-def test_a_folder_is_held_from_its_claim_until_it_is_released(tmp_path):
-    pytest.importorskip("fcntl")
-    taken = claim(tmp_path / "run", "a: 1\n")
-    for take in (held, lambda folder: claim(folder, "a: 1\n")):
-        with pytest.raises(InputError, match="another"):
-            take(tmp_path / "run")
-    taken.release()
-    again = held(tmp_path / "run")
-    with pytest.raises(InputError, match="another process is using this folder"):
-        held(tmp_path / "run")
-    again.release()
-    assert [path.name for path in (tmp_path / "run").iterdir()] == [RECIPE]
+def test_a_folder_is_locked_from_its_claim_until_the_end(tmp_path):
+    folder = tmp_path / "run"
+    with claimed(folder, "a: 1\n"):
+        for lock in (locked(folder), claimed(folder, "b: 1\n")):
+            with pytest.raises(InputError, match="another process is using this folder"), lock:
+                pass
+    with locked(folder), pytest.raises(InputError, match="another process is using this folder"), locked(folder):
+        pass
+    with pytest.raises(InputError, match="already holds a run"), claimed(folder, "b: 1\n"):
+        pass
+    assert [path.name for path in folder.iterdir()] == [RECIPE]
 
 
 def test_a_recipe_that_is_a_link_counts_as_a_run_and_is_not_written_through(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / RECIPE).symlink_to(tmp_path / "outside")
-    with pytest.raises(InputError, match="already holds a run"):
-        claim(tmp_path / "run", "a: 1\n")
-    with pytest.raises(InputError, match=r"recipe\.yaml: cannot be opened"):
-        held(tmp_path / "run")
+    with pytest.raises(InputError, match="already holds a run"), claimed(tmp_path / "run", "a: 1\n"):
+        pass
+    with pytest.raises(InputError, match=r"recipe\.yaml"):
+        read_recipe_text(tmp_path / "run")
     assert not (tmp_path / "outside").exists()
-
-
-def test_a_file_system_without_hard_links_has_claims_too(tmp_path, monkeypatch):
-    def refuse(*_: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(run_folder.os, "link", refuse)
-    taken = claim(tmp_path / "run", "a: 1\n")
-    assert [path.name for path in (tmp_path / "run").iterdir()] == [RECIPE]
-    assert (tmp_path / "run" / RECIPE).read_text() == "a: 1\n"
-    with pytest.raises(InputError, match="already holds a run"):
-        claim(tmp_path / "run", "b: 1\n")
-    taken.abandon()
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_full_disk_leaves_no_claim(tmp_path, monkeypatch):
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(run_folder.os, "fsync", full)
-    with pytest.raises(InputError, match=r"recipe\.yaml: cannot be written: No space left"):
-        claim(tmp_path / "new" / "run", "a: 1\n")
+    monkeypatch.setattr(os, "fsync", full)
+    with (
+        pytest.raises(InputError, match=r"recipe\.yaml: cannot be written: No space left"),
+        claimed(tmp_path / "new" / "run", "a: 1\n"),
+    ):
+        pass
     assert not list(tmp_path.iterdir())
-
-
-def test_hashes_are_removed_with_an_abandoned_claim(tmp_path: Path):
-    taken = claim(tmp_path / "run", "a: 1\n")
-    (tmp_path / "run" / INPUTS).write_text("{}")
-    taken.abandon()
-    assert not (tmp_path / "run").exists()

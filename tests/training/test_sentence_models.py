@@ -16,14 +16,14 @@ from syntaxlm.models.abilities import Model, NeedsTextCounts, TextCounts
 from syntaxlm.models.pcfg.model import SentencePCFG
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.storage.folder import read_model
-from syntaxlm.training.data import TextTrainingData
+from syntaxlm.training.language_model import TextTask
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import RESULT
-from syntaxlm.training.seeds import SeedsResult
-from syntaxlm.training.study_table import Comparison, Row
-from syntaxlm.training.trainer import METRICS, resume, train
+from syntaxlm.training.run import METRICS, resume, train
+from syntaxlm.training.study import SeedsResult
+from syntaxlm.training.study_table import Comparison, RecipeRuns
 from tests.conftest import Toy
-from tests.training.test_resuming import assert_same_run, stop_at
+from tests.training.runs import assert_same_run, stop_at
 
 PCFG = {
     "name": "simple-pcfg", "nonterminals": 8, "preterminals": 16, "embedding_size": 12, "end_bias": 1.0,
@@ -146,7 +146,7 @@ def test_training_lowers_the_loss_and_an_estimate_is_reported_as_one(few, tmp_pa
     label = f"perplexity ({estimate})" if estimate else "perplexity"
     assert f"valid: {label} {result.valid.perplexity:.2f} " in str(result)
     assert f"valid {label} " in str(SeedsResult([result]))
-    row = Row("grammar", recipe(few, model), (result,))
+    row = RecipeRuns("grammar", recipe(few, model), (result,))
     assert Comparison(tmp_path, [row], 1).notes == ([f"grammar: figures are estimates, {estimate}"] if estimate else [])
     page = page_of(read_model(tmp_path / "run"), read_run(tmp_path / "run"), None).html()
     assert (f"figures are estimates: {estimate}" in page) == bool(estimate)
@@ -167,9 +167,9 @@ def test_counts_of_a_text_are_those_of_its_words_last_words_and_one_word_sentenc
         "text": {"train": str(text), "valid": str(text), "vocabulary": {"minimum_count": 2}},
         "batches": {"maximum_words": 2},
     }
-    training, model = TextTrainingData(recipe_from(data, "recipe.yaml")), Counted()
-    training.setup(model)
-    words = training.vocabulary
+    task, model = TextTask(recipe_from(data, "recipe.yaml"), torch.device("cpu")), Counted()
+    task._set_up(model)
+    words = task.vocabulary
     assert words.encode(["rare", "c", "b", "a"]) == [0, 0, *words.encode(["b", "a"])]
 
     def of(counts) -> dict[str, int]:
@@ -209,7 +209,7 @@ def test_a_sentence_that_takes_minutes_is_reported_unless_it_is_left_out(tmp_pat
     short.write_text("a b\n")
     data = {"model": PCFG, "text": {"train": str(text), "valid": str(short)}, "batches": {"maximum_words": None}}
     with pytest.warns(InputWarning, match=r"text\.txt, line 2: the sentence has 500 words\. .* 1,953 times the time"):
-        TextTrainingData(recipe_from(data, "recipe.yaml"))
+        TextTask(recipe_from(data, "recipe.yaml"), torch.device("cpu"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        TextTrainingData(recipe_from(data | {"batches": {"maximum_words": 150}}, "recipe.yaml"))
+        TextTask(recipe_from(data | {"batches": {"maximum_words": 150}}, "recipe.yaml"), torch.device("cpu"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -15,29 +16,37 @@ from syntaxlm.core.files import locked
 from syntaxlm.core.tensor_files import read_tensors, write_tensors
 from syntaxlm.generation.stops import STOP_WEIGHTS, STOPS, read_stops
 from syntaxlm.storage.folder import WEIGHTS, read_model
-from syntaxlm.training import run_folder
-from syntaxlm.training.stops import StopTraining, train_stops
-from syntaxlm.training.trainer import train
+from syntaxlm.training.classifiers import StopRecipe, train_stops
+from syntaxlm.training.run import train
 from syntaxlm.trees.conllu import dependency_faults, read_conllu
-from tests.training.test_trees import recipe_of
+from tests.training.runs import tree_recipe
 
 
 @pytest.fixture(scope="module")
 def folder(larger_toy, tmp_path_factory) -> Path:
     """The folder of a labelled model, initially without classifiers."""
     place = tmp_path_factory.mktemp("stops") / "model"
-    train(recipe_of(larger_toy, model={"labelled": True}, schedule={"epochs": 3}), place)
+    train(tree_recipe(larger_toy, model={"labelled": True}, schedule={"epochs": 3}), place)
     return place
 
 
 @pytest.fixture(scope="module")
 def result(larger_toy, folder):
-    settings = StopTraining(epochs=6, learning_rate=0.02, batch_words=128)
+    recipe = stop_recipe(6, 0.02, batch_words=128)
     files = (larger_toy / f"{part}.conllu" for part in ("train", "valid", "test"))
     weights = (folder / WEIGHTS).read_bytes()
-    result = train_stops(folder, *files, settings)
+    result = train_stops(folder, *files, recipe)
     assert (folder / WEIGHTS).read_bytes() == weights, "the model itself was changed"
     return result
+
+
+def stop_recipe(epochs: int, learning_rate: float, patience: int = 3, **settings: object) -> StopRecipe:
+    recipe = StopRecipe(**settings)
+    return dataclasses.replace(
+        recipe,
+        optimiser=dataclasses.replace(recipe.optimiser, learning_rate=learning_rate),
+        schedule=dataclasses.replace(recipe.schedule, epochs=epochs, stop_patience=patience),
+    )
 
 
 def call(capsys, *arguments: object) -> tuple[int, str, str]:
@@ -47,7 +56,7 @@ def call(capsys, *arguments: object) -> tuple[int, str, str]:
 
 
 def test_a_model_without_classifiers_is_reported_with_how_to_train_them(toy, tmp_path, capsys):
-    train(recipe_of(toy, schedule={"epochs": 1}), tmp_path / "run")
+    train(tree_recipe(toy, schedule={"epochs": 1}), tmp_path / "run")
     code, out, said = call(capsys, "generate", tmp_path / "run")
     assert (code, out) == (2, "")
     assert f"syntaxlm tune stops {tmp_path / 'run'} TRAIN --valid VALID" in said
@@ -66,7 +75,7 @@ def test_a_learning_rate_far_too_high_stops_training_and_keeps_earlier_classifie
     before = {path: path.read_bytes() for path in folder.iterdir()}
     files = toy / "train.conllu", toy / "valid.conllu"
     with pytest.raises(InputError, match=r"diverged at step \d .*rate 1e\+09.*(?s:.*)a lower learning rate\."):
-        train_stops(folder, *files, None, StopTraining(learning_rate=1e9))
+        train_stops(folder, *files, None, stop_recipe(30, 1e9))
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
@@ -77,10 +86,8 @@ def test_the_classifiers_kept_are_those_of_the_best_epoch(toy, folder, tmp_path)
         (copy / file.name).write_bytes(file.read_bytes())
     (copy / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes())
     events = []
-    settings = StopTraining(
-        reads="states", epochs=6, patience=2, learning_rate=1.5
-    )  # a rate so high that the loss soon rises
-    found = train_stops(copy, toy / "train.conllu", toy / "valid.conllu", None, settings, events.append)
+    recipe = stop_recipe(6, 1.5, patience=2, reads="states")  # a rate so high that the loss soon rises
+    found = train_stops(copy, toy / "train.conllu", toy / "valid.conllu", None, recipe, events.append)
     losses = [event.values["valid_loss"] for event in events if event.kind == "valid"]
     best = losses.index(min(losses)) + 1
     assert (found.epoch, found.epochs) == (best, len(losses))
@@ -95,13 +102,6 @@ def test_a_folder_that_another_process_uses_is_refused(toy, folder):
     with locked(folder), pytest.raises(InputError, match="another process is using this folder"):
         train_stops(folder, toy / "train.conllu", toy / "valid.conllu")
     assert {path.name for path in folder.iterdir()} == before
-
-
-def test_a_folder_whose_model_is_being_trained_is_refused(toy, folder):
-    training = run_folder.held(folder)
-    with pytest.raises(InputError, match="another process is using this folder"):
-        train_stops(folder, toy / "train.conllu", toy / "valid.conllu")
-    training.release()
 
 
 def test_classifiers_of_other_types_and_values_are_refused(folder, result, tmp_path):
@@ -124,10 +124,10 @@ def test_classifiers_of_other_types_and_values_are_refused(folder, result, tmp_p
 
 
 def test_the_same_seed_gives_the_same_classifiers(toy, folder, tmp_path):
-    settings = StopTraining(epochs=3, learning_rate=0.01, batch_words=128)
+    recipe = stop_recipe(3, 0.01, batch_words=128)
     copies = [Path(shutil.copytree(folder, tmp_path / name)) for name in ("one", "other")]
     for copy in copies:
-        train_stops(copy, toy / "train.conllu", toy / "valid.conllu", settings=settings)
+        train_stops(copy, toy / "train.conllu", toy / "valid.conllu", recipe=recipe)
     one, other = ((copy / STOP_WEIGHTS).read_bytes() for copy in copies)
     assert one == other
     stops = read_stops(copies[0], read_model(copies[0]))
@@ -181,21 +181,6 @@ def test_the_command_trains_and_prints_figures(toy, folder, result, capsys):
     assert shown.split()[2:4] == [f"{100 * first['accuracy']:.1f}", f"{100 * first['always_stop']:.1f}"]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--prompt", "the"], "--prompt: not available for dependency-tree models"),
-        (["--temperature", "-1"], "temperature: found -1.0"),
-        (["--max-depth", "0"], "maximum_depth: found 0"),
-        (["--sentences", "0"], "count: found 0; expected 1 or more"),
-    ],
-)
-def test_what_cannot_be_sampled_is_reported(folder, result, capsys, options, said):
-    code, out, error = call(capsys, "generate", folder, *options)
-    assert (code, out) == (2, "")
-    assert said in error
-
-
 @pytest.mark.parametrize("option", [["--format", "conllu"], ["--max-depth", "3"], ["--redraw"]])
 def test_a_model_of_text_samples_no_trees(trained, capsys, option):
     code, out, error = call(capsys, "generate", trained.prpn, *option)
@@ -209,7 +194,7 @@ def test_a_model_of_text_has_no_stops_to_train(trained, toy):
     assert not (trained.lstm / STOPS).exists()
 
 
-@pytest.mark.parametrize("setting", ["hidden_size", "epochs", "patience", "learning_rate", "minutes", "batch_words"])
+@pytest.mark.parametrize("setting", ["hidden_size", "batch_words"])
 def test_settings_out_of_range_are_reported(setting):
     with pytest.raises(InputError, match=f"{setting}: found 0"):
-        StopTraining(**{setting: 0})
+        StopRecipe(**{setting: 0})

@@ -15,13 +15,12 @@ from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.supervision import read_supervision
 from syntaxlm.models.structures import SpanScores
 from syntaxlm.storage.folder import read_model
-from syntaxlm.training import gradient, trainer
-from syntaxlm.training.display import ProgressDisplay
+from syntaxlm.training import loop
+from syntaxlm.training.progress import ProgressDisplay
 from syntaxlm.training.recipe import Recipe, read_recipe, recipe_from
 from syntaxlm.training.result import RESULT, read_result
-from syntaxlm.training.trainer import Event, resume, train
-from tests.training.test_processes import written
-from tests.training.test_resuming import assert_same_run, metrics, stop_at
+from syntaxlm.training.run import Event, Run, resume, train
+from tests.training.runs import assert_same_run, metrics, stop_at, written
 from tests.training.two_processes import in_two_processes
 
 PALM = {
@@ -40,17 +39,19 @@ def recipe_of(toy, **sections) -> Recipe:
     return recipe_from(data_of(toy, **sections), "recipe.yaml")
 
 
-@pytest.mark.parametrize("mode", [pytest.param("sentences", marks=pytest.mark.long), "stream"])
-def test_the_loss_of_gold_spans_falls(larger_toy, tmp_path, monkeypatch, mode):
-    forward, losses = gradient._LossModule.forward, []
+STREAM = {"context": "carry", "batch_size": 16}
 
-    def telling(self, handed):
-        found = forward(self, handed)
+
+@pytest.mark.parametrize("batches", [pytest.param({}, marks=pytest.mark.long), STREAM], ids=["sentences", "stream"])
+def test_the_loss_of_gold_spans_falls(larger_toy, tmp_path, monkeypatch, batches):
+    forward, losses = loop.LossModule.forward, []
+
+    def telling(self, inputs):
+        found = forward(self, inputs)
         losses.append(float(found[1]["spans"].detach()))
         return found
 
-    monkeypatch.setattr(gradient._LossModule, "forward", telling)
-    batches = {"carry_state": mode == "stream", "batch_size": 16}
+    monkeypatch.setattr(loop.LossModule, "forward", telling)
     train(recipe_of(larger_toy, batches=batches, model=WITHOUT_DROPOUT, schedule={"epochs": 3}), tmp_path / "run")
     third = len(losses) // 3
     first, last = sum(losses[:third]), sum(losses[-third:])
@@ -84,8 +85,8 @@ def test_in_text_never_seen_the_most_attended_span_is_a_constituent(larger_toy, 
 @pytest.mark.parametrize(
     "batches",
     [
-        pytest.param({"carry_state": False}, marks=pytest.mark.long),
-        {"carry_state": True, "batch_size": 16, "variable_bptt": True},
+        pytest.param({"context": "reset"}, marks=pytest.mark.long),
+        STREAM | {"variable_bptt": True},
     ],
     ids=str,
 )
@@ -110,7 +111,7 @@ def test_the_run_reports_how_many_sentences_have_trees_and_which_differ(toy, tmp
         events.append(event)
         display(event)
 
-    with ProgressDisplay(recipe.schedule, console) as display:
+    with ProgressDisplay(recipe, console) as display:
         result = train(recipe, tmp_path / "run", watch)
     assert [event.kind for event in events].index("trees") == 0
     printed = console.export_text()
@@ -148,12 +149,12 @@ def test_trees_without_a_model_that_learns_from_them_are_refused_and_the_other_w
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mode", ["sentences", "stream"])
-def test_two_processes_learn_from_the_trees_of_their_own_shares(larger_toy, tmp_path: Path, mode):
+@pytest.mark.parametrize("batches", [{}, STREAM | {"batch_size": 4}], ids=["sentences", "stream"])
+def test_two_processes_learn_from_the_trees_of_their_own_shares(larger_toy, tmp_path: Path, batches):
     """Without dropout, in stream mode: the gradient of both together is that of one process."""
     data = data_of(
         larger_toy,
-        batches={"carry_state": mode == "stream", "batch_size": 4},
+        batches=batches,
         model=WITHOUT_DROPOUT,
         schedule={"epochs": 1},
     )
@@ -166,10 +167,10 @@ def test_two_processes_learn_from_the_trees_of_their_own_shares(larger_toy, tmp_
     output = in_two_processes(tmp_path, recipe, tmp_path / "two")
     first, second = ((output / f"weights-{rank}").read_text().splitlines() for rank in (0, 1))
     assert first == second
-    if mode == "stream":
+    if batches:
         one = read_recipe(recipe)
-        run = trainer._run(one, tmp_path / "one", watch)
+        run = Run(one, tmp_path / "one", watch)
         with run.start():
-            trainer._trained(run, one)
+            run.train()
         for name, gradient in torch.load(output / "gradient-0").items():
             torch.testing.assert_close(gradient, gradients[0][name], rtol=1e-4, atol=1e-6)

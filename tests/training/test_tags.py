@@ -19,7 +19,7 @@ from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.storage.folder import read_model
-from syntaxlm.training.trainer import train
+from syntaxlm.training.run import train
 from syntaxlm.trees.spans import trees_of
 from syntaxlm.trees.tree import parse_brackets
 from tests.conftest import MODELS

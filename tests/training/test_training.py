@@ -16,13 +16,13 @@ import torch
 from syntaxlm.core.errors import InputError
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.storage.folder import read_model
-from syntaxlm.training import gradient, trainer
+from syntaxlm.training import language_model, loop
 from syntaxlm.training.checkpoint import CHECKPOINT
-from syntaxlm.training.optimisers import Plateau
 from syntaxlm.training.recipe import ScheduleSettings, recipe_from
 from syntaxlm.training.result import RESULT
-from syntaxlm.training.seeds import train_seeds
-from syntaxlm.training.trainer import METRICS, RECIPE, resume, train
+from syntaxlm.training.run import METRICS, RECIPE, resume, train
+from syntaxlm.training.schedule import Plateau
+from syntaxlm.training.study import train_seeds
 
 
 def metrics(folder, kind):
@@ -31,9 +31,9 @@ def metrics(folder, kind):
 
 
 @pytest.mark.parametrize("model", ["prpn", "lstm"])
-@pytest.mark.parametrize("mode", ["sentences", "stream"])
-def test_the_training_loss_falls(toy, tmp_path, model, mode):
-    train(toy.recipe(model, batches={"carry_state": mode == "stream"}, schedule={"epochs": 3}), tmp_path / "run")
+@pytest.mark.parametrize("context", ["reset", "carry"])
+def test_the_training_loss_falls(toy, tmp_path, model, context):
+    train(toy.recipe(model, batches={"context": context}, schedule={"epochs": 3}), tmp_path / "run")
     losses = [line["train_loss"] for line in metrics(tmp_path / "run", "valid")]
     assert losses[0] > losses[1] > losses[2]
 
@@ -41,7 +41,7 @@ def test_the_training_loss_falls(toy, tmp_path, model, mode):
 def test_the_kept_weights_are_those_of_the_lowest_validation_loss(toy, tmp_path, monkeypatch):
     """Validation losses are replaced; the second of four is the lowest."""
     recipe = toy.recipe("lstm", schedule={"epochs": 2, "validations_per_epoch": 2, "plateau_patience": 9})
-    evaluate, offsets, at_best = trainer.evaluate_language_model, iter([2.0, -5.0, 1.0, 0.0]), []
+    evaluate, offsets, at_best = language_model.evaluate_language_model, iter([2.0, -5.0, 1.0, 0.0]), []
 
     def falsified(scorer, corpus):
         score = evaluate(scorer, corpus)
@@ -52,7 +52,7 @@ def test_the_kept_weights_are_those_of_the_lowest_validation_loss(toy, tmp_path,
             at_best.append({name: tensor.clone() for name, tensor in scorer.model.state_dict().items()})
         return dataclasses.replace(score, nats=score.nats + offset * score.tokens)
 
-    monkeypatch.setattr(trainer, "evaluate_language_model", falsified)
+    monkeypatch.setattr(language_model, "evaluate_language_model", falsified)
     train(recipe, tmp_path / "run")
     kept = read_model(tmp_path / "run").model.state_dict()
     assert all(torch.equal(tensor, kept[name]) for name, tensor in at_best[0].items())
@@ -124,7 +124,7 @@ def test_a_warm_up_raises_the_rate_evenly_from_0_in_its_steps(toy, tmp_path):
 
 def falsify(monkeypatch, losses):
     """Replaces the validation losses; returns the weights at each validation. Later scores are not changed."""
-    evaluate, left, weights = trainer.evaluate_language_model, iter(losses), []
+    evaluate, left, weights = language_model.evaluate_language_model, iter(losses), []
 
     def falsified(scorer, corpus):
         score, loss = evaluate(scorer, corpus), next(left, None)
@@ -133,7 +133,7 @@ def falsify(monkeypatch, losses):
         weights.append({name: tensor.clone() for name, tensor in scorer.model.state_dict().items()})
         return dataclasses.replace(score, nats=loss * score.tokens)
 
-    monkeypatch.setattr(trainer, "evaluate_language_model", falsified)
+    monkeypatch.setattr(language_model, "evaluate_language_model", falsified)
     return weights
 
 
@@ -159,13 +159,13 @@ def test_patience_counts_from_the_lowest_loss_where_the_last_weights_are_kept(to
 @pytest.mark.parametrize("watched", ["valid", "train"])
 def test_the_plateau_is_that_of_the_loss_the_recipe_names(toy, tmp_path, monkeypatch, watched):
     """The validation loss is made to rise while the training loss falls."""
-    evaluate, rising = trainer.evaluate_language_model, iter(range(100))
+    evaluate, rising = language_model.evaluate_language_model, iter(range(100))
 
     def falsified(scorer, corpus):
         score = evaluate(scorer, corpus)
         return dataclasses.replace(score, nats=score.tokens * (5.0 + next(rising)))
 
-    monkeypatch.setattr(trainer, "evaluate_language_model", falsified)
+    monkeypatch.setattr(language_model, "evaluate_language_model", falsified)
     schedule = {"epochs": 3, "plateau_loss": watched, "plateau_patience": 1, "plateau_factor": 0.5}
     train(toy.recipe("lstm", schedule=schedule), tmp_path / "run")
     fell = [line["rate_fell"] for line in metrics(tmp_path / "run", "valid")]
@@ -220,14 +220,14 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(toy, tmp_p
 
 def test_a_loss_of_nan_stops_the_run_and_the_last_checkpoint_is_kept(toy, tmp_path, monkeypatch):
     recipe = toy.recipe("lstm", run={"checkpoint_seconds": 0.0})
-    forward, calls = gradient._LossModule.forward, []
+    forward, calls = loop.LossModule.forward, []
 
-    def spoiled(self, handed):
-        nats, *rest = forward(self, handed)
+    def spoiled(self, inputs):
+        nats, *rest = forward(self, inputs)
         calls.append(None)
         return nats * (math.nan if len(calls) == 6 else 1.0), *rest
 
-    monkeypatch.setattr(gradient._LossModule, "forward", spoiled)
+    monkeypatch.setattr(loop.LossModule, "forward", spoiled)
     with pytest.raises(InputError, match=r"diverged at step 5 (?s:.*) the training loss is nan(?s:.*)learning_rate"):
         train(recipe, tmp_path / "run")
     monkeypatch.undo()
@@ -240,16 +240,16 @@ def test_a_loss_of_nan_stops_the_run_and_the_last_checkpoint_is_kept(toy, tmp_pa
 def test_a_gradient_without_bounds_reaches_no_checkpoint_and_no_kept_weights(toy, tmp_path, monkeypatch):
     """The loss is finite, but its gradient is not; without a check, the next loss would be the first sign."""
     recipe = toy.recipe("lstm", run={"checkpoint_seconds": 0.0})
-    forward, calls = gradient._LossModule.forward, []
+    forward, calls = loop.LossModule.forward, []
 
-    def spoiled(self, handed):
-        nats, *rest = forward(self, handed)
+    def spoiled(self, inputs):
+        nats, *rest = forward(self, inputs)
         calls.append(None)
         if len(calls) == 4:
             nats.register_hook(lambda grad: grad * math.inf)
         return nats, *rest
 
-    monkeypatch.setattr(gradient._LossModule, "forward", spoiled)
+    monkeypatch.setattr(loop.LossModule, "forward", spoiled)
     with pytest.raises(InputError, match=r"at step 4 .*the norm of the gradient is (nan|inf)"):
         train(recipe, tmp_path / "run")
     monkeypatch.undo()
@@ -257,9 +257,9 @@ def test_a_gradient_without_bounds_reaches_no_checkpoint_and_no_kept_weights(toy
 
 
 def test_a_validation_loss_of_nan_is_reported(toy, tmp_path, monkeypatch):
-    evaluate = trainer.evaluate_language_model
+    evaluate = language_model.evaluate_language_model
     monkeypatch.setattr(
-        trainer, "evaluate_language_model", lambda *given: dataclasses.replace(evaluate(*given), nats=math.nan)
+        language_model, "evaluate_language_model", lambda *given: dataclasses.replace(evaluate(*given), nats=math.nan)
     )
     with pytest.raises(InputError, match="the validation loss is nan"):
         train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run")
@@ -282,7 +282,7 @@ def test_a_folder_that_another_process_works_in_is_left_alone(toy, tmp_path):
     folder = tmp_path / "run"
     train(toy.recipe(), folder)
     program = "from pathlib import Path\nfrom syntaxlm.core.files import locked\n"
-    program += f"with locked(Path({str(folder / RECIPE)!r})):\n    print('held', flush=True)\n    input()"
+    program += f"with locked(Path({str(folder)!r})):\n    print('held', flush=True)\n    input()"
     with subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
@@ -337,14 +337,14 @@ def test_a_loss_that_explodes_stops_the_run_though_it_is_finite(toy, tmp_path):
 
 
 def test_a_run_that_diverged_resumes_from_its_checkpoint_with_a_lower_rate(toy, tmp_path, monkeypatch):
-    run, forward, calls = tmp_path / "run", gradient._LossModule.forward, []
+    run, forward, calls = tmp_path / "run", loop.LossModule.forward, []
 
-    def spoiled(self, handed):
-        nats, *rest = forward(self, handed)
+    def spoiled(self, inputs):
+        nats, *rest = forward(self, inputs)
         calls.append(None)
         return nats * (1e6 if len(calls) == 6 else 1.0), *rest
 
-    monkeypatch.setattr(gradient._LossModule, "forward", spoiled)
+    monkeypatch.setattr(loop.LossModule, "forward", spoiled)
     schedule = {"epochs": 1, "validations_per_epoch": 3}
     with pytest.raises(InputError, match=r"diverged at step 5 (?s:.*)Earlier checkpoints are intact\. To resume from"):
         train(toy.recipe("lstm", schedule=schedule), run)

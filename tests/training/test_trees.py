@@ -14,7 +14,8 @@ import torch
 
 from syntaxlm.app.cli import main
 from syntaxlm.app.report.report import write_report
-from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import sha256
 from syntaxlm.data.dependencies import ROOT, DependencyCorpus
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.scoring.cache import CacheSettings
@@ -22,16 +23,13 @@ from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals, tree_log_probs, tree_surprisals
 from syntaxlm.storage.folder import read_model
-from syntaxlm.training import trainer
-from syntaxlm.training.recipe import Recipe, recipe_from
+from syntaxlm.training.recipe import recipe_from
 from syntaxlm.training.result import read_result
+from syntaxlm.training.run import METRICS, Run, resume, train
 from syntaxlm.training.study import compare
-from syntaxlm.training.trainer import METRICS, resume, train
-from tests.training.test_processes import written
-from tests.training.test_resuming import content, metrics, stop_at
+from tests.training.runs import TREE_RNN, content, metrics, stop_at, tree_data, tree_recipe, written
 from tests.training.two_processes import in_two_processes
 
-TREE_RNN = {"name": "tree-rnn", "embedding_size": 8, "hidden_size": 12, "label_size": 4}
 KINDS = {
     "tanh": {},
     "lstm": {"cell": "lstm", "dropout": 0.2},
@@ -40,39 +38,17 @@ KINDS = {
 }
 
 
-def data_of(toy, **sections) -> dict:
-    data: dict = {
-        "model": TREE_RNN,
-        "text": {part: str(toy / f"{part}.conllu") for part in ("train", "valid", "test")},
-        "batches": {"batch_size": 16},
-        "optimiser": {
-            "kind": "sgd",
-            "learning_rate": 0.1,
-            "weight_decay": 0.0,
-            "loss_normalisation": "sentences",
-            "gradient_clip": 5.0,
-        },
-        "schedule": {"epochs": 2},
-        "run": {"accelerator": "cpu", "log_steps": 3},
-    }
-    return {name: values | sections.get(name, {}) for name, values in data.items()}
-
-
-def recipe_of(toy, **sections) -> Recipe:
-    return recipe_from(data_of(toy, **sections), "recipe.yaml")
-
-
 @pytest.fixture(scope="module")
 def folder(toy, tmp_path_factory) -> Path:
     """Of a trained model."""
     folder = tmp_path_factory.mktemp("trees") / "model"
-    train(recipe_of(toy, model={"labelled": True}, text={"vocabulary": {"minimum_count": 3}}), folder)
+    train(tree_recipe(toy, model={"labelled": True}, trees={"vocabulary": {"minimum_count": 3}}), folder)
     return folder
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_interrupted_in_an_epoch_ends_bit_for_bit_as_one_that_was_not(toy, tmp_path, kind):
-    recipe = recipe_of(toy, model=KINDS[kind], schedule={"validations_per_epoch": 2})
+    recipe = tree_recipe(toy, model=KINDS[kind], schedule={"validations_per_epoch": 2})
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     finished = train(recipe, whole)
     stopped = train(recipe, broken, stop_at(5))
@@ -90,7 +66,7 @@ def test_a_run_interrupted_in_an_epoch_ends_bit_for_bit_as_one_that_was_not(toy,
 def test_training_lowers_the_perplexity_of_the_softmax_far_under_that_of_chance(larger_toy, tmp_path, kind):
     optimiser = {"kind": "adam", "learning_rate": 0.02, "loss_normalisation": "tokens", "gradient_clip": 1.0}
     result = train(
-        recipe_of(larger_toy, model=KINDS[kind], optimiser=optimiser, schedule={"epochs": 6}), tmp_path / "run"
+        tree_recipe(larger_toy, model=KINDS[kind], optimiser=optimiser, schedule={"epochs": 6}), tmp_path / "run"
     )
     words = len(read_model(tmp_path / "run").vocabulary)
     assert result.test.perplexity < words / 3
@@ -135,7 +111,7 @@ def test_the_loss_may_be_a_mean_over_sentences_or_over_words(toy, tmp_path, monk
     steps = {}
     for loss_normalisation in ("tokens", "sentences"):
         optimiser = {"loss_normalisation": loss_normalisation, "gradient_clip": 1e9, "learning_rate": 1e-3}
-        run = trainer._run(recipe_of(toy, optimiser=optimiser), tmp_path / loss_normalisation, None)
+        run = Run(tree_recipe(toy, optimiser=optimiser), tmp_path / loss_normalisation)
         with run.start():
             model = run.task.model
             batch = next(iter(run.loop.batches.iterate()))
@@ -234,22 +210,18 @@ def test_a_model_of_text_reads_no_trees(toy, lstm):
     [
         (
             TREE_RNN,
-            {"batches": {"carry_state": True}},
-            "batches.carry_state: found true; expected false: tree-rnn models",
+            {"batches": {"context": "carry"}},
+            "batches.context: no such setting. It belongs to recipes with batches.context: reset or",
         ),
-        (TREE_RNN, {"text": {"normaliser": {"units": "characters"}}}, "units: found characters; expected words"),
-        (
-            {"name": "lstm"},
-            {"batches": {"carry_state": True}},
-            "optimiser.loss_normalisation: found sentences; expected tokens",
-        ),
+        (TREE_RNN, {"trees": {"normaliser": {"units": "characters"}}}, "units: found characters; expected words"),
+        ({"name": "lstm"}, {}, "model.name: found lstm, which learns from text; expected a section text in place of"),
         (TREE_RNN | {"noise_words": 0}, {}, "model.noise_words: found 0; expected 1 or more"),
         (TREE_RNN | {"cell": "gru"}, {}, "model.cell"),
     ],
 )
 def test_contradictions_in_a_recipe_are_reported_before_anything_is_read(toy, model, sections, said):
     with pytest.raises(InputError, match=said):
-        recipe_from(data_of(toy, **sections) | {"model": model}, "recipe.yaml")
+        recipe_from(tree_data(toy, **sections) | {"model": model}, "recipe.yaml")
 
 
 @pytest.mark.parametrize("part", ["train", "valid"])
@@ -260,21 +232,21 @@ def test_trees_without_labels_are_refused_where_the_model_reads_them_before_trai
     (tmp_path / "bare.conllu").write_text("\n".join(bare) + "\n", encoding="utf-8")
     text = {part: str(tmp_path / "bare.conllu")}
     with pytest.raises(InputError, match=r"bare\.conllu: no edge has a label"):
-        train(recipe_of(toy, model={"labelled": True}, text=text), tmp_path / "labelled")
+        train(tree_recipe(toy, model={"labelled": True}, trees=text), tmp_path / "labelled")
     if part == "valid":
-        train(recipe_of(toy, text=text, schedule={"epochs": 1}), tmp_path / "not")
+        train(tree_recipe(toy, trees=text, schedule={"epochs": 1}), tmp_path / "not")
 
 
 def test_text_instead_of_trees_is_reported(toy, tmp_path):
     with pytest.raises(InputError, match=r"train\.txt"):
-        train(recipe_of(toy, text={"train": str(toy / "train.txt")}), tmp_path / "run")
+        train(tree_recipe(toy, trees={"train": str(toy / "train.txt")}), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.long
 def test_two_processes_stay_equal_each_with_its_own_trees(larger_toy, tmp_path):
     model, batches = {"labelled": True, "loss": "nce"}, {"batch_size": 8}
-    recipe = written(tmp_path, data_of(larger_toy, model=model, batches=batches, schedule={"epochs": 2}))
+    recipe = written(tmp_path, tree_data(larger_toy, model=model, batches=batches, schedule={"epochs": 2}))
     output = in_two_processes(tmp_path, recipe, tmp_path / "run")
     first, second = ((output / f"weights-{rank}").read_text().splitlines() for rank in (0, 1))
     assert first == second
@@ -286,22 +258,21 @@ def test_two_processes_stay_equal_each_with_its_own_trees(larger_toy, tmp_path):
 def test_changed_labels_are_reported_when_a_run_is_resumed(toy, tmp_path):
     text = (toy / "train.conllu").read_text(encoding="utf-8")
     (tmp_path / "train.conllu").write_text(text, encoding="utf-8")
-    train(recipe_of(toy, text={"train": str(tmp_path / "train.conllu")}), tmp_path / "run", stop_at(3))
+    train(tree_recipe(toy, trees={"train": str(tmp_path / "train.conllu")}), tmp_path / "run", stop_at(3))
     (tmp_path / "train.conllu").write_text(text.replace("\tnsubj\t", "\tsubject\t"), encoding="utf-8")
     with pytest.raises(InputError, match=r"train\.conllu: changed since the run started"):
         resume(tmp_path / "run")
-    (tmp_path / "run" / "inputs.json").unlink()  # as a run of an earlier version
-    with (
-        pytest.warns(InputWarning, match="earlier version"),
-        pytest.raises(
-            InputError, match=r"changed since the run started: its labels differ from those in .*labels\.json"
-        ),
-    ):
+    inputs = json.loads((tmp_path / "run" / "inputs.json").read_text())
+    (file,) = inputs["sha256"]["trees.train"]
+    inputs["sha256"]["trees.train"][file] = sha256([(tmp_path / "train.conllu").read_bytes()])
+    (tmp_path / "run" / "inputs.json").write_text(json.dumps(inputs))
+    expected = r"changed since the run started: its labels differ from those in .*labels\.json"
+    with pytest.raises(InputError, match=expected):
         resume(tmp_path / "run")
 
 
 def test_a_report_and_a_comparison_with_a_model_of_text_are_made(toy, tmp_path):
-    recipes = {"trees": recipe_of(toy, schedule={"epochs": 1}), "lstm": toy.recipe("lstm", schedule={"epochs": 1})}
+    recipes = {"trees": tree_recipe(toy, schedule={"epochs": 1}), "lstm": toy.recipe("lstm", schedule={"epochs": 1})}
     comparison = compare(recipes, tmp_path / "both", 1, lambda recipe: nullcontext(lambda event: None))
     assert not comparison.faults
     assert comparison.recipes[0].epoch_tokens == sum(map(len, dependency_trees(toy / "train.conllu")))

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import torch
 
-from syntaxlm.training import trainer
-from syntaxlm.training.gradient import GradientLoop
+from syntaxlm.training import run
+from syntaxlm.training.loop import GradientLoop
 from syntaxlm.training.recipe import read_recipe
 
 MODULE = "tests.training.two_processes"
@@ -118,9 +118,9 @@ def train(recipe: str, folder: str, records: str, stop: str) -> None:
         weights = b"".join(p.detach().numpy().tobytes() for p in kept)
         with open(Path(records, f"weights-{rank}"), "a") as file:
             file.write(hashlib.sha256(weights).hexdigest() + "\n")
-        if loop.trainer.steps == 1:
+        if loop.log.trainer.steps == 1:
             torch.save({n: p.grad for n, p in model.named_parameters()}, Path(records, f"gradient-{rank}"))
-        if stop != "-1" and loop.trainer.steps == abs(int(stop)) and rank == "1":
+        if stop != "-1" and loop.log.trainer.steps == abs(int(stop)) and rank == "1":
             os.kill(os.getpid(), signal.SIGTERM if int(stop) > 0 else lost)
         numbers = hashlib.sha256(torch.get_rng_state().numpy()).hexdigest()
         with open(Path(records, f"mask-{rank}"), "a") as file:
@@ -128,9 +128,9 @@ def train(recipe: str, folder: str, records: str, stop: str) -> None:
 
     GradientLoop._step = recording
     if Path(folder, "recipe.yaml").exists() and stop == "0":
-        trainer.resume(folder)
+        run.resume(folder)
     else:
-        trainer.train(read_recipe(recipe), folder)
+        run.train(read_recipe(recipe), folder)
 
 
 if __name__ == "__main__":

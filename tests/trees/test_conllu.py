@@ -1,4 +1,5 @@
 import gzip
+from itertools import combinations, product
 
 import pytest
 from hypothesis import given
@@ -13,8 +14,6 @@ from syntaxlm.trees.conllu import (
     iterate_conllu,
     iterate_dependencies,
     read_conllu,
-    read_conllx,
-    read_dp,
     write_conllu,
 )
 from syntaxlm.trees.tree import DependencyTree
@@ -99,64 +98,46 @@ def test_words_with_tabs_cannot_be_written(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("suffix", "line", "message"),
     [
-        (row(*"2bBNN_1"), "found 7 tab-separated columns, expected 10"),
-        (row(*"2bBNN_3x__"), "found head 3 of 'b', expected 0 to 2"),
-        (row(*"2bBNN_-x__"), "found the head '-', expected a number"),
-        (row(*"2bBNN__x__"), "found the head '_', expected a number"),
-        (row(*"3bBNN_1x__"), "found the word id '3', expected 2"),
-        (row(*"xbBNN_1x__"), "found the word id 'x', expected 2"),
-        (row("2", "", *"BNN_1x__"), "found an empty word form"),
+        (".conllu", row(*"2bBNN_1"), "found 7 tab-separated columns, expected 10"),
+        (".conllu", row(*"2bBNN_3x__"), "found head 3 of 'b', expected 0 to 2"),
+        (".conllu", row(*"2bBNN_-x__"), "found the head '-', expected a number"),
+        (".conllu", row(*"2bBNN__x__"), "found the head '_', expected a number"),
+        (".conllu", row(*"3bBNN_1x__"), "found the word id '3', expected 2"),
+        (".conllu", row(*"xbBNN_1x__"), "found the word id 'x', expected 2"),
+        (".conllu", row("2", "", *"BNN_1x__"), "found an empty word form"),
+        (".conllx", row(*"2bBNN_1"), "found 7 tab-separated columns, expected 8 to 10"),
+        (".conllx", row(*"2bBNN_3x"), "found head 3 of 'b', expected 0 to 2"),
+        (".conllx", row(*"2bBNN__x"), "found the head '_', expected a number"),
+        (".conllx", row("1-2", *"bBNN_1x"), "found the word id '1-2', expected 2"),
     ],
 )
-def test_errors_have_file_line_and_sentence(tmp_path, line, message):
-    file = tmp_path / "file.conllu"
+def test_errors_have_file_line_and_sentence(tmp_path, suffix, line, message):
+    file = tmp_path / f"file{suffix}"
     file.write_text("# sent_id = here\n" + row(*"1aANN_0x__") + "\n" + line + "\n")
     with pytest.raises(InputError) as caught:
-        read_conllu(file)
-    assert f"file.conllu, line 3, sentence here: {message}" in str(caught.value)
-
-
-@pytest.mark.parametrize("read", [read_conllu, read_conllx, read_dp])
-def test_an_empty_file_has_no_sentence(tmp_path, read):
-    (tmp_path / "file").write_text("\n\n")
-    with pytest.raises(InputError, match="found no sentence"):
-        read(tmp_path / "file")
+        list(iterate_dependencies(file))
+    assert f"file{suffix}, line 3, sentence here: {message}" in str(caught.value)
 
 
 def test_word_tag_head_columns_are_read(tmp_path):
-    (tmp_path / "file.dp").write_text("The\tDT\t2\ncat\tNN\t0\n\n\nYes\tUH\t0\n")
-    first, second = read_dp(tmp_path / "file.dp")
+    file = tmp_path / "file.dp"
+    file.write_text("The\tDT\t2\ncat\tNN\t0\n\n\nYes\tUH\t0\n")
+    first, second = iterate_dependencies(file)
     assert first == DependencyTree(("The", "cat"), ("DT", "NN"), (2, 0), ("", ""))
     assert second.words == ("Yes",)
-    (tmp_path / "file.dp").write_text("The\tDT\n")
+    file.write_text("The\tDT\n")
     with pytest.raises(InputError, match=r"line 1.*found 2 tab-separated columns"):
-        read_dp(tmp_path / "file.dp")
+        list(iterate_dependencies(file))
 
 
 def test_eight_to_ten_columns_of_conll_x_are_read_with_the_finer_tag(tmp_path):
     ten, eight = row(*"1aaN", "NNS", *"_2x__"), row(*"2bbV__0", "root")
     (tmp_path / "file.conll").write_text(f"{ten}\n{eight}\n\n{row('1', '#', '_', '_', '_', '_', '0', '_')}\n")
-    first, second = read_conllx(tmp_path / "file.conll")
+    first, second = iterate_dependencies(tmp_path / "file.conll")
     assert first == DependencyTree(("a", "b"), ("NNS", "V"), (2, 0), ("x", "root"))
     assert second == DependencyTree(("#",), ("",), (0,), ("",))
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (row(*"2bBNN_1"), "found 7 tab-separated columns, expected 8 to 10"),
-        (row(*"2bBNN_3x"), "found head 3 of 'b', expected 0 to 2"),
-        (row(*"2bBNN__x"), "found the head '_', expected a number"),
-        (row("1-2", *"bBNN_1x"), "found the word id '1-2', expected 2"),
-    ],
-)
-def test_conll_x_errors_have_file_line_and_sentence(tmp_path, line, message):
-    (tmp_path / "file.conllx").write_text(row(*"1aANN_0x") + "\n" + line + "\n")
-    with pytest.raises(InputError) as caught:
-        read_conllx(tmp_path / "file.conllx")
-    assert f"file.conllx, line 2, sentence 1: {message}" in str(caught.value)
 
 
 def test_the_file_name_determines_the_format(tmp_path):
@@ -208,8 +189,6 @@ def test_faults_of_a_tree_are_listed(heads, faults):
 
 
 def test_trees_are_projective_if_no_two_arcs_cross():
-    from itertools import combinations, product
-
     for length in range(1, 5):
         for heads in product(range(length + 1), repeat=length):
             arcs = [(min(head, word), max(head, word)) for word, head in enumerate(heads, 1)]
@@ -229,15 +208,22 @@ def test_long_chains_need_no_recursion():
     .map("".join)
     .map(str.encode)
 )
-@pytest.mark.parametrize("read", [read_conllu, read_conllx, read_dp])
-def test_any_file_gives_trees_or_an_input_error(tmp_path_factory, read, content):
-    file = tmp_path_factory.getbasetemp() / "fuzz.conllu"
+@pytest.mark.parametrize("suffix", [".conllu", ".conllx", ".dp"])
+def test_any_file_gives_trees_or_an_input_error(tmp_path_factory, suffix, content):
+    file = tmp_path_factory.getbasetemp() / f"fuzz{suffix}"
     file.write_bytes(content)
     try:
-        trees = read(file)
+        trees = list(iterate_dependencies(file))
     except InputError as error:
         trees, message = [], str(error)
-    assert trees or "fuzz.conllu" in message
+    assert trees or f"fuzz{suffix}" in message
+
+
+@pytest.mark.parametrize("suffix", [".conllu", ".conllx", ".dp"])
+def test_an_empty_file_has_no_sentence(tmp_path, suffix):
+    (tmp_path / "file").write_text("\n\n")
+    with pytest.raises(InputError, match="found no sentence"):
+        list(iterate_dependencies(tmp_path / "file", suffix))
 
 
 def test_a_never_ending_sentence_does_not_fill_memory(tmp_path, monkeypatch):

@@ -10,13 +10,12 @@ from syntaxlm.core.files import named_path, refuse_overwriting, replaced
 from syntaxlm.core.settings import Overrides
 from syntaxlm.evaluation.reranking import RerankReport, evaluate_reranking
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.training import study, trainer
+from syntaxlm.training import run, study
+from syntaxlm.training.progress import ProgressCallback
 from syntaxlm.training.recipe import Recipe, read_recipe, with_overrides
 from syntaxlm.training.result import TrainingResult
-from syntaxlm.training.run_log import ProgressCallback
 from syntaxlm.training.study import read_recipes, with_tagged_text
-from syntaxlm.training.study_table import Comparison
-from syntaxlm.training.treebank_scores import TreebankEvaluation
+from syntaxlm.training.study_table import Comparison, TreebankEvaluation
 from syntaxlm.trees.preprocessing import GoldPreprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, Protocol
 
@@ -39,7 +38,7 @@ def train(
     >>> result.stopped
     False
     """
-    return trainer.train(_recipe(recipe, overrides), folder, callback)
+    return run.train(_recipe(recipe, overrides), folder, callback)
 
 
 def compare(

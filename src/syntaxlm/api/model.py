@@ -17,7 +17,7 @@ import torch
 from syntaxlm.api.results import Results, SentenceSurprisal
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import named_path
-from syntaxlm.core.text_files import check_encodable
+from syntaxlm.core.text_files import LINES_TOGETHER, check_encodable
 from syntaxlm.evaluation.completion import CompletionReport, evaluate_completion
 from syntaxlm.evaluation.displayed_words import WordTable, word_table
 from syntaxlm.evaluation.pairs import PairsReport, evaluate_pairs
@@ -34,7 +34,7 @@ from syntaxlm.generation.stops import read_stops, write_stops
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
 from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
 from syntaxlm.parsing.options import DecodingKeywords, DecodingOptions, ParseKeywords, ParseOptions
-from syntaxlm.parsing.parse import CONSTITUENTS, LINES_TOGETHER, Parse, parse_lines
+from syntaxlm.parsing.parse import CONSTITUENTS, Parse, parse_lines
 from syntaxlm.parsing.report import ParsingReport
 from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer
@@ -355,7 +355,7 @@ class LanguageModel(ModelBundle):
         """
         return word_table(
             self, table, column, group=group, sentence=sentence, is_text=is_text, frequencies=frequencies,
-            context=context, spillover=spillover, style=TextOptions(**options),
+            spillover=spillover, options=ScoreOptions(context=context, **options),
         )  # fmt: skip
 
     def evaluate_reading_times(

@@ -23,7 +23,7 @@ from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.recipe_files import find_recipe
 from syntaxlm.training.result import TrainingResult
-from syntaxlm.training.trainer import ProgressCallback, refuse_run, train
+from syntaxlm.training.run import ProgressCallback, refuse_run, train
 
 SENTENCES = 20_000
 FIRST_MODEL = "en"
@@ -92,11 +92,12 @@ def run_quickstart(
     corpus = folder / "corpus"
     write_corpus(corpus, SENTENCES, seed=0)
     path = find_recipe(f"{model}-toy")
-    of_trees = read_recipe(path).reads == "trees"
+    section = read_recipe(path).data_section
+    of_trees = section == "trees"
     # The floor is that of words and sentence ends, without trees.
     floor = None if of_trees else json.loads((corpus / "floor.json").read_text(encoding="utf-8"))["test"]["floor"]
     suffix = "conllu" if of_trees else "txt"
-    texts = [(f"text.{part}", os.fspath(corpus / f"{part}.{suffix}")) for part in ("train", "valid", "test")]
+    texts = [(f"{section}.{part}", os.fspath(corpus / f"{part}.{suffix}")) for part in ("train", "valid", "test")]
     recipe = read_recipe(path, [*texts, ("run.seed", str(seed)), *settings])
     say(f"Training a {recipe.model.name} model on {'dependency trees' if of_trees else 'the words alone'}")
     result = train(recipe, folder / "model", callback)

@@ -29,6 +29,7 @@ from spacy.tokens import Doc, Span, SpanGroup, Token
 from spacy.util import minibatch
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.text_files import LINES_TOGETHER
 from syntaxlm.trees.tree import Constituent, Tree, format_brackets
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from syntaxlm.parsing.parse import Parse
 
 SPANS = "syntaxlm"  # name of the group of constituents in `doc.spans`
-SENTENCES_TOGETHER = 2000  # few enough for memory, enough for batches of similar length
 _WHITE_SPACE = re.compile(r"\s+")
 
 
@@ -194,7 +194,7 @@ class SyntaxComponent:
         lines = [sentence.text for sentence in sentences]
         if self._parses:
             spans: dict[int, list[Span]] = {id(doc): [] for doc in docs}
-            parses = model.pipe(lines, SENTENCES_TOGETHER, decoder=self._decoder, labels=self._labels)
+            parses = model.pipe(lines, LINES_TOGETHER, decoder=self._decoder, labels=self._labels)
             for sentence, parse in zip(sentences, parses, strict=True):
                 spans[id(sentence.doc)] += _constituents(sentence, parse)
             for doc in docs:
@@ -315,7 +315,7 @@ def _surprisals(model: "LanguageModel", lines: Sequence[str]) -> Iterator[Surpri
     reader = TextReader.of(model.normaliser, model.vocabulary, AUTO_STYLE)
     predict_eos = model.mode.predict_eos
     scorer = Scorer.of(model, TextMode(carry_state=False, predict_eos=predict_eos))
-    for chunk in minibatch(lines, SENTENCES_TOGETHER):
+    for chunk in minibatch(lines, LINES_TOGETHER):
         read = [[part for part in reader.align(line) if part.token is not None] for line in chunk]
         ids = [model.vocabulary.encode(str(part.token) for part in parts) for parts in read]
         full = [sentence for sentence in ids if sentence]

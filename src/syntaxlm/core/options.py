@@ -32,7 +32,7 @@ from annotated_types import Interval
 from syntaxlm.core.errors import InputError
 
 T = TypeVar("T")
-LARGEST_COUNT = 2**31 - 1
+LARGEST_COUNT, LARGEST_SEED = 2**31 - 1, 2**32 - 1
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,14 @@ class Shown:
 
 
 @dataclass(frozen=True)
+class Argument(Shown):
+    """A positional argument, by default a file that is read."""
+
+    use: Literal["value", "input"] = "input"
+    is_positional: bool = True
+
+
+@dataclass(frozen=True)
 class Form:
     """The form of a text: a regular expression, and how messages describe it."""
 
@@ -70,7 +78,7 @@ class Only:
 
 Count = Annotated[int, Interval(ge=1, le=LARGEST_COUNT), Shown("N")]
 Layers = Annotated[int, Interval(ge=1, le=100), Shown("L")]
-Seed = Annotated[int, Interval(ge=0, le=2**32 - 1), Shown("S", help="random seed")]
+Seed = Annotated[int, Interval(ge=0, le=LARGEST_SEED), Shown("S", help="random seed")]
 Name = Annotated[str, Shown("NAME")]
 InputFile = Annotated[str, Shown("FILE", use="input")]
 OutputFile = Annotated[Path, Shown("FILE", ("-o", "--output"), "output")]

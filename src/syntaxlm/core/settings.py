@@ -24,29 +24,26 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 
 import pydantic
 import yaml
-from pydantic import Field
+from annotated_types import Interval
 from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, ValidationError, core_schema
 
 from syntaxlm.core.errors import InputError, closest_match, shortened
 from syntaxlm.core.files import read_text
+from syntaxlm.core.options import LARGEST_COUNT, LARGEST_SEED, Count, Layers, Seed  # noqa: F401 - for settings
 
 T = TypeVar("T")
 Overrides: TypeAlias = Mapping[str, Any] | Sequence[tuple[str, str]]
 """Settings that override those of a file: dicts, or pairs such as ("model.layers", "3") with values in YAML."""
 
-LARGEST_COUNT, LARGEST_SEED = 2**31 - 1, 2**32 - 1
-
 # Common limits. Upper limits are far above useful values: they reject a mistyped number before memory is allocated.
-Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]  # number of words, epochs, steps
-Size = Annotated[int, Field(ge=1, le=65_536)]  # one dimension of a tensor
-Layers = Annotated[int, Field(ge=1, le=100)]  # number of stacked layers
-Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]  # seed of a random generator
-Fraction = Annotated[float, Field(ge=0, lt=1)]  # dropout rates, decay rates
+# `Count`, `Layers` and `Seed` are those of the options.
+Size = Annotated[int, Interval(ge=1, le=65_536)]  # one dimension of a tensor
+Fraction = Annotated[float, Interval(ge=0, lt=1)]  # dropout rates, decay rates
 # Numbers outside these limits overflow in the computations, or vanish.
-Positive = Annotated[float, Field(ge=1e-30, le=1e9)]
-NonNegative = Annotated[float, Field(ge=0, le=1e9)]
-Finite = Annotated[float, Field(ge=-1e9, le=1e9)]
+Positive = Annotated[float, Interval(ge=1e-30, le=1e9)]
+NonNegative = Annotated[float, Interval(ge=0, le=1e9)]
+Finite = Annotated[float, Interval(ge=-1e9, le=1e9)]
 
 _STRICT = pydantic.ConfigDict(strict=True)  # no conversion of types, such as "yes" to true
 _MOST_VALUES = 20_000  # in a file of settings
@@ -107,14 +104,17 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class ByName:
-    """Marks a section whose class follows from its entry `name`: Annotated[Any, ByName(names, find)].
+    """Marks a section whose class follows from one of its entries: Annotated[Any, ByName(names, find)].
 
-    Like a union discriminated by `name`, but only the class of the given name is imported.
+    Like a union discriminated by `key`, but only the class of the given name is imported.
     names: returns all names, for messages.  find: returns the dataclass of a name; None for an unknown name.
+    key: the entry with the name.  default: the name of a section without the entry; None: the entry is needed.
     """
 
     names: Callable[[], Sequence[str]]
     find: Callable[[str], Callable[..., Any] | None]
+    key: str = "name"
+    default: str | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         return core_schema.no_info_plain_validator_function(self._validated)
@@ -129,12 +129,12 @@ class ByName:
             return value
         if not isinstance(value, Mapping):
             raise fault("dataclass_type", class_name="section")
-        if "name" not in value:
-            raise fault("union_tag_not_found", discriminator="name")
-        name: Any = value["name"]
+        name: Any = value.get(self.key, self.default)
+        if name is None:
+            raise fault("union_tag_not_found", discriminator=self.key)
         kind: Any = self.find(name) if isinstance(name, str) else None
         if kind is None:
-            raise fault("union_tag_invalid", discriminator="name", tag=str(name), expected_tags="")
+            raise fault("union_tag_invalid", discriminator=self.key, tag=str(name), expected_tags="")
         try:
             return _reader(kind).validate_json(json.dumps(value))
         except pydantic.ValidationError as error:
@@ -188,9 +188,12 @@ def _refuse_unknown_keys(settings: Any) -> None:
         _refuse_unknown_keys(part)
 
 
-def read_settings(settings: type[T], data: Any, source: str) -> T:
+def read_settings(
+    settings: type[T], data: Any, source: str, advice: Mapping[str, str] = types.MappingProxyType({})
+) -> T:
     """Convert nested dicts from YAML or JSON to a dataclass of settings.
 
+    advice: what to do about unknown keys, by dotted key, instead of the closest match.
     Raises InputError naming the source, with one line per fault: the dotted key, the value found, the value expected;
     for an unknown key, the closest match.
     """
@@ -201,7 +204,7 @@ def read_settings(settings: type[T], data: Any, source: str) -> T:
         return typing.cast(T, _reader(typing.cast(typing.Hashable, settings)).validate_json(text))
     except pydantic.ValidationError as error:
         faults = error.errors(include_url=False)
-        lines = [line for fault in faults[:_MOST_FAULTS] for line in _lines(settings, fault)]
+        lines = [line for fault in faults[:_MOST_FAULTS] for line in _lines(settings, fault, advice)]
         raise InputError(_listed(source, lines, max(0, len(faults) - _MOST_FAULTS))) from None
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{source}: {error}") from None
@@ -226,20 +229,26 @@ def _listed(source: str, faults: Sequence[str], more: int = 0) -> str:
     return "\n  ".join([f"{source}: {len(faults) + more} settings cannot be used", *faults, *rest])
 
 
-def _lines(settings: type, fault: Any) -> list[str]:
-    """Format an error of pydantic as one line, or as several if settings contradict each other."""
+def _lines(settings: type, fault: Any, known: Mapping[str, str] = types.MappingProxyType({})) -> list[str]:
+    """Format an error of pydantic as one line, or as several if settings contradict each other.
+
+    known: see `advice` of `read_settings`.
+    """
     reason, place, value = fault["type"], fault["loc"], fault["input"]
     if reason in ("unexpected_keyword_argument", "extra_forbidden"):
         section, hint = _followed(settings, place[:-1])
         names = list(dict.fromkeys(name for option in members_of(hint) for name in _hints(option)))
-        advice = closest_match(place[-1], names, f"There are: {', '.join(names)}.", f"{section}." if section else "")
-        return [f"{_dotted(section, str(place[-1]))}: no such setting. {advice}"]
+        key = _dotted(section, str(place[-1]))
+        others = f"There are: {', '.join(names)}."
+        advice = known.get(key) or closest_match(place[-1], names, others, f"{section}." if section else "")
+        return [f"{key}: no such setting. {advice}"]
     key, hint = _followed(settings, place)
     if reason in ("union_tag_invalid", "union_tag_not_found"):
         by_name = _by_name(hint)
         expected = ", ".join(by_name.names() if by_name else ())
-        found = f"found {_shown(value['name'])}" if "name" in value else "missing"
-        return [f"{key}.name: {found}; expected one of {expected}"]
+        tag = by_name.key if by_name else "name"
+        found = f"found {_shown(value[tag])}" if tag in value else "missing"
+        return [f"{key}.{tag}: {found}; expected one of {expected}"]
     if reason in ("missing", "missing_argument"):
         return [f"{key}: missing"]
     if reason == "value_error":  # from a section's own check
@@ -297,8 +306,8 @@ def limits_of(hint: Any) -> dict[str, Any]:
     """Return the limits in the `Field` of a setting, {"ge": 1, "le": 65536}; for a union, those of all its members."""
     limits: dict[str, Any] = {}
     for part in typing.get_args(hint):
-        if isinstance(part, FieldInfo):
-            for mark in part.metadata:
+        if isinstance(part, FieldInfo | Interval):
+            for mark in part.metadata if isinstance(part, FieldInfo) else [part]:
                 limits |= {name: value for name in _LIMITS if (value := getattr(mark, name, None)) is not None}
         elif typing.get_origin(hint) in (typing.Union, types.UnionType, typing.Annotated):
             limits |= limits_of(part)

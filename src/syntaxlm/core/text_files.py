@@ -27,6 +27,9 @@ from syntaxlm.core.files import decode_text, memory_size, system_error
 STANDARD_INPUT = "-"
 MAXIMUM_TEXT = 2**30  # bytes after decompression of a text that is read as a whole
 MAXIMUM_LINE = 2**29  # bytes; text8, one line, has 10^8
+LINES_TOGETHER = (
+    2_000  # processed together: enough for batches of similar length, few enough for memory and early output
+)
 
 _PIECE = 2**18  # bytes read, or decompressed, at a time
 _MAXIMUM_WINDOW = 2**29  # bytes of memory that a decompressor may take; xz -9 takes 2^26, zstd --ultra -22 2^27

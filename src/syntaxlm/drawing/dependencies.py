@@ -10,7 +10,7 @@ from pathlib import Path
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.files import PageSection, format_dependency_latex, html_page, write_picture
-from syntaxlm.drawing.layout import LONGEST_LABEL, LONGEST_WORD, MARGIN, DrawableDependencies, Word
+from syntaxlm.drawing.layout import LONGEST_LABEL, LONGEST_WORD, MARGIN, DrawableDependencies, Word, headed
 from syntaxlm.drawing.svg import TEXT_SIZES, Picture, Theme, right_to_left, shortened, text_width, visible
 
 # The layout of a dependency tree: words in a row, and above them an arc from each head to its dependent.
@@ -81,7 +81,7 @@ class _Span:
 
 
 def lay_out_arcs(tree: DrawableDependencies) -> ArcLayout:
-    """Return lay out a dependency tree. Raises InputError for a word that is its own head, and for too many words."""
+    """Lay out a dependency tree. Raises InputError for a word that is its own head, and for too many words."""
     _check(tree)
     shown = [shortened(visible(word), LONGEST_WORD) for word in tree.words]
     tags = [shortened(visible(tag), LONGEST_LABEL) if tag else "" for tag in tree.tags]
@@ -235,11 +235,11 @@ def _label_place(
     ends: x of the arc's own legs.  uprights: x of all legs.  levels: of arcs, by dependent; ROOT's arrow has no level
     and is above all others.
     """
-    own = levels[word]
+    level = levels[word]
     crossed = sorted(
         x
         for (place, other), x in uprights.items()
-        if place in _between(word, head) and levels.get(other, own + 1) > own
+        if place in _between(word, head) and levels.get(other, level + 1) > level
     )
     middle = sum(ends) / 2
     if all(abs(x - middle) > width / 2 + 2 for x in crossed):
@@ -333,30 +333,12 @@ def _stacked(trees: Sequence[DrawableDependencies]) -> Picture:
     if len(trees) == 1:
         return dependency_picture(trees[0])
     mirrored = right_to_left(word for tree in trees for word in tree.words)
-    return svg.stacked([_headed(tree) for tree in trees], "Dependency trees", gap=4, align_right=mirrored)
-
-
-def _headed(tree: DrawableDependencies) -> Picture:
-    """Return a tree with its name above it, on the side where the sentence starts."""
-    picture = dependency_picture(tree)
-    height = TEXT_SIZES["heading"] + MARGIN
-    width = max(picture.width, text_width(tree.name, TEXT_SIZES["heading"]) + 2 * MARGIN)
-    if right_to_left(tree.words):
-        element = svg.text(picture.width - MARGIN, height, tree.name, "heading", "end")
-    else:
-        element = svg.text(MARGIN, height, tree.name, "heading")
-    heading = Picture(width, height, (element,), picture.title)
-    both = svg.stacked([heading, picture], gap=0)
-    return Picture(both.width, both.height, both.elements, picture.title, picture.description)
+    pictures = [headed(dependency_picture(tree), tree.name, right_to_left(tree.words)) for tree in trees]
+    return svg.stacked(pictures, "Dependency trees", gap=4, align_right=mirrored)
 
 
 def _page(trees: Sequence[DrawableDependencies], theme: Theme) -> str:
-    sections = [
-        PageSection(
-            tree.name if len(trees) > 1 else "",
-            (dependency_picture(tree),),
-            " ".join(tree.words) if len(trees) > 1 else "",
-        )
-        for tree in trees
-    ]
-    return html_page("Dependency trees" if len(trees) > 1 else " ".join(trees[0].words), sections, theme)
+    if len(trees) == 1:
+        return html_page(" ".join(trees[0].words), [PageSection("", (dependency_picture(trees[0]),))], theme)
+    sections = [PageSection(tree.name, (dependency_picture(tree),), " ".join(tree.words)) for tree in trees]
+    return html_page("Dependency trees", sections, theme)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.drawing.svg import TEXT_SIZES, right_to_left, shortened, text_width, visible
+from syntaxlm.drawing import svg
+from syntaxlm.drawing.svg import TEXT_SIZES, Picture, right_to_left, shortened, text_width, visible
 
 MARGIN = 12.0  # pixels around everything
 WIDEST = 1150.0  # pixels: words of wider sentences are slanted
@@ -63,7 +64,7 @@ class DrawableDependencies(Protocol):
 
 
 @dataclass(frozen=True)
-class Columns:
+class WordColumns:
     """One column per word. edges: (n + 1,), the left edge of each column and the right edge of the last, in pixels."""
 
     edges: tuple[float, ...]
@@ -91,7 +92,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Edge:
+class TreeEdge:
     """A vertical line from a parent to a child, node or word. shared: as in the child's node."""
 
     x: float
@@ -133,7 +134,7 @@ class TreeLayout:
     width: float
     height: float
     nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
+    edges: tuple[TreeEdge, ...]
     guides: tuple[tuple[float, float, float], ...]
     tags: tuple[Word, ...]
     bars: tuple[Bar, ...]
@@ -143,7 +144,7 @@ class TreeLayout:
     mirrored: bool
 
 
-def columns_of(trees: Sequence[DrawableTree], words: Sequence[str]) -> Columns:
+def columns_of(trees: Sequence[DrawableTree], words: Sequence[str]) -> WordColumns:
     """Return columns wide enough for the words and for the labels and tags of all the trees over them."""
     for tree in trees:
         check_size(tree)
@@ -155,7 +156,7 @@ def columns_of(trees: Sequence[DrawableTree], words: Sequence[str]) -> Columns:
     edges = [0.0]
     for width in slanted if turned else widths:
         edges.append(edges[-1] + width)
-    return Columns(tuple(edges), turned)
+    return WordColumns(tuple(edges), turned)
 
 
 def _widths(trees: Sequence[DrawableTree], widths: list[float]) -> list[float]:
@@ -187,9 +188,9 @@ def lay_out(
     words: Sequence[str],
     distances: Sequence[float] | None = None,
     shared: Set[Span] | None = None,
-    columns: Columns | None = None,
+    columns: WordColumns | None = None,
 ) -> TreeLayout:
-    """Return lay out a tree over `words`, which replace its own.
+    """Lay out a tree over `words`, which replace its own.
 
     distances: one per word; that of word i is between words i - 1 and i, so the first is not drawn. None: no bars.
     shared: spans that another tree also has. columns: columns shared by several trees; None: fitted to this tree.
@@ -238,6 +239,18 @@ def lay_out(
     )
 
 
+def headed(picture: Picture, heading: str, mirrored: bool) -> Picture:
+    """Return a picture with a heading above it, on the side where the sentence starts."""
+    height = TEXT_SIZES["heading"] + MARGIN
+    width = max(picture.width, text_width(heading, TEXT_SIZES["heading"]) + 2 * MARGIN)
+    if mirrored:
+        element = svg.text(picture.width - MARGIN, height, heading, "heading", "end")
+    else:
+        element = svg.text(MARGIN, height, heading, "heading")
+    both = svg.stacked([Picture(width, height, (element,), picture.title), picture], gap=0)
+    return replace(both, title=picture.title, description=picture.description)
+
+
 def check_size(tree: DrawableTree) -> None:
     """Raise InputError for a tree that is too large for a picture."""
     if len(tree.words) + len(tree.constituents) > MAXIMUM_NODES:
@@ -263,7 +276,7 @@ def _check(tree: DrawableTree, words: Sequence[str], distances: Sequence[float] 
 class _Placing:
     """Converts positions along the sentence to positions on the page. start: space before the first column."""
 
-    columns: Columns
+    columns: WordColumns
     start: float
     width: float
     mirrored: bool
@@ -277,7 +290,7 @@ class _Placing:
 
 def _tree_parts(
     tree: DrawableTree, place: _Placing, shared: Set[Span] | None
-) -> tuple[tuple[Node, ...], tuple[Edge, ...], float]:
+) -> tuple[tuple[Node, ...], tuple[TreeEdge, ...], float]:
     """Return the nodes, the edges, and the y where the tree ends."""
     parts, columns = tree.constituents, place.columns
     parents, word_parents = parents_of(parts, len(tree.words))
@@ -313,13 +326,13 @@ def _tree_parts(
         ends = sorted((place.across(min(lefts[node], middles[node])), place.across(max(rights[node], middles[node]))))
         nodes.append(Node(place.across(middles[node]), height(node), ends[0], ends[1], labels[node], span, mark))
     edges = [
-        Edge(nodes[child].x, nodes[parent].y, nodes[child].y - (18 if labels[child] else 0), nodes[child].shared)
+        TreeEdge(nodes[child].x, nodes[parent].y, nodes[child].y - (18 if labels[child] else 0), nodes[child].shared)
         for child, parent in enumerate(parents)
         if parent >= 0
     ]
-    edges += [
-        Edge(place.centre(word), nodes[parent].y, foot, None) for word, parent in enumerate(word_parents) if parent >= 0
-    ]
+    for word, parent in enumerate(word_parents):
+        if parent >= 0:
+            edges.append(TreeEdge(place.centre(word), nodes[parent].y, foot, None))
     return tuple(nodes), tuple(edges), foot
 
 
@@ -359,9 +372,7 @@ def _bars(values: Sequence[float], place: _Placing, top: float) -> tuple[tuple[B
 
 
 def scale_of(values: Sequence[float]) -> tuple[float, float]:
-    """Return the range of the axis: from 0 if differences are visible then, else from slightly below the least
-    value.
-    """
+    """Return the range of the axis: from 0 if differences are visible then, else from below the least value."""
     low, high = min(values), max(values)
     if low >= 0 and low <= high / 2:
         return 0.0, high or 1.0

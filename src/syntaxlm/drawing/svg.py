@@ -118,9 +118,7 @@ def _printable(character: str) -> str:
 
 
 def marked(words: Sequence[str], known: Sequence[bool]) -> list[str]:
-    """Return words with a mark behind those that a model does not know. Raises ValueError unless known has one per
-    word.
-    """
+    """Return words with a mark behind those that a model does not know. known: one per word, or ValueError."""
     return [word if is_known else word + UNKNOWN_MARK for word, is_known in zip(words, known, strict=True)]
 
 
@@ -262,9 +260,7 @@ class Picture:
     description: str = ""
 
     def svg(self, theme: Theme = "auto") -> str:
-        """Return the picture as an SVG document, also for embedding in HTML. theme: auto follows the reader's
-        system.
-        """
+        """Return an SVG document, also for embedding in HTML. theme: auto follows the reader's system."""
         size = f'width="{number(self.width)}" height="{number(self.height)}"'
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="syntaxlm" {size}'
@@ -308,7 +304,7 @@ def flowing(pictures: Sequence[Picture], width: float, title: str = "", align_ri
     """Return pictures in rows of at most `width` pixels; a wider picture has a row to itself."""
     rows: list[list[Picture]] = [[]]
     for picture in pictures:
-        if rows[-1] and sum(one.width for one in rows[-1]) + picture.width > width:
+        if rows[-1] and sum(placed.width for placed in rows[-1]) + picture.width > width:
             rows.append([])
         rows[-1].append(picture)
     return stacked([beside(row) for row in rows], title, align_right=align_right)
@@ -370,7 +366,7 @@ def polyline(points: Sequence[tuple[float, float]], role: str) -> str:
 
 
 def path(steps: Sequence[str | float], role: str, title: str = "") -> str:
-    """Return steps: the commands and coordinates of SVG path data."""
+    """Return a path. steps: the commands and coordinates of SVG path data."""
     drawn = " ".join(step if isinstance(step, str) else number(step) for step in steps)
     return _titled("path", role, f'd="{drawn}"', title)
 
@@ -378,14 +374,14 @@ def path(steps: Sequence[str | float], role: str, title: str = "") -> str:
 def rectangle(
     x: float, y: float, width: float, height: float, role: str, title: str = "", opacity: float | None = None
 ) -> str:
-    """Return opacity: fill opacity, 0 to 1."""
+    """Return a rectangle. opacity: fill opacity, 0 to 1."""
     sides = zip(("x", "y", "width", "height"), (x, y, width, height), strict=True)
     attributes = " ".join(f'{name}="{number(value)}"' for name, value in sides)
     return _titled("rect", role, attributes + _fill_opacity(opacity), title)
 
 
 def circle(x: float, y: float, radius: float, role: str, title: str = "", opacity: float | None = None) -> str:
-    """Return opacity: fill opacity, 0 to 1."""
+    """Return a circle. opacity: fill opacity, 0 to 1."""
     attributes = f'cx="{number(x)}" cy="{number(y)}" r="{number(radius)}"'
     return _titled("circle", role, attributes + _fill_opacity(opacity), title)
 

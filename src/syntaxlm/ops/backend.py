@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 import os
 import platform
 import shutil
@@ -27,6 +26,8 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
+
+from syntaxlm.core.files import sha256
 
 Backend = Literal["compiled", "torch", "reference"]
 Arguments = ParamSpec("Arguments")
@@ -95,16 +96,11 @@ def library(source: Path) -> ctypes.CDLL | None:
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if os.environ.get(SWITCH) == "0" or compiler is None or sys.platform == "win32":
         return None
-    name = hashlib.sha256()
-    for part in (
-        source.read_bytes(),
-        *(header.read_bytes() for header in sorted(KERNELS.glob("*.h"))),
-        " ".join((compiler, *_FLAGS)).encode(),
-        _processor().encode(),
-    ):
-        name.update(part)
+    headers = [header.read_bytes() for header in sorted(KERNELS.glob("*.h"))]
+    build = [" ".join((compiler, *_FLAGS)).encode(), _processor().encode()]
+    name = sha256([source.read_bytes(), *headers, *build])[:16]
     try:
-        path = _cache() / f"{source.stem}-{name.hexdigest()[:16]}.so"
+        path = _cache() / f"{source.stem}-{name}.so"
         if not path.exists():
             _compile(compiler, source, path)
         return ctypes.CDLL(str(path))

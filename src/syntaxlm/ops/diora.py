@@ -14,7 +14,7 @@ spans of one width; R rows of a product. Charts are (B, S, ...), pairs (B, K * m
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -99,15 +99,15 @@ def _combined(parts: list[tuple[ChartCell, ChartCell]], composition: Composition
     scores.
     """
     scores = torch.stack(
-        [one.vector @ composition.score @ other.vector + one.score + other.score for one, other in parts]
+        [left.vector @ composition.score @ right.vector + left.score + right.score for left, right in parts]
     )
-    vectors = torch.stack([_composed(one.vector, other.vector, composition) for one, other in parts])
+    vectors = torch.stack([_composed(left.vector, right.vector, composition) for left, right in parts])
     weights = scores.softmax(0)
     return ChartCell(normalize(weights @ vectors, dim=0, eps=TINY), weights @ scores), scores
 
 
-def _composed(one: Tensor, other: Tensor, composition: Composition) -> Tensor:
-    hidden = linear(torch.cat([one, other]), composition.first, composition.first_bias).relu()
+def _composed(left: Tensor, right: Tensor, composition: Composition) -> Tensor:
+    hidden = linear(torch.cat([left, right]), composition.first, composition.first_bias).relu()
     return linear(hidden, composition.second, composition.second_bias).relu()
 
 
@@ -141,7 +141,7 @@ def split_scores(leaves: Tensor, composition: Composition) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Level:
+class PairLevel:
     """The spans of one width, and the pairs that each is composed from.
 
     begin, end: the spans are begin .. end - 1.  ways: K, number of pairs of each span.
@@ -176,13 +176,13 @@ def _numbers(start: Tensor, end: Tensor, length: int) -> Tensor:
     return narrower * length - narrower * (narrower - 1) // 2 + start
 
 
-def _level(width: int, length: int, ways: int, firsts: Tensor, seconds: Tensor, device: torch.device) -> Level:
+def _level(width: int, length: int, ways: int, firsts: Tensor, seconds: Tensor, device: torch.device) -> PairLevel:
     begin = int(_numbers(torch.tensor(0), torch.tensor(width), length))
-    return Level(begin, begin + length - width + 1, ways, firsts.flatten().to(device), seconds.flatten().to(device))
+    return PairLevel(begin, begin + length - width + 1, ways, firsts.flatten().to(device), seconds.flatten().to(device))
 
 
 @lru_cache(maxsize=128)
-def inside_levels(length: int, device: torch.device) -> tuple[Level, ...]:
+def inside_levels(length: int, device: torch.device) -> tuple[PairLevel, ...]:
     """Return widths 2 to n: pairs of left and right part, shortest left part first."""
     levels = []
     for width in range(2, length + 1):
@@ -194,7 +194,7 @@ def inside_levels(length: int, device: torch.device) -> tuple[Level, ...]:
 
 
 @lru_cache(maxsize=128)
-def outside_levels(length: int, device: torch.device) -> tuple[Level, ...]:
+def outside_levels(length: int, device: torch.device) -> tuple[PairLevel, ...]:
     """Return widths n - 1 to 1: pairs of sibling and parent.
 
     Each span [s, e) has n - width pairs. Pair r has the left sibling [r, s) if r < s, otherwise the right sibling that
@@ -227,7 +227,7 @@ class Operands(NamedTuple):
     second_scores: Tensor
 
 
-class _Step(NamedTuple):
+class _LevelStep(NamedTuple):
     """What a level's backward pass needs, for K pairs of each of m spans.
 
     hidden: (R, D), the second layer's input; product: (R, D), its output before the ReLU. The first B * K * m rows are
@@ -240,15 +240,6 @@ class _Step(NamedTuple):
     scores: Tensor
     weights: Tensor
     norms: Tensor
-
-
-class _Chart(NamedTuple):
-    """The results of a pass. vectors: (B, S, D).  scores: (B, S).  operands: of its pairs.  steps: one per level."""
-
-    vectors: Tensor
-    scores: Tensor
-    operands: Operands
-    steps: list[_Step]
 
 
 def _rows(count: int, size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -309,7 +300,7 @@ class _Composer:
         """Return `Operands.second` of spans: (B, m, D) -> (B, m, D)."""
         return _per_row(lambda rows: linear(rows, self.second), vectors, self.dtype)
 
-    def compose(self, level: Level, operands: Operands, keep: bool) -> tuple[Tensor, Tensor, _Step]:
+    def compose(self, level: PairLevel, operands: Operands, keep: bool) -> tuple[Tensor, Tensor, _LevelStep]:
         """Return the vectors, (B, m, D), and the scores, (B, m), of a level's spans.
 
         keep: whether a backward pass follows.
@@ -323,7 +314,7 @@ class _Composer:
         norms = mixed.norm(dim=-1, keepdim=True).clamp_(min=TINY)
         totals = (weights * scores).unflatten(1, (level.ways, level.cells)).sum(1)
         kept = (hidden, product) if keep else (hidden.new_empty(0), product.new_empty(0))
-        return mixed.div_(norms), totals, _Step(*kept, scores, weights, norms)
+        return mixed.div_(norms), totals, _LevelStep(*kept, scores, weights, norms)
 
 
 class _Gradients:
@@ -332,12 +323,11 @@ class _Gradients:
     first: (B, S, 2D), of the inside spans' `Operands.first`.
     """
 
-    def __init__(self, composer: _Composer, inner: _Chart) -> None:
-        self.composer = composer
-        size = inner.vectors.shape[2]
-        self.first = inner.vectors.new_zeros(*inner.vectors.shape[:2], 2 * size)
-        self.second_half, self.second_layer = inner.vectors.new_zeros(2, size, size)
-        self.second_bias = inner.vectors.new_zeros(size)
+    def __init__(self, composer: _Composer, vectors: Tensor) -> None:
+        columns, spans, size = vectors.shape
+        self.composer, new = composer, vectors.new_zeros
+        self.first, self.second_bias = new(columns, spans, 2 * size), new(size)
+        self.second_half, self.second_layer = new(2, size, size).unbind()
 
     def of_vectors(self, first: Tensor | None, second: Tensor) -> Tensor:
         """Return gradients of spans' vectors, (B, m, D), from those of `Operands.first` and `Operands.second`."""
@@ -349,8 +339,8 @@ class _Gradients:
 
     def add_level(
         self,
-        level: Level,
-        step: _Step,
+        level: PairLevel,
+        step: _LevelStep,
         operands: Operands,
         vectors: Tensor,
         grads: Tensor,
@@ -373,14 +363,10 @@ class _Gradients:
         self.second_bias += rows.new_ones(len(rows)) @ rows
         pairs.combine_backward(level, operands, step.hidden, rows @ self.composer.weight, of_scores.flatten(1), into)
 
-    def add_second_half(self, second: Tensor, vectors: Tensor) -> None:
-        """Add the gradients of the first layer's half for second vectors. (B, S, D) each."""
-        self.second_half += _weight_grads(second, vectors, self.composer.dtype)
-
-    def of_composition(self, inner: _Chart) -> Composition:
-        """Return the gradients of the weights, after all passes."""
-        size = inner.vectors.shape[2]
-        first = _weight_grads(self.first, inner.vectors, self.composer.dtype)
+    def of_composition(self, vectors: Tensor) -> Composition:
+        """Return the gradients of the weights, after all passes. vectors: of the inside pass, (B, S, D)."""
+        size = vectors.shape[2]
+        first = _weight_grads(self.first, vectors, self.composer.dtype)
         return Composition(
             torch.cat([first[:size], self.second_half], 1),
             self.first[..., :size].sum((0, 1)),
@@ -390,44 +376,75 @@ class _Gradients:
         )
 
 
-def _inside(leaves: Tensor, composer: _Composer, keep: bool) -> _Chart:
+class _Pass:
+    """The inside or the outside pass: from the spans in `start`, (B, ., D), through its levels.
+
+    is_inside: whether the vectors are the first of pairs, too; in the outside pass these are those of the inside pass.
+    operands: charts; `vectors` and `second_scores` are the results.  keep: whether a backward pass follows.
+    """
+
+    def __init__(
+        self, composer: _Composer, levels: Sequence[PairLevel], operands: Operands, is_inside: bool, start: slice,
+        values: Tensor, keep: bool,
+    ) -> None:  # fmt: skip
+        self.composer, self.levels, self.operands = composer, levels, operands
+        self.is_inside, self.start = is_inside, start
+        self.steps: list[_LevelStep] = []
+        self._place(start, values)
+        for level in levels:
+            values, operands.second_scores[:, level.spans], step = composer.compose(level, operands, keep)
+            self._place(level.spans, values)
+            self.steps.append(step)
+
+    @property
+    def vectors(self) -> Tensor:
+        """(B, S, D)."""
+        return self.operands.vectors
+
+    def _place(self, spans: slice, values: Tensor) -> None:
+        self.vectors[:, spans], self.operands.second[:, spans] = values, self.composer.as_second(values)
+        if self.is_inside:
+            self.operands.first[:, spans] = self.composer.as_first(values)
+
+    def backward(self, gradients: _Gradients, vectors: Tensor, first_scores: Tensor, scores: Tensor) -> Tensor:
+        """Return the gradients of the vectors at the start; add others to `gradients` and to those of scores.
+
+        vectors: gradients of the vectors as results, (B, S, D); modified.  first_scores, scores: (B, S).
+        """
+        second = torch.zeros_like(vectors)
+        into = Operands(gradients.first, first_scores, second, vectors, scores)
+
+        def complete(spans: slice) -> Tensor:
+            first = gradients.first[:, spans] if self.is_inside else None
+            vectors[:, spans] += gradients.of_vectors(first, second[:, spans])
+            return vectors[:, spans]
+
+        for level, step in zip(reversed(self.levels), reversed(self.steps), strict=True):
+            spans, grads = level.spans, complete(level.spans)
+            gradients.add_level(level, step, self.operands, self.vectors[:, spans], grads, scores[:, spans], into)
+        start = complete(self.start)
+        gradients.second_half += _weight_grads(second, self.vectors, self.composer.dtype)
+        return start
+
+
+def _inside(leaves: Tensor, composer: _Composer, keep: bool) -> _Pass:
     columns, length, size = leaves.shape
-    count = length * (length + 1) // 2
-    vectors, scores = leaves.new_empty(columns, count, size), leaves.new_zeros(columns, count)
-    first = leaves.new_empty(columns, count, 2 * size, dtype=composer.dtype)
-    second = leaves.new_empty(columns, count, size, dtype=composer.dtype)
+    spans = length * (length + 1) // 2
+    vectors, scores = leaves.new_empty(columns, spans, size), leaves.new_zeros(columns, spans)
+    first, second = (leaves.new_empty(columns, spans, width, dtype=composer.dtype) for width in (2 * size, size))
     operands = Operands(first, scores, second, vectors, scores)
-
-    def place(spans: slice, values: Tensor) -> None:
-        vectors[:, spans] = values
-        first[:, spans], second[:, spans] = composer.as_first(values), composer.as_second(values)
-
-    place(slice(length), leaves)
-    steps = []
-    for level in inside_levels(length, leaves.device):
-        values, scores[:, level.spans], step = composer.compose(level, operands, keep)
-        place(level.spans, values)
-        steps.append(step)
-    return _Chart(vectors, scores, operands, steps)
+    return _Pass(composer, inside_levels(length, leaves.device), operands, True, slice(length), leaves, keep)
 
 
-def _outside(inner: _Chart, length: int, root: Tensor, composer: _Composer, shared: bool, keep: bool) -> _Chart:
-    """Return the outside pass. shared: whether the inside pass has the same composition."""
-    first = inner.operands.first if shared else composer.as_first(inner.vectors)
-    vectors, scores = torch.empty_like(inner.vectors), torch.zeros_like(inner.scores)
-    second = torch.empty_like(inner.operands.second)
-    operands = Operands(first, inner.scores, second, vectors, scores)
-
-    def place(spans: slice, values: Tensor) -> None:
-        vectors[:, spans], second[:, spans] = values, composer.as_second(values)
-
-    place(slice(-1, None), root.expand(len(vectors), 1, -1))
-    steps = []
-    for level in outside_levels(length, root.device):
-        values, scores[:, level.spans], step = composer.compose(level, operands, keep)
-        place(level.spans, values)
-        steps.append(step)
-    return _Chart(vectors, scores, operands, steps)
+def _outside(inner: _Pass, length: int, root: Tensor, composer: _Composer, keep: bool) -> _Pass:
+    first, scores, second, vectors, _ = inner.operands
+    if composer is not inner.composer:
+        first = composer.as_first(vectors)
+    operands = Operands(
+        first, scores, torch.empty_like(second), torch.empty_like(vectors), torch.zeros_like(scores)
+    )  # fmt: skip
+    levels, values = outside_levels(length, root.device), root.expand(len(vectors), 1, -1)
+    return _Pass(composer, levels, operands, False, slice(-1, None), values, keep)
 
 
 class _Passes(torch.autograd.Function):
@@ -442,59 +459,28 @@ class _Passes(torch.autograd.Function):
         composers = [_Composer(Composition(*weights[at : at + 5]), leaves) for at in range(0, len(weights), 5)]
         inner, outer = _inside(leaves, composers[0], keep), None
         if root is not None:
-            outer = _outside(inner, length, root, composers[-1], len(composers) == 1, keep)
+            outer = _outside(inner, length, root, composers[-1], keep)
         if keep:
-            ctx.length, ctx.composers, ctx.charts = length, composers, (inner, outer)
+            ctx.length, ctx.composers, ctx.passes = length, composers, (inner, outer)
         return (inner.vectors[:, -1] if outer is None else outer.vectors[:, :length]).clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        (inner, outer), ctx.charts = ctx.charts, None  # freed, because the kernels overwrite its products
-        gradients = [_Gradients(composer, inner) for composer in ctx.composers]
-        inner_gradients, other = gradients[0], gradients[-1]
-        vectors, scores = torch.zeros_like(inner.vectors), torch.zeros_like(inner.scores)
-        root = None
+        (inner, outer), ctx.passes = ctx.passes, None  # freed, because the kernels overwrite its products
+        gradients = [_Gradients(composer, inner.vectors) for composer in ctx.composers]
+        vectors, scores, root = torch.zeros_like(inner.vectors), torch.zeros_like(inner.operands.first_scores), None
         if outer is None:
             vectors[:, -1] = grad
         else:
-            root = _outside_backward(ctx.length, inner, outer, grad, other, scores)
-            if other is not inner_gradients:
-                vectors += _per_row(lambda rows: rows @ other.composer.first, other.first, other.composer.dtype)
-        second = torch.zeros_like(vectors)
-        into = Operands(inner_gradients.first, scores, second, vectors, scores)
-        levels = inside_levels(ctx.length, grad.device)
-        for level, step in zip(reversed(levels), reversed(inner.steps), strict=True):
-            at = level.spans
-            vectors[:, at] += inner_gradients.of_vectors(inner_gradients.first[:, at], second[:, at])
-            inner_gradients.add_level(
-                level, step, inner.operands, inner.vectors[:, at], vectors[:, at], scores[:, at], into
-            )
-        leaves = slice(ctx.length)
-        vectors[:, leaves] += inner_gradients.of_vectors(inner_gradients.first[:, leaves], second[:, leaves])
-        inner_gradients.add_second_half(second, inner.vectors)
-        return vectors[:, leaves], root, *chain.from_iterable(part.of_composition(inner) for part in gradients)
-
-
-def _outside_backward(
-    length: int, inner: _Chart, outer: _Chart, grad: Tensor, gradients: _Gradients, inner_scores: Tensor
-) -> Tensor:
-    """Go back through the outside pass: adds to `gradients` and to those of the inside spans' scores, (B, S).
-
-    grad: of the outside vectors of the words, (B, n, D).  Returns that of the root vector, (D,).
-    """
-    vectors, scores = torch.zeros_like(outer.vectors), torch.zeros_like(outer.scores)
-    vectors[:, :length] = grad
-    second = torch.zeros_like(vectors)
-    into = Operands(gradients.first, inner_scores, second, vectors, scores)
-    levels = outside_levels(length, grad.device)
-    for level, step in zip(reversed(levels), reversed(outer.steps), strict=True):
-        at = level.spans
-        vectors[:, at] += gradients.of_vectors(None, second[:, at])
-        gradients.add_level(level, step, outer.operands, outer.vectors[:, at], vectors[:, at], scores[:, at], into)
-    vectors[:, -1:] += gradients.of_vectors(None, second[:, -1:])
-    gradients.add_second_half(second, outer.vectors)
-    return vectors[:, -1].sum(0)
+            vectors[:, : ctx.length] = grad
+            root = outer.backward(gradients[-1], vectors, scores, torch.zeros_like(scores))[:, 0].sum(0)
+            vectors = torch.zeros_like(vectors)
+            if len(gradients) > 1:
+                composer, first = gradients[1].composer, gradients[1].first
+                vectors += _per_row(lambda rows: rows @ composer.first, first, composer.dtype)
+        leaves = inner.backward(gradients[0], vectors, scores, scores)
+        return leaves, root, *chain.from_iterable(part.of_composition(inner.vectors) for part in gradients)
 
 
 class _TorchPairs:
@@ -503,7 +489,7 @@ class _TorchPairs:
     Rows of pairs are (R, D): B * K * m rows, and then rows of padding.
     """
 
-    def combine(self, level: Level, operands: Operands, hidden: Tensor) -> Tensor:
+    def combine(self, level: PairLevel, operands: Operands, hidden: Tensor) -> Tensor:
         """Write relu(F + G) of all pairs into `hidden`, (R, D).
 
         Returns their scores Q . h + scores of both spans, (B, K * m).
@@ -515,12 +501,12 @@ class _TorchPairs:
         scores = (first[..., size:] * operands.vectors[:, level.seconds]).sum(-1)
         return scores + operands.first_scores[:, level.firsts] + operands.second_scores[:, level.seconds]
 
-    def mix(self, level: Level, product: Tensor, weights: Tensor) -> Tensor:
+    def mix(self, level: PairLevel, product: Tensor, weights: Tensor) -> Tensor:
         """Return the weighted sum of relu(product) over the pairs of each span: (R, D), (B, K * m) -> (B, m, D)."""
         weights = weights.unflatten(1, (level.ways, level.cells))
         return (_of_pairs(product, weights).relu() * weights[..., None]).sum(1)
 
-    def mix_backward(self, level: Level, product: Tensor, weights: Tensor, grads: Tensor) -> Tensor:
+    def mix_backward(self, level: PairLevel, product: Tensor, weights: Tensor, grads: Tensor) -> Tensor:
         """Replace `product` by its gradients, without padding. Returns those of `weights`."""
         weights = weights.unflatten(1, (level.ways, level.cells))
         rows = _of_pairs(product, weights)
@@ -531,7 +517,7 @@ class _TorchPairs:
 
     def combine_backward(
         self,
-        level: Level,
+        level: PairLevel,
         operands: Operands,
         hidden: Tensor,
         hidden_grads: Tensor,
@@ -564,26 +550,26 @@ class _CompiledPairs(_TorchPairs):
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library
 
-    def combine(self, level: Level, operands: Operands, hidden: Tensor) -> Tensor:
+    def combine(self, level: PairLevel, operands: Operands, hidden: Tensor) -> Tensor:
         scores = operands.vectors.new_empty(len(operands.vectors), level.pairs)
         first, first_scores, second, vectors, second_scores = operands
         struct = _struct(level, vectors, hidden.dtype)
         call(self.library.diora_combine, struct, first, second, vectors, first_scores, second_scores, hidden, scores)
         return scores
 
-    def mix(self, level: Level, product: Tensor, weights: Tensor) -> Tensor:
+    def mix(self, level: PairLevel, product: Tensor, weights: Tensor) -> Tensor:
         mixed = weights.new_empty(len(weights), level.cells, product.shape[1])
         call(self.library.diora_mix, _struct(level, mixed, product.dtype), product, weights, mixed)
         return mixed
 
-    def mix_backward(self, level: Level, product: Tensor, weights: Tensor, grads: Tensor) -> Tensor:
+    def mix_backward(self, level: PairLevel, product: Tensor, weights: Tensor, grads: Tensor) -> Tensor:
         weight_grads, struct = torch.empty_like(weights), _struct(level, grads, product.dtype)
         call(self.library.diora_mix_backward, struct, product, weights, grads.contiguous(), weight_grads)
         return weight_grads
 
     def combine_backward(
         self,
-        level: Level,
+        level: PairLevel,
         operands: Operands,
         hidden: Tensor,
         hidden_grads: Tensor,
@@ -597,7 +583,7 @@ class _CompiledPairs(_TorchPairs):
         )  # fmt: skip
 
 
-def _struct(level: Level, like: Tensor, dtype: torch.dtype) -> ctypes.Structure:
+def _struct(level: PairLevel, like: Tensor, dtype: torch.dtype) -> ctypes.Structure:
     """Return the struct of C for a level.
 
     like: a chart, (B, S, D); any (B, _, D) for functions that read no chart.  dtype: of the products.

@@ -34,7 +34,7 @@ _MAXIMUM_SLOTS = 64  # as in kernels/gated_memory.c
 
 
 @dataclass(frozen=True)
-class Comparison:
+class GateComparison:
     """alpha, how much larger one distance is than another, in [0, 1]: equation (6).
 
     hard: (hardtanh(scale * difference + shift) + 1) / 2; soft: sigmoid(scale * difference + shift).
@@ -59,7 +59,7 @@ class Comparison:
 
 
 def slot_gates_reference(
-    queries: Tensor, distances: Tensor, tape: Tensor, slots: int, comparison: Comparison, count_self: bool
+    queries: Tensor, distances: Tensor, tape: Tensor, slots: int, comparison: GateComparison, count_self: bool
 ) -> Tensor:
     """Return `slot_gates` as its equation: the gate of slot k is the product of alpha(query_t, d_{t-q}) over
     q = 0..k.
@@ -79,7 +79,7 @@ def slot_gates_reference(
 
 @with_reference(slot_gates_reference)
 def slot_gates(
-    queries: Tensor, distances: Tensor, tape: Tensor, slots: int, comparison: Comparison, count_self: bool
+    queries: Tensor, distances: Tensor, tape: Tensor, slots: int, comparison: GateComparison, count_self: bool
 ) -> Tensor:
     """Return gates of the memory slots, equation (5), for all steps at once.
 
@@ -89,32 +89,11 @@ def slot_gates(
     """
     history = torch.cat([tape, distances])
     windows = history.unfold(0, slots, 1)[len(tape) - slots + 1 :].flip(-1)  # (T, B, N): d_t, d_{t-1}, ...
-    comparisons = comparison(queries[:, :, None], windows)
-    if not count_self:
-        comparisons = torch.cat([torch.ones_like(comparisons[..., :1]), comparisons[..., 1:]], dim=-1)
-    result: Tensor = _CumulativeProduct.apply(comparisons)
-    return result
-
-
-class _CumulativeProduct(torch.autograd.Function):
-    """cumprod over a short last axis. torch's own backward is slow for factors of 0, which most are here."""
-
-    @staticmethod
-    def forward(ctx: Any, factors: Tensor) -> Tensor:
-        products = factors.cumprod(-1)
-        ctx.save_for_backward(factors, products)
-        return products
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        (grad,) = grads
-        factors, products = ctx.saved_tensors
-        result = torch.empty_like(factors)
-        later = torch.zeros_like(grad[..., 0])
-        for slot in range(factors.shape[-1] - 1, -1, -1):
-            later = grad[..., slot] + (later * factors[..., slot + 1] if slot + 1 < factors.shape[-1] else 0)
-            result[..., slot] = later * products[..., slot - 1] if slot else later
-        return result
+    first, *others = comparison(queries[:, :, None], windows).unbind(-1)
+    gates = [first if count_self else torch.ones_like(first)]
+    for factor in others:  # not cumprod, whose backward is slow for factors of 0, which most are here
+        gates.append(gates[-1] * factor)
+    return torch.stack(gates, dim=-1)
 
 
 def attention_weights(scores: Tensor, gates: Tensor) -> Tensor:
@@ -208,7 +187,7 @@ def read(
     recurrent = weights.recurrent
     if weights.recurrent_mask is not None:  # one mask for all steps, so it can be applied to the weight
         recurrent = recurrent * weights.recurrent_mask
-    hidden, tape, attention = _Read.apply(
+    hidden, tape, attention = _MemoryRead.apply(
         input_gates, input_keys, gates, torch.cat(tapes, dim=-1), weights.key, recurrent, weights.recurrent_bias,
         weights.gain, weights.bias, weights.cell_gain, weights.cell_bias, weights.key_input_mask,
         weights.key_output_mask, tuple(counts),
@@ -217,7 +196,7 @@ def read(
     return hidden, (hidden_tape, cell_tape), attention
 
 
-class _Read(torch.autograd.Function):
+class _MemoryRead(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
@@ -368,7 +347,7 @@ def _product_or_zeros(weight: Tensor | None, rows: int, like: Tensor) -> Callabl
 
 
 class _TorchStep:
-    """The parts of a step between its products, forward and backward, in torch. tensors: those of `_Read`, by name."""
+    """The parts of a step between its products, forward and backward, in torch. tensors: of `_MemoryRead`, by name."""
 
     def __init__(self, tensors: dict[str, Any], counts: Sequence[int], dtype: torch.dtype) -> None:
         self.tensors: Any = tensors

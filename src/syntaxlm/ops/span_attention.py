@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
+from torch.utils.checkpoint import checkpoint
 
 from syntaxlm.ops.backend import c_struct, call, filled, kernels, with_reference
 from syntaxlm.ops.products import RepeatedProduct, large_product, product_dtype
@@ -151,16 +152,19 @@ def span_attention(
 
     Rows are real tokens, time-major: step t has the first counts[t] columns; counts never increase.
     inputs: (n, H); carried: (m, B, H), the inputs before the first step, oldest first; None for zeros.
-    Peng, Schwartz, Smith 2019, section 2.
     """
     if sum(counts) != len(inputs) or (carried is not None and len(carried) != maximum):
         before = "" if carried is None else f" after {len(carried)} steps"
         raise ValueError(f"found {len(inputs)} rows{before}; expected {sum(counts)} rows after {maximum} steps or none")
     dtype = product_dtype(weights.input)
+    layout = _TapeLayout.of(counts, counts[0] if carried is None else carried.shape[1], maximum, inputs.device)
+    library = kernels("span_attention", dtype, weights.input, weights.bias, weights.span, weights.score)
     with torch.autocast(inputs.device.type, enabled=False):  # the products that use `dtype` are chosen individually
-        context, scores, attention = _SpanAttention.apply(
-            inputs, carried, weights.input, weights.bias, weights.span, weights.score, maximum, tuple(counts),
-            weights.form == "released", dtype,
+        if library is None:
+            return _in_torch(inputs, carried, weights, maximum, layout, dtype)
+        context, scores, attention = _Compiled.apply(
+            inputs, carried, weights.input, weights.bias, weights.span, weights.score, maximum, layout,
+            weights.form == "released", dtype, library,
         )  # fmt: skip
     return SpanReading(context, scores, attention)
 
@@ -181,7 +185,7 @@ class _TapeLayout:
     length: int
 
     @classmethod
-    def of(cls, counts: tuple[int, ...], columns: int, maximum: int, device: torch.device) -> _TapeLayout:
+    def of(cls, counts: Sequence[int], columns: int, maximum: int, device: torch.device) -> _TapeLayout:
         per_step = torch.tensor(counts)
         starts = per_step.cumsum(0) - per_step
         steps = torch.arange(len(counts)).repeat_interleave(per_step)
@@ -196,310 +200,79 @@ class _TapeLayout:
         return cls(places, rows, of_rows, of_carried, int(lengths.sum()))
 
 
-class _SpanAttention(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        inputs: Tensor,
-        carried: Tensor | None,
-        input_weight: Tensor,
-        bias: Tensor,
-        span_weight: Tensor | None,
-        score_weight: Tensor | None,
-        maximum: int,
-        counts: tuple[int, ...],
-        released: bool,
-        dtype: torch.dtype,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        library = kernels("span_attention", dtype, input_weight, bias, span_weight, score_weight)
-        size = len(input_weight) - len(bias)
-        layout = _TapeLayout.of(counts, counts[0] if carried is None else carried.shape[1], maximum, inputs.device)
-        low_inputs, low_weight = inputs.to(dtype), input_weight.to(dtype)
-        low_bias = torch.cat([bias.new_zeros(size), bias]).to(dtype)
-        low_carried = carried_features = None
-        if carried is not None:
-            low_carried = carried.flatten(0, 1).to(dtype)
-            carried_features = large_product(low_carried, low_weight[: 2 * size], low_bias[: 2 * size])
-        features = large_product(low_inputs, low_weight, low_bias)
-        scores = torch.arange(1, maximum + 1).to(bias).repeat(len(inputs), 1)
-        attentions = torch.softmax(scores, dim=-1)
-        contexts = bias.new_empty(len(inputs), size)
-        if score_weight is not None:
-            score_weight = score_weight.contiguous()
-        tape = _Tape(
-            layout.places, layout.rows, features, bias.new_empty(layout.length, 2 * size), score_weight, attentions,
-            scores, contexts,
-        )  # fmt: skip
-        spans_of = _spans(library, tape, released)
-        spans_of.fill(layout, carried_features, bias)
-        at_a_time = _queries_at_a_time(tape)
-        low_span = product = None
-        if span_weight is not None:
-            low_span = span_weight.to(dtype)
-            product = RepeatedProduct(low_span, at_a_time * maximum)
-        keep, kept = any(ctx.needs_input_grad), []
-        for first, last in _parts(len(inputs), at_a_time):
-            spans = spans_of.represent(first, last)
-            hidden = None if product is None else product(spans.flatten(0, 1)).view(last - first, maximum, -1)
-            spans_of.attend(first, last, spans, hidden)
-            if keep and hidden is not None:
-                kept.append(hidden)
-        ctx.save_for_backward(
-            low_inputs, low_carried, low_weight, bias, low_span, score_weight, carried_features, features, attentions,
-            *kept,
-        )  # fmt: skip
-        ctx.layout, ctx.library, ctx.released, ctx.at_a_time = layout, library, released, at_a_time
-        ctx.input_dtype, ctx.carried_dtype = inputs.dtype, None if carried is None else carried.dtype
-        ctx.set_materialize_grads(False)
-        if score_weight is None:
-            ctx.mark_non_differentiable(scores, attentions)
-        return contexts, scores, attentions
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        inputs, carried, input_weight, bias, span_weight, score_weight, *rest = ctx.saved_tensors
-        carried_features, features, attentions, *kept = rest
-        layout: _TapeLayout = ctx.layout
-        size, maximum, dtype = len(input_weight) - len(bias), attentions.shape[1], bias.dtype
-        context_grads, score_grads, attention_grads = (None if grad is None else grad.contiguous() for grad in grads)
-        tape = _Tape(
-            layout.places,
-            layout.rows,
-            features,
-            bias.new_empty(layout.length, 2 * size),
-            score_weight,
-            attentions,
-            tape_grads=bias.new_zeros(layout.length, 2 * size),
-            feature_grads=torch.empty_like(features),
-            context_grads=bias.new_zeros(len(features), size) if context_grads is None else context_grads,
-            score_grads=score_grads,
-            attention_grads=attention_grads,
-        )
-        spans_of = _spans(ctx.library, tape, ctx.released)
-        spans_of.fill(layout, carried_features, bias)
-        span_grad, score_grad = bias.new_zeros(tape.scorer, size), bias.new_zeros(tape.scorer)
-        product = None
-        if span_weight is not None:
-            product = RepeatedProduct(span_weight.T, ctx.at_a_time * maximum)
-        for number, (first, last) in enumerate(_parts(len(inputs), ctx.at_a_time)):
-            spans = spans_of.represent(first, last)
-            through = None
-            if product is not None:
-                hidden = kept[number]
-                scores_grad, hidden_grad = spans_of.attend_backward(first, last, spans, hidden)
-                through = product(hidden_grad.flatten(0, 1)).view_as(spans)
-                span_grad += hidden_grad.flatten(0, 1).T @ spans.flatten(0, 1)
-                score_grad += hidden.flatten(0, 1).to(dtype).T @ scores_grad.flatten()
-            spans_of.represent_backward(first, last, spans, through)
-        feature_grads = tape.feature_grads
-        spans_of.tokens_backward(features, feature_grads, layout.of_rows)
-        input_grad = large_product(feature_grads.T, inputs.T).to(dtype)
-        bias_grad = feature_grads[:, size:].sum(0, dtype=dtype)
-        carried_grad = None
-        if carried is None:  # u is 0, and f the same everywhere
-            forget = bias[:size]
-            total = tape.tape_grads[layout.of_carried, size:].sum(0)
-            bias_grad[:size] += total * torch.sigmoid(forget) * torch.sigmoid(-forget)
-        else:
-            carried_grads = torch.empty_like(carried_features)
-            spans_of.tokens_backward(carried_features, carried_grads, layout.of_carried)
-            input_grad[: 2 * size] += large_product(carried_grads.T, carried.T)
-            bias_grad[:size] += carried_grads[:, size:].sum(0, dtype=dtype)
-            if ctx.needs_input_grad[1]:
-                carried_grad = large_product(carried_grads, input_weight[: 2 * size].T).to(ctx.carried_dtype)
-                carried_grad = carried_grad.unflatten(0, (maximum, -1))
-        return (
-            large_product(feature_grads, input_weight.T).to(ctx.input_dtype) if ctx.needs_input_grad[0] else None,
-            carried_grad,
-            input_grad,
-            bias_grad,
-            None if product is None else span_grad,
-            None if product is None else score_grad,
-            *(None,) * 4,
-        )
+def _features(
+    inputs: Tensor, carried: Tensor | None, weight: Tensor, bias: Tensor, layout: _TapeLayout
+) -> tuple[Tensor, Tensor]:
+    """Return the features of all rows, (n, F), and update and forget gate of the carried tokens, (m * B, 2R)."""
+    size = len(weight) - len(bias)
+    bias = torch.cat([bias.new_zeros(size), bias]).to(weight.dtype)
+    features = large_product(inputs, weight, bias)
+    if carried is None:
+        return features, bias[: 2 * size].repeat(len(layout.of_carried), 1)
+    return features, large_product(carried, weight[: 2 * size], bias[: 2 * size])
 
 
-@dataclass(frozen=True)
-class _Tape:
-    """What the functions between the products read and write; names as in kernels/span_attention.c.
-
-    places, rows: as in `_TapeLayout`. features: (n, F), of every row, in the dtype of products. tape: (N, 2R), u and f
-    of every token. score_weight: (A,), None if the attention is given. attentions, scores: (n, m). contexts: (n, R).
-    Computed in backward: tape_grads (N, 2R), by adding to it; feature_grads (n, F), in the dtype of products. Given:
-    context_grads (n, R); score_grads and attention_grads (n, m), None for zeros.
-    """
-
-    places: Tensor
-    rows: Tensor
-    features: Tensor
-    tape: Tensor
-    score_weight: Tensor | None
-    attentions: Tensor
-    scores: Tensor | None = None
-    contexts: Tensor | None = None
-    tape_grads: Any = None  # a tensor in backward
-    feature_grads: Any = None
-    context_grads: Any = None
-    score_grads: Tensor | None = None
-    attention_grads: Tensor | None = None
-
-    @property
-    def size(self) -> int:
-        """R, features of a span."""
-        return self.tape.shape[1] // 2
-
-    @property
-    def scorer(self) -> int:
-        """A, neurons of the scorer."""
-        return 0 if self.score_weight is None else len(self.score_weight)
-
-    @property
-    def maximum(self) -> int:
-        """m, the longest span."""
-        return self.attentions.shape[1]
-
-
-def _queries_at_a_time(tape: _Tape) -> int:
-    """Return number of queries whose spans are in memory at a time."""
-    elements = CACHED * torch.get_num_threads() if tape.tape.device.type == "cpu" else ON_DEVICE
-    return max(1, elements // (tape.maximum * tape.size))
-
-
-def _parts(total: int, size: int) -> Iterator[tuple[int, int]]:
-    """(first, end) of each group of `size` queries."""
+def _parts(total: int, elements: int, device: torch.device) -> Iterator[tuple[int, int]]:
+    """(first, end) of each group of queries whose spans, of `elements` features each, are in memory together."""
+    most = CACHED * torch.get_num_threads() if device.type == "cpu" else ON_DEVICE
+    size = max(1, most // elements)
     return ((first, min(first + size, total)) for first in range(0, total, size))
 
 
-class _TorchSpans:
-    """Everything between the products, for some queries at a time, in torch."""
+def _in_torch(
+    inputs: Tensor, carried: Tensor | None, weights: SpanWeights, maximum: int, layout: _TapeLayout, dtype: torch.dtype
+) -> SpanReading:
+    """Return the same in torch, differentiated by autograd; the spans of some queries at a time are recomputed."""
+    wide, size = weights.bias.dtype, weights.size
+    bias = torch.cat([weights.bias.new_zeros(size), weights.bias]).to(dtype)
+    low_weight = weights.input.to(dtype)
+    features = linear(inputs.to(dtype), low_weight, bias)
+    if carried is None:
+        before = bias[: 2 * size].expand(len(layout.of_carried), -1)
+    else:
+        before = linear(carried.flatten(0, 1).to(dtype), low_weight[: 2 * size], bias[: 2 * size])
+    tokens = torch.cat([before, features[:, : 2 * size]]).to(wide)
+    order = torch.cat([layout.of_carried, layout.of_rows]).argsort()
+    update, forget = _token(tokens[order], weights)
+    span_weight = None if weights.span is None else weights.span.to(dtype)
 
-    def __init__(self, tape: _Tape, released: bool) -> None:
-        self.tape, self.released = tape, released
-
-    def fill(self, layout: _TapeLayout, carried_features: Tensor | None, bias: Tensor) -> None:
-        """Compute u and f of all tokens. If nothing is carried, the tokens before the first step are zeros.
-
-        carried_features: (m * B, 2R), of the carried tokens, or None.
-        """
-        self.tokens(self.tape.features, layout.of_rows)
-        if carried_features is not None:
-            self.tokens(carried_features, layout.of_carried)
+    def attend(first: int, last: int, update: Tensor, forget: Tensor, features: Tensor) -> tuple[Tensor, ...]:
+        runs = _runs(update, forget, layout.places[first:last], maximum)
+        rows = layout.rows[first:last]
+        spans = runs
+        if weights.form == "released":
+            spans = torch.tanh(torch.sigmoid(features[rows, 2 * size : 3 * size].to(wide))[:, None] * runs)
+        spans = spans.to(dtype)
+        if span_weight is None or weights.score is None:
+            scores = torch.arange(1, maximum + 1).to(update).expand(last - first, -1)
         else:
-            forget = bias[: self.tape.size]
-            self.tape.tape[layout.of_carried] = torch.cat([torch.zeros_like(forget), torch.sigmoid(forget)])
+            token = features[rows, -len(weights.score) :].to(wide)
+            scores = torch.tanh(linear(spans, span_weight).to(wide) + token[:, None]) @ weights.score
+        attention = torch.softmax(scores, dim=-1)
+        return torch.einsum("qm,qmr->qr", attention, spans.to(wide)), scores, attention
 
-    def tokens(self, features: Tensor, places: Tensor) -> None:
-        """Write u and f of tokens to the tape, from their features, (k, 2R or more). places: (k,)."""
-        update, forget = self._update_and_forget(features)
-        if not self.released:
-            update = update.tanh()
-        # If f is nearly 1, 1 - f loses precision, so it is computed by its own sigmoid.
-        self.tape.tape[places] = torch.cat([torch.sigmoid(-forget) * update, torch.sigmoid(forget)], dim=-1)
+    parts = [
+        checkpoint(attend, first, last, update, forget, features, use_reentrant=False, preserve_rng_state=False)
+        for first, last in _parts(len(inputs), maximum * size, inputs.device)
+    ]
+    by_row = layout.rows.argsort()
+    context, scores, attention = (torch.cat(part)[by_row] for part in zip(*parts, strict=True))
+    return SpanReading(context, scores, attention)
 
-    def tokens_backward(self, features: Tensor, grads: Tensor, places: Tensor) -> None:
-        """Write the gradients of the first 2R features of tokens to `grads`."""
-        tape, size = self.tape, self.tape.size
-        u, f = tape.tape[places].chunk(2, dim=-1)
-        u_grad, f_grad = tape.tape_grads[places].chunk(2, dim=-1)
-        update, forget = self._update_and_forget(features)
-        left = torch.sigmoid(-forget)
-        grads[:, size : 2 * size] = f * (f_grad * left - u_grad * u)
-        grads[:, :size] = u_grad * left if self.released else u_grad * left * (1 - update.tanh().square())
 
-    def represent(self, first: int, last: int) -> Tensor:
-        """Return the spans of some queries, in the dtype of products: (k, m, R)."""
-        runs = self._runs(first, last)[0][:, 1:]
-        spans = torch.tanh(self._gate(first, last)[:, None] * runs) if self.released else runs
-        return spans.to(self.tape.features.dtype)
-
-    def attend(self, first: int, last: int, spans: Tensor, hidden: Tensor | None) -> None:
-        """Write scores, attention and context of some queries.
-
-        hidden: (k, m, A), the product of the spans, replaced by the scorer's neurons; None: the attention is given.
-        """
-        tape, rows = self.tape, self.tape.rows[first:last]
-        assert tape.scores is not None
-        assert tape.contexts is not None
-        if hidden is not None:
-            assert tape.score_weight is not None
-            neurons = torch.tanh(hidden.to(tape.tape.dtype) + self._token_side(rows)[:, None])
-            hidden.copy_(neurons)
-            scores = neurons @ tape.score_weight
-            tape.scores[rows] = scores
-            tape.attentions[rows] = torch.softmax(scores, dim=-1)
-        tape.contexts[rows] = torch.einsum("qm,qmr->qr", tape.attentions[rows], spans.to(tape.tape.dtype))
-
-    def attend_backward(self, first: int, last: int, spans: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the gradients of the scores, (k, m), and of the product of the spans, (k, m, A)."""
-        tape, rows = self.tape, self.tape.rows[first:last]
-        assert tape.score_weight is not None
-        attention, dtype = tape.attentions[rows], tape.tape.dtype
-        grads = torch.einsum("qr,qmr->qm", tape.context_grads[rows], spans.to(dtype))
-        if tape.attention_grads is not None:
-            grads = grads + tape.attention_grads[rows]
-        grads = attention * (grads - (grads * attention).sum(-1, keepdim=True))
-        if tape.score_grads is not None:
-            grads = grads + tape.score_grads[rows]
-        neuron_grads = grads[..., None] * tape.score_weight * (1 - hidden.to(dtype).square())
-        tape.feature_grads[rows, -tape.scorer :] = neuron_grads.sum(1).to(tape.feature_grads.dtype)
-        return grads, neuron_grads.to(tape.features.dtype)
-
-    def represent_backward(self, first: int, last: int, spans: Tensor, product: Tensor | None) -> None:
-        """Add the gradients of the tape, and write those of the gates.
-
-        product: (k, m, R), the gradients of the spans through the scorer.
-        """
-        tape, rows = self.tape, self.tape.rows[first:last]
-        size, half, dtype = tape.size, tape.size // 2, tape.tape.dtype
-        runs, kept = self._runs(first, last)
-        grads = tape.attentions[rows][..., None] * tape.context_grads[rows][:, None]
-        if product is not None:
-            grads = grads + product.to(dtype)
-        if self.released:
-            gate = self._gate(first, last)
-            grads = grads * (1 - spans.to(dtype).square())
-            gate_grad = (grads * runs[:, 1:]).sum(1) * (gate - gate * gate)
-            tape.feature_grads[rows, 2 * size : 3 * size] = gate_grad.to(tape.feature_grads.dtype)
-            grads = grads * gate[:, None]
-        carried = grads.new_zeros(last - first, half)  # the gradient of the forward run's product of forget gates
-        longer, through = torch.zeros_like(carried), torch.zeros_like(carried)
-        for length in range(tape.maximum, 0, -1):
-            places = tape.places[first:last] - length
-            u, f = tape.tape[places].chunk(2, dim=-1)
-            longer = longer + grads[:, length - 1, :half]
-            through = through + grads[:, length - 1, half:]
-            before = kept[length - 1]
-            parts = before * longer, through, before * carried, through * runs[:, length - 1, half:]
-            tape.tape_grads.index_add_(0, places, torch.cat(parts, dim=-1))
-            carried = u[:, :half] * longer + f[:, :half] * carried
-            through = through * f[:, half:]
-
-    def _runs(self, first: int, last: int) -> tuple[Tensor, list[Tensor]]:
-        """Return the runs over spans of lengths 0 to m, (k, m + 1, R); for each length, the product of forget gates."""
-        tape, half = self.tape, self.tape.size // 2
-        places = tape.places[first:last]
-        runs = tape.tape.new_zeros(last - first, tape.maximum + 1, tape.size)
-        kept = [tape.tape.new_ones(last - first, half)]
-        for length in range(1, tape.maximum + 1):
-            u, f = tape.tape[places - length].chunk(2, dim=-1)
-            before, now = runs[:, length - 1], runs[:, length]
-            torch.addcmul(before[:, :half], kept[-1], u[:, :half], out=now[:, :half])
-            torch.addcmul(u[:, half:], f[:, half:], before[:, half:], out=now[:, half:])
-            kept.append(kept[-1] * f[:, :half])
-        return runs, kept
-
-    def _update_and_forget(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        update, forget = features[:, : 2 * self.tape.size].to(self.tape.tape.dtype).chunk(2, dim=-1)
-        return update, forget
-
-    def _gate(self, first: int, last: int) -> Tensor:
-        size = self.tape.size
-        logits = self.tape.features[self.tape.rows[first:last], 2 * size : 3 * size]
-        return torch.sigmoid(logits.to(self.tape.tape.dtype))
-
-    def _token_side(self, rows: Tensor) -> Tensor:
-        """Return the attending token's side of the scorer: (k, A)."""
-        return self.tape.features[rows, -self.tape.scorer :].to(self.tape.tape.dtype)
+def _runs(update: Tensor, forget: Tensor, places: Tensor, maximum: int) -> Tensor:
+    """Return the runs over the spans of lengths 1 to m before some places on the tape: (k, m, R)."""
+    half = update.shape[1] // 2
+    forward = backward = update.new_zeros(len(places), half)
+    kept = update.new_ones(len(places), half)  # the product of the forget gates of a span
+    runs = []
+    for length in range(1, maximum + 1):
+        u, f = update[places - length], forget[places - length]
+        forward = torch.addcmul(forward, kept, u[:, :half])
+        backward = torch.addcmul(u[:, half:], f[:, half:], backward)
+        kept = kept * f[:, :half]
+        runs.append(torch.cat([forward, backward], dim=-1))
+    return torch.stack(runs, dim=1)
 
 
 _Layer = c_struct(
@@ -510,48 +283,155 @@ _Layer = c_struct(
 )
 
 
-class _CompiledSpans(_TorchSpans):
-    """The same in C (kernels/span_attention.c)."""
+class _Compiled(torch.autograd.Function):
+    """The same with everything between the products in C (kernels/span_attention.c)."""
 
-    def __init__(self, library: ctypes.CDLL, tape: _Tape, released: bool) -> None:
-        super().__init__(tape, released)
-        self._library = library
-        self._layer = filled(
-            _Layer,
-            {field.name: getattr(tape, field.name) for field in fields(tape)},
-            size=tape.size,
-            scorer=tape.scorer,
-            maximum=tape.maximum,
-            width=tape.features.shape[1],
-            half=tape.features.dtype == torch.bfloat16,
-            released=released,
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inputs: Tensor,
+        carried: Tensor | None,
+        input_weight: Tensor,
+        bias: Tensor,
+        span_weight: Tensor | None,
+        score_weight: Tensor | None,
+        maximum: int,
+        layout: _TapeLayout,
+        released: bool,
+        dtype: torch.dtype,
+        library: ctypes.CDLL,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        size = len(input_weight) - len(bias)
+        low_inputs, low_weight = inputs.to(dtype), input_weight.to(dtype)
+        low_carried = None if carried is None else carried.flatten(0, 1).to(dtype)
+        features, carried_features = _features(low_inputs, low_carried, low_weight, bias, layout)
+        scores = torch.arange(1, maximum + 1).to(bias).repeat(len(inputs), 1)
+        attentions, contexts = torch.softmax(scores, dim=-1), bias.new_empty(len(inputs), size)
+        score_weight = None if score_weight is None else score_weight.contiguous()
+        tensors = {"features": features, "score_weight": score_weight, "scores": scores, "attentions": attentions}
+        tensors["contexts"] = contexts
+        kernel = _Kernel(library, layout, released, size, tensors, carried_features)
+        low_span = product = None
+        parts = list(_parts(len(inputs), maximum * size, inputs.device))
+        if span_weight is not None:
+            low_span = span_weight.to(dtype)
+            product = RepeatedProduct(low_span, parts[0][1] * maximum)
+        keep, kept = any(ctx.needs_input_grad), []
+        for first, last in parts:
+            spans = kernel.represent(first, last)
+            hidden = None if product is None else product(spans.flatten(0, 1))
+            kernel.call("span_attend", first, last, spans, hidden)  # replaces hidden by the scorer's neurons
+            if keep and hidden is not None:
+                kept.append(hidden)
+        ctx.save_for_backward(
+            low_inputs, low_carried, low_weight, low_span, score_weight, carried_features, features, attentions, *kept,
+        )  # fmt: skip
+        ctx.layout, ctx.library, ctx.released, ctx.parts = layout, library, released, parts
+        ctx.input_dtype, ctx.carried_dtype = inputs.dtype, None if carried is None else carried.dtype
+        ctx.set_materialize_grads(False)
+        if score_weight is None:
+            ctx.mark_non_differentiable(scores, attentions)
+        return contexts, scores, attentions
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        inputs, carried, input_weight, span_weight, score_weight, *rest = ctx.saved_tensors
+        carried_features, features, attentions, *kept = rest
+        (total, maximum), size, new = attentions.shape, carried_features.shape[1] // 2, attentions.new_zeros
+        context_grads, score_grads, attention_grads = (None if grad is None else grad.contiguous() for grad in grads)
+        feature_grads = torch.empty_like(features)
+        tensors = {
+            "features": features,
+            "score_weight": score_weight,
+            "attentions": attentions,
+            "tape_grads": new(ctx.layout.length, 2 * size),
+            "feature_grads": feature_grads,
+            "context_grads": new(total, size) if context_grads is None else context_grads,
+            "score_grads": score_grads,
+            "attention_grads": attention_grads,
+        }
+        kernel = _Kernel(ctx.library, ctx.layout, ctx.released, size, tensors, carried_features)
+        scorer = 0 if span_weight is None else len(span_weight)
+        span_grad, score_grad, product = new(scorer, size), new(scorer), None
+        if span_weight is not None:
+            product = RepeatedProduct(span_weight.T, ctx.parts[0][1] * maximum)
+        for number, (first, last) in enumerate(ctx.parts):
+            spans = kernel.represent(first, last)
+            through = None
+            if product is not None:
+                hidden = kept[number]
+                scores_grad, hidden_grad = new(last - first, maximum), torch.empty_like(hidden)
+                kernel.call("span_attend_backward", first, last, spans, hidden, scores_grad, hidden_grad)
+                through = product(hidden_grad)
+                span_grad += hidden_grad.T @ spans.flatten(0, 1)
+                score_grad += hidden.to(attentions.dtype).T @ scores_grad.flatten()
+            kernel.call("span_represent_backward", first, last, spans, through)
+        carried_grads = torch.empty_like(carried_features)
+        kernel.tokens("span_tape_backward", features, feature_grads, places=ctx.layout.of_rows)
+        kernel.tokens("span_tape_backward", carried_features, carried_grads, places=ctx.layout.of_carried)
+        input_grad = large_product(feature_grads.T, inputs.T).to(attentions.dtype)
+        bias_grad = feature_grads[:, size:].sum(0, dtype=attentions.dtype)
+        bias_grad[:size] += carried_grads[:, size:].sum(0, dtype=attentions.dtype)
+        carried_grad = None
+        if carried is not None:
+            input_grad[: 2 * size] += large_product(carried_grads.T, carried.T)
+            if ctx.needs_input_grad[1]:
+                carried_grad = large_product(carried_grads, input_weight[: 2 * size].T).to(ctx.carried_dtype)
+                carried_grad = carried_grad.unflatten(0, (maximum, -1))
+        return (
+            large_product(feature_grads, input_weight.T).to(ctx.input_dtype) if ctx.needs_input_grad[0] else None,
+            carried_grad,
+            input_grad,
+            bias_grad,
+            None if product is None else span_grad,
+            None if product is None else score_grad,
+            *(None,) * 5,
         )
 
-    def tokens(self, features: Tensor, places: Tensor) -> None:
-        self._call("span_tape", features, features.shape[1], places, len(places))
 
-    def tokens_backward(self, features: Tensor, grads: Tensor, places: Tensor) -> None:
-        self._call("span_tape_backward", features, grads, features.shape[1], places, len(places))
+class _Kernel:
+    """The functions of kernels/span_attention.c over tensors, whose names and shapes are in its struct `Layer`.
+
+    Creation computes u and f of all tokens.  carried_features: (m * B, 2R).
+    """
+
+    def __init__(
+        self,
+        library: ctypes.CDLL,
+        layout: _TapeLayout,
+        released: bool,
+        size: int,
+        tensors: dict[str, Tensor | None],
+        carried_features: Tensor,
+    ) -> None:
+        features, attentions, score_weight = (tensors[name] for name in ("features", "attentions", "score_weight"))
+        assert features is not None
+        assert attentions is not None
+        self.library, self.features, self.shape = library, features, (attentions.shape[1], size)
+        tape = attentions.new_empty(layout.length, 2 * size)
+        self.tensors = {"places": layout.places, "rows": layout.rows, "tape": tape, **tensors}
+        self.layer = filled(
+            _Layer,
+            self.tensors,
+            size=size,
+            scorer=0 if score_weight is None else len(score_weight),
+            maximum=attentions.shape[1],
+            width=features.shape[1],
+            half=features.dtype == torch.bfloat16,
+            released=released,
+        )
+        self.tokens("span_tape", features, places=layout.of_rows)
+        self.tokens("span_tape", carried_features, places=layout.of_carried)
+
+    def tokens(self, name: str, *features: Tensor, places: Tensor) -> None:
+        """Call a function of tokens, given by their features and places on the tape."""
+        self.call(name, *features, features[0].shape[1], places, len(places))
 
     def represent(self, first: int, last: int) -> Tensor:
-        spans = self.tape.features.new_empty(last - first, self.tape.maximum, self.tape.size)
-        self._call("span_represent", first, last, spans)
+        """Return the spans of some queries: (k, m, R), in the dtype of products."""
+        spans = self.features.new_empty(last - first, *self.shape)
+        self.call("span_represent", first, last, spans)
         return spans
 
-    def attend(self, first: int, last: int, spans: Tensor, hidden: Tensor | None) -> None:
-        self._call("span_attend", first, last, spans, hidden)
-
-    def attend_backward(self, first: int, last: int, spans: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        grads, hidden_grads = self.tape.tape.new_empty(last - first, self.tape.maximum), torch.empty_like(hidden)
-        self._call("span_attend_backward", first, last, spans, hidden, grads, hidden_grads)
-        return grads, hidden_grads
-
-    def represent_backward(self, first: int, last: int, spans: Tensor, product: Tensor | None) -> None:
-        self._call("span_represent_backward", first, last, spans, product)
-
-    def _call(self, name: str, *arguments: Tensor | int | None) -> None:
-        call(getattr(self._library, name), self._layer, *arguments)
-
-
-def _spans(library: ctypes.CDLL | None, tape: _Tape, released: bool) -> _TorchSpans:
-    return _TorchSpans(tape, released) if library is None else _CompiledSpans(library, tape, released)
+    def call(self, name: str, *arguments: Tensor | int | None) -> None:
+        call(getattr(self.library, name), self.layer, *arguments)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import Column, Columns, HasRows
-from syntaxlm.core.text_files import line_bytes, no_sentence, plain_size, source_name
+from syntaxlm.core.text_files import LINES_TOGETHER, line_bytes, no_sentence, plain_size, source_name
 from syntaxlm.data.corpora import GivenText, read_sentences
 from syntaxlm.models.abilities import LabelsSpans
 from syntaxlm.models.structures import CorpusStructure
@@ -28,7 +28,6 @@ from syntaxlm.trees.spans import SpanSets, format_spans, trees_of
 from syntaxlm.trees.tree import Constituent, DependencyTree, Tree, format_brackets
 
 UNREAD = "UNREAD"  # tag of words and punctuation marks that the model does not read
-LINES_TOGETHER = 2000  # lines at a time: enough for batches of similar length, few enough for memory and early output
 
 
 class NotRead(NamedTuple):

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from syntaxlm.core.errors import shortened
 from syntaxlm.core.tables import Column, Columns
+from syntaxlm.core.text_files import LINES_TOGETHER
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus, read_words
 from syntaxlm.data.treebanks import dependency_trees
@@ -51,7 +52,6 @@ SURPRISALS = Columns(
     },
 )
 
-LINES_TOGETHER = 2000  # few enough for memory and for early output, enough for batches of similar length
 
 Bits = npt.NDArray[np.float64]
 

@@ -32,15 +32,14 @@ from syntaxlm.core.tensor_files import (
 from syntaxlm.models.abilities import Model
 from syntaxlm.models.batches import State
 from syntaxlm.storage.folder import distinct_tensors, load_weights
-from syntaxlm.training.optimisers import Averaging, Plateau, WeightAverage
-from syntaxlm.training.result import are_numbers
-
-CHECKPOINT = "checkpoint.safetensors"
-
-_LARGEST = 1e300  # larger optimiser settings are rejected
-_ADAM = {"step", "exp_avg", "exp_avg_sq"}  # Adam's state of each parameter
+from syntaxlm.training.result import Numbers
+from syntaxlm.training.run_folder import CHECKPOINT
+from syntaxlm.training.schedule import Averaging, Plateau, WeightAverage
 
 Number = Annotated[int, Field(ge=0, le=2**62)]
+
+_PARTS = ("model", "optimiser", "average", "state", "random")
+_ADAM = {"step", "exp_avg", "exp_avg_sq"}  # Adam's state of each parameter
 
 
 @dataclass
@@ -53,7 +52,7 @@ class TrainerState:
     loss_sum, loss_count: sum of the training loss and number of tokens (or items) since the last validation.
     first_loss: loss of the first step.
     best_loss, best_step, best_epoch: validation cost, step and epoch of the weights that are kept.
-    lowest_loss: lowest validation cost; None: that of the weights that are kept.
+    lowest_loss: lowest validation cost.
     without_best: number of validations since the lowest cost.
     metrics_bytes: length of this run's metrics.jsonl.
     finished: whether training has ended.
@@ -77,10 +76,20 @@ class TrainerState:
     finished: bool = False
     plateau: Plateau = field(default_factory=Plateau)
     averaging: Averaging = field(default_factory=Averaging)
-    round_figures: dict[str, Any] = field(default_factory=dict)
+    round_figures: dict[str, Numbers] = field(default_factory=dict)
+
+    def record(self, cost: float, step: int, epochs: float, keep_last: bool) -> tuple[bool, bool]:
+        """Record a validation after a step. Return whether its cost is the lowest, and whether its weights are kept."""
+        lowest = self.lowest_loss is None or cost < self.lowest_loss
+        self.without_best = 0 if lowest else self.without_best + 1
+        if lowest:
+            self.lowest_loss = cost
+        if lowest or keep_last:
+            self.best_loss, self.best_step, self.best_epoch = cost, step, epochs
+        return lowest, lowest or keep_last
 
 
-def own_tensors(state: State) -> dict[str, Tensor]:
+def tensors_of_process(state: State) -> dict[str, Tensor]:
     """Return the tensors of one process, on the CPU: the carried state of its columns and the state of its random
     number generators.
     """
@@ -101,32 +110,24 @@ def write_checkpoint(
 ) -> None:
     """Write the state of a run.
 
-    optimiser: None for a model that is trained by counting.
-    processes: `own_tensors` of every process, by rank.
+    optimiser: None for a model that is trained by counting. Its settings are those of the recipe.
+    processes: `tensors_of_process` of every process, by rank.
     average: averaged weights, if any.
     Raises InputError if the file cannot be written.
     """
-    optimiser_state = optimiser.state_dict() if optimiser else {"state": {}, "param_groups": []}
     tensors = {f"model/{name}": tensor for name, tensor in distinct_tensors(model).items()}
-    for index, values in optimiser_state["state"].items():
+    for index, values in (optimiser.state_dict()["state"] if optimiser else {}).items():
         tensors |= {f"optimiser/{index}/{name}": value for name, value in values.items()}
     if average is not None:
         tensors |= {f"average/{name}": mean for name, mean in average.means.items()}
-    for rank, own in enumerate(processes):
-        tensors |= {_of_process(rank) + name: tensor for name, tensor in own.items()}
-    notes = {
-        "progress": to_json(dataclasses.asdict(progress)),
-        "groups": to_json(optimiser_state["param_groups"]),
-    }
-    write_tensors(folder / CHECKPOINT, tensors, notes)
+    for rank, of_process in enumerate(processes):
+        tensors |= {_prefix(rank) + name: tensor for name, tensor in of_process.items()}
+    write_tensors(folder / CHECKPOINT, tensors, {"progress": to_json(dataclasses.asdict(progress))})
 
 
-def _of_process(rank: int) -> str:
+def _prefix(rank: int) -> str:
+    """Return the prefix of the names of a process's tensors."""
     return f"process {rank}/" if rank else ""
-
-
-def _is_of(name: str, rank: int) -> bool:
-    return rank > 0 and name.startswith(_of_process(rank))
 
 
 def read_trainer_state(folder: Path) -> TrainerState:
@@ -139,30 +140,19 @@ def read_trainer_state(folder: Path) -> TrainerState:
 
 
 def _trainer_state(notes: Mapping[str, str], path: Path) -> TrainerState:
-    fields = _note("progress", notes, path)
-    if isinstance(fields, dict):
-        fields = {_OLD_FIELDS.get(name, name): value for name, value in fields.items()}
-    found = read_settings(TrainerState, fields, f"{path}: progress")
-    began, restarted = found.averaging.began, found.averaging.restarted
-    if (began is None and restarted is not None) or not 0 <= (began or 0) <= (restarted or began or 0) <= found.steps:
-        raise InputError(
-            f"{path}: progress: averaging: found began {began}, restarted {restarted}; expected increasing steps, up to"
-            f" {found.steps}"
-        )
-    if not all(map(are_numbers, found.round_figures.values())):
-        raise InputError(f"{path}: progress: round_figures: expected numbers, or nested lists of numbers")
-    return found
-
-
-_OLD_FIELDS = {"nats": "loss_sum", "tokens": "loss_count"}
-
-
-def _note(name: str, notes: Mapping[str, str], path: Path) -> Any:
-    """Return a JSON value of the metadata. In format 1, Infinity means that there is no best loss yet."""
     try:
-        return json.loads(notes[name], parse_constant=lambda text: None)
+        fields = json.loads(notes["progress"])
     except (KeyError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: not a valid checkpoint: {error!r}") from None
+    progress = read_settings(TrainerState, fields, f"{path}: progress")
+    began, restarted = progress.averaging.began, progress.averaging.restarted
+    in_order = 0 <= (began or 0) <= (restarted or began or 0) <= progress.steps
+    if (began is None and restarted is not None) or not in_order:
+        raise InputError(
+            f"{path}: progress: averaging: found began {began}, restarted {restarted}; expected increasing steps, up to"
+            f" {progress.steps}"
+        )
+    return progress
 
 
 def read_checkpoint(
@@ -184,9 +174,8 @@ def read_checkpoint(
 
     def check(file: TensorFile) -> None:
         _trainer_state(file.notes, path)
-        _note("groups", file.notes, path)
         written = 1
-        while f"{_of_process(written)}random" in file.stored:
+        while f"{_prefix(written)}random" in file.stored:
             written += 1
         if written != ranks:
             raise InputError(
@@ -196,8 +185,7 @@ def read_checkpoint(
         refuse(path, "the checkpoint does not fit the recipe", _misfits(_parts(file.stored, rank), model, optimiser))
 
     tensors, notes = read_tensors(path, check)
-    progress, groups = _trainer_state(notes, path), _checked_groups(_note("groups", notes, path), optimiser, path)
-    parts = _parts(tensors, rank)
+    progress, parts = _trainer_state(notes, path), _parts(tensors, rank)
     if bool(parts["average"]) != (progress.averaging.count(progress.steps) > 0):
         raise InputError(f"{path}: the averaged weights do not fit the progress (averaging)")
     for name in ("optimiser", "average"):
@@ -208,31 +196,35 @@ def read_checkpoint(
     load_weights(model, parts["model"], str(path))
     if average is not None:
         average.load(parts["average"])
-    optimiser_state: dict[int, dict[str, Any]] = {}
-    for name, tensor in parts["optimiser"].items():
-        index, _, what = name.partition("/")
-        optimiser_state.setdefault(int(index), {})[what] = tensor
     if optimiser is not None:
-        optimiser.load_state_dict({"state": optimiser_state, "param_groups": groups})
+        state: dict[int, dict[str, Any]] = {}
+        for name, tensor in parts["optimiser"].items():
+            index, _, field_name = name.partition("/")
+            state.setdefault(int(index), {})[field_name] = tensor
+        optimiser.load_state_dict(optimiser.state_dict() | {"state": state})
+    _restore_random(parts["random"], path)
+    return {name: tensor.to(model.device) for name, tensor in parts["state"].items()} or None, progress
+
+
+def _restore_random(states: Mapping[str, Tensor], path: Path) -> None:
+    """Restore the random number generators.  states: "" for the CPU, "cuda"."""
     try:
-        torch.set_rng_state(parts["random"][""])
-        if "cuda" in parts["random"] and torch.cuda.is_available():
-            torch.cuda.set_rng_state(parts["random"]["cuda"])
+        torch.set_rng_state(states[""])
+        if "cuda" in states and torch.cuda.is_available():
+            torch.cuda.set_rng_state(states["cuda"])
     except RuntimeError as error:
         raise InputError(f"{path}: the state of the random number generator is damaged: {error}") from None
-    device = model.device
-    state = {name: tensor.to(device) for name, tensor in parts["state"].items()}
-    return state or None, progress
 
 
 def _parts(tensors: Mapping[str, Any], rank: int) -> dict[str, dict[str, Any]]:
-    """Group the tensors of a process by their part of the state: "model", "optimiser", "random", ..."""
-    own = {name.removeprefix(_of_process(rank)): tensor for name, tensor in tensors.items() if _is_of(name, rank)}
-    parts: dict[str, dict[str, Any]] = {"model": {}, "optimiser": {}, "average": {}, "state": {}, "random": {}}
-    for name, tensor in (dict(tensors) | own).items():
-        kind, _, rest = name.partition("/")
-        if kind in parts:
-            parts[kind][rest] = tensor
+    """Group the tensors of a process by their part of the state, see `_PARTS`."""
+    prefix = _prefix(rank)
+    of_process = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    parts: dict[str, dict[str, Any]] = {part: {} for part in _PARTS}
+    for name, tensor in ({**tensors, **of_process}).items():
+        part, _, rest = name.partition("/")
+        if part in parts:
+            parts[part][rest] = tensor
     return parts
 
 
@@ -240,53 +232,22 @@ def _misfits(
     parts: Mapping[str, Mapping[str, StoredTensor]], model: Model, optimiser: torch.optim.Optimizer | None
 ) -> list[str]:
     """Return a message for each tensor in the header that does not fit model or optimiser."""
-    weights_of_model = {name: one.detach() for name, one in model.named_parameters()}
-    stored_model = parts["model"]
+    parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
     # Sizes of buffers may depend on the text; `load_weights` checks them.
-    faults = tensor_faults(
-        weights_of_model, {name: one for name, one in stored_model.items() if name in weights_of_model}
-    )
+    faults = tensor_faults(parameters, {name: part for name, part in parts["model"].items() if name in parameters})
     if parts["average"]:
-        faults += tensor_faults(weights_of_model, parts["average"])
+        faults += tensor_faults(parameters, parts["average"])
     random, usual = parts["random"].get(""), torch.get_rng_state()
     if random is None or random.dtype != usual.dtype or random.shape != usual.shape:
         faults.append(f"random: expected {len(usual):,} bytes")
-    groups = [] if optimiser is None else optimiser.param_groups
-    weights = [weight for group in groups for weight in group["params"]]
-    found: dict[str, set[str]] = {}
-    for name, stored in parts["optimiser"].items():
-        index, _, what = name.partition("/")
-        found.setdefault(index, set()).add(what)
+    weights = [weight for group in optimiser.param_groups for weight in group["params"]] if optimiser else []
+    fields: dict[str, set[str]] = {}
+    for name, tensor in parts["optimiser"].items():
+        index, _, field_name = name.partition("/")
+        fields.setdefault(index, set()).add(field_name)
         place = int(index) if index.isascii() and index.isdigit() and len(index) < 10 else len(weights)
-        shape = None if place >= len(weights) else torch.Size() if what == "step" else weights[place].shape
-        if stored.shape != shape or not stored.dtype.is_floating_point:
+        shape = None if place >= len(weights) else torch.Size() if field_name == "step" else weights[place].shape
+        if tensor.shape != shape or not tensor.dtype.is_floating_point:
             faults.append(f"optimiser/{name} does not fit any weight of this model")
     expected = _ADAM if isinstance(optimiser, torch.optim.Adam) else set()
-    return faults + [f"optimiser/{index} lacks its state" for index, names in found.items() if not names >= expected]
-
-
-def _checked_groups(groups: Any, optimiser: torch.optim.Optimizer | None, path: Path) -> list[dict[str, Any]]:
-    """Return the optimiser's parameter groups with the stored settings. Raises InputError if they do not fit."""
-    own = [] if optimiser is None else optimiser.state_dict()["param_groups"]
-    fits = isinstance(groups, list) and len(groups) == len(own) and all(isinstance(group, dict) for group in groups)
-    if not fits or any(group.get("params") != usual["params"] for group, usual in zip(groups, own, strict=True)):
-        raise InputError(f"{path}: groups: expected those of the {type(optimiser).__name__} optimiser of this model")
-    checked = []
-    for group, usual in zip(groups, own, strict=True):
-        stored = {name: value for name, value in group.items() if name in usual}
-        for name, value in stored.items():
-            if not _is_like(value, usual[name]):
-                raise InputError(
-                    f"{path}: groups: {name}: found {str(value)[:40]}; expected a value like {usual[name]}"
-                )
-        checked.append(usual | stored)
-    return checked
-
-
-def _is_like(value: Any, usual: Any) -> bool:
-    """Return whether a setting has the same type as the usual one, and is finite."""
-    if isinstance(usual, list | tuple):
-        return isinstance(value, list) and len(value) == len(usual) and all(map(_is_like, value, usual))
-    if isinstance(usual, float):
-        return isinstance(value, float | int) and not isinstance(value, bool) and abs(value) < _LARGEST
-    return type(value) is type(usual)
+    return faults + [f"optimiser/{index} lacks its state" for index, names in fields.items() if not names >= expected]

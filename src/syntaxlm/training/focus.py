@@ -37,10 +37,9 @@ from syntaxlm.storage.folder import read_model
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import TrainingResult
-from syntaxlm.training.run_folder import fingerprint
-from syntaxlm.training.seeds import Watching, check_settings, is_finished, seeded, train_or_resume
-from syntaxlm.training.trainer import refuse_run
-from syntaxlm.training.treebank_scores import model_hashes
+from syntaxlm.training.run_folder import fingerprint, refuse_run
+from syntaxlm.training.study import Watching, check_settings, is_finished, seeded, train_or_resume
+from syntaxlm.training.study_table import model_hashes
 
 AGREEMENT = "agreement.json"
 
@@ -128,7 +127,7 @@ def focus(
             say(f"{path}: {'finished' if is_finished(path) else 'training'}")
             if train_or_resume(path, one, watching).stopped:
                 return FocusResult(folder, names)
-        agreement = measure_agreement([read_model(path) for path in parsers], recipe.text.valid, names)
+        agreement = measure_agreement([read_model(path) for path in parsers], recipe.data.valid, names)
         write_text(to_json(agreement.to_dict(), indent=2) + "\n", folder / AGREEMENT, stored=True)
         say(str(agreement))
         reasons = {} if keep_all else agreement.reasons_to_omit()
@@ -139,7 +138,7 @@ def focus(
         focused = _focused(recipe, [files[name] for name in followed], strength)
         _check_focused(folder / "focused", focused)
         for name, path in followed.items():
-            _write_trees(path, recipe.text.train, files[name], say)
+            _write_trees(path, recipe.data.train, files[name], say)
         say(f"{folder / 'focused'}: {'finished' if is_finished(folder / 'focused') else 'training'}")
         result = train_or_resume(folder / "focused", focused, watching)
     return FocusResult(folder, names, agreement, None if result.stopped else result, omitted)

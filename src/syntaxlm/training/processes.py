@@ -1,13 +1,16 @@
-"""The processes of a run: devices, communication between ranks, and the lifetime of the process group."""
+"""The processes of a run: devices, communication between ranks, the process group, and signals that stop a run."""
 
 from __future__ import annotations
 
 import gc
 import inspect
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import timedelta
+from types import FrameType
 from typing import Any, TypeVar
 
 import torch
@@ -76,6 +79,14 @@ class Processes:
         fault = self.from_first(fault)
         if fault is not None:
             raise InputError(fault)
+
+    @contextmanager
+    def holding(self, take: Callable[[], AbstractContextManager[_Value]]) -> Iterator[_Value | None]:
+        """Enter a context in the first process only; the others get None. Its InputError is raised in all processes."""
+        with ExitStack() as stack:
+            entered: list[_Value] = []
+            self.on_rank_zero(lambda: entered.append(stack.enter_context(take())))
+            yield entered[0] if entered else None
 
     def any_rank(self, wanted: bool) -> bool:
         """Return whether `wanted` is true in any process. Returns the same value everywhere, so that all stop
@@ -161,3 +172,37 @@ def _is_connection_error(error: RuntimeError) -> bool:
     if not distributed.is_available() or int(os.environ.get("WORLD_SIZE", "1")) < 2:
         return False
     return isinstance(error, distributed.DistError) or "gloo" in str(error).lower() or "Timed out" in str(error)
+
+
+_received: list[int] = []
+
+
+def received_signal() -> int | None:
+    """Return the last signal that stopped a run in this process, or None."""
+    return _received[-1] if _received else None
+
+
+@contextmanager
+def on_stop_signals(ask: Callable[[], None]) -> Iterator[None]:
+    """Call `ask` on SIGTERM and Ctrl-C; a second Ctrl-C raises KeyboardInterrupt.
+
+    Does nothing outside the main thread, where Python has no signal handlers.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _received.clear()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        _received.append(number)
+        ask()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    for number in before:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

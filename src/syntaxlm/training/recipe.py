@@ -1,16 +1,25 @@
-"""Recipes: all settings of a training run, read from YAML."""
+"""Recipes: all settings of a training run, read from YAML.
+
+There is one type of recipe for each type of data: `TextRecipe` (a section `text`), `TreeRecipe` (dependency trees, a
+section `trees`) and `PairRecipe` (classifiers of pairs, a section `pairs`). The sections optimiser, schedule and run
+are the same in all of them; `batches` has the settings of the type of data.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+import itertools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import (
+    ByName,
     Count,
     Fraction,
     NonNegative,
@@ -23,17 +32,21 @@ from syntaxlm.core.settings import (
     read_sections,
     read_settings,
 )
-from syntaxlm.models.batches import Reads, TextMode
+from syntaxlm.data.labelled_pairs import TRAINED_OPERATORS
+from syntaxlm.models.batches import TextMode
+from syntaxlm.models.pair_classifier import ClassifierSettings
 from syntaxlm.models.registry import MODELS, ModelConfig
+from syntaxlm.storage.folder import Operators, PairTask
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.training.recipe_files import find_recipe
+from syntaxlm.trees.preprocessing import PREPROCESSINGS
 
 ClassCount = Annotated[int, Field(ge=0, le=1000)]
 
 
 @dataclass(frozen=True)
-class VocabularySettings(Settings, section="text.vocabulary"):
-    """The vocabulary, which is built from the training text."""
+class VocabularySettings(Settings, section="vocabulary"):
+    """The vocabulary, which is built from the training data."""
 
     minimum_count: Count = 1  # occurrences; rarer words are unknown
     maximum_size: Count | None = None  # words, special tokens included; the most frequent are kept; null: no limit
@@ -41,36 +54,120 @@ class VocabularySettings(Settings, section="text.vocabulary"):
 
 
 @dataclass(frozen=True)
-class TextSettings(Settings, section="text"):
-    """The text and how it is read. Files are UTF-8, one sentence per line; paths are relative to the working directory.
-
-    For a dependency-tree model they are files, folders or patterns of dependency trees.
-    """
+class DataSettings(Settings):
+    """The files of a run and how their words are read. Paths are relative to the working directory."""
 
     train: str  # file
-    valid: str  # file; the checkpoint with the lowest loss on it is kept
+    valid: str  # file; the weights with the lowest loss (of pairs: the highest accuracy) on it are kept
     test: str | None = None  # file; evaluated once, at the end
+    normaliser: Normaliser = field(default_factory=Normaliser)
+    vocabulary: VocabularySettings = field(default_factory=VocabularySettings)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files that a run reads, by setting."""
+        paths = {name: getattr(self, name) for name in ("train", "valid", "test")}
+        return {name: path for name, path in paths.items() if path is not None}
+
+    @property
+    def treebanks(self) -> frozenset[str]:
+        """Those of `files` that may also be folders or patterns."""
+        return frozenset()
+
+
+@dataclass(frozen=True)
+class TextSettings(DataSettings, section="text"):
+    """Text: UTF-8 files with one sentence per line. Paths are relative to the working directory."""
+
     trees: str | None = None  # file, folder or pattern; trees of `train`, for models that learn from them
     focus: tuple[
         str, ...
     ] = ()  # files of trees of `train`, one per parser; for grammars that are focused on their spans
     trees_preprocessing: str = "ptb-keep"  # name or file of the gold-tree preprocessing that gives the words of `train`
-    normaliser: Normaliser = field(default_factory=Normaliser)
-    vocabulary: VocabularySettings = field(default_factory=VocabularySettings)
+
+    @property
+    def files(self) -> dict[str, str]:
+        paths = super().files
+        if self.trees is not None:
+            paths["trees"] = self.trees
+            if self.trees_preprocessing not in PREPROCESSINGS:
+                paths["trees_preprocessing"] = self.trees_preprocessing
+        return paths | {f"focus.{number}": path for number, path in enumerate(self.focus)}
+
+    @property
+    def treebanks(self) -> frozenset[str]:
+        return frozenset(name for name in self.files if name == "trees" or name.startswith("focus."))
 
 
 @dataclass(frozen=True)
-class BatchSettings(Settings, section="batches"):
-    """How the training text is split into batches."""
+class TreeSettings(DataSettings, section="trees"):
+    """Dependency trees: each of `train`, `valid` and `test` is a file, a folder or a pattern."""
 
-    carry_state: bool = False  # text: read as one stream; false: each sentence is read from an empty state
-    predict_eos: bool = True  # text: whether ends of sentences are predicted
-    token_budget: Count = 2048  # sentences, trees: tokens per batch
-    maximum_words: Count | None = 150  # sentences, trees: longer ones are left out of training, and counted
-    curriculum: tuple[Count, ...] = ()  # sentences: maximum words in epochs 1, 2, ...; after these, `maximum_words`
-    batch_size: Size = 64  # stream: parallel columns; trees: trees per batch, at most
-    bptt: Size = 35  # stream: tokens per column and batch, the length of back-propagation through time
-    variable_bptt: bool = False  # stream: each batch's length is drawn around `bptt`; the rate changes in proportion
+    @property
+    def treebanks(self) -> frozenset[str]:
+        return frozenset(self.files)
+
+    def contradictions(self) -> list[str]:
+        if self.normaliser.units == "characters":
+            return ["normaliser.units: found characters; expected words, because dependency trees have words"]
+        return []
+
+
+@dataclass(frozen=True)
+class PairSettings(DataSettings, section="pairs"):
+    """Files of pairs. Labels and vocabulary are those of the training file; for formulas they are fixed."""
+
+    task: PairTask = "logic"  # format: logic: as written by data logic; sentences: sentence1, sentence2, label
+    maximum_operators: Operators = TRAINED_OPERATORS  # logic: longer pairs of train and valid are left out
+
+    def contradictions(self) -> list[str]:
+        if self.task == "logic" and self.normaliser != Normaliser():
+            return ["normaliser: found settings; expected none, or pairs.task: sentences: formulas have fixed tokens"]
+        return []
+
+
+@dataclass(frozen=True)
+class SentenceBatchSettings(Settings, section="batches"):
+    """Batches of sentences, each read from an empty state."""
+
+    context: Literal["reset"] = "reset"  # each sentence is read from an empty state
+    predict_eos: bool = True  # whether ends of sentences are predicted
+    token_budget: Count = 2048  # tokens per batch
+    maximum_words: Count | None = 150  # longer sentences are left out of training, and counted; null: no limit
+    curriculum: tuple[Count, ...] = ()  # maximum words in epochs 1, 2, ...; after these, `maximum_words`
+
+
+@dataclass(frozen=True)
+class StreamBatchSettings(Settings, section="batches"):
+    """Batches of one stream of text, whose state is carried from batch to batch."""
+
+    context: Literal["carry"] = "carry"  # the text is read as one stream
+    batch_size: Size = 64  # parallel columns
+    bptt: Size = 35  # tokens per column and batch, the length of back-propagation through time
+    variable_bptt: bool = False  # each batch's length is drawn around `bptt`; the rate changes in proportion
+
+
+TEXT_BATCHES: dict[str, Callable[..., Any]] = {"reset": SentenceBatchSettings, "carry": StreamBatchSettings}
+TextBatchSettings = Annotated[
+    SentenceBatchSettings | StreamBatchSettings,
+    ByName(lambda: list(TEXT_BATCHES), TEXT_BATCHES.get, key="context", default="reset"),
+]
+
+
+@dataclass(frozen=True)
+class TreeBatchSettings(Settings, section="batches"):
+    """Batches of dependency trees."""
+
+    token_budget: Count = 2048  # words per batch
+    maximum_words: Count | None = 150  # longer sentences are left out of training, and counted; null: no limit
+    batch_size: Size = 64  # trees per batch, at most
+
+
+@dataclass(frozen=True)
+class PairBatchSettings(Settings, section="batches"):
+    """Batches of pairs."""
+
+    batch_size: Size = 128  # pairs per batch
 
 
 @dataclass(frozen=True)
@@ -97,7 +194,8 @@ class OptimiserSettings(Settings, section="optimiser"):
     @property
     def averages(self) -> bool:
         """Whether any setting starts averaging."""
-        return any(one is not None for one in (self.average_patience, self.average_from_epoch, self.finetune_epoch))
+        starts = self.average_patience, self.average_from_epoch, self.finetune_epoch
+        return any(setting is not None for setting in starts)
 
     def contradictions(self) -> list[str]:
         faults, last, first = [], self.finetune_epoch, self.average_from_epoch
@@ -125,7 +223,7 @@ class ScheduleSettings(Settings, section="schedule"):
     decay: Literal["none", "linear"] = "none"  # linear: the rate also decreases linearly, to 0 at the end of all epochs
     decay_from: Fraction = 0.0  # linear decay: fraction of all epochs after which the rate starts to decrease
     keep: Literal["best", "last"] = "best"  # the weights kept: of the lowest validation loss, or of the last validation
-    epochs: Count = 20  # passes over the training text
+    epochs: Count = 20  # passes over the training data
     minutes: Positive | None = None  # training time after which training ends, in any epoch; null: no limit
     stop_patience: Count | None = None  # validations without a better loss before training ends; null: no limit
     validations_per_epoch: Count = 1  # the last one at the end of the epoch
@@ -151,96 +249,138 @@ class RunSettings(Settings, section="run"):
     process_timeout: Positive = 1800.0  # seconds that a process of several waits for the others before the run ends
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Recipe(Settings):
-    """A recipe. Its sections are model, text, batches, optimiser, schedule and run."""
+    """The sections of every recipe. Each type of recipe adds a section of data, and the batches of this data.
+
+    data_section: the name of the section of data: "text", "trees" or "pairs".
+    unit: what the loss is a mean over, for the speed of training.
+    """
 
     model: ModelConfig
-    text: TextSettings
-    batches: BatchSettings = field(default_factory=BatchSettings)
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
     schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
     run: RunSettings = field(default_factory=RunSettings)
 
+    data_section: ClassVar[str]
+    unit: ClassVar[str] = "tokens"
+
     @property
-    def reads(self) -> Reads:
-        """What the model reads: text, sentences or trees."""
-        return MODELS[self.model.name].reads
+    def data(self) -> DataSettings:
+        """The section of data."""
+        data: DataSettings = getattr(self, self.data_section)
+        return data
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as nested dicts, in the order in which recipes are written."""
+        data = dataclasses.asdict(self)
+        last = ("batches", "optimiser", "schedule", "run")
+        return {name: data[name] for name in [*(name for name in data if name not in last), *last]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextRecipe(Recipe):
+    """A recipe for a language model or a grammar, which learns from text."""
+
+    text: TextSettings
+    batches: TextBatchSettings = field(default_factory=SentenceBatchSettings)
+
+    data_section = "text"
 
     @property
     def mode(self) -> TextMode:
-        """How text is read. Ends of sentences are not predicted in trees."""
-        if self.reads == "trees":
-            return TextMode(carry_state=False, predict_eos=False)
-        return TextMode(self.batches.carry_state, self.batches.predict_eos)
-
-    def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        """How text is read."""
+        if isinstance(self.batches, StreamBatchSettings):
+            return TextMode(carry_state=True)
+        return TextMode(predict_eos=self.batches.predict_eos)
 
     def contradictions(self) -> list[str]:
-        """Return a message for each setting that contradicts another section."""
-        faults: list[str] = []
-        if not MODELS[self.model.name].is_trained:
-            advice = (
-                "is trained as the encoder of a pair classifier; expected a recipe with a section pairs, not text"
-                if MODELS[self.model.name].encoder
-                else "is made of trained models by syntaxlm combine"
-            )
-            faults.append(
-                f"model.name: found {self.model.name}; expected a model type that is trained on text."
-                f" {self.model.name} {advice}"
-            )
-        supervision, trees = getattr(self.model, "supervision", 0.0), self.text.trees
-        if trees is not None and not supervision:
-            faults.append(f"text.trees: found {trees}; expected null, or a model with model.supervision above 0")
-        if trees is None and supervision:
-            faults.append(f"model.supervision: found {supervision}; expected 0, or text.trees to learn from")
-        focus = getattr(self.model, "focus", 0.0)
-        if self.text.focus and not focus:
-            faults.append(
-                f"text.focus: found {list(self.text.focus)}; expected [], or a model with model.focus above 0"
-            )
-        if focus and not self.text.focus:
-            faults.append(f"model.focus: found {focus}; expected 0, or files of trees in text.focus")
-        batches, is_trees = self.batches, self.reads == "trees"
-        faults += self._sentence_contradictions()
-        if is_trees and batches.carry_state:
-            faults.append(f"batches.carry_state: found true; expected false: {self.model.name} models read trees")
-        if is_trees and self.text.normaliser.units == "characters":
-            faults.append(
-                "text.normaliser.units: found characters; expected words, because dependency trees have words"
-            )
-        if batches.carry_state and not batches.predict_eos:
-            faults.append("batches.predict_eos: found false; expected true, or batches.carry_state false")
-        if self.optimiser.loss_normalisation == "sentences" and batches.carry_state:
-            faults.append(
-                "optimiser.loss_normalisation: found sentences; expected tokens, or batches.carry_state false"
-            )
-        if batches.curriculum and (is_trees or batches.carry_state):
-            found = list(batches.curriculum)
-            faults.append(
-                f"batches.curriculum: found {found}; expected [], or batches.carry_state false and a model that reads"
-                " text"
-            )
-        if batches.variable_bptt and not batches.carry_state:
-            faults.append("batches.variable_bptt: found true; expected false, or batches.carry_state true")
-        return faults
-
-    def _sentence_contradictions(self) -> list[str]:
-        """Return a message for each setting that does not fit a model that reads whole sentences."""
+        """Return a message for each setting that does not fit the model."""
+        faults = _model_faults(self.model)
+        faults += _learns_from(self.model, "supervision", "trees", self.text.trees, None)
+        faults += _learns_from(self.model, "focus", "focus", self.text.focus, ())
         batches, name = self.batches, self.model.name
-        if self.reads != "sentences":
-            return []
-        faults = []
-        if batches.carry_state:
-            faults.append(f"batches.carry_state: found true; expected false: {name} models read whole sentences")
-        if not batches.predict_eos:
+        reads_sentences = MODELS[name].reads == "sentences"
+        if isinstance(batches, StreamBatchSettings):
+            if reads_sentences:
+                faults.append(f"batches.context: found carry; expected reset: {name} models read whole sentences")
+            if self.optimiser.loss_normalisation == "sentences":
+                faults.append(
+                    "optimiser.loss_normalisation: found sentences; expected tokens, or batches.context reset"
+                )
+        elif reads_sentences and not batches.predict_eos:
             faults.append(f"batches.predict_eos: found false; expected true: {name} models read ends of sentences")
         return faults
 
 
+@dataclass(frozen=True, kw_only=True)
+class TreeRecipe(Recipe):
+    """A recipe for a dependency-tree model."""
+
+    trees: TreeSettings
+    batches: TreeBatchSettings = field(default_factory=TreeBatchSettings)
+
+    data_section = "trees"
+
+    @property
+    def mode(self) -> TextMode:
+        """How trees are read: ends of sentences are not predicted."""
+        return TextMode(predict_eos=False)
+
+    def contradictions(self) -> list[str]:
+        return _model_faults(self.model, "trees")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairRecipe(Recipe):
+    """A recipe for a classifier of pairs. `model` is the encoder."""
+
+    pairs: PairSettings
+    classifier: ClassifierSettings = field(default_factory=ClassifierSettings)
+    batches: PairBatchSettings = field(default_factory=PairBatchSettings)
+
+    data_section = "pairs"
+    unit = "pairs"
+
+
+RECIPES: tuple[type[Recipe], ...] = (TextRecipe, TreeRecipe, PairRecipe)
+LanguageModelRecipe = TextRecipe | TreeRecipe
+
+
+def _model_faults(model: ModelConfig, section: str = "text") -> list[str]:
+    """Return a message if the model is not trained on this section of data."""
+    model_type = MODELS[model.name]
+    if not model_type.is_trained:
+        advice = (
+            "is trained as the encoder of a pair classifier; expected a recipe with a section pairs"
+            if model_type.encoder
+            else "is made of trained models by syntaxlm combine; expected a model type that is trained"
+        )
+    elif (model_type.reads == "trees") == (section == "trees"):
+        return []
+    elif section == "text":
+        advice = "learns from dependency trees; expected a section trees in place of text, or another model type"
+    else:
+        advice = "learns from text; expected a section text in place of trees, or a dependency-tree model"
+    return [f"model.name: found {model.name}, which {advice}"]
+
+
+def _learns_from(model: ModelConfig, weight: str, setting: str, value: Any, none: Any) -> list[str]:
+    """Return a message if only one is given of a setting of `text` and the model's weight of learning from it.
+
+    weight: the setting of the model.  setting, value: of `text`.  none: the value of text without it.
+    """
+    strength = getattr(model, weight, 0.0)
+    if value != none and not strength:
+        shown, absent = (list(value), "[]") if isinstance(value, tuple) else (value, "null")
+        return [f"text.{setting}: found {shown}; expected {absent}, or a model with model.{weight} above 0"]
+    if value == none and strength:
+        return [f"model.{weight}: found {strength}; expected 0, or text.{setting} to learn from"]
+    return []
+
+
 def read_recipe(path: str | Path, overrides: Overrides | None = None) -> Recipe:
-    """Read a recipe: a YAML file, or the name of a shipped recipe.
+    """Read a recipe: a YAML file, or the name of a bundled recipe.
 
     overrides: settings that replace those of the recipe, nested or with dotted names or both:
         {"text.train": "train.txt", "schedule": {"epochs": 3}}. All other settings are unchanged. In a list of pairs, as
@@ -265,4 +405,36 @@ def with_overrides(recipe: Recipe, overrides: Overrides) -> Recipe:
 
 def recipe_from(data: dict[str, Any], source: str) -> Recipe:
     """Return the recipe of nested dictionaries. Raises InputError with all errors.  source: the file, for messages."""
-    return read_settings(Recipe, data, source)
+    sections = {recipe.data_section: recipe for recipe in RECIPES}
+    present = [name for name in sections if name in data]
+    if len(present) != 1:
+        raise InputError(
+            f"{source}: found {' and '.join(present) or 'no section of data'}; expected one of the sections"
+            f" {', '.join(sections)}"
+        )
+    recipe: Recipe = read_settings(sections[present[0]], data, source, _misplaced_settings())
+    return recipe
+
+
+@functools.cache
+def _misplaced_settings() -> dict[str, str]:
+    """Return what to do about settings of another type of data, by dotted key."""
+    batches: dict[str, type] = {
+        "batches.context: reset": SentenceBatchSettings,
+        "batches.context: carry": StreamBatchSettings,
+        "a section trees": TreeBatchSettings,
+        "a section pairs": PairBatchSettings,
+    }
+    advice = {"classifier": "Only recipes with a section pairs have it."}
+    for name in {name for settings in batches.values() for name in _names(settings)}:
+        owners = [owner for owner, settings in batches.items() if name in _names(settings)]
+        advice[f"batches.{name}"] = f"It belongs to recipes with {' or '.join(owners)}."
+    data: dict[str, type] = {"text": TextSettings, "trees": TreeSettings, "pairs": PairSettings}
+    for section, other in itertools.permutations(data, 2):
+        for name in _names(data[other]) - _names(data[section]):
+            advice[f"{section}.{name}"] = f"It is a setting of recipes with a section {other}."
+    return advice
+
+
+def _names(settings: type) -> set[str]:
+    return {setting.name for setting in dataclasses.fields(settings)}

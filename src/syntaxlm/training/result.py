@@ -5,20 +5,57 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import AfterValidator
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import parse_json, read_stored
+from syntaxlm.evaluation.pair_classification import ClassificationReport, InferenceReport
+from syntaxlm.models.abilities import Criterion
 from syntaxlm.parsing.collapse import TreeFigures
 from syntaxlm.scoring.perplexity import LanguageModelScore
 
 RESULT = "result.json"
 
 _LARGEST = 1e300  # larger numbers in a result are rejected: arithmetic on them overflows
+
+
+def _check_numbers(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_check_numbers(entry) for entry in value]
+    if value is not None and type(value) not in (int, float):
+        raise ValueError(f"found {str(value)[:40]}; expected numbers, or nested lists of numbers")
+    return value
+
+
+Numbers = Annotated[Any, AfterValidator(_check_numbers)]
+"""A number or a nested list of numbers. None stands for a number that is not finite."""
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The value of a model's criterion on the validation data.
+
+    figures: values for metrics.jsonl, by key: "valid_loss", "valid_perplexity".
+    """
+
+    criterion: Criterion
+    value: float
+    figures: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def cost(self) -> float:
+        """The value, negated if the criterion is maximised, so that lower is better."""
+        return -self.value if self.criterion.maximise else self.value
+
+    @property
+    def logged(self) -> dict[str, Any]:
+        """The values of a line of metrics.jsonl."""
+        return self.figures | {"criterion": f"{self.criterion.name}, {self.criterion.unit}"}
 
 
 @dataclass(frozen=True)
@@ -32,6 +69,11 @@ class CriterionValue:
     unit: str
     value: float
 
+    @classmethod
+    def of(cls, validation: Validation) -> CriterionValue:
+        """Return the name and the value of a validation."""
+        return cls(validation.criterion.name, validation.criterion.unit, validation.value)
+
     def __str__(self) -> str:
         return f"{self.name} {self.value:.4f} {self.unit}"
 
@@ -40,8 +82,10 @@ class CriterionValue:
 class TrainingResult:
     """The result of a training run: its folder, its length, and the scores of the best weights.
 
+    parameters: number of trainable parameters; None for models that are trained by counting and interrupted runs.
     valid, test: scores on the validation and test text; None if there are none.
-    criterion: for a model without probabilities, its own criterion on the validation text; None for other models.
+    answers: answers of a pair classifier to the test pairs; None for other models, and without test pairs.
+    criterion: for a model without probabilities, its own criterion on the validation data; None for other models.
     stopped: whether the run was interrupted before its end.
     averaged: whether the best weights are an average over optimiser steps.
     supervised: number of training sentences with a gold tree, and number of all training sentences; None for training
@@ -62,15 +106,18 @@ class TrainingResult:
     counted: dict[str, Any] | None = None
     trees: TreeFigures | None = None
     criterion: CriterionValue | None = None
+    parameters: int | None = None
+    answers: ClassificationReport | InferenceReport | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        scores = {name: score and score.to_dict() for name, score in (("valid", self.valid), ("test", self.test))}
+        test = self.test or self.answers
+        scores = {"valid": self.valid and self.valid.to_dict(), "test": test and test.to_dict()}
         rest = {name: getattr(self, name) for name in ("steps", "epochs", "seconds", "stopped", "averaged")}
         trees = self.supervised and dict(zip(("sentences", "of"), self.supervised, strict=True))
         shape = self.trees and dataclasses.asdict(self.trees) | {"warning": self.trees.warning}
         criterion = self.criterion and dataclasses.asdict(self.criterion)
-        found = {"supervised": trees, "counted": self.counted, "trees": shape, "criterion": criterion}
-        return {"folder": str(self.folder)} | scores | rest | found
+        more = {"supervised": trees, "counted": self.counted, "trees": shape, "criterion": criterion}
+        return {"folder": str(self.folder), "parameters": self.parameters} | scores | rest | more
 
     def __str__(self) -> str:
         if self.stopped:
@@ -83,9 +130,10 @@ class TrainingResult:
         if self.counted is not None:
             rounds = f"{self.epochs:.0f} rounds" if self.epochs > 1 else "counted"
             spent = f"{rounds} in {self.seconds:.1f} seconds"
-        lines = [f"{self.folder}: {spent}{averaged}"]
-        found = {name.replace("_", " "): values for name, values in (self.counted or {}).items() if values}
-        lines += [f"{name}: {_numbers(values)}" for name, values in found.items()]
+        parameters = "" if self.parameters is None else f"{self.parameters:,} parameters, "
+        lines = [f"{self.folder}: {parameters}{spent}{averaged}"]
+        counted = {name.replace("_", " "): values for name, values in (self.counted or {}).items() if values}
+        lines += [f"{name}: {_numbers(values)}" for name, values in counted.items()]
         if self.supervised is not None:
             lines.append("{:,} of {:,} training sentences have a gold tree".format(*self.supervised))
         for name, score in (("valid", self.valid), ("test", self.test)):
@@ -93,8 +141,7 @@ class TrainingResult:
                 lines.append(f"{name}: " + str(score).replace("\n", "\n  "))
         if self.criterion is not None:
             lines.append(f"valid: {self.criterion}")
-        if self.trees is not None:
-            lines.append(str(self.trees))
+        lines += [str(part) for part in (self.trees, self.answers) if part is not None]
         return "\n".join(lines)
 
 
@@ -114,9 +161,9 @@ def read_result(folder: Path) -> TrainingResult:
     try:
         data = parse_json(content, "JSON")
         valid, test = (None if data[text] is None else _score(data[text]) for text in ("valid", "test"))
-        trees, counted = data.get("supervised"), data.get("counted")
-        if counted is not None and not (isinstance(counted, dict) and all(map(are_numbers, counted.values()))):
-            raise ValueError("counted does not map names to numbers")
+        supervised, counted, criterion, trees = (data[name] for name in ("supervised", "counted", "criterion", "trees"))
+        if criterion is not None and criterion["value"] is None:
+            criterion |= {"value": math.inf}
         return TrainingResult(
             folder,
             _count(data["steps"]),
@@ -124,11 +171,12 @@ def read_result(folder: Path) -> TrainingResult:
             _amount(data["seconds"]),
             valid,
             test,
-            averaged=bool(data.get("averaged", False)),
-            supervised=None if trees is None else (_count(trees["sentences"]), _count(trees["of"])),
-            counted=counted,
-            trees=_tree_figures(data.get("trees")),
-            criterion=_criterion(data.get("criterion")),
+            averaged=bool(data["averaged"]),
+            supervised=None if supervised is None else (_count(supervised["sentences"]), _count(supervised["of"])),
+            counted=counted and {name: _check_numbers(figure) for name, figure in counted.items()},
+            trees=None if trees is None else _tree_figures(trees),
+            criterion=None if criterion is None else _criterion(criterion),
+            parameters=None if data["parameters"] is None else _count(data["parameters"]),
         )
     except (InputError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
@@ -136,23 +184,17 @@ def read_result(folder: Path) -> TrainingResult:
         ) from error
 
 
-def _tree_figures(data: Any) -> TreeFigures | None:
-    if data is None:
-        return None
+def _tree_figures(data: Any) -> TreeFigures:
     symbols = None if data["symbols"] is None else _amount(data["symbols"])
-    return TreeFigures(
-        _amount(data["right_branching"]), _amount(data["left_branching"]), symbols, _count(data["sentences"])
-    )
+    right, left = _amount(data["right_branching"]), _amount(data["left_branching"])
+    return TreeFigures(right, left, symbols, _count(data["sentences"]))
 
 
-def _criterion(data: Any) -> CriterionValue | None:
-    """Return null stands for an infinite value."""
-    if data is None:
-        return None
-    value = math.inf if data["value"] is None else float(data["value"])
-    if not isinstance(data["name"], str) or not isinstance(data["unit"], str) or isinstance(data["value"], str):
+def _criterion(data: Any) -> CriterionValue:
+    is_named = isinstance(data["name"], str) and isinstance(data["unit"], str)
+    if not is_named or type(data["value"]) not in (int, float):
         raise ValueError("expected a criterion with name, unit and a number")
-    return CriterionValue(data["name"], data["unit"], value)
+    return CriterionValue(data["name"], data["unit"], float(data["value"]))
 
 
 def _score(data: Any) -> LanguageModelScore:
@@ -175,13 +217,6 @@ def _amount(value: Any) -> float:
     if type(value) not in (int, float) or not 0 <= value < _LARGEST:
         raise ValueError(f"found {str(value)[:40]}; expected a number, 0 or more")
     return float(value)
-
-
-def are_numbers(value: Any) -> bool:
-    """Return whether a value is a number or a nested list of numbers. None stands for a number that is not finite."""
-    if isinstance(value, list):
-        return all(map(are_numbers, value))
-    return value is None or type(value) in (int, float)
 
 
 @dataclass(frozen=True)

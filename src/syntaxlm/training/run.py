@@ -1,219 +1,201 @@
-"""The frame of every training run: folder, recipe, processes, signals, and the training loop."""
+"""Training runs: `train` starts a run in a new folder, `resume` continues one. All recipes are trained by both."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
-import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
 import yaml
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import append_stored, read_stored, remove_unfinished, write_text
+from syntaxlm.core.files import locked, named_path, read_stored, remove_unfinished, to_json, write_text
+from syntaxlm.core.settings import parse_yaml
 from syntaxlm.models.abilities import TrainsByCounting
 from syntaxlm.storage.folder import WEIGHTS
-from syntaxlm.training.checkpoint import CHECKPOINT
-from syntaxlm.training.counting import CountingLoop
-from syntaxlm.training.gradient import GradientLoop
-from syntaxlm.training.processes import Processes
-from syntaxlm.training.result import RESULT
+from syntaxlm.training.classifiers import PairTask
+from syntaxlm.training.language_model import TextTask, TreeTask
+from syntaxlm.training.loop import CountingLoop, GradientLoop, Task
+from syntaxlm.training.processes import Processes, on_stop_signals, process_group
+from syntaxlm.training.progress import Event, ProgressCallback, RunLog
+from syntaxlm.training.recipe import PairRecipe, Recipe, TextRecipe, TreeRecipe, recipe_from
+from syntaxlm.training.result import RESULT, TrainingResult
 from syntaxlm.training.run_folder import (
+    CHECKPOINT,
     INPUTS,
     METRICS,
     RECIPE,
     Fingerprints,
-    HeldFolder,
     check_fingerprints,
-    claim,
-    held,
+    claimed,
+    fingerprint,
+    read_recipe_text,
+    refuse_run,
     write_fingerprints,
 )
-from syntaxlm.training.run_log import ProgressCallback, RunLog
-from syntaxlm.training.task import Task, TaskRecipe
 
-# Handling of Ctrl-C and SIGTERM: a run saves a checkpoint and stops.
+__all__ = ["METRICS", "RECIPE", "Event", "ProgressCallback", "read_run_recipe", "refuse_run", "resume", "train"]
 
-
-_received: list[int] = []
-
-
-def received_signal() -> int | None:
-    """Return the last signal that stopped a run in this process, or None."""
-    return _received[-1] if _received else None
+TASKS: dict[type[Recipe], Callable[[Any, torch.device], Task]] = {
+    TextRecipe: TextTask,
+    TreeRecipe: TreeTask,
+    PairRecipe: PairTask,
+}
 
 
-@contextmanager
-def on_stop_signals(ask: Callable[[], None]) -> Iterator[None]:
-    """Call `ask` on SIGTERM and Ctrl-C; a second Ctrl-C raises KeyboardInterrupt.
+def train(recipe: Recipe, folder: str | Path, callback: ProgressCallback | None = None) -> TrainingResult:
+    """Train the model of a recipe in a new folder, and keep the best weights.
 
-    Does nothing outside the main thread, where Python has no signal handlers.
+    callback: called with the progress of the run.
+    The same recipe gives the same weights on one device of the same type.
+    Raises InputError before anything is read if the folder already holds a run or cannot be written, so that no
+    training is lost.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    _received.clear()
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        _received.append(number)
-        ask()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    for number in before:
-        signal.signal(number, handle)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with process_group():
+        run = Run(recipe, named_path(folder), callback)
+        with run.start():
+            return run.train()
 
 
-MakeTask = Callable[[torch.device], Task]
-"""Reads the data and builds the model on a device, with random weights from the recipe's seed."""
+def resume(folder: str | Path, callback: ProgressCallback | None = None) -> TrainingResult:
+    """Resume a run from its last checkpoint, or from its start if it has none.
+
+    callback: called with the progress of the run.
+    Raises InputError if the folder holds no run, or if its files have changed.
+
+    >>> result = syntaxlm.resume("my-run")
+    """
+    recipe = read_run_recipe(folder)
+    with process_group():
+        run = Run(recipe, named_path(folder), callback)
+        with run.resume():
+            return run.train()
 
 
-def refuse_run(folder: Path) -> None:
-    """Raise InputError if a folder holds a run or a model."""
-    if (folder / CHECKPOINT).exists() or (folder / RECIPE).exists():
-        raise InputError(f"{folder}: already holds a run. Resume it with --resume {folder}, or name another folder.")
-    if (folder / WEIGHTS).exists():
-        raise InputError(f"{folder}: already holds a model. Name another folder.")
+def read_run_recipe(folder: str | Path) -> Recipe:
+    """Read the recipe of the run in a folder. Raises InputError if there is none."""
+    path = Path(folder) / RECIPE
+    return recipe_from(parse_yaml(read_recipe_text(Path(folder)), path), str(path))
+
+
+def fingerprints_of(recipe: Recipe) -> Fingerprints:
+    """Return the hashes of all files that a run reads.
+
+    Raises InputError for a file that cannot be read, and for training data that can be read only once.
+    """
+    section = recipe.data_section
+    paths = {f"{section}.{name}": path for name, path in recipe.data.files.items()}
+    fingerprints = fingerprint(paths, [f"{section}.{name}" for name in recipe.data.treebanks])
+    if None in fingerprints[f"{section}.train"].values():
+        raise InputError(
+            f"{section}.train: found {recipe.data.train}, standard input or a pipe, which can be read only once;"
+            " expected a file, because training reads its data several times. Write the data to a file first."
+        )
+    return fingerprints
 
 
 class Run:
-    """A run in a folder. `start` or `resume` prepare it, and `train` trains until it is finished or interrupted.
+    """A run in a folder. `start` or `resume` lock the folder and prepare data, model and loop; `train` trains."""
 
-    make_task: reads the data and builds the model.
-    fingerprint: returns the hashes of all files that the task reads.
-    callback: called with the progress of the run.
-    """
-
-    task: Task
-    loop: GradientLoop | CountingLoop
-
-    def __init__(
-        self,
-        recipe: TaskRecipe,
-        folder: Path,
-        make_task: MakeTask,
-        fingerprint: Callable[[], Fingerprints],
-        callback: ProgressCallback | None = None,
-    ) -> None:
-        self.recipe, self.folder, self._make_task, self._fingerprint = recipe, folder, make_task, fingerprint
+    def __init__(self, recipe: Recipe, folder: Path, callback: ProgressCallback | None = None) -> None:
+        self.recipe, self.folder = recipe, folder
         self.processes = Processes(recipe.run.accelerator, recipe.run.precision, recipe.run.process_timeout)
         self.log = RunLog(folder, callback, self.processes.is_first)
-        self._held: HeldFolder | None = None  # in the first process, while the folder is locked
 
     @contextmanager
     def start(self) -> Iterator[None]:
-        """Start a new run and locks its folder.
-
-        Raises InputError before anything is read if the folder already holds a run or cannot be written, so that no
-        training is lost.
-        """
-        with self._holding(self._claim):
+        """Start a new run in a folder without one."""
+        text = yaml.safe_dump(_plain(self.recipe.to_dict()), sort_keys=False, allow_unicode=True)
+        with self.processes.holding(lambda: claimed(self.folder, text)) as claim:
             try:
                 self._prepare(new=True)
-                self.processes.on_rank_zero(lambda: append_stored(b"", self.folder / METRICS))
             except BaseException:  # for instance, the data cannot be read: leave the folder as it was
-                if self._held is not None:
-                    self._held.abandon()
+                if claim is not None:
+                    claim.abandon()
                 raise
             yield
 
     @contextmanager
     def resume(self) -> Iterator[None]:
         """Resume the run from the checkpoint of its folder, or from the start if there is none."""
-        with self._holding(self._hold):
+        with self.processes.holding(lambda: locked(self.folder)):
             self.processes.on_rank_zero(lambda: remove_unfinished(self.folder))
             self._prepare(new=False)
-            self.processes.on_rank_zero(self._check_whole)
-            self.loop.restore()
-            self.processes.on_rank_zero(self.log.cut)
             yield
 
-    def train(self) -> bool:
-        """Train. Returns whether the run is finished; otherwise it was interrupted and saved."""
-        loop = self.loop
+    def _prepare(self, new: bool) -> None:
+        """Prepare data, model and loop. Settings are written only if this succeeds."""
+        recipe, processes, log = self.recipe, self.processes, self.log
+        processes.on_rank_zero(lambda: self._check_inputs(new))
+        torch.manual_seed(recipe.run.seed)
+        self.task = task = TASKS[type(recipe)](recipe, processes.device)
+        task.check_resumable(self.folder)
+        self.loop: GradientLoop | CountingLoop = (
+            CountingLoop(task, recipe.schedule, processes, log)
+            if isinstance(task.model, TrainsByCounting)
+            else GradientLoop(task, recipe.optimiser, recipe.schedule, recipe.run, processes, log)
+        )
+        processes.on_rank_zero(lambda: task.write_settings(self.folder))
+        if not new:
+            processes.on_rank_zero(self._check_checkpoint)
+            self.loop.restore()
+        processes.on_rank_zero(log.cut)
+
+    def train(self) -> TrainingResult:
+        """Train until the run is finished or interrupted. Of a finished run, evaluate the kept weights."""
+        loop, trainer = self.loop, self.log.trainer
 
         def request_stop() -> None:
             loop.stop_requested = True
 
-        if not self.log.trainer.finished:
+        if not trainer.finished:
+            for supervision in self.task.supervision:
+                self.log.report("trees", 1, {"supervision": supervision})
             with on_stop_signals(request_stop):
                 loop.train()
         self.processes.wait()
-        return self.log.trainer.finished
-
-    @property
-    def place(self) -> tuple[Path, int, float, float]:
-        """The folder, steps, epochs and seconds of the run, the first fields of results."""
         trainer = self.log.trainer
-        return self.folder, trainer.steps, self.loop.epochs, trainer.seconds
-
-    def write(self, text: str, name: str) -> None:
-        """Write a file in the folder, in the first process only."""
+        result = TrainingResult(self.folder, trainer.steps, loop.epochs, trainer.seconds, stopped=not trainer.finished)
+        if result.stopped:
+            return result
+        result = self.task.evaluated(
+            dataclasses.replace(
+                result,
+                averaged=trainer.averaging.is_averaged(trainer.best_step),
+                counted=trainer.round_figures if isinstance(loop, CountingLoop) else None,
+            )
+        )
         if self.processes.is_first:
-            write_text(text, self.folder / name, stored=True)
-
-    def _prepare(self, new: bool) -> None:
-        """Prepare data, model and loop. Settings are written only if this succeeds."""
-        self.processes.on_rank_zero(lambda: self._check_inputs(new))
-        torch.manual_seed(self.recipe.run.seed)
-        self.task = task = self._make_task(self.processes.device)
-        task.check_resumable(self.folder)
-        kind = CountingLoop if isinstance(task.model, TrainsByCounting) else GradientLoop
-        self.loop = kind(task, self.recipe, self.processes, self.log)
-        self.processes.on_rank_zero(lambda: task.write_settings(self.folder))
-
-    def _claim(self) -> None:
-        refuse_run(self.folder)
-        text = yaml.safe_dump(_plain(self.recipe.to_dict()), sort_keys=False, allow_unicode=True)
-        self._held = claim(self.folder, text)
-        remove_unfinished(self.folder)  # of a process that was killed before it had claimed the folder
-
-    def _hold(self) -> None:
-        self._held = held(self.folder)
-
-    @contextmanager
-    def _holding(self, take: Callable[[], None]) -> Iterator[None]:
-        """Lock the folder against other runs."""
-        try:
-            self.processes.on_rank_zero(take)
-            yield
-        finally:
-            if self._held is not None:
-                self._held.release()
+            write_text(to_json(result.to_dict(), indent=2) + "\n", self.folder / RESULT, stored=True)
+        return result
 
     def _check_inputs(self, new: bool) -> None:
-        """Store the hashes of the files that the task reads or, if the run is resumed, compares them."""
-        found = self._fingerprint()
+        """Store the hashes of the files that the task reads or, if the run is resumed, compare them."""
+        fingerprints = fingerprints_of(self.recipe)
         if new or not any(os.path.lexists(self.folder / name) for name in (INPUTS, CHECKPOINT)):
-            write_fingerprints(self.folder, found)
+            write_fingerprints(self.folder, fingerprints)
         else:
-            check_fingerprints(self.folder, found)
+            check_fingerprints(self.folder, fingerprints)
 
-    def _check_whole(self) -> None:
+    def _check_checkpoint(self) -> None:
         """Raise InputError if resuming would overwrite weights: a run without a checkpoint starts from the beginning.
 
         Counting runs and those without further validations may do so, because they give the same weights again.
         """
-        if isinstance(self.task.model, TrainsByCounting):
-            return
         has_weights, has_checkpoint = ((self.folder / name).exists() for name in (WEIGHTS, CHECKPOINT))
-        if has_weights and not (has_checkpoint or self._killed_at_first_validation()):
+        if isinstance(self.task.model, TrainsByCounting) or has_checkpoint or not has_weights:
+            return
+        if not self._was_killed_at_first_validation():
             raise InputError(
                 f"{self.folder}: cannot be resumed: {CHECKPOINT} is missing. The folder has {WEIGHTS}, so the model can"
                 " be used; to train again, name another folder."
             )
 
-    def _killed_at_first_validation(self) -> bool:
+    def _was_killed_at_first_validation(self) -> bool:
         """Return whether the process was killed after it had written the first weights, and before the first
         checkpoint.
         """

@@ -1,187 +1,123 @@
-"""The folder of a run, which is claimed atomically and locked while a process uses it."""
+"""The folder of a run: its files, its lock, and the hashes of the files that the run reads."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
-import uuid
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import (
-    UNFINISHED,
-    lock,
+    locked,
     make_folder,
     parse_json,
     read_stored,
     read_stored_text,
     remove_empty,
+    remove_unfinished,
+    sha256,
     system_error,
     to_json,
     write_text,
 )
 from syntaxlm.core.text_files import STANDARD_INPUT
+from syntaxlm.storage.folder import WEIGHTS
 
-RECIPE, METRICS, INPUTS = "recipe.yaml", "metrics.jsonl", "inputs.json"
+RECIPE, METRICS, INPUTS, CHECKPOINT = "recipe.yaml", "metrics.jsonl", "inputs.json", "checkpoint.safetensors"
 LARGEST_RECIPE = 1 << 20  # bytes
 
-_BEFORE_TRAINING = frozenset(  # files that are written after recipe.yaml
-    {INPUTS, METRICS, "config.json", "vocabulary.json", "labels.json", "classifier.json"}
+_BEFORE_TRAINING = frozenset(  # files that are written before the first step
+    {RECIPE, INPUTS, METRICS, "config.json", "vocabulary.json", "labels.json", "classifier.json"}
 )
-
 _ATTEMPTS = 100  # to claim a folder that other runs create and, when they are refused, remove
 
 
 @dataclass
-class HeldFolder:
-    """A run folder that is locked until `release`. The lock of a killed process is released.
+class ClaimedFolder:
+    """The locked folder of a new run.
 
-    made: folders that were created for the claim, innermost first.
+    made: folders that were created for the run, innermost first.
     before: names of the files that were in the folder before the claim.
     """
 
     path: Path
-    file: BinaryIO
     made: list[Path]
-    before: frozenset[str] = frozenset()
-
-    def release(self) -> None:
-        """Release the lock."""
-        self.file.close()
+    before: frozenset[str]
 
     def abandon(self) -> None:
-        """Withdraws a claim before training: removes the files that were written and the folders that were created."""
+        """Withdraw a claim before training: remove the files that were written and the folders that were created."""
         for name in _BEFORE_TRAINING - self.before:
             (self.path / name).unlink(missing_ok=True)
-        if os.name == "nt":  # Windows does not remove open files
-            self.release()
-        (self.path / RECIPE).unlink(missing_ok=True)
-        self.release()
         remove_empty(self.made)
 
 
-def claim(folder: Path, recipe: str) -> HeldFolder:
-    """Claim a folder for a new run by creating recipe.yaml in it, complete and locked, in one atomic step.
+@contextmanager
+def claimed(folder: Path, recipe: str) -> Iterator[ClaimedFolder]:
+    """Lock a folder for a new run while the block runs, and write recipe.yaml into it.
 
     recipe: the content of recipe.yaml.
     If several processes claim the same folder, exactly one succeeds.
-    Raises InputError if the folder already has a recipe or cannot be written; the folder is unchanged then.
+    Raises InputError if the folder already has a run or cannot be written; the folder is unchanged then.
     """
+    with ExitStack() as stack:
+        made = _make_and_lock(folder, stack)
+        claim = ClaimedFolder(folder, made, frozenset(os.listdir(folder)))
+        try:
+            refuse_run(folder)
+            remove_unfinished(folder)  # of a process that was killed before it had claimed the folder
+            write_text(recipe, folder / RECIPE, stored=True)
+        except BaseException:
+            claim.abandon()
+            raise
+        yield claim
+
+
+def _make_and_lock(folder: Path, stack: ExitStack) -> list[Path]:
+    """Make a folder and lock it until the stack is closed. Return the created folders."""
     for _ in range(_ATTEMPTS):
         made = make_folder(folder)
-        before = frozenset(name for name in _BEFORE_TRAINING if os.path.lexists(folder / name))
         try:
-            return HeldFolder(folder, _create(folder / RECIPE, recipe), made, before)
-        except FileExistsError:
-            remove_empty(made)
-            raise InputError(
-                f"{folder}: already holds a run. Resume it with --resume {folder}, or name another folder."
-            ) from None
-        except FileNotFoundError:  # another run was refused and has just removed the folder
-            continue
-        except OSError as error:
-            remove_empty(made)
-            raise system_error(folder / RECIPE, "written", error) from error
-        except BaseException:
-            remove_empty(made)
-            raise
+            before = os.stat(folder).st_ino
+            lock = ExitStack()
+            lock.enter_context(locked(folder))
+            if os.stat(folder).st_ino == before:
+                stack.enter_context(lock)
+                return made
+            lock.close()
+        except (FileNotFoundError, InputError):
+            if folder.exists():  # and it belongs to the run that has locked it, also if this process made it
+                raise
+        # Another run was refused and has just removed the folder.
     raise InputError(f"{folder}: other processes keep creating and removing this folder. Name another folder.")
 
 
-def _create(path: Path, text: str) -> BinaryIO:
-    """Create a file with this text, open and locked. Raises FileExistsError if the path exists, also as a link."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{UNFINISHED}")
-    file: BinaryIO = open(temporary, "x+b")  # noqa: SIM115
-    try:
-        file.write(text.encode("utf-8"))
-        file.flush()
-        os.fsync(file.fileno())
-        lock(file.fileno(), path.parent)
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            raise
-        except (OSError, NotImplementedError):  # no hard links: the file cannot be created complete
-            file.close()
-            file = _create_in_place(path, text)
-        return file
-    except BaseException:
-        file.close()
-        raise
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
+def refuse_run(folder: Path) -> None:
+    """Raise InputError if a folder holds a run or a model."""
+    if any(os.path.lexists(folder / name) for name in (CHECKPOINT, RECIPE)):
+        raise InputError(f"{folder}: already holds a run. Resume it with --resume {folder}, or name another folder.")
+    if (folder / WEIGHTS).exists():
+        raise InputError(f"{folder}: already holds a model. Name another folder.")
 
 
-def _create_in_place(path: Path, text: str) -> BinaryIO:
-    file = open(path, "x+b")  # noqa: SIM115
-    try:
-        lock(file.fileno(), path.parent)
-        file.write(text.encode("utf-8"))
-        file.flush()
-        os.fsync(file.fileno())
-    except BaseException:
-        file.close()
-        path.unlink(missing_ok=True)
-        raise
-    return file
+def read_recipe_text(folder: Path) -> str:
+    """Return the recipe of the run in a folder, as YAML.
 
-
-def read_recipe_text(path: Path) -> str:
-    """Return the content of the recipe of a run. Raises InputError, also for a file that is not a regular one or too
-    large.
+    Raises InputError if there is none, and for a file that is not a regular one or too large.
     """
-    return read_stored_text(path, LARGEST_RECIPE)
-
-
-def held(folder: Path) -> HeldFolder:
-    """Lock the folder of a run to resume it. Raises InputError if another process uses it."""
-    path = folder / RECIPE
-    flags = [getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC")]
-    try:
-        # Network file systems lock only files that are open for writing.
-        access = os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY
-        file: BinaryIO = os.fdopen(os.open(path, access | sum(flags)), "r+b" if access == os.O_RDWR else "rb")
-    except OSError as error:
-        raise system_error(path, "opened", error) from error
-    try:
-        lock(file.fileno(), folder)
-        if not os.path.samestat(os.fstat(file.fileno()), os.stat(path, follow_symlinks=False)):
-            raise InputError(f"{folder}: another process has just claimed this folder")
-    except OSError as error:
-        file.close()
-        raise system_error(path, "opened", error) from error
-    except InputError:
-        file.close()
-        raise
-    return HeldFolder(folder, file, [])
-
-
-@contextmanager
-def not_training(folder: Path) -> Iterator[None]:
-    """Lock the run of a model folder, if it has one, while its model is used.
-
-    Raises InputError if another process trains it.
-    """
-    run = held(folder) if os.path.lexists(folder / RECIPE) else None
-    try:
-        yield
-    finally:
-        if run is not None:
-            run.release()
+    if not os.path.lexists(folder / RECIPE):
+        raise InputError(f"{folder}: no run to resume: {RECIPE} is missing")
+    return read_stored_text(folder / RECIPE, LARGEST_RECIPE)
 
 
 # Hashes of the files that a run reads, which are stored at its start and compared when it is resumed.
-#
-# A resumed run continues in the middle of its training text. If the text has changed, the run would train on parts of
+# A resumed run continues in the middle of its training data. If the data has changed, the run would train on parts of
 # two texts, and its scores would be meaningless.
-
 
 Fingerprints = dict[str, dict[str, str | None]]
 """SHA-256 hashes by setting ("text.train"), then by file; None for standard input and pipes."""
@@ -191,7 +127,7 @@ _BLOCK = 1 << 20  # bytes
 
 
 def fingerprint(paths: Mapping[str, str | None], treebanks: Iterable[str] = ()) -> Fingerprints:
-    """Return the hashes of the files of a run.
+    """Return the hashes of files.
 
     paths: files by setting; None: no file.
     treebanks: settings whose path may also be a folder or a pattern; all its files are hashed, in sorted order.
@@ -211,16 +147,13 @@ def fingerprint(paths: Mapping[str, str | None], treebanks: Iterable[str] = ()) 
 def _hash(path: str | Path) -> str | None:
     if str(path) == STANDARD_INPUT:
         return None
-    found = hashlib.sha256()
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return None
         with open(path, "rb") as file:
-            while block := file.read(_BLOCK):
-                found.update(block)
+            return sha256(iter(partial(file.read, _BLOCK), b""))
     except OSError as error:
         raise system_error(path, "read", error) from error
-    return found.hexdigest()
 
 
 def write_fingerprints(folder: Path, fingerprints: Fingerprints) -> None:
@@ -231,29 +164,20 @@ def write_fingerprints(folder: Path, fingerprints: Fingerprints) -> None:
     write_text(to_json(content, indent=2) + "\n", folder / INPUTS, stored=True)
 
 
-def check_fingerprints(folder: Path, found: Fingerprints) -> None:
-    """Compare the hashes of a run's files with those at its start.
+def check_fingerprints(folder: Path, fingerprints: Fingerprints) -> None:
+    """Compare the present hashes of a run's files with those at its start.
 
-    Warns if there are none, because an earlier version started the run.
     Raises InputError with every file that was changed, added or removed, and for standard input and pipes.
     """
-    if once := _read_once(found):
+    if once := _read_once(fingerprints):
         raise InputError(
             f"{folder}: cannot be resumed: {', '.join(once)} was read from standard input or a pipe, which cannot be"
             " read again. Start a new run with a file."
         )
-    if not os.path.lexists(folder / INPUTS):
-        warnings.warn(
-            f"{folder}: {INPUTS} is missing, because an earlier version started the run. Changes of its texts cannot be"
-            " detected.",
-            InputWarning,
-            stacklevel=2,
-        )
-        return
     before = read_fingerprints(folder)
     faults = []
-    for setting in before | found:
-        then, now = before.get(setting, {}), found.get(setting, {})
+    for setting in before | fingerprints:
+        then, now = before.get(setting, {}), fingerprints.get(setting, {})
         faults += [f"{file}: changed since the run started ({setting})" for file in then if then[file] != now.get(file)]
         faults += [f"{file}: added since the run started ({setting})" for file in now if file not in then]
     if faults:

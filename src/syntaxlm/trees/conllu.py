@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,38 +23,11 @@ _SHOWN = 20  # number of words in a message
 _ROW = 64  # bytes of memory per line in addition to its characters
 _COLUMNS = 10  # columns of a CoNLL-U word line: ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC
 _FEWEST_COLUMNS = 8  # of a CoNLL-X word line: ID FORM LEMMA CPOSTAG POSTAG FEATS HEAD DEPREL; PHEAD PDEPREL may follow
+_UPOS, _XPOS = 3, 4  # columns of tags: universal or coarse, of the treebank or fine
 _NOT_A_WORD = re.compile(r"[0-9]+[-.][0-9]+")  # a multiword range, 1-2, or an empty node, 1.1
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(.*)")
 _POSITIONS = {str(number): number for number in range(512)}  # most ids and heads; others need a regular expression
-
-
-@dataclass
-class _Block:
-    """The lines of one sentence of a file: comments, and all other lines as rows."""
-
-    path: str
-    sentence: int  # its number in the file, from 1
-    name: str = ""
-    rows: list[str] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)  # line number of each row
-    comments: list[str] = field(default_factory=list)
-
-    def place(self, row: int) -> str:
-        """Return the location of a row, an index into `rows`."""
-        return f"{self.path}, line {self.numbers[row]}, sentence {self.name or self.sentence}"
-
-    def fault(self, row: int, found: str) -> InputError:
-        """Return an error at that row."""
-        return InputError(f"{self.place(row)}: {found}")
-
-
-class _Format(NamedTuple):
-    """A file format. tree_of: returns None for a block without words."""
-
-    tree_of: Callable[[_Block], DependencyTree | None]
-    has_comments: bool
-    expected: str
 
 
 class ConlluSentence(NamedTuple):
@@ -74,44 +48,22 @@ class ConlluSentence(NamedTuple):
         return "".join(line + "\n" for line in (*lines, ""))
 
 
-def iterate_conllu(path: str | Path) -> Iterator[ConlluSentence]:
-    """Yield the sentences of a CoNLL-U file, one at a time, with all content of their lines.
-
-    Sentences without words are skipped.  Raises InputError like `read_conllu`.
-    """
-    any_sentence = False
-    for block in _blocks(path, True):
-        tree = _conllu_tree(block)
-        if tree is not None:
-            any_sentence = True
-            yield ConlluSentence(tree, tuple(block.comments), tuple(block.rows), block.place(0))
-    if not any_sentence:
-        raise _no_sentence(path, _CONLLU)
-
-
 def read_conllu(path: str | Path) -> list[DependencyTree]:
     """Return the dependency trees of a CoNLL-U file: FORM, UPOS (XPOS where UPOS is _), HEAD, DEPREL, sent_id.
 
     Multiword ranges and empty nodes are skipped.  Trees may be non-projective, have several roots or none, or cycles:
     see `dependency_faults`.  Raises InputError naming file, line and sentence.
     """
-    return list(_read(path, _CONLLU))
+    return list(iterate_dependencies(path, ".conllu"))
 
 
-def read_conllx(path: str | Path) -> list[DependencyTree]:
-    """Return the dependency trees of a CoNLL-X file: FORM, POSTAG (CPOSTAG where POSTAG is _), HEAD, DEPREL.
+def iterate_conllu(path: str | Path) -> Iterator[ConlluSentence]:
+    """Yield the sentences of a CoNLL-U file, one at a time, with all content of their lines.
 
-    The last two columns, PHEAD and PDEPREL, may be missing.  Raises InputError naming file, line and sentence.
+    Sentences without words are skipped.  Raises InputError like `read_conllu`.
     """
-    return list(_read(path, _CONLLX))
-
-
-def read_dp(path: str | Path) -> list[DependencyTree]:
-    """Return the dependency trees of a file with tab-separated word, tag, head (0: root) and optionally label.
-
-    Sentences are separated by blank lines.  Raises InputError naming file and line.
-    """
-    return list(_read(path, _DP))
+    for tree, block in _read(path, DEPENDENCY_FORMATS[".conllu"]):
+        yield ConlluSentence(tree, tuple(block.comments), tuple(block.rows), block.place(0))
 
 
 def iterate_dependencies(
@@ -119,7 +71,8 @@ def iterate_dependencies(
 ) -> Iterator[DependencyTree]:
     """Return the trees of a file, one at a time, for files larger than memory.
 
-    suffix: .conllu; .conll or .conllx (CoNLL-X); .dp. None: that of the file's name, without .gz, .xz, .zst.
+    suffix: .conllu; .conll or .conllx (CoNLL-X: POSTAG, CPOSTAG where POSTAG is _; the last two columns may be
+    missing); .dp (word, tag, head and optionally label). None: that of the file's name, without .gz, .xz, .zst.
     lines: the file's lines with their numbers, if it is already being read.
     Raises InputError like `read_conllu`, and for an unknown suffix.
     """
@@ -127,22 +80,49 @@ def iterate_dependencies(
     if suffix not in DEPENDENCY_FORMATS:
         expected = " ".join(DEPENDENCY_FORMATS)
         raise InputError(f"{path}: unknown format of dependency trees; expected a file name that ends in {expected}")
-    return _read(path, DEPENDENCY_FORMATS[suffix], lines)
+    return (tree for tree, _ in _read(path, DEPENDENCY_FORMATS[suffix], lines))
 
 
-def _read(path: str | Path, kind: _Format, lines: Iterable[tuple[int, str]] | None = None) -> Iterator[DependencyTree]:
-    any_tree = False
-    for block in _blocks(path, kind.has_comments, lines):
-        tree = kind.tree_of(block)
+@dataclass
+class _Block:
+    """The lines of one sentence of a file: comments, and all other lines as rows."""
+
+    path: str
+    sentence: int  # its number in the file, from 1
+    name: str = ""
+    rows: list[str] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)  # line number of each row
+    comments: list[str] = field(default_factory=list)
+
+    def place(self, row: int) -> str:
+        """Return the location of a row, an index into `rows`."""
+        return f"{self.path}, line {self.numbers[row]}, sentence {self.name or self.sentence}"
+
+    def fault(self, row: int, found: str) -> InputError:
+        """Return an InputError naming file, line and sentence of a row."""
+        return InputError(f"{self.place(row)}: {found}")
+
+
+class _Format(NamedTuple):
+    """A file format. tree_of: returns None for a block without words."""
+
+    tree_of: Callable[[_Block], DependencyTree | None]
+    has_comments: bool
+    expected: str
+
+
+def _read(
+    path: str | Path, file_format: _Format, lines: Iterable[tuple[int, str]] | None = None
+) -> Iterator[tuple[DependencyTree, _Block]]:
+    """Yield the trees of a file with their lines. Raises InputError for a file without any."""
+    is_empty = True
+    for block in _blocks(path, file_format.has_comments, lines):
+        tree = file_format.tree_of(block)
         if tree is not None:
-            any_tree = True
-            yield tree
-    if not any_tree:
-        raise _no_sentence(path, kind)
-
-
-def _no_sentence(path: str | Path, kind: _Format) -> InputError:
-    return no_sentence(path, kind.expected)
+            is_empty = False
+            yield tree, block
+    if is_empty:
+        raise no_sentence(path, file_format.expected)
 
 
 def _blocks(path: str | Path, has_comments: bool, lines: Iterable[tuple[int, str]] | None = None) -> Iterator[_Block]:
@@ -162,8 +142,8 @@ def _blocks(path: str | Path, has_comments: bool, lines: Iterable[tuple[int, str
                 f" {MAXIMUM_SENTENCE / 2**20:,.0f} MiB without a blank line; expected one after each sentence"
             )
         elif has_comments and line[0] == "#":
-            found = _SENTENCE_ID.match(line)
-            block.name = found.group(1).strip() if found else block.name
+            match = _SENTENCE_ID.match(line)
+            block.name = match.group(1).strip() if match else block.name
             block.comments.append(line)
         else:
             block.rows.append(line)
@@ -172,46 +152,34 @@ def _blocks(path: str | Path, has_comments: bool, lines: Iterable[tuple[int, str
         yield block
 
 
-def _conllu_tree(block: _Block) -> DependencyTree | None:
-    """Return the tree of a CoNLL-U sentence."""
+def _conll_tree(block: _Block, fewest: int, tag_column: int, other_tag_column: int) -> DependencyTree | None:
+    """Return the tree of a sentence in columns ID FORM LEMMA tag tag FEATS HEAD DEPREL.
+
+    fewest: least number of columns.  tag_column: that of the tag; where it is _, the other one has the tag.
+    """
+    is_conllu = fewest == _COLUMNS
     words: list[str] = []
     tags, labels, heads, rows = [], [], [], []
     for row, line in enumerate(block.rows):
         columns = line.split("\t")
-        if len(columns) != _COLUMNS:
-            raise block.fault(row, f"found {len(columns)} tab-separated columns, expected {_COLUMNS}")
-        identity, word, _, tag, other_tag, _, head, label, _, _ = columns
+        if not fewest <= len(columns) <= _COLUMNS:
+            expected = f"{_COLUMNS}" if is_conllu else f"{fewest} to {_COLUMNS}"
+            raise block.fault(row, f"found {len(columns)} tab-separated columns, expected {expected}")
+        identity, tag, label = columns[0], columns[tag_column], columns[7]
         if _POSITIONS.get(identity) != len(words) + 1:
-            if _NOT_A_WORD.fullmatch(identity):
+            if is_conllu and _NOT_A_WORD.fullmatch(identity):
                 continue
-            _check_identity(identity, len(words) + 1, row, block)
-        tag = tag if tag != "_" else other_tag
-        words.append(word)
+            if not _NUMBER.fullmatch(identity) or int(identity) != len(words) + 1:
+                expected = f"expected {len(words) + 1} (ids count from 1)"
+                raise block.fault(row, f"found the word id {identity[:40]!r}, {expected}")
+        if tag == "_":
+            tag = columns[other_tag_column]
+        words.append(columns[1])
         tags.append("" if tag == "_" else tag)
-        heads.append(_head(head, row, block))
+        heads.append(_head(columns[6], row, block))
         labels.append("" if label == "_" else label)
         rows.append(row)
     return _tree(words, tags, heads, labels, rows, block)
-
-
-def _conllx_tree(block: _Block) -> DependencyTree | None:
-    """Return the tree of a CoNLL-X sentence."""
-    words: list[str] = []
-    tags, labels, heads = [], [], []
-    for row, line in enumerate(block.rows):
-        columns = line.split("\t")
-        if not _FEWEST_COLUMNS <= len(columns) <= _COLUMNS:
-            found = f"found {len(columns)} tab-separated columns"
-            raise block.fault(row, f"{found}, expected {_FEWEST_COLUMNS} to {_COLUMNS}")
-        identity, word, _, coarse_tag, tag, _, head, label = columns[:_FEWEST_COLUMNS]
-        if _POSITIONS.get(identity) != row + 1:
-            _check_identity(identity, row + 1, row, block)
-        tag = tag if tag != "_" else coarse_tag
-        words.append(word)
-        tags.append("" if tag == "_" else tag)
-        heads.append(_head(head, row, block))
-        labels.append("" if label == "_" else label)
-    return _tree(words, tags, heads, labels, range(len(words)), block)
 
 
 def _dp_tree(block: _Block) -> DependencyTree | None:
@@ -228,11 +196,6 @@ def _dp_tree(block: _Block) -> DependencyTree | None:
         heads.append(_head(columns[2], row, block))
         labels.append(columns[3] if len(columns) == 4 else "")
     return _tree(words, tags, heads, labels, range(len(words)), block)
-
-
-def _check_identity(identity: str, position: int, row: int, block: _Block) -> None:
-    if not _NUMBER.fullmatch(identity) or int(identity) != position:
-        raise block.fault(row, f"found the word id {identity[:40]!r}, expected {position} (ids count from 1)")
 
 
 def _head(text: str, row: int, block: _Block) -> int:
@@ -259,10 +222,22 @@ def _tree(
     return DependencyTree(tuple(words), tuple(tags), tuple(heads), tuple(labels), block.name)
 
 
-_CONLLU = _Format(_conllu_tree, True, "word lines of ten tab-separated columns")
-_CONLLX = _Format(_conllx_tree, True, "word lines of eight to ten tab-separated columns")
-_DP = _Format(_dp_tree, False, "lines of word, tag and head, tab-separated")
-DEPENDENCY_FORMATS = {".conllu": _CONLLU, ".conll": _CONLLX, ".conllx": _CONLLX, ".dp": _DP}  # by file name suffix
+_CONLLX = _Format(
+    partial(_conll_tree, fewest=_FEWEST_COLUMNS, tag_column=_XPOS, other_tag_column=_UPOS),
+    True,
+    "word lines of eight to ten tab-separated columns",
+)
+DEPENDENCY_FORMATS = {
+    ".conllu": _Format(
+        partial(_conll_tree, fewest=_COLUMNS, tag_column=_UPOS, other_tag_column=_XPOS),
+        True,
+        "word lines of ten tab-separated columns",
+    ),
+    ".conll": _CONLLX,
+    ".conllx": _CONLLX,
+    ".dp": _Format(_dp_tree, False, "lines of word, tag and head, tab-separated"),
+}
+"""The file formats of dependency trees by suffix of the file name."""
 
 
 def write_conllu(trees: Iterable[DependencyTree], path: str | Path) -> None:
@@ -270,10 +245,8 @@ def write_conllu(trees: Iterable[DependencyTree], path: str | Path) -> None:
 
     Raises InputError naming the sentence whose words, tags or labels cannot be written in a column.
     """
-    blocks = [
-        format_conllu(tree, source=f"{path}, sentence {tree.name or number}") for number, tree in enumerate(trees, 1)
-    ]
-    write_text("".join(blocks), path)
+    sources = ((tree, f"{path}, sentence {tree.name or number}") for number, tree in enumerate(trees, 1))
+    write_text("".join(format_conllu(tree, source=source) for tree, source in sources), path)
 
 
 def format_conllu(tree: DependencyTree, comments: Mapping[str, str] | None = None, source: str = "") -> str:
@@ -313,9 +286,7 @@ def is_projective(tree: DependencyTree) -> bool:
 
 
 def dependency_faults(tree: DependencyTree) -> list[str]:
-    """Return reasons why a tree is not a projective tree with one root: no root, several roots, a cycle, crossing
-    arcs.
-    """
+    """Return why a tree is not a projective tree with one root: no root, several roots, a cycle, crossing arcs."""
     faults: list[str] = []
     roots = [position for position, head in enumerate(tree.heads, 1) if head == 0]
     if not roots:

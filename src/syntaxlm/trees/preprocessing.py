@@ -73,8 +73,8 @@ class GoldPreprocessing:
 #   Spanish one, *0* are empty subjects, and -Fpa- -Fpt- -fe- are brackets and quotes.
 # none: keeps every word; empty nodes are still dropped.
 PREPROCESSINGS = {
-    clean_up.name: clean_up
-    for clean_up in (
+    rules.name: rules
+    for rules in (
         GoldPreprocessing("ptb-keep", keep_tags=_KEPT, known_tags=_PENN),
         GoldPreprocessing("ptb-keep-currency", keep_tags=_KEPT | {"$", "#"}, known_tags=_PENN),
         GoldPreprocessing("ptb-drop", drop_tags=_PUNCTUATION | _LATER - {"AFX", "ADD", "GW", "XX"}, known_tags=_PENN),
@@ -100,13 +100,13 @@ def find_preprocessing(rule: GoldPreprocessing | str | Path) -> GoldPreprocessin
         return PREPROCESSINGS[str(rule)]
     path = Path(rule)
     if path.suffix in (".yaml", ".yml") or path.exists():
-        return _read_clean_up(path)
+        return _read_file(path)
     available = f"Available: {', '.join(PREPROCESSINGS)}; or a YAML file."
     hint = f"{closest_match(rule, PREPROCESSINGS)} {available}".strip()
     raise InputError(f"preprocessing {str(rule)!r}: no such rule or file. {hint}")
 
 
-def _read_clean_up(path: Path) -> GoldPreprocessing:
+def _read_file(path: Path) -> GoldPreprocessing:
     data = read_yaml(path)
     if not isinstance(data, dict):
         settings = ", ".join(GoldPreprocessing.__dataclass_fields__)
@@ -128,18 +128,18 @@ def plain_label(label: str, function_after: str = "-=", function_before: str = "
     return label[: min((end for end in ends if end > 0), default=len(label))]
 
 
-def clean(tree: Tree, clean_up: GoldPreprocessing) -> Tree | None:
+def clean(tree: Tree, preprocessing: GoldPreprocessing) -> Tree | None:
     """Return the tree over the words that are scored; None if every word is dropped.
 
     Constituents without words are dropped too; labels lose functions and indices; an outermost ROOT, TOP or unlabelled
     bracket is removed.  Unary chains are kept (scoring collapses them).
     """
-    kept = list(map(clean_up.keeps, tree.words, tree.tags))
+    kept = list(map(preprocessing.keeps, tree.words, tree.tags))
     before = [0, *accumulate(kept)]  # words kept before each position
     if not before[-1]:
         return None
     constituents = [
-        Constituent(clean_up.plain_label(label), before[start], before[end])
+        Constituent(preprocessing.plain_label(label), before[start], before[end])
         for label, start, end in tree.constituents[_wrappers(tree) :]
         if before[start] < before[end]
     ]
@@ -164,30 +164,22 @@ def _wrappers(tree: Tree) -> int:
     return count
 
 
-def clean_all(trees: Sequence[Tree], clean_up: GoldPreprocessing, source: str) -> tuple[list[Tree], list[int]]:
+def clean_all(trees: Sequence[Tree], preprocessing: GoldPreprocessing, source: str) -> tuple[list[Tree], list[int]]:
     """Return the preprocessed trees that have words left, and their indices in `trees` (from 0).
 
     source: origin of the trees, for messages.  Raises InputError with the tags found and expected if the rules do not
     fit: more than half of the sentences lose every word, or most words' tags are not in the tag set.
     """
-    cleaned = [clean(tree, clean_up) for tree in trees]
+    cleaned = [clean(tree, preprocessing) for tree in trees]
     indices = [index for index, tree in enumerate(cleaned) if tree is not None]
     if 2 * len(indices) < len(trees):
-        lost = len(trees) - len(indices)
-        raise _foreign(
-            trees,
-            clean_up,
-            f"{source}: preprocessing {clean_up.name} drops every word of {lost} of {len(trees)} sentences",
-        )
-    if clean_up.known_tags:
-        counts = _tag_counts(trees)
-        foreign = sum(count for tag, count in counts.items() if tag not in clean_up.known_tags)
-        if 2 * foreign > counts.total():
-            found = (
-                f"{source}: {foreign} of {counts.total()} words have tags that preprocessing {clean_up.name} does not"
-                " support"
-            )
-            raise _foreign(trees, clean_up, found)
+        lost = f"{len(trees) - len(indices)} of {len(trees)} sentences"
+        raise _foreign(trees, preprocessing, f"{source}: preprocessing {preprocessing.name} drops every word of {lost}")
+    counts = _tag_counts(trees)
+    foreign = sum(count for tag, count in counts.items() if tag not in preprocessing.known_tags)
+    if preprocessing.known_tags and 2 * foreign > counts.total():
+        unsupported = f"have tags that preprocessing {preprocessing.name} does not support"
+        raise _foreign(trees, preprocessing, f"{source}: {foreign} of {counts.total()} words {unsupported}")
     return [tree for tree in cleaned if tree is not None], indices
 
 
@@ -198,14 +190,12 @@ def _tag_counts(trees: Iterable[Tree]) -> Counter[str]:
     return counts
 
 
-def _foreign(trees: Iterable[Tree], clean_up: GoldPreprocessing, found: str) -> InputError:
+def _foreign(trees: Iterable[Tree], preprocessing: GoldPreprocessing, found: str) -> InputError:
     met = ", ".join(f"{tag or '(none)'} {count}" for tag, count in _tag_counts(trees).most_common(20))
-    expected = clean_up.keep_tags or clean_up.known_tags
-    tags = (
-        "expected tags: " + " ".join(sorted(expected)) if expected else "expected words that contain a letter or digit"
-    )
-    others = ", ".join(name for name in PREPROCESSINGS if name != clean_up.name)
+    expected = preprocessing.keep_tags or preprocessing.known_tags
+    tags = f"tags: {' '.join(sorted(expected))}" if expected else "words that contain a letter or digit"
+    others = ", ".join(name for name in PREPROCESSINGS if name != preprocessing.name)
     return InputError(
-        f"{found}.\n  found tags:    {met}\n  {tags}\nDoes the treebank use another tag set? Other preprocessing:"
-        f" {others}; or your own YAML file, such as\n  drop_tags: [PU, SYM]\n  punctuation: unicode"
+        f"{found}.\n  found tags:    {met}\n  expected {tags}\nDoes the treebank use another tag set? Other"
+        f" preprocessing: {others}; or your own YAML file, such as\n  drop_tags: [PU, SYM]\n  punctuation: unicode"
     )

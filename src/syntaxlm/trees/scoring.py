@@ -1,12 +1,11 @@
 """Unlabelled F1 of constituency trees, under named protocols.
 
 A tree is scored as its set of spans. `score` counts with a few sorted arrays over all sentences at once. Descriptive
-statistics (recall by label, F1 by length, shape of the trees) are in `statistics.py`, so that counting stays fast.
+statistics (recall by label, F1 by length, shape of the trees) are apart, so that counting stays fast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -15,81 +14,7 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.tables import PERCENT, ReportTable
-from syntaxlm.trees.spans import Flags, Integers, SpanSets, common, contained, key_bases, span_keys
-
-# Descriptive statistics of trees: recall by gold label, F1 by sentence length, depth, left and right splits.
-
-
-@dataclass(frozen=True)
-class BranchingStatistics:
-    """The shape of many trees, ignoring spans of one word and repeated spans.
-
-    depth: number of constituents above a word, including the whole sentence, averaged over the words of a sentence,
-    then over sentences. left, right: percentage of the spans of three or more words that split off their last word,
-    ([i, j - 1], j), or their first word, (i, [i + 1, j]).
-    """
-
-    depth: float
-    left: float
-    right: float
-
-    def to_dict(self) -> dict[str, float]:
-        return asdict(self)
-
-
-def recall_by_label(
-    predicted: SpanSets, gold: SpanSets, scored: Flags, keep_whole: bool
-) -> dict[str, tuple[float, int]]:
-    """For each gold label, the recall of its spans (of two or more words) and their number; most frequent first.
-
-    A span with several labels, from a unary chain, counts for each.  Empty if gold has no labels.
-    scored: (S,) whether each sentence counts.  keep_whole: whether spans of whole sentences count.
-    """
-    if gold.labels is None or not any(gold.label_names):
-        return {}
-    predicted, gold = predicted.select(scored), gold.select(scored)
-    assert gold.labels is not None
-    sentences = gold.sentences()
-    lengths = gold.lengths[sentences]
-    widths = gold.ends - gold.starts
-    counts = (widths > 1) & (keep_whole | (widths < lengths))
-    keys = key_bases(gold.lengths)[:-1][sentences] + gold.starts.astype(np.int64) * (lengths + 1) + gold.ends
-    names = len(gold.label_names)
-    labelled = np.unique(keys[counts] * names + gold.labels[counts])
-    found = contained(labelled // names, span_keys(predicted, keep_whole)[0])
-    total = np.bincount(labelled % names, minlength=names)
-    right = np.bincount(labelled[found] % names, minlength=names)
-    order = [code for code in np.argsort(-total, kind="stable").tolist() if total[code]]
-    return {gold.label_names[code]: (float(right[code] / total[code]), int(total[code])) for code in order}
-
-
-def f1_by_length(lengths: Integers, f1_of_tens: Mapping[int, float]) -> dict[str, tuple[float, int]]:
-    """Return F1 and number of sentences with 1-10, 11-20, ... words.  f1_of_tens: by index of the range, from 0."""
-    tens = (lengths - 1) // 10
-    return {
-        f"{10 * ten + 1}-{10 * ten + 10}": (f1, int(np.count_nonzero(tens == ten))) for ten, f1 in f1_of_tens.items()
-    }
-
-
-def shape_of(spans: SpanSets, scored: Flags | None = None) -> BranchingStatistics:
-    """Return depth and splits of the trees.  scored: (S,) whether each sentence counts; None: all."""
-    spans = spans if scored is None else spans.select(scored)
-    keys, counts = span_keys(spans, keep_whole=True)
-    sentences = np.repeat(np.arange(len(spans)), counts)
-    lengths = spans.lengths[sentences]
-    starts, ends = np.divmod(keys - key_bases(spans.lengths)[:-1][sentences], lengths + 1)
-    # The sum of the depths of a sentence's words is the sum of the widths of its spans.
-    depth = np.bincount(sentences, weights=ends - starts, minlength=len(spans)) / np.maximum(spans.lengths, 1)
-    long = ends - starts > 2
-    left = contained(keys[long] - 1, keys)  # the span that ends one word earlier
-    right = contained(keys[long] + lengths[long] + 1, keys)  # the span that starts one word later
-    total = max(1, int(np.count_nonzero(long)))
-    return BranchingStatistics(
-        float(depth.mean()) if len(depth) else 0.0,
-        100 * float(np.count_nonzero(left)) / total,
-        100 * float(np.count_nonzero(right)) / total,
-    )
-
+from syntaxlm.trees.spans import Flags, Integers, SpanSets, common, contained, counted, key_bases, keys_of, span_keys
 
 Fractions = npt.NDArray[np.float64]
 
@@ -148,6 +73,23 @@ class SentenceScores:
     precision: Fractions
     recall: Fractions
     f1: Fractions
+
+
+@dataclass(frozen=True)
+class BranchingStatistics:
+    """The shape of many trees, ignoring spans of one word and repeated spans.
+
+    depth: number of constituents above a word, including the whole sentence, averaged over the words of a sentence,
+    then over sentences. left, right: percentage of the spans of three or more words that split off their last word,
+    ([i, j - 1], j), or their first word, (i, [i + 1, j]).
+    """
+
+    depth: float
+    left: float
+    right: float
+
+    def to_dict(self) -> dict[str, float]:
+        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,11 +152,7 @@ def score(predicted: SpanSets, gold: SpanSets, protocol: Protocol, details: bool
     gold_keys, gold_counts = span_keys(gold, keep_whole)
     matched = common(predicted_keys, gold_keys, gold.lengths)
     rows = _sentence_scores(indices, gold.lengths, matched, predicted_counts, gold_counts)
-    if protocol.average == "sentence":
-        precision, recall, f1 = (float(values.mean()) for values in (rows.precision, rows.recall, rows.f1))
-    else:
-        sums = (int(values.sum()) for values in (rows.matched_spans, rows.predicted_spans, rows.gold_spans))
-        precision, recall, f1 = pooled(*sums)
+    precision, recall, f1 = _averaged(rows, protocol, slice(None))
     if not details:
         return ParsingScores(protocol, precision, recall, f1, len(indices), rows)
     return ParsingScores(
@@ -225,7 +163,7 @@ def score(predicted: SpanSets, gold: SpanSets, protocol: Protocol, details: bool
         len(indices),
         rows,
         recall_by_label(predicted, gold, scored, keep_whole),
-        f1_by_length(rows.lengths, _f1_of(rows, protocol)),
+        f1_by_length(rows, protocol),
         shape_of(predicted, scored),
         shape_of(gold, scored),
     )
@@ -254,27 +192,73 @@ def _sentence_scores(
     return SentenceScores(indices, lengths, matched, predicted, gold, precision, recall, f1)
 
 
-def pooled(matched: int, predicted: int, gold: int) -> tuple[float, float, float]:
-    """Return precision, recall and F1 of pooled counts; all are 1 if there are neither gold nor predicted spans."""
+def _averaged(rows: SentenceScores, protocol: Protocol, among: Flags | slice) -> tuple[float, float, float]:
+    """Return precision, recall and F1 of some sentences: means over sentences, or those of the pooled counts.
+
+    Pooled, all are 1 if there are neither gold nor predicted spans.
+    """
+    if protocol.average == "sentence":
+        precision, recall, f1 = (float(values[among].mean()) for values in (rows.precision, rows.recall, rows.f1))
+        return precision, recall, f1
+    counts = (rows.matched_spans, rows.predicted_spans, rows.gold_spans)
+    matched, predicted, gold = (int(values[among].sum()) for values in counts)
     if not predicted and not gold:
         return 1.0, 1.0, 1.0
-    precision = matched / predicted if predicted else 0.0
-    recall = matched / gold if gold else 1.0
-    return precision, recall, 2 * matched / (predicted + gold)
+    return matched / predicted if predicted else 0.0, matched / gold if gold else 1.0, 2 * matched / (predicted + gold)
 
 
-def _f1_of(rows: SentenceScores, protocol: Protocol) -> dict[int, float]:
-    """Return F1, averaged by the protocol, by tens of sentence length: 0 for 1 to 10 words, 1 for 11 to 20."""
+# Descriptive statistics of trees: recall by gold label, F1 by sentence length, depth, left and right splits.
+
+
+def recall_by_label(
+    predicted: SpanSets, gold: SpanSets, scored: Flags, keep_whole: bool
+) -> dict[str, tuple[float, int]]:
+    """For each gold label, the recall of its spans (of two or more words) and their number; most frequent first.
+
+    A span with several labels, from a unary chain, counts for each.  Empty if gold has no labels.
+    scored: (S,) whether each sentence counts.  keep_whole: whether spans of whole sentences count.
+    """
+    if gold.labels is None or not any(gold.label_names):
+        return {}
+    predicted, gold = predicted.select(scored), gold.select(scored)
+    assert gold.labels is not None
+    kept, names = counted(gold, keep_whole), len(gold.label_names)
+    labelled = np.unique(keys_of(gold)[kept] * names + gold.labels[kept])
+    is_matched = contained(labelled // names, span_keys(predicted, keep_whole)[0])
+    total = np.bincount(labelled % names, minlength=names)
+    matched = np.bincount(labelled[is_matched] % names, minlength=names)
+    order = [code for code in np.argsort(-total, kind="stable").tolist() if total[code]]
+    return {gold.label_names[code]: (float(matched[code] / total[code]), int(total[code])) for code in order}
+
+
+def f1_by_length(rows: SentenceScores, protocol: Protocol) -> dict[str, tuple[float, int]]:
+    """Return F1, averaged by the protocol, and the number of sentences with 1-10, 11-20, ... words."""
     tens = (rows.lengths - 1) // 10
-    result: dict[int, float] = {}
+    result = {}
     for ten in np.unique(tens).tolist():
-        here = tens == ten
-        if protocol.average == "sentence":
-            result[ten] = float(rows.f1[here].mean())
-        else:
-            counts = (int(values[here].sum()) for values in (rows.matched_spans, rows.predicted_spans, rows.gold_spans))
-            result[ten] = pooled(*counts)[2]
+        among = tens == ten
+        result[f"{10 * ten + 1}-{10 * ten + 10}"] = _averaged(rows, protocol, among)[2], int(np.count_nonzero(among))
     return result
+
+
+def shape_of(spans: SpanSets, scored: Flags | None = None) -> BranchingStatistics:
+    """Return depth and splits of the trees.  scored: (S,) whether each sentence counts; None: all."""
+    spans = spans if scored is None else spans.select(scored)
+    keys, counts = span_keys(spans, keep_whole=True)
+    sentences = np.repeat(np.arange(len(spans)), counts)
+    lengths = spans.lengths[sentences]
+    starts, ends = np.divmod(keys - key_bases(spans.lengths)[:-1][sentences], lengths + 1)
+    # The sum of the depths of a sentence's words is the sum of the widths of its spans.
+    depth = np.bincount(sentences, weights=ends - starts, minlength=len(spans)) / np.maximum(spans.lengths, 1)
+    long = ends - starts > 2
+    left = contained(keys[long] - 1, keys)  # the span that ends one word earlier
+    right = contained(keys[long] + lengths[long] + 1, keys)  # the span that starts one word later
+    total = max(1, int(np.count_nonzero(long)))
+    return BranchingStatistics(
+        float(depth.mean()) if len(depth) else 0.0,
+        100 * float(np.count_nonzero(left)) / total,
+        100 * float(np.count_nonzero(right)) / total,
+    )
 
 
 # Induced labels compared with gold labels: the most frequent gold label of each induced label.
@@ -316,16 +300,16 @@ class LabelMapping:
 
     @property
     def spans(self) -> int:
-        return sum(one.spans for one in self.labels)
+        return sum(mapped.spans for mapped in self.labels)
 
     @property
     def matched(self) -> int:
-        return sum(one.matched for one in self.labels)
+        return sum(mapped.matched for mapped in self.labels)
 
     @property
     def accuracy(self) -> float:
         """The share of matched spans whose gold label is that of their induced label; 1 without matched spans."""
-        return sum(one.gold_spans for one in self.labels) / self.matched if self.matched else 1.0
+        return sum(mapped.gold_spans for mapped in self.labels) / self.matched if self.matched else 1.0
 
     @property
     def baseline(self) -> float:
@@ -341,7 +325,7 @@ class LabelMapping:
             "most_frequent_label": self.most_frequent[0],
             "spans": self.spans,
             "matched_spans": self.matched,
-            "labels": [asdict(one) for one in self.labels],
+            "labels": [asdict(mapped) for mapped in self.labels],
         }
 
     def table(self, decoder: str) -> ReportTable:
@@ -355,13 +339,13 @@ class LabelMapping:
         title += f"; {rest} less frequent labels are not shown" if rest > 0 else ""
         rows = [
             [
-                one.spans,
-                one.matched,
-                one.matched / one.spans,
-                f"{one.gold_label} ({100 * one.gold_spans / one.matched:.1f}%)" if one.matched else "none",
-                one.label,
+                mapped.spans,
+                mapped.matched,
+                mapped.matched / mapped.spans,
+                f"{mapped.gold_label} ({100 * mapped.gold_spans / mapped.matched:.1f}%)" if mapped.matched else "none",
+                mapped.label,
             ]
-            for one in self.labels[:SHOWN]
+            for mapped in self.labels[:SHOWN]
         ]
         headings = {"spans": ",", "constituents": ",", "share": PERCENT, "gold label": "", "induced label": ""}
         return ReportTable(headings, rows, title)
@@ -383,13 +367,13 @@ def label_mapping(predicted: SpanSets, gold: SpanSets, protocol: Protocol) -> La
     pairs = codes[matched] * gold_count + gold_codes[place[matched]]
     table = np.bincount(pairs, minlength=count * gold_count).reshape(count, gold_count)
     totals = np.bincount(codes, minlength=count)
-    best = table.argmax(1)
+    most_shared = table.argmax(1)
     labels = []
     for code in np.argsort(-totals, kind="stable").tolist():
         if not totals[code]:
             break
-        shared, gold_spans = int(table[code].sum()), int(table[code, best[code]])
-        name = gold.label_names[best[code]] if shared else ""
+        shared, gold_spans = int(table[code].sum()), int(table[code, most_shared[code]])
+        name = gold.label_names[most_shared[code]] if shared else ""
         labels.append(MappedLabel(predicted.label_names[code], int(totals[code]), shared, name, gold_spans))
     together = table.sum(0)
     most = int(together.argmax())
@@ -399,15 +383,8 @@ def label_mapping(predicted: SpanSets, gold: SpanSets, protocol: Protocol) -> La
 
 
 def _labelled_keys(spans: SpanSets, protocol: Protocol) -> tuple[Integers, Integers]:
-    """Return sorted distinct keys of the spans that count, as in `span_index`, and the first label of each span."""
+    """Return sorted distinct keys of the spans that count, as in `span_keys`, and the first label of each span."""
     assert spans.labels is not None
-    sentences = spans.sentences()
-    lengths = spans.lengths[sentences]
-    starts, ends = spans.starts.astype(np.int64), spans.ends.astype(np.int64)
-    widths = ends - starts
-    kept = protocol.scored(spans.lengths)[sentences] & (widths > 1)
-    if protocol.whole_sentence == "drop":
-        kept &= widths < lengths
-    keys: Integers = key_bases(spans.lengths)[:-1][sentences] + starts * (lengths + 1) + ends
-    distinct, first = np.unique(keys[kept], return_index=True)
-    return distinct, spans.labels[kept][first].astype(np.int64)
+    kept = counted(spans, protocol.whole_sentence == "keep") & protocol.scored(spans.lengths)[spans.sentences()]
+    keys, first = np.unique(keys_of(spans)[kept], return_index=True)
+    return keys, spans.labels[kept][first].astype(np.int64)

@@ -58,23 +58,6 @@ class SpanSets:
             tuple(names),
         )
 
-    @staticmethod
-    def from_lists(spans: Sequence[Iterable[tuple[int, int]]], lengths: Sequence[int] | Integers) -> SpanSets:
-        """Create spans from (start, end) pairs per sentence.  Raises ValueError for a span outside its sentence."""
-        lists = [list(sentence) for sentence in spans]
-        if len(lists) != len(lengths):
-            raise ValueError(f"found spans of {len(lists)} sentences, but {len(lengths)} lengths")
-        pairs = np.array(list(chain.from_iterable(lists)), np.int32).reshape(-1, 2)
-        offsets = offsets_of(np.array([len(sentence) for sentence in lists], np.int64))
-        result = SpanSets(np.asarray(lengths, np.int64), offsets, pairs[:, 0].copy(), pairs[:, 1].copy())
-        limits = result.lengths[result.sentences()]
-        wrong = np.flatnonzero((result.starts < 0) | (result.starts >= result.ends) | (result.ends > limits))
-        if len(wrong):
-            start, end = pairs[wrong[0]]
-            sentence = int(result.sentences()[wrong[0]])
-            raise ValueError(f"sentence {sentence}: span ({start}, {end}) is not within its {limits[wrong[0]]} words")
-        return result
-
     def __len__(self) -> int:
         return len(self.lengths)
 
@@ -109,11 +92,11 @@ def offsets_of(counts: Integers) -> Integers:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
 
 
-def gathered(lengths: Integers, found: Sequence[tuple[Integers, AnyIntegers, AnyIntegers]]) -> SpanSets:
+def gathered(lengths: Integers, groups: Sequence[tuple[Integers, AnyIntegers, AnyIntegers]]) -> SpanSets:
     """Sort spans, given as (sentence, start, end) arrays, by sentence."""
-    if not found:
+    if not groups:
         return SpanSets(lengths, np.zeros(len(lengths) + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
-    sentences, starts, ends = (np.concatenate(part) for part in zip(*found, strict=True))
+    sentences, starts, ends = (np.concatenate(part) for part in zip(*groups, strict=True))
     order = np.argsort(sentences, kind="stable")
     offsets = offsets_of(np.bincount(sentences, minlength=len(lengths)))
     return SpanSets(lengths, offsets, starts[order].astype(np.int32), ends[order].astype(np.int32))
@@ -215,17 +198,17 @@ def _preterminal(word: str, tag: str) -> str:
 
 def joined(sets: Sequence[SpanSets]) -> SpanSets:
     """Combine several sets of spans of the same sentences, with repetitions and without labels."""
-    counts = sum(np.diff(one.offsets) for one in sets)
-    order = np.argsort(np.concatenate([one.sentences() for one in sets]), kind="stable")
-    starts, ends = (np.concatenate([getattr(one, name) for one in sets])[order] for name in ("starts", "ends"))
+    counts = sum(np.diff(spans.offsets) for spans in sets)
+    order = np.argsort(np.concatenate([spans.sentences() for spans in sets]), kind="stable")
+    starts, ends = (np.concatenate([getattr(spans, name) for spans in sets])[order] for name in ("starts", "ends"))
     return SpanSets(sets[0].lengths, offsets_of(np.asarray(counts, np.int64)), starts, ends)
 
 
 def concatenated(sets: Sequence[SpanSets]) -> SpanSets:
     """Combine the spans of several groups of sentences, one group after the other, without labels."""
-    lengths = np.concatenate([one.lengths for one in sets])
-    counts = np.concatenate([np.diff(one.offsets) for one in sets])
-    starts, ends = (np.concatenate([getattr(one, name) for one in sets]) for name in ("starts", "ends"))
+    lengths = np.concatenate([spans.lengths for spans in sets])
+    counts = np.concatenate([np.diff(spans.offsets) for spans in sets])
+    starts, ends = (np.concatenate([getattr(spans, name) for spans in sets]) for name in ("starts", "ends"))
     return SpanSets(lengths, offsets_of(counts), starts, ends)
 
 
@@ -237,19 +220,24 @@ def key_bases(lengths: Integers) -> Integers:
     return offsets_of((lengths + 1) ** 2)
 
 
-def span_keys(spans: SpanSets, keep_whole: bool) -> tuple[Integers, Integers]:
-    """Return sorted keys of the distinct spans of two or more words, and their number in each sentence, (S,).
-
-    keep_whole: whether spans of whole sentences are included.
-    """
+def keys_of(spans: SpanSets) -> Integers:
+    """(N,) the key of each span."""
     sentences = spans.sentences()
-    lengths = spans.lengths[sentences]
     starts, ends = spans.starts.astype(np.int64), spans.ends.astype(np.int64)
-    widths = ends - starts
-    kept = widths > 1
-    if not keep_whole:
-        kept &= widths < lengths
-    keys: Integers = (key_bases(spans.lengths)[:-1][sentences] + starts * (lengths + 1) + ends)[kept]
+    keys: Integers = key_bases(spans.lengths)[:-1][sentences] + starts * (spans.lengths[sentences] + 1) + ends
+    return keys
+
+
+def counted(spans: SpanSets, keep_whole: bool) -> Flags:
+    """(N,) whether each span has two or more words and, unless `keep_whole`, is not its whole sentence."""
+    widths = spans.ends - spans.starts
+    kept: Flags = widths > 1
+    return kept if keep_whole else kept & (widths < spans.lengths[spans.sentences()])
+
+
+def span_keys(spans: SpanSets, keep_whole: bool) -> tuple[Integers, Integers]:
+    """Return sorted keys of the distinct spans that are `counted`, and their number in each sentence, (S,)."""
+    keys = keys_of(spans)[counted(spans, keep_whole)]
     keys.sort()
     if len(keys):
         keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])]

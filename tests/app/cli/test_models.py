@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from syntaxlm.app import cli
-from syntaxlm.training.recipe_files import recipe_names, shipped_recipes
+from syntaxlm.training.recipe_files import bundled_recipes, recipe_names
 
 STORED = Path(__file__).parents[2] / "stored_models" / "models"
 
@@ -66,7 +66,7 @@ def test_recipes_are_listed_and_shown(capsys, tmp_path):
     assert cli.main(["recipes", "list"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(listed) + 1
     assert cli.main(["recipes", "show", "logic/lstm"]) == 0
-    assert capsys.readouterr().out == (shipped_recipes() / "logic" / "lstm.yaml").read_text()
+    assert capsys.readouterr().out == (bundled_recipes() / "logic" / "lstm.yaml").read_text()
     assert cli.main(["recipes", "show", "prpn-toy", "-o", str(tmp_path / "mine.yaml")]) == 0
     assert yaml.safe_load((tmp_path / "mine.yaml").read_text())["model"]["name"] == "prpn"
     assert cli.main(["recipes", "show", "prpn-tyo"]) == 2

@@ -29,8 +29,9 @@ from syntaxlm.generation.stops import STOP_WEIGHTS, STOPS
 from syntaxlm.training.checkpoint import CHECKPOINT
 from syntaxlm.training.run_folder import METRICS, RECIPE
 from syntaxlm.training.study import COMPARISON
+from tests.training.runs import TREE_RNN
+from tests.training.runs import tree_data as data_of
 from tests.training.test_focusing import PCFG
-from tests.training.test_trees import TREE_RNN, data_of
 
 pytestmark = [
     pytest.mark.long,
@@ -46,9 +47,7 @@ TIMES = ("seconds", "minutes", "tokens_per_second", "folder", "metrics_bytes")
 @pytest.fixture(scope="module", autouse=True)
 def imported() -> None:
     """Imports here what every fork would otherwise import for itself."""
-    import syntaxlm.training.display
-    import syntaxlm.training.pair_classifier
-    import syntaxlm.training.stops  # noqa: F401
+    import syntaxlm.training.run  # noqa: F401
 
 
 def fork(arguments: list[str]) -> int:
@@ -162,7 +161,7 @@ def written(path: Path, data: dict) -> Path:
 def test_training_with_kills_ends_as_without(toy, few, tmp_path, kind, seed):
     often = {"checkpoint_seconds": 0.0, "log_steps": 1}
     data = {
-        "gradient": toy.recipe_data("prpn", run=often, batches={"carry_state": True}, schedule={"epochs": 6}),
+        "gradient": toy.recipe_data("prpn", run=often, batches={"context": "carry"}, schedule={"epochs": 6}),
         "em": toy.recipe_data("lstm", schedule={"epochs": 12}) | {"model": {"name": "dmv", "smoothing": 0.01}},
         "pcfg": few.recipe_data("lstm", run=often, schedule={"epochs": 4}) | {"model": PCFG},
     }[kind]

@@ -31,9 +31,9 @@ from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import read_recipe
-from syntaxlm.training.recipe_files import shipped_recipes
+from syntaxlm.training.recipe_files import bundled_recipes
 from syntaxlm.trees.bounds import right
-from syntaxlm.trees.conllu import dependency_faults, read_conllu, read_dp, write_conllu
+from syntaxlm.trees.conllu import dependency_faults, iterate_dependencies, read_conllu, write_conllu
 from syntaxlm.trees.preprocessing import PREPROCESSINGS, clean_all, find_preprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, score
 from syntaxlm.trees.spans import SpanSets
@@ -191,7 +191,7 @@ def conllu(path: Path) -> None:
 
 
 def dp(path: Path) -> None:
-    for tree in read_dp(path):
+    for tree in iterate_dependencies(path, ".dp"):
         assert len(tree.words) == len(tree.tags) == len(tree.heads) == len(tree.labels) > 0
         dependency_faults(tree)
 
@@ -346,7 +346,7 @@ def is_smaller_twin(path: Path) -> bool:
 
 RECIPE_FILES = [
     pytest.param(path, id=path.stem, marks=pytest.mark.long if is_smaller_twin(path) else ())
-    for path in sorted(shipped_recipes().glob("*.yaml"))
+    for path in sorted(bundled_recipes().glob("*.yaml"))
 ]
 
 

@@ -23,7 +23,7 @@ from syntaxlm.models.pcfg.grammars import (
     SimplePCFGConfig,
 )
 from syntaxlm.ops.inside import Layout, TableRules, log_partition, log_partition_reference
-from syntaxlm.training.optimisers import WeightAverage
+from syntaxlm.training.schedule import WeightAverage
 from syntaxlm.trees.decoding import decode_spans
 from tests.models.pcfg.small import (
     BOS,

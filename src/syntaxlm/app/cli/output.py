@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TextIO
 
 from syntaxlm.core.files import to_json
 from syntaxlm.core.options import Shown
-from syntaxlm.core.tables import ReportFormat
+from syntaxlm.core.tables import HasReport, ReportFormat
 
 ROW_FORMATS = ("tsv", "csv", "parquet")  # without JSON, of which some results have more than their rows
 OutputFile = Annotated[
@@ -38,17 +38,8 @@ class ReportOutput:
     output: OutputFile | None = None
     format: Annotated[ReportFormat, Shown(use="format")] = "text"
 
-    def write(self, result: Any) -> None:
+    def write(self, result: HasReport) -> None:
         """Write a result in the format that is asked for."""
-        if not hasattr(result, "report"):  # TODO: remove when all evaluations return a report
-            if self.format in ("tsv", "csv", "parquet"):
-                from syntaxlm.core import tables
-
-                tables.write_rows(result.rows(), result.columns, self.output, self.format)
-                return
-            with text_output(self.output) as file:
-                file.write(formatted(result, self.format) + "\n")
-            return
         result.report().write(self.output, self.format)
 
 

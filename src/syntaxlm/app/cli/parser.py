@@ -11,12 +11,13 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from syntaxlm.core.errors import InputError, closest_match
 from syntaxlm.core.files import holds_model, named_path, refuse_overwriting, same_file
-from syntaxlm.core.options import Option, help_texts, options_from, options_of
+from syntaxlm.core.options import Option, Shown, help_texts, options_from, options_of
 
 Run = Callable[..., "int | None"]
 
@@ -28,17 +29,19 @@ OTHER_SUFFIXES = {*SUFFIXES, ".png", ".pdf", ".xlsx"} - {".txt"}  # an error for
 
 
 @dataclass(frozen=True)
-class Folder:
-    """The mark of an option that names a folder that a command writes to.
+class Folder(Shown):
+    """An option, by default -o, that names a folder that a command writes to.
 
-    use: what the folder may contain before: "folder": anything; "run": no files, unless it is a run, for which the
-        command itself raises an error; "runs": runs of the same command, which are resumed; "empty": nothing; "new
-        files": anything except `files`.
+    may_hold: what the folder may contain before. "run": no files, unless it is a run, for which the command itself
+        raises an error; "runs": runs of the same command, which are resumed; "new files": anything except `files`.
     files: the files that the command writes into the folder.
     marker: the file that shows that the command wrote the folder; a folder with files but without it is an error.
     """
 
-    use: Literal["folder", "run", "runs", "empty", "new files"] = "folder"
+    metavar: str | None = "DIR"
+    flags: tuple[str, ...] = ("-o", "--output")
+    use: Literal["output"] = "output"
+    may_hold: Literal["anything", "run", "runs", "nothing", "new files"] = "anything"
     files: tuple[str, ...] = ()
     marker: str | None = None
 
@@ -74,18 +77,36 @@ class Parser(argparse.ArgumentParser):
         self.inputs: list[argparse.Action] = []
         self.outputs: list[Output] = []
         self.formats: dict[str, str] | None = None
+        self._declare: Callable[[], None] | None = None
 
     def add_commands(self, commands: Mapping[str, Run | Group]) -> None:
-        """Add commands by name."""
+        """Add commands by name. What they take is declared when they are used, so that `--help` is quick."""
         below = self.add_subparsers(title="commands", metavar="COMMAND")
         for name, command in commands.items():
             if isinstance(command, Group):
                 description = command.description or f"{command.help[0].upper()}{command.help[1:]}."
                 example = f"example: {command.example}"
                 parser = below.add_parser(name, help=command.help, description=description, epilog=example)
-                parser.add_commands(command.commands)
+                parser._declare = partial(parser.add_commands, command.commands)
             else:
-                _add_command(below, name, command)
+                summary = (inspect.getdoc(command) or " ").partition("\n")[0]
+                parser = below.add_parser(name, help=summary[0].lower() + summary[1:].removesuffix("."))
+                parser._declare = partial(parser._declare_command, command)
+
+    def _declare_command(self, run: Run) -> None:
+        paragraphs = [re.sub(r"\s+", " ", text) for text in (inspect.getdoc(run) or "").split("\n\n")]
+        self.description = paragraphs[1] if len(paragraphs) > 1 else None
+        self.epilog = f"example: {help_texts(run).get('example', '')}"
+        for option in options_of(run).values():
+            self.add_option(option)
+        self.add_argument("-q", "--quiet", action="store_true", help="print no progress, notes or warnings on stderr")
+        self.set_defaults(run=run)
+
+    def declare(self) -> None:
+        """Declare what the command takes, unless this was done before."""
+        declare, self._declare = self._declare, None
+        if declare is not None:
+            declare()
 
     def add_option(self, option: Option) -> None:
         """Add an argument that is declared as an option."""
@@ -125,6 +146,7 @@ class Parser(argparse.ArgumentParser):
     @property
     def commands(self) -> dict[str, Parser]:
         """The parsers of the commands below this one, by name."""
+        self.declare()
         inner = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
         return dict(inner[0].choices) if inner else {}
 
@@ -136,6 +158,7 @@ class Parser(argparse.ArgumentParser):
             yield from parser.leaves()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self.declare()
         if self._intermixing:
             return super().parse_known_args(args, namespace)
         self._check_options(args)
@@ -187,21 +210,6 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
-
-
-def _add_command(commands: Any, name: str, run: Run) -> None:
-    paragraphs = [re.sub(r"\s+", " ", text) for text in (inspect.getdoc(run) or "").split("\n\n")]
-    summary, description = (*paragraphs, "", "")[:2]
-    parser: Parser = commands.add_parser(
-        name,
-        help=summary[:1].lower() + summary[1:].removesuffix("."),
-        description=description,
-        epilog=f"example: {help_texts(run).get('example', '')}",
-    )
-    for option in options_of(run).values():
-        parser.add_option(option)
-    parser.add_argument("-q", "--quiet", action="store_true", help="print no progress, notes or warnings on stderr")
-    parser.set_defaults(run=run)
 
 
 def _set_number_of_values(option: Option, settings: dict[str, Any]) -> None:
@@ -321,13 +329,13 @@ def _check_folder(path: Path, folder: Folder, inputs: Iterable[str | Path]) -> N
         return
     visible = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
     advice = "Name a new folder, or move the files away."
-    if folder.use == "empty" and visible:
+    if folder.may_hold == "nothing" and visible:
         raise InputError(f"{path}: is not empty; found {_named(visible)}. {advice}")
-    if folder.use == "run" and not holds_model(path):
+    if folder.may_hold == "run" and not holds_model(path):
         files = [entry for entry in visible if not entry.is_dir()]
         if files:
             raise InputError(f"{path}: contains files that do not belong to a run: {_named(files)}. {advice}")
-    if folder.use == "new files" or (folder.use == "runs" and not any(path.glob("*/*/recipe.yaml"))):
+    if folder.may_hold == "new files" or (folder.may_hold == "runs" and not any(path.glob("*/*/recipe.yaml"))):
         present = [path / name for name in folder.files if (path / name).exists()]
         if present:
             raise InputError(f"{path}: already contains {_named(present)}. {advice}")

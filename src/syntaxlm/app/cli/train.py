@@ -7,6 +7,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,12 +31,12 @@ from syntaxlm.app.cli.output import ROW_FORMATS, ReportOutput, SummaryFormat, fo
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
-from syntaxlm.core.options import Count, InputFile, Name, Seed, Shown
+from syntaxlm.core.options import Argument, Count, InputFile, Name, Seed, Shown
 from syntaxlm.scoring.options import PerplexityOptions
 
 Overrides = Annotated[Sequence[tuple[str, str]], Shown(use="overrides")]
-Recipe = Annotated[str, Shown("RECIPE", use="input", is_positional=True)]
-RunFolder = Annotated[Path, Shown("DIR", ("-o", "--output"), "output"), Folder("run")]
+Recipe = Annotated[str, Argument("RECIPE")]
+RunFolder = Annotated[Path, Folder(may_hold="run")]
 Minutes = Annotated[float, Interval(ge=0), Shown("M")]
 Trees = Annotated[str, Shown("TREES", use="input")]
 
@@ -44,7 +45,7 @@ def train(
     overrides: Overrides,
     recipe: Recipe | None = None,
     output: RunFolder | None = None,
-    resume: Annotated[Path, Shown("DIR", use="output"), Folder("folder")] | None = None,
+    resume: Annotated[Path, Folder(flags=())] | None = None,
     seeds: Count = 1,
     device: TrainingDevice | None = None,
     format: SummaryFormat = "text",
@@ -63,7 +64,6 @@ def train(
     example: syntaxlm train prpn-toy -o runs/toy --schedule.epochs 3
     """
     from syntaxlm.training.recipe import read_recipe
-    from syntaxlm.training.recipe_files import find_recipe, is_pair_recipe, is_pair_run
 
     if resume:
         if recipe or output or overrides or seeds != 1 or device:
@@ -71,58 +71,30 @@ def train(
                 "--resume uses the recipe and settings of the run's folder; omit RECIPE, --output, --seeds, --device"
                 " and settings"
             )
-        return _resume_classifier(resume, format) if is_pair_run(resume) else _resume(resume, format)
+        return _resume(resume, format)
     if not recipe or not output:
         raise InputError("train: expected either RECIPE and --output DIR, or --resume DIR")
-    path = find_recipe(recipe)
-    if is_pair_recipe(path):
-        if seeds != 1:
-            raise InputError(
-                "--seeds: not available for recipes of pair classifiers; run train once per seed, with --training.seed"
-            )
-        return _train_classifier(recipe, output, [*overrides, *training_device(device, "training.accelerator")], format)
     from syntaxlm.core.progress import error_console
-    from syntaxlm.training.display import ProgressDisplay
-    from syntaxlm.training.seeds import train_seeds
-    from syntaxlm.training.trainer import train
+    from syntaxlm.training.progress import ProgressDisplay
+    from syntaxlm.training.run import train
+    from syntaxlm.training.study import train_seeds
 
-    settings = read_recipe(path, [*overrides, *training_device(device)])
+    settings = read_recipe(recipe, [*overrides, *training_device(device)])
     if seeds > 1:
-        results = train_seeds(settings, output, seeds, lambda recipe: ProgressDisplay(recipe.schedule, error_console()))
+        results = train_seeds(settings, output, seeds, lambda recipe: ProgressDisplay(recipe, error_console()))
         return _ended(results, any(run.stopped for run in results.runs), format)
-    with ProgressDisplay(settings.schedule, error_console()) as display:
+    with ProgressDisplay(settings, error_console()) as display:
         result = train(settings, output, display)
     return _ended(result, result.stopped, format)
 
 
 def _resume(folder: Path, format: str) -> int:
     from syntaxlm.core.progress import error_console
-    from syntaxlm.training.display import ProgressDisplay
-    from syntaxlm.training.trainer import read_run_recipe, resume
+    from syntaxlm.training.progress import ProgressDisplay
+    from syntaxlm.training.run import read_run_recipe, resume
 
-    with ProgressDisplay(read_run_recipe(folder).schedule, error_console()) as display:
+    with ProgressDisplay(read_run_recipe(folder), error_console()) as display:
         result = resume(folder, display)
-    return _ended(result, result.stopped, format)
-
-
-def _train_classifier(recipe: str, output: Path, overrides: Sequence[tuple[str, str]], format: str) -> int:
-    from syntaxlm.core.progress import error_console
-    from syntaxlm.training.display import ProgressDisplay
-    from syntaxlm.training.pair_classifier import read_pair_recipe, train_classifier
-
-    settings = read_pair_recipe(recipe, overrides)
-    with ProgressDisplay(settings.schedule, error_console(), "pairs") as display:
-        result = train_classifier(settings, output, display)
-    return _ended(result, result.stopped, format)
-
-
-def _resume_classifier(folder: Path, format: str) -> int:
-    from syntaxlm.core.progress import error_console
-    from syntaxlm.training.display import ProgressDisplay
-    from syntaxlm.training.pair_classifier import read_pair_run, resume_classifier
-
-    with ProgressDisplay(read_pair_run(folder).schedule, error_console(), "pairs") as display:
-        result = resume_classifier(folder, display)
     return _ended(result, result.stopped, format)
 
 
@@ -135,14 +107,14 @@ def _ended(result: Any, stopped: bool, format: str) -> int:
 
 def exit_code(stopped: bool) -> int:
     """Return 0, or the exit code of the signal that stopped training after it saved."""
-    from syntaxlm.training.run import received_signal
+    from syntaxlm.training.processes import received_signal
 
     return 128 + (received_signal() or signal.SIGINT) if stopped else 0
 
 
 def compare(
-    recipes: Annotated[Sequence[str], Shown("RECIPE", use="input", is_positional=True)],
-    output: Annotated[Path, Shown("DIR", ("-o", "--output"), "output"), Folder("runs", ("comparison.json",))],
+    recipes: Annotated[Sequence[str], Argument("RECIPE")],
+    output: Annotated[Path, Folder(may_hold="runs", files=("comparison.json",))],
     overrides: Overrides,
     minutes: Minutes | None = None,
     seeds: Count = 1,
@@ -176,9 +148,9 @@ def compare(
     """
     from syntaxlm.core.progress import error_console
     from syntaxlm.parsing.evaluation import protocol_named
-    from syntaxlm.training.display import ProgressDisplay
+    from syntaxlm.training.progress import ProgressDisplay
     from syntaxlm.training.study import compare, read_recipes
-    from syntaxlm.training.treebank_scores import TreebankEvaluation
+    from syntaxlm.training.study_table import TreebankEvaluation
 
     parts = {"train": tagged_train, "valid": tagged_valid, "test": tagged_test}
     tagged = {part: path for part, path in parts.items() if path is not None}
@@ -190,7 +162,7 @@ def compare(
         settings,
         output,
         seeds,
-        lambda recipe: ProgressDisplay(recipe.schedule, console),
+        lambda recipe: ProgressDisplay(recipe, console),
         partial(console.print, soft_wrap=True, markup=False),
         trees,
     )
@@ -204,7 +176,7 @@ def compare(
 
 def focus(
     recipe: Recipe,
-    output: Annotated[Path, Shown("DIR", ("-o", "--output"), "output"), Folder("runs", ("agreement.json",))],
+    output: Annotated[Path, Folder(may_hold="runs", files=("agreement.json",))],
     overrides: Overrides,
     seeds: Size = 5,
     also: AlsoModels = (),
@@ -229,12 +201,11 @@ def focus(
     example: syntaxlm focus simple-pcfg-text -o runs/focused --text.train my.txt --text.valid other.txt
     """
     from syntaxlm.core.progress import error_console
-    from syntaxlm.training.display import ProgressDisplay
     from syntaxlm.training.focus import focus
+    from syntaxlm.training.progress import ProgressDisplay
     from syntaxlm.training.recipe import read_recipe
-    from syntaxlm.training.recipe_files import find_recipe
 
-    settings = read_recipe(find_recipe(recipe), [*overrides, *training_device(device)])
+    settings = read_recipe(recipe, [*overrides, *training_device(device)])
     console = error_console()
     result = focus(
         settings,
@@ -242,7 +213,7 @@ def focus(
         seeds,
         strength,
         also,
-        lambda recipe: ProgressDisplay(recipe.schedule, console),
+        lambda recipe: ProgressDisplay(recipe, console),
         partial(console.print, soft_wrap=True, markup=False),
         keep_all,
     )
@@ -293,7 +264,7 @@ def tune_cache(
 
 def tune_stops(
     model: ModelFolder,
-    trees: Annotated[str, Shown("TRAIN", use="input", is_positional=True)],
+    trees: Annotated[str, Argument("TRAIN")],
     valid: Trees,
     test: Trees | None = None,
     reads: Literal["states", "states-and-words"] = "states-and-words",
@@ -325,25 +296,23 @@ def tune_stops(
     example: syntaxlm tune stops MODEL train.conllu --valid dev.conllu --test test.conllu
     """
     from syntaxlm.core.progress import error_console
-    from syntaxlm.training.display import ProgressDisplay
-    from syntaxlm.training.stops import StopTraining, train_stops
+    from syntaxlm.training.classifiers import StopRecipe, train_stops
+    from syntaxlm.training.progress import ProgressDisplay
 
-    settings = StopTraining(
-        reads=reads,
-        hidden_size=hidden_size,
-        learning_rate=learning_rate,
-        epochs=epochs,
-        patience=patience,
-        minutes=minutes,
-        seed=seed,
+    recipe = StopRecipe(reads=reads, hidden_size=hidden_size)
+    recipe = replace(
+        recipe,
+        optimiser=replace(recipe.optimiser, learning_rate=learning_rate),
+        schedule=replace(recipe.schedule, epochs=epochs, stop_patience=patience, minutes=minutes),
+        run=replace(recipe.run, seed=seed),
     )
-    with ProgressDisplay(settings.schedule, error_console(), "words") as display:
-        result = train_stops(model, trees, valid, test, settings, display)
+    with ProgressDisplay(recipe, error_console()) as display:
+        result = train_stops(model, trees, valid, test, recipe, display)
     print(formatted(result, format))
 
 
 def quickstart(
-    output: Annotated[Path, Shown("DIR", ("-o", "--output"), "output"), Folder("empty")] = Path("quickstart"),
+    output: Annotated[Path, Folder(may_hold="nothing")] = Path("quickstart"),
     model_type: Name = "simple-pcfg",
     seed: Seed = 1,
     device: TrainingDevice | None = None,
@@ -361,13 +330,12 @@ def quickstart(
     """
     from syntaxlm.app.quickstart import run_quickstart
     from syntaxlm.core.progress import error_console
-    from syntaxlm.training.display import ProgressDisplay
+    from syntaxlm.training.progress import ProgressDisplay
     from syntaxlm.training.recipe import read_recipe
-    from syntaxlm.training.recipe_files import find_recipe
 
     console, settings = error_console(), training_device(device)
-    recipe = read_recipe(find_recipe(f"{model_type}-toy"))
-    with ProgressDisplay(recipe.schedule, console) as display:
+    recipe = read_recipe(f"{model_type}-toy")
+    with ProgressDisplay(recipe, console) as display:
         result = run_quickstart(output, model_type, seed, partial(console.print, soft_wrap=True), display, settings)
     print(formatted(result, format))
     return exit_code(result.training.stopped)

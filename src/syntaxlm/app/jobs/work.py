@@ -21,6 +21,7 @@ from syntaxlm.app.jobs.inputs import IdType, Line, Task
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import sha256
 from syntaxlm.core.tables import Column, Columns, Row, write_parquet
+from syntaxlm.core.text_files import LINES_TOGETHER
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.scoring.options import ScoreOptions
 
@@ -72,7 +73,7 @@ class ParseWork(Work):
     options: ParseOptions
 
     def load(self, device: str) -> Loaded:
-        from syntaxlm.parsing.parse import CONSTITUENTS, LINES_TOGETHER, parse_lines
+        from syntaxlm.parsing.parse import CONSTITUENTS, parse_lines
 
         bundles = [_load(name, device) for name in self.models]
 
@@ -96,7 +97,7 @@ class ScoreWork(Work):
     options: ScoreOptions
 
     def load(self, device: str) -> Loaded:
-        from syntaxlm.scoring.surprisal import LINES_TOGETHER, SURPRISALS, surprisals
+        from syntaxlm.scoring.surprisal import SURPRISALS, surprisals
 
         (name,) = self.models
         bundle = _load(name, device)

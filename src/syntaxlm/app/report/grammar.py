@@ -15,7 +15,7 @@ import numpy.typing as npt
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable
-from syntaxlm.core.text_files import source_name
+from syntaxlm.core.text_files import LINES_TOGETHER, source_name
 from syntaxlm.data.corpora import read_sentences
 from syntaxlm.drawing.svg import shortened
 from syntaxlm.generation.sentences import MAXIMUM, as_text
@@ -24,7 +24,6 @@ from syntaxlm.parsing.structure import structure_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError
 
-READ_TOGETHER = 1_000  # lines read at a time
 KEPT = 1 << 18  # most distinct constituents counted as examples, over all symbols
 
 LabelledSpan = tuple[int, int, int]
@@ -110,7 +109,7 @@ def use_of(sentences: Iterable[LabelledSentence], model: HasGrammar) -> SymbolUs
 
 def sampled_sentences(bundle: ModelBundle, count: int, seed: int) -> Iterator[LabelledSentence]:
     """Yield sentences sampled from the grammar, with unknown words."""
-    model = bundle.require(HasGrammar, "sampling")
+    model = bundle.require(HasGrammar, "sentences")
     longest = MAXIMUM[bundle.normaliser.units]
     generator = np.random.default_rng(seed)
     for _ in range(count):
@@ -125,7 +124,7 @@ def parsed_sentences(bundle: ModelBundle, path: str | Path) -> Iterator[Labelled
     """
     lines = read_sentences(path, bundle.normaliser)
     found = False
-    for chunk in iter(lambda: list(islice(lines, READ_TOGETHER)), []):
+    for chunk in iter(lambda: list(islice(lines, LINES_TOGETHER)), []):
         tokens = [_tokens(bundle, line, path, number) for number, line in chunk]
         for sentence in _parsed(bundle, [one for one in tokens if len(one) > 1]):
             found = True
@@ -334,7 +333,7 @@ def list_grammar(bundle: ModelBundle, text: str | Path | None = None, symbols: i
     model = bundle.require(HasGrammar, "syntaxlm grammar")
     bundle.model.eval()
     if text is None:
-        source, sentences = None, progress_bar(sampled_sentences(bundle, SAMPLED, SEED), "sampling", SAMPLED)
+        source, sentences = None, progress_bar(sampled_sentences(bundle, SAMPLED, SEED), "sentences", SAMPLED)
     else:
         source, sentences = source_name(text), progress_bar(parsed_sentences(bundle, text), "parsing")
     return _listed(bundle, model, use_of(sentences, model), source, symbols)

@@ -28,7 +28,7 @@ from syntaxlm.storage.folder import (
 from syntaxlm.storage.folder import FORMAT as MODEL_FORMAT
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.result import RESULT, read_result
-from syntaxlm.training.trainer import RECIPE, read_run_recipe
+from syntaxlm.training.run import RECIPE, read_run_recipe
 
 
 def model_folders(folder: str | Path) -> Iterator[Path]:
@@ -64,7 +64,7 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
         "abilities": abilities_of(model),
         "parameters": None if isinstance(model, TrainsByCounting) else model.parameter_count,
         "bytes": _weight_bytes(folder),
-        "trained_on": recipe and recipe.text.train,
+        "trained_on": recipe and recipe.data.train,
     }
     if full:
         found |= {

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import syntaxlm
 from syntaxlm.core.files import write_text
+from syntaxlm.core.tables import ReportTable
 from syntaxlm.drawing.svg import Picture, Theme, printable
 
 TEMPLATE = "report.html.jinja"
@@ -23,19 +24,17 @@ class Paragraph:
 
 
 @dataclass(frozen=True)
-class Table:
-    """rows: the first cell is the row's name. source: data and protocol of the figures.
+class HtmlTable:
+    """A table. The first cell of a row is its name.  source: data and protocol of the figures.
 
-    numeric: whether the cells are numbers. folded: whether the table is collapsed until opened.
+    is_numeric: whether the cells are numbers.  is_folded: whether the table is collapsed until opened.
     """
 
     kind: ClassVar[str] = "table"
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    table: ReportTable
     source: str = ""
-    numeric: bool = True
-    folded: bool = False
+    is_numeric: bool = True
+    is_folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,10 +45,10 @@ class Figure:
     picture: Picture
     source: str
     heading: str = ""
-    table: Table | None = None
+    table: HtmlTable | None = None
 
 
-Block = Paragraph | Table | Figure
+Block = Paragraph | HtmlTable | Figure
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,10 +15,11 @@ from typing import Any, cast
 
 import torch
 
-from syntaxlm.app.report.page import Block, Figure, KeyFigure, Page, Paragraph, Section, Table, WrittenReport
+from syntaxlm.app.report.page import Block, Figure, HtmlTable, KeyFigure, Page, Paragraph, Section, WrittenReport
 from syntaxlm.app.report.sentence import analyse
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import make_folder, parse_json, read_stored_text
+from syntaxlm.core.tables import PERCENT, ReportTable, format_value
 from syntaxlm.drawing.charts import LineChart, Point, bar_chart
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.drawing.svg import Theme
@@ -27,20 +29,20 @@ from syntaxlm.parsing.options import Decoder, DecodingOptions, ParseOptions
 from syntaxlm.parsing.report import ParsingReport, ScoredSentence, scored_sentences
 from syntaxlm.scoring.perplexity import LanguageModelScore
 from syntaxlm.storage.folder import CONFIG, ModelBundle, read_model, structure_name
-from syntaxlm.training.recipe import Recipe
-from syntaxlm.training.recipe_files import is_pair_run
+from syntaxlm.training.recipe import PairRecipe, Recipe
 from syntaxlm.training.result import RESULT, TrainingResult, read_result
-from syntaxlm.training.trainer import METRICS, RECIPE, read_run_recipe
+from syntaxlm.training.run import METRICS, RECIPE, read_run_recipe
 from syntaxlm.trees.bounds import right
 from syntaxlm.trees.preprocessing import GoldPreprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, ParsingScores, Protocol, score
-from syntaxlm.trees.significance import BootstrapResult, SeedScores
 from syntaxlm.trees.spans import trees_of
 
-# Files of a training run in a model folder: recipe, metrics and result.
-
-
+PAGE = "report.html"
 LARGEST_FIGURE = 1e15  # largest value of a curve: charts cannot show larger ones
+POINTS = 1000  # per curve; longer curves are thinned evenly
+DRAWN = 3  # number of best and of worst sentences drawn
+DRAWN_WORDS = range(6, 26)  # their lengths: long enough to have structure, short enough to read
+LABELS, CHARTED_LABELS = 30, 10  # number of gold labels in the table and in the chart, most frequent first
 
 
 @dataclass(frozen=True)
@@ -80,14 +82,15 @@ def read_run(folder: Path) -> Run:
 
     Also raises it for the run of a pair classifier, whose files differ.
     """
-    if is_pair_run(folder):
+    recipe = read_run_recipe(folder) if os.path.lexists(folder / RECIPE) else None
+    if isinstance(recipe, PairRecipe):
         raise InputError(
             f"{folder}: found the run of a classifier of sentence pairs; expected that of a language model or parser."
             " For its accuracy, use evaluate classifier"
         )
     return Run(
         folder,
-        read_run_recipe(folder) if (folder / RECIPE).exists() else None,
+        recipe,
         read_metrics(folder / METRICS) if (folder / METRICS).exists() else None,
         read_result(folder) if (folder / RESULT).exists() else None,
     )
@@ -127,30 +130,24 @@ def _figure(value: Any) -> float:
     return float(value)
 
 
-# Sections of a report about the model itself: settings, training, perplexity.
-
-
-POINTS = 1000  # per curve; longer curves are thinned evenly
-
-
 def how_read(score: LanguageModelScore) -> str:
     """Return how the text was read for a score."""
     return "words given their trees" if score.given_trees else str(score.mode)
 
 
-def settings_section(stored: ModelBundle, run: Run) -> Section:
+def settings_section(bundle: ModelBundle, run: Run) -> Section:
     """Return all settings of the recipe; without a recipe, those of the model and normaliser."""
     facts = {
-        "model type": stored.settings.model.name,
-        "parameters": f"{stored.model.parameter_count:,}",
-        "vocabulary": f"{len(stored.vocabulary):,} tokens",
-        "trained on": stored.trained_on,
-        "structure": structure_name(stored.model),
+        "model type": bundle.settings.model.name,
+        "parameters": f"{bundle.model.parameter_count:,}",
+        "vocabulary": f"{len(bundle.vocabulary):,} tokens",
+        "trained on": bundle.trained_on,
+        "structure": structure_name(bundle.model),
     }
     if run.recipe is not None:
         settings, first = run.recipe.to_dict(), Paragraph(f"All settings of {RECIPE}, by section.")
     else:
-        own = stored.settings
+        own = bundle.settings
         settings = {"model": dataclasses.asdict(own.model), "text": {"normaliser": dataclasses.asdict(own.normaliser)}}
         first = Paragraph(
             f"The folder has no {RECIPE}, so training text, optimiser and schedule are unknown. The settings shown are"
@@ -171,9 +168,9 @@ def _flattened(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[
             yield from _flattened(values, f"{prefix}{name}.")
 
 
-def _settings_table(title: str, values: Mapping[str, Any]) -> Table:
-    rows = tuple((name, _setting(value)) for name, value in values.items())
-    return Table(title, ("setting", "value"), rows, numeric=False)
+def _settings_table(title: str, values: Mapping[str, Any]) -> HtmlTable:
+    rows = [[name, _setting(value)] for name, value in values.items()]
+    return HtmlTable(ReportTable({"setting": "", "value": ""}, rows, title), is_numeric=False)
 
 
 def _setting(value: Any) -> str:
@@ -197,7 +194,7 @@ def training_section(run: Run, reading: str) -> Section:
     picture = LineChart(
         {name: line for name, line in curves.items() if line}, "Loss", "epochs of the training text", "nats per token"
     ).picture()
-    texts = "" if run.recipe is None else f"; training text {run.recipe.text.train}, validation {run.recipe.text.valid}"
+    texts = "" if run.recipe is None else f"; training text {run.recipe.data.train}, validation {run.recipe.data.valid}"
     source = (
         f"{METRICS}{texts}; read as {reading}. Training: mean over the steps since the previous validation, with"
         " dropout; validation: the whole text, without dropout."
@@ -207,18 +204,15 @@ def training_section(run: Run, reading: str) -> Section:
     )
 
 
-def _validation_table(metrics: Metrics) -> Table | None:
+def _validation_table(metrics: Metrics) -> HtmlTable | None:
     if not metrics.validations:
         return None
-    heads = "epoch", "step", "training loss", "validation loss", "weights"
-    rows = tuple(
-        (
-            f"{one.epoch:.2f}", f"{one.step:,}", f"{one.train_loss:.4f}", f"{one.valid_loss:.4f}",
-            "saved" if one.best else "",
-        )
+    headings = {"epoch": ".2f", "step": ",", "training loss": ".4f", "validation loss": ".4f", "weights": ""}
+    rows = [
+        [one.epoch, one.step, one.train_loss, one.valid_loss, "saved" if one.best else ""]
         for one in metrics.validations
-    )  # fmt: skip
-    return Table("All validations", heads, rows, folded=True)
+    ]
+    return HtmlTable(ReportTable(headings, rows, "All validations"), is_folded=True)
 
 
 def _summary(run: Run, metrics: Metrics) -> str:
@@ -245,14 +239,23 @@ def perplexity_section(run: Run, floor: float | None = None) -> Section:
         why = f"The folder has no {RESULT}: training has not finished. `syntaxlm evaluate perplexity` scores a text."
         return Section(heading, (Paragraph(why, missing=True),))
     scores = {name: one for name in ("valid", "test") if (one := getattr(run.result, name)) is not None}
-    heads = "text", "perplexity", "bits per token", "bits per character", "tokens", "unknown tokens", "sentences"
-    rows = tuple(_perplexity_row(f"{name} ({one.source})", one) for name, one in scores.items())
+    headings = {
+        "text": "", "perplexity": ",.2f", "bits per token": ".3f", "bits per character": ".3f", "tokens": ",",
+        "unknown tokens": "", "sentences": ",",
+    }  # fmt: skip
+    rows = [
+        [
+            f"{name} ({one.source})", one.perplexity, one.bits_per_token, one.bits_per_character, one.tokens,
+            f"{one.unknown:,} ({100 * one.unknown / one.tokens:.1f}%)", one.sentences,
+        ]
+        for name, one in scores.items()
+    ]  # fmt: skip
     modes = " and ".join(dict.fromkeys(how_read(one) for one in scores.values()))
     with_ends = any(one.mode.predict_eos and not one.given_trees for one in scores.values())
     estimates = dict.fromkeys(one.likelihood_estimate for one in scores.values() if one.likelihood_estimate)
     notes = ["ends of sentences count as tokens"] * with_ends + [f"figures are estimates: {one}" for one in estimates]
     source = "; ".join([f"{RESULT}; read {modes}", *notes]) + "."
-    blocks: list[Block] = [Table("Scores of the saved weights", heads, rows, source)]
+    blocks: list[Block] = [HtmlTable(ReportTable(headings, rows, "Scores of the saved weights"), source)]
     if floor is not None and run.result.test is not None:
         ratio = run.result.test.perplexity / floor
         text = f"The lowest possible perplexity on the test text is {floor:.2f}; this model has {ratio:.2f} times that."
@@ -260,24 +263,6 @@ def perplexity_section(run: Run, floor: float | None = None) -> Section:
     if run.result.test is None:
         blocks.append(Paragraph("The recipe has no test text."))
     return Section(heading, tuple(blocks))
-
-
-def _perplexity_row(name: str, one: LanguageModelScore) -> tuple[str, ...]:
-    unknown = f"{one.unknown:,} ({100 * one.unknown / one.tokens:.1f}%)"
-    bits = f"{one.bits_per_token:.3f}", f"{one.bits_per_character:.3f}"
-    return name, f"{one.perplexity:,.2f}", *bits, f"{one.tokens:,}", unknown, f"{one.sentences:,}"
-
-
-# Sections of a report about the model's trees: F1, recall by label, shape, and drawn sentences.
-
-
-DRAWN = 3  # number of best and of worst sentences drawn
-DRAWN_WORDS = range(6, 26)  # their lengths: long enough to have structure, short enough to read
-LABELS, CHARTED_LABELS = 30, 10  # number of gold labels in the table and in the chart, most frequent first
-
-
-def percent(value: float) -> str:
-    return f"{100 * value:.1f}"
 
 
 def parsing_source(parsing: ParsingReport, evidence: str) -> str:
@@ -291,9 +276,9 @@ def parsing_source(parsing: ParsingReport, evidence: str) -> str:
     )
 
 
-def parsing_sections(stored: ModelBundle, parsing: ParsingReport) -> list[Section]:
+def parsing_sections(bundle: ModelBundle, parsing: ParsingReport) -> list[Section]:
     """Return all sections that need a treebank evaluation."""
-    evidence = structure_name(stored.model) if parsing.layer is None else f"distances of layer {parsing.layer}"
+    evidence = structure_name(bundle.model) if parsing.layer is None else f"distances of layer {parsing.layer}"
     chosen, source = parsing.scores[parsing.chosen], parsing_source(parsing, evidence)
     branching = score(right(parsing.gold.spans.lengths), parsing.gold.spans, chosen.protocol)
     compared = {**parsing.scores, "right branching": branching}
@@ -303,61 +288,39 @@ def parsing_sections(stored: ModelBundle, parsing: ParsingReport) -> list[Sectio
         label_section(compared, source),
         *induced_label_sections(parsing, source),
         shape_section(chosen, compared, source),
-        *sentence_sections(stored, parsing),
+        *sentence_sections(bundle, parsing),
     ]
 
 
 def f1_section(parsing: ParsingReport, source: str) -> Section:
     """Return F1 of decoders, baselines and upper bounds; for a model with several layers also of each layer."""
-    baselines = parsing.baselines
+    report = parsing.report()
+    headings = {
+        "trees": "trees",
+        "f1": "F1",
+        "precision": "precision",
+        "recall": "recall",
+        "std": "± std",
+        "max": "max",
+    }
     rows = [
-        _f1_row(f"{name} decoder{' (chosen)' * (name == parsing.chosen)}", one) for name, one in parsing.scores.items()
+        {**row, "trees": f"{row['trees']} (chosen)"} if row["trees"] == parsing.chosen else row for row in report.rows
     ]
-    rows += [
-        _f1_row("right branching", baselines.right),
-        _f1_row("left branching", baselines.left),
-        _f1_row("balanced", baselines.balanced),
-        *(_seeds_row(title, scores) for title, scores in baselines.random_rows().items()),
+    scores = ReportTable.of(report.columns, rows, headings | {"seeds": "seeds"}, "Unlabelled F1, percent", missing="")
+    blocks: list[Block] = [HtmlTable(scores, source)]
+    blocks += [
+        Paragraph(f"{name} compared with right branching: {result} (paired bootstrap over sentences).")
+        for name, result in parsing.right_by_decoder.items()
     ]
-    if parsing.random_weights is not None:
-        untrained = parsing.random_weights.f1_by_decoder()
-        rows += [_seeds_row(f"random weights, {name} decoder", scores) for name, scores in untrained.items()]
-    rows.append(_f1_row("binary upper bound", baselines.binary_bound))
-    if baselines.biased_bound is not None:
-        rows.append(_f1_row("upper bound of the biased decoder", baselines.biased_bound))
-    table = Table("Unlabelled F1, percent", ("trees", "F1", "precision", "recall"), tuple(rows), source)
-    differences = (_difference_to_right(name, found) for name, found in parsing.right_by_decoder.items())
-    blocks: list[Block] = [table, *map(Paragraph, differences)]
     if parsing.f1_by_layer:
-        blocks.append(layer_table(parsing))
+        headings = {"distances": "", **dict.fromkeys(next(iter(parsing.f1_by_layer.values())), PERCENT)}
+        layers = [
+            [f"layer {layer}{' (chosen)' if layer == parsing.layer else ''}", *values.values()]
+            for layer, values in parsing.f1_by_layer.items()
+        ]
+        of_layers = parsing_source(parsing, "distances of each layer")
+        blocks.append(HtmlTable(ReportTable(headings, layers, "F1 by layer, percent"), of_layers))
     return Section("Unlabelled F1", tuple(blocks))
-
-
-def _difference_to_right(decoder: str, found: BootstrapResult) -> str:
-    return (
-        f"{decoder} decoder minus right branching: F1 {100 * found.difference:+.1f}, 95% interval"
-        f" {100 * found.low:+.1f} to {100 * found.high:+.1f}, p = {found.p_value:.4f} (paired bootstrap over"
-        " sentences)."
-    )
-
-
-def layer_table(parsing: ParsingReport) -> Table:
-    """Return F1 of every distance layer with each decoder."""
-    rows = tuple(
-        (f"layer {layer}{' (chosen)' * (layer == parsing.layer)}", *map(percent, values.values()))
-        for layer, values in parsing.f1_by_layer.items()
-    )
-    heads = "distances", *(f"{name} decoder" for name in next(iter(parsing.f1_by_layer.values())))
-    return Table("F1 by layer, percent", heads, rows, parsing_source(parsing, "distances of each layer"))
-
-
-def _f1_row(name: str, scores: ParsingScores) -> tuple[str, ...]:
-    return name, percent(scores.f1), percent(scores.precision), percent(scores.recall)
-
-
-def _seeds_row(name: str, scores: SeedScores) -> tuple[str, ...]:
-    spread = f"± {percent(scores.std)}, maximum {percent(scores.max)}"
-    return f"{name}, mean of {scores.count} seeds ({spread})", percent(scores.mean), "", ""
 
 
 def length_section(compared: Mapping[str, ParsingScores], source: str) -> Section:
@@ -378,32 +341,27 @@ def label_section(compared: Mapping[str, ParsingScores], source: str) -> Section
 
 def induced_label_sections(parsing: ParsingReport, source: str) -> list[Section]:
     """Return the most frequent gold label of each induced label; empty for a model without labels."""
-    found = parsing.labels
-    if found is None:
+    labels = parsing.labels
+    if labels is None:
         return []
-    rows = tuple(
-        (
-            one.label,
-            f"{one.spans:,}",
-            f"{one.matched:,}",
-            one.gold_label,
-            percent(one.gold_spans / one.matched) if one.matched else "",
-        )
-        for one in found.labels[:LABELS]
-    )
-    heads = "induced label", "spans", "gold constituents", "most frequent gold label", "its share, percent"
-    rest = len(found.labels) - len(rows)
-    table = Table(
-        "Induced labels, mapped many-to-one to gold labels",
-        heads,
-        rows,
+    rows = [
+        [one.label, one.spans, one.matched, one.gold_label, one.gold_spans / one.matched if one.matched else ""]
+        for one in labels.labels[:LABELS]
+    ]
+    headings = {
+        "induced label": "", "spans": ",", "gold constituents": ",", "most frequent gold label": "",
+        "its share, percent": PERCENT,
+    }  # fmt: skip
+    rest = len(labels.labels) - len(rows)
+    table = HtmlTable(
+        ReportTable(headings, rows, "Induced labels, mapped many-to-one to gold labels"),
         f"{source}; {parsing.chosen} decoder{f'; {rest} less frequent labels are not shown' * (rest > 0)}",
     )
+    accuracy, baseline = (format_value(value, PERCENT) for value in (labels.accuracy, labels.baseline))
     meaning = (
-        f"Many-to-one accuracy {percent(found.accuracy)}: of the {found.matched:,} predicted spans that are gold"
-        " constituents, the percentage whose gold label is the most frequent one for their induced label. With all"
-        f" labels mapped to {found.most_frequent[0]}: {percent(found.baseline)}. The mapping is derived from the same"
-        " gold trees."
+        f"Many-to-one accuracy {accuracy}: of the {labels.matched:,} predicted spans that are gold constituents, the"
+        " percentage whose gold label is the most frequent one for their induced label. With all labels mapped to"
+        f" {labels.most_frequent[0]}: {baseline}. The mapping is derived from the same gold trees."
     )
     return [Section("Induced labels", (table, Paragraph(meaning)))]
 
@@ -423,11 +381,12 @@ def _measured(
     shown = list(counts)[:LABELS]
     bars = shown[:charted]
     series = {name: [round(100 * of_row[row][0], 1) for row in bars] for name, of_row in values.items()}
-    rows = tuple((row, f"{counts[row]:,}", *(percent(of_row[row][0]) for of_row in values.values())) for row in shown)
+    rows = [[row, counts[row], *(of_row[row][0] for of_row in values.values())] for row in shown]
+    headings = {heads[0]: "", heads[1]: ",", **dict.fromkeys(values, PERCENT)}
     rest = len(counts) - len(shown)
     if rest:
         source += f"; {rest} less frequent ones are not shown"
-    table = Table(f"{heading}: {measure}", (*heads, *values), rows)
+    table = HtmlTable(ReportTable(headings, rows, f"{heading}: {measure}"))
     title = heading if len(bars) == len(counts) else f"{heading}: the {len(bars)} most frequent"
     return Section(heading, (Figure(bar_chart(bars, series, title, measure), source, table=table),))
 
@@ -435,27 +394,26 @@ def _measured(
 def shape_section(chosen: ParsingScores, compared: Mapping[str, ParsingScores], source: str) -> Section:
     """Return depth and branching of the induced trees and of the gold trees."""
     shapes = {**{name: one.predicted_shape for name, one in compared.items()}, "gold": chosen.gold_shape}
-    rows = tuple(
-        (name, f"{shape.depth:.1f}", f"{shape.left:.1f}", f"{shape.right:.1f}")
-        for name, shape in shapes.items()
-        if shape is not None
-    )
-    heads = "trees", "mean depth", "left splits, percent", "right splits, percent"
+    rows = [[name, shape.depth, shape.left, shape.right] for name, shape in shapes.items() if shape is not None]
+    headings = {"trees": "", **dict.fromkeys(("mean depth", "left splits, percent", "right splits, percent"), ".1f")}
     meaning = (
         "Depth: number of constituents above a word, averaged over a sentence's words, then over sentences. Splits:"
         " percentage of the spans of three or more words that split off their last word (left) or first word (right)."
     )
-    return Section("Depth and branching", (Table("Shape of the trees", heads, rows, source), Paragraph(meaning)))
+    return Section(
+        "Depth and branching",
+        (HtmlTable(ReportTable(headings, rows, "Shape of the trees"), source), Paragraph(meaning)),
+    )
 
 
-def sentence_sections(stored: ModelBundle, parsing: ParsingReport) -> list[Section]:
+def sentence_sections(bundle: ModelBundle, parsing: ParsingReport) -> list[Section]:
     """Return the best and the worst sentences, drawn next to their gold trees."""
     sentences = scored_sentences(parsing)
     best, worst, rule = best_and_worst(parsing, sentences)
     sections = []
     for heading, places in (("Best sentences", best), ("Worst sentences", worst)):
         blocks: list[Block] = [Paragraph(rule, missing=not places)]
-        blocks += [_drawn(stored, parsing, place, sentences[place]) for place in places]
+        blocks += [_drawn(bundle, parsing, place, sentences[place]) for place in places]
         sections.append(Section(heading, tuple(blocks)))
     return sections
 
@@ -482,23 +440,21 @@ def best_and_worst(
     return best, worst, rule
 
 
-def _drawn(stored: ModelBundle, parsing: ParsingReport, place: int, sentence: ScoredSentence) -> Figure:
+def _drawn(bundle: ModelBundle, parsing: ParsingReport, place: int, sentence: ScoredSentence) -> Figure:
     """Return the scored tree next to the gold tree; the bars are the distances."""
     index = parsing.scores[parsing.chosen].by_sentence.indices[[place]]
     gold = parsing.gold.trees[int(index[0])]
     (tree,) = trees_of(parsing.predicted[parsing.chosen].select(index), [gold.words])
-    analysis = analyse(stored, gold, ParseOptions(decoder=cast(Decoder, parsing.chosen), layer=parsing.layer))
+    analysis = analyse(bundle, gold, ParseOptions(decoder=cast(Decoder, parsing.chosen), layer=parsing.layer))
+    scores = {"F1": sentence.f1, "precision": sentence.precision, "recall": sentence.recall}
     source = (
-        f"F1 {percent(sentence.f1)}, precision {percent(sentence.precision)}, recall {percent(sentence.recall)}."
+        f"{', '.join(f'{name} {format_value(value, PERCENT)}' for name, value in scores.items())}."
         f" Sentence {sentence.number:,} of {parsing.gold.source}, {sentence.length} words; {sentence.decoder} decoder;"
         f" preprocessing {parsing.gold.clean_up}; protocol {sentence.protocol}."
     )
     if any(analysis.unknown):
         source += " Underlined words are not in the model's vocabulary."
     return Figure(Drawing(replace(analysis, tree=tree), gold).tree_picture(), source, " ".join(gold.words))
-
-
-PAGE = "report.html"
 
 
 def write_report(
@@ -522,52 +478,52 @@ def write_report(
     'report.html'
     """
     folder, output = Path(folder), Path(output)
-    stored, run = read_model(folder), read_run(folder)
-    stored.to(device)
+    bundle, run = read_model(folder), read_run(folder)
+    bundle.to(device)
     parsing = None
-    if treebank is not None and isinstance(stored.model, ParsesSentences):
-        parsing = evaluate_parsing(stored, treebank, protocol, options, clean_up)
-    page = page_of(stored, run, parsing)
+    if treebank is not None and isinstance(bundle.model, ParsesSentences):
+        parsing = evaluate_parsing(bundle, treebank, protocol, options, clean_up)
+    page = page_of(bundle, run, parsing)
     make_folder(output)
     return page.write(output / PAGE, theme)
 
 
-def page_of(stored: ModelBundle, run: Run, parsing: ParsingReport | None, floor: float | None = None) -> Page:
+def page_of(bundle: ModelBundle, run: Run, parsing: ParsingReport | None, floor: float | None = None) -> Page:
     """Return the page of a model.
 
     parsing: the model's evaluation on a treebank, or None. floor: the lowest possible perplexity on the test text, if
     known.
     """
     sections = [
-        settings_section(stored, run),
-        training_section(run, stored.trained_on),
+        settings_section(bundle, run),
+        training_section(run, bundle.trained_on),
         perplexity_section(run, floor),
     ]
     if parsing is None:
-        sections.append(Section("Unlabelled F1", (Paragraph(_why_no_trees(stored), missing=True),)))
+        sections.append(Section("Unlabelled F1", (Paragraph(_why_no_trees(bundle), missing=True),)))
     else:
-        sections += parsing_sections(stored, parsing)
+        sections += parsing_sections(bundle, parsing)
     name = run.folder if run.folder.name else run.folder.resolve().name
-    return Page(f"Report on {name}", key_figures(stored, run, parsing), tuple(sections))
+    return Page(f"Report on {name}", key_figures(bundle, run, parsing), tuple(sections))
 
 
-def _why_no_trees(stored: ModelBundle) -> str:
-    if not isinstance(stored.model, ParsesSentences):
+def _why_no_trees(bundle: ModelBundle) -> str:
+    if not isinstance(bundle.model, ParsesSentences):
         return (
-            f"This model, of type {stored.name}, gives neither distances nor span scores or probabilities, so it does"
+            f"This model, of type {bundle.name}, gives neither distances nor span scores or probabilities, so it does"
             " not parse. No treebank was read."
         )
     return "No treebank was given, so the trees were not evaluated."
 
 
-def key_figures(stored: ModelBundle, run: Run, parsing: ParsingReport | None) -> tuple[KeyFigure, ...]:
+def key_figures(bundle: ModelBundle, run: Run, parsing: ParsingReport | None) -> tuple[KeyFigure, ...]:
     """Return the main results, for the top of the page."""
     figures = []
     texts = [] if run.result is None else [("test", run.result.test), ("validation", run.result.valid)]
     name, of_test = next(((name, one) for name, one in texts if one is not None), ("", None))
     if of_test is not None:
         what, value = "perplexity", f"{of_test.perplexity:,.2f}"
-        if stored.normaliser.units == "characters":
+        if bundle.normaliser.units == "characters":
             what, value = "bits per character", f"{of_test.bits_per_character:.3f}"
         estimate = f", {of_test.likelihood_estimate}" if of_test.likelihood_estimate else ""
         figures.append(KeyFigure(f"{name} {what}", value, f"{of_test.source}, read {how_read(of_test)}{estimate}"))
@@ -575,6 +531,8 @@ def key_figures(stored: ModelBundle, run: Run, parsing: ParsingReport | None) ->
         scores = parsing.scores[parsing.chosen]
         layer = f", layer {parsing.layer}" if parsing.f1_by_layer else ""
         source = f"{parsing.gold.source}, {scores.sentences:,} sentences, protocol {scores.protocol}{layer}"
-        figures.append(KeyFigure(f"F1, {parsing.chosen} decoder", percent(scores.f1), source))
-        figures.append(KeyFigure("F1, right branching", percent(parsing.baselines.right.f1), "the same sentences"))
+        figures.append(KeyFigure(f"F1, {parsing.chosen} decoder", format_value(scores.f1, PERCENT), source))
+        figures.append(
+            KeyFigure("F1, right branching", format_value(parsing.baselines.right.f1, PERCENT), "the same sentences")
+        )
     return tuple(figures)

@@ -73,9 +73,9 @@ def test_a_report_has_all_rules_and_the_best_and_worst_trees(toy, trained):
     text = page.html()
     assert page.left_out == {}
     for row in (
-        "greedy-right decoder",
-        "greedy-sum decoder (chosen)",
-        "cky decoder",
+        "greedy-right<",
+        "greedy-sum (chosen)",
+        "cky<",
         "span scores, decoded by greedy-right and greedy-sum and",
     ):
         assert row in text
@@ -87,13 +87,13 @@ def test_the_command_report_evaluates_it(toy, trained, tmp_path, monkeypatch, ca
     monkeypatch.setattr("syntaxlm.app.report.report.read_model", lambda folder: scoring())
     assert main(["report", str(trained.lstm), str(toy / "test.mrg"), "-o", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["left_out"] == {}
-    assert "greedy-right decoder (chosen)" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "greedy-right (chosen)" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_random_weights_are_a_row_of_the_report(prpn, toy, trained):
     parsing = evaluate_parsing(prpn, toy / "test.mrg", random_weights=2)
     text = page_of(prpn, read_run(trained.prpn), parsing).html()
-    assert "random weights, biased decoder, mean of 2 seeds (±" in text
+    assert ">random weights, biased<" in text
 
 
 def test_the_quickstart_parses_by_the_default_rule(toy, trained, tmp_path, monkeypatch):
@@ -107,4 +107,4 @@ def test_the_quickstart_parses_by_the_default_rule(toy, trained, tmp_path, monke
     result = quickstart.run_quickstart(tmp_path / "quick", "lstm", say=lambda line: None)
     assert result.parsing.chosen == "greedy-right"
     assert len(result.drawn) == 3
-    assert "greedy-right decoder (chosen)" in result.report.read_text(encoding="utf-8")
+    assert "greedy-right (chosen)" in result.report.read_text(encoding="utf-8")

@@ -1,7 +1,8 @@
-"""Averaged SGD that starts when the validation loss stops improving (NT-ASGD), and fine-tuning from the average.
+"""Optimisers, learning rate schedules, and averaged SGD.
 
-Merity, Keskar, Socher 2018, section 3, algorithm 1; fine-tuning: section 5. SGD continues with its own weights; their
-average is validated and kept.
+Averaged SGD starts when the validation loss stops improving (NT-ASGD; Merity, Keskar, Socher 2018, section 3, algorithm
+1), and may be fine-tuned from the average (section 5). SGD continues with its own weights; their average is validated
+and kept.
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.training.recipe import OptimiserSettings, ScheduleSettings
-
-# Optimisers and learning rate schedules.
 
 
 def build_optimiser(model: nn.Module, settings: OptimiserSettings) -> torch.optim.Optimizer:

@@ -1,27 +1,105 @@
-"""The progress of a training run on a terminal."""
+"""The progress of a run: events, the lines of metrics.jsonl, and a display for terminals."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
+from typing import Any, Protocol
 
 from rich.console import Console
 
+from syntaxlm.core.files import append_stored, to_json, truncate_stored
 from syntaxlm.core.progress import Progress, working
 from syntaxlm.scoring.perplexity import perplexity_text
+from syntaxlm.training.checkpoint import TrainerState
 from syntaxlm.training.recipe import ScheduleSettings
-from syntaxlm.training.run_log import Event
+from syntaxlm.training.run_folder import CHECKPOINT, METRICS
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event of a run.
+
+    kind: "trees" (before training, for each source of trees), "step", "valid" or "round".
+    trainer: the progress of the run.
+    batches: number of batches of the epoch; of "round", the number of rounds.
+    values: the values of the event, as in metrics.jsonl.
+    """
+
+    kind: str
+    trainer: TrainerState
+    batches: int
+    values: dict[str, Any]
+
+
+ProgressCallback = Callable[[Event], None]
+
+
+class RunLog:
+    """The progress of a run, where it is written, and who is told.
+
+    folder: the folder of the weights.
+    callback: called with every event.
+    active: whether this process writes files and calls the callback.
+    resumable: whether metrics and checkpoints are written to the folder, too.
+    """
+
+    def __init__(
+        self, folder: Path, callback: ProgressCallback | None = None, active: bool = True, resumable: bool = True
+    ) -> None:
+        self.folder, self.active, self.resumable = folder, active, resumable
+        self.trainer = TrainerState()
+        self._callback = callback if callback and active else lambda event: None
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether the run has written a checkpoint."""
+        return self.resumable and (self.folder / CHECKPOINT).exists()
+
+    def report(self, kind: str, batches: int, values: dict[str, Any]) -> None:
+        """Call the progress display."""
+        self._callback(Event(kind, self.trainer, batches, values))
+
+    def write(self, kind: str, batches: int, values: dict[str, Any]) -> None:
+        """Append a line to metrics.jsonl and call the progress display.
+
+        Raises InputError if the file cannot be written.
+        """
+        if self.active and self.resumable:
+            line = {"event": kind} | values | {"seconds": round(self.trainer.seconds, 1)}
+            data = (to_json(line) + "\n").encode()
+            append_stored(data, self.folder / METRICS)
+            self.trainer.metrics_bytes += len(data)
+        self.report(kind, batches, values)
+
+    def cut(self) -> None:
+        """Create metrics.jsonl or, in a resumed run, remove the lines of the steps that will be repeated."""
+        append_stored(b"", self.folder / METRICS)
+        truncate_stored(self.folder / METRICS, self.trainer.metrics_bytes)
+
+
+class Scheduled(Protocol):
+    """A recipe.  unit: what the loss is a mean over, such as "tokens", for the speed of training."""
+
+    @property
+    def schedule(self) -> ScheduleSettings: ...
+
+    @property
+    def unit(self) -> str: ...
 
 
 class ProgressDisplay:
     """Shows a progress bar with the remaining time, and prints a line after each validation.
 
     Without a terminal, only the lines are printed.
-    unit: unit of the speed, "tokens" or "pairs" (per second).
+    recipe: of the run.
     """
 
-    def __init__(self, schedule: ScheduleSettings, console: Console, unit: str = "tokens") -> None:
-        self.schedule, self.console, self.unit = schedule, console, unit
+    def __init__(self, recipe: Scheduled, console: Console) -> None:
+        self.schedule, self.console, self.unit = recipe.schedule, console, recipe.unit
         self._work = Progress("training")
         self._shown, self._started = ExitStack(), False
         self._counted, self._seconds = 0, 0.0  # at the last measurement of the speed

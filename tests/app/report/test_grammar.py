@@ -31,7 +31,7 @@ def few_samples(monkeypatch):
 
 @every_grammar
 def test_every_sentence_of_a_text_gets_a_binary_tree_with_labels_of_the_grammar(name, text, monkeypatch):
-    monkeypatch.setattr(listing, "READ_TOGETHER", 3)
+    monkeypatch.setattr(listing, "LINES_TOGETHER", 3)
     stored = grammar(name)
     sentences = list(parsed_sentences(stored, text))
     lines = [line.split() for line in TEXT.splitlines() if line]

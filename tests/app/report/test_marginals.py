@@ -60,7 +60,7 @@ def test_a_report_has_the_structure_and_the_label_mapping(toy, trained):
     page = page_of(stored, read_run(trained.lstm), parsing)
     text = page.html()
     assert page.left_out == {}
-    assert "mbr decoder (chosen)" in text
+    assert "mbr (chosen)" in text
     assert "span probabilities, decoded by mbr" in text
     assert "Induced labels, mapped many-to-one to gold labels" in text
     assert f"Many-to-one accuracy {100 * parsing.labels.accuracy:.1f}: of the {parsing.labels.matched:,}" in text

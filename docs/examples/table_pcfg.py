@@ -1,0 +1,55 @@
+"""A probabilistic context-free grammar whose rule probabilities are the parameters themselves, without a network.
+
+After Lari & Young 1990, "The estimation of stochastic context-free grammars using the inside-outside algorithm",
+trained by gradient descent on the likelihood of sentences.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from syntaxlm.models.pcfg.grammars import Grammar, PCFGConfig
+from syntaxlm.models.pcfg.model import PCFG
+from syntaxlm.models.registry import model
+from syntaxlm.ops.inside import TableRules
+
+
+@dataclass(frozen=True)
+class TablePCFGConfig(PCFGConfig, section="model"):
+    """Settings of the grammar of tables."""
+
+    name: Literal["table-pcfg"] = "table-pcfg"
+    nonterminals: int = 10  # number of constituent symbols
+    preterminals: int = 20  # number of word symbols (preterminals)
+
+    def grammar(self, words: int) -> Grammar:
+        return TableGrammar(self.nonterminals, self.preterminals, words)
+
+
+class TableGrammar(Grammar):
+    """m nonterminals, t preterminals and V words; each distribution is the softmax of a row of a table."""
+
+    def __init__(self, nonterminals: int, preterminals: int, words: int) -> None:
+        super().__init__()
+        self.nonterminal_count, self.preterminal_count, self.vocabulary_size = nonterminals, preterminals, words
+        symbols = nonterminals + preterminals
+        self.root = nn.Parameter(torch.randn(nonterminals))
+        self.binary = nn.Parameter(torch.randn(nonterminals, symbols * symbols))
+        self.emission = nn.Parameter(torch.randn(words, preterminals))
+
+    def rules(self) -> TableRules:
+        symbols = self.nonterminal_count + self.preterminal_count
+        binary = self.binary.softmax(-1).unflatten(-1, (symbols, symbols))  # p(A -> B C), (m, m + t, m + t)
+        return TableRules(self.root.softmax(-1), binary)
+
+    def emissions(self, columns: Tensor) -> Tensor:
+        return self.emission.log_softmax(0)[columns]  # log p(w | T), (words asked for, t)
+
+
+@model("table-pcfg", TablePCFGConfig)
+class TablePCFG(PCFG):
+    """The grammar as a language model and parser."""

@@ -1,0 +1,360 @@
+"""The tasks of language models and grammars, which learn from text, and of dependency-tree models."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from syntaxlm.batches import Batches, SentenceBatches, StreamBatches, TreeBatches
+from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.progress import status
+from syntaxlm.data.corpora import EncodedCorpus, count_tokens
+from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, count_dependencies, label_vocabulary
+from syntaxlm.data.supervision import read_supervision
+from syntaxlm.data.treebanks import dependency_trees
+from syntaxlm.models.abilities import (
+    NATS_PER_TOKEN,
+    AnnealsLoss,
+    Criterion,
+    HasLoss,
+    Model,
+    NeedsTextCounts,
+    ParsesSentences,
+    ScoresSentences,
+    TextCounts,
+    TrainsByGradient,
+)
+from syntaxlm.models.registry import MODELS, build_model
+from syntaxlm.models.structures import SpanMarginals
+from syntaxlm.parsing.collapse import TreeFigures, tree_figures
+from syntaxlm.parsing.structure import LONG_SENTENCE
+from syntaxlm.scoring.engine import TOKEN_BUDGET, Scorer, check_labels
+from syntaxlm.scoring.perplexity import Corpus, LanguageModelScore, evaluate_language_model
+from syntaxlm.storage.folder import (
+    LABELS,
+    VOCABULARY,
+    ModelBundle,
+    ModelSettings,
+    read_model,
+    write_settings,
+    write_weights,
+)
+from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.training.loop import Task
+from syntaxlm.training.recipe import StreamBatchSettings, TextRecipe, TreeRecipe
+from syntaxlm.training.result import CriterionValue, TrainingResult, Validation
+from syntaxlm.trees.spans import joined
+
+COUNTED_TOKENS = 1 << 15  # tokens per batch for models that are trained by counting
+NO_VALIDATION = Validation(Criterion("no criterion", "none"), 0.0)
+
+
+class LanguageModelTask(Task):
+    """A model with training, validation and test data, which have one vocabulary.
+
+    test: None if the recipe has no test data.
+    labels: vocabulary of the edge labels of dependency trees; None for text.
+    """
+
+    recipe: TextRecipe | TreeRecipe
+    train: Any
+    valid: Any
+    test: Corpus | None
+    vocabulary: Vocabulary
+    labels: Vocabulary | None = None
+
+    def __init__(self, recipe: TextRecipe | TreeRecipe, device: torch.device) -> None:
+        self.recipe, self.device = recipe, device
+        with status("reading the data"):
+            self._read()
+        model = build_model(recipe.model, len(self.vocabulary))
+        self._set_up(model)
+        self.model: Model = self._placed(model)
+
+    @abstractmethod
+    def _read(self) -> None:
+        """Read the data. Raises InputError for files that are missing or of another type."""
+
+    @abstractmethod
+    def _set_up(self, model: Model) -> None:
+        """Pass statistics of the training data to a new model that needs them.
+
+        Raises InputError if the data lacks what the model needs.
+        """
+
+    @abstractmethod
+    def _validation_batches(self) -> Iterable[Any]:
+        """Return batches of whole sentences or trees of the validation data, always in the same order."""
+
+    def _placed(self, model: Model) -> Model:
+        """Move a model to the device of the run. Models that are trained by counting stay on the CPU."""
+        return model.to(self.device) if isinstance(model, TrainsByGradient) else model
+
+    def set_epoch(self, epochs: float) -> None:
+        if isinstance(self.model, AnnealsLoss):
+            self.model.set_epoch(epochs)
+
+    def validate(self) -> Validation:
+        """Evaluate the model's criterion; for models that score sentences, the negative log-likelihood per token.
+
+        A model without either is trained by counting in one round; its criterion is 0.
+        """
+        if not isinstance(self.model, ScoresSentences):
+            return self._validate_by_loss(self.model) if isinstance(self.model, HasLoss) else NO_VALIDATION
+        loss = self._score(self.model, self.valid).loss
+        figures = {"valid_loss": loss, "valid_perplexity": math.exp(min(loss, 700.0))}
+        return Validation(NATS_PER_TOKEN, loss, figures)
+
+    @torch.no_grad()
+    def _validate_by_loss(self, model: HasLoss) -> Validation:
+        """Compute the loss on the validation data in evaluation mode, for models without probabilities."""
+        self.model.eval()
+        total = count = 0.0
+        for batch in self._validation_batches():
+            loss = model.loss(batch.to(self.model.device))
+            total, count = total + float(loss.total), count + loss.count
+        value = total / count
+        return Validation(model.criterion, value, {"valid_loss": value})
+
+    def _score(self, model: Model, corpus: Corpus) -> LanguageModelScore:
+        """Evaluate a model on a corpus, which is read as in training."""
+        scorer = Scorer(model, self.vocabulary, self.recipe.mode, self.recipe.model.name)
+        return evaluate_language_model(scorer, corpus)
+
+    def write_settings(self, folder: Path) -> None:
+        write_settings(folder, self._settings, self.vocabulary, self.labels)
+
+    def write_weights(self, folder: Path) -> None:
+        write_weights(folder, self.model, self.vocabulary)
+
+    def check_resumable(self, folder: Path) -> None:
+        for name, vocabulary in ((VOCABULARY, self.vocabulary), (LABELS, self.labels)):
+            path = folder / name
+            if vocabulary is not None and path.exists() and Vocabulary.read(path) != vocabulary:
+                what = "labels" if name == LABELS else "words"
+                raise InputError(
+                    f"{self.recipe.data.train}: changed since the run started: its {what} differ from those in {path}."
+                    " Restore the file to resume the run, or start a new run."
+                )
+
+    def figures(self) -> dict[str, Any]:
+        trees = self._tree_figures(self.model)
+        return {} if trees is None else {name: value for name, value in vars(trees).items() if name != "sentences"}
+
+    def _tree_figures(self, model: Model) -> TreeFigures | None:
+        """Return statistics of a grammar's trees on the validation text; None for other models."""
+        if not isinstance(model, ParsesSentences) or model.structure_type is not SpanMarginals:
+            return None
+        return tree_figures(ModelBundle(model, self._settings, self.vocabulary), self.valid)
+
+    @property
+    def _settings(self) -> ModelSettings:
+        recipe, mode = self.recipe, self.recipe.mode
+        return ModelSettings(recipe.model, recipe.data.normaliser, mode.carry_state, mode.predict_eos)
+
+    def evaluated(self, result: TrainingResult) -> TrainingResult:
+        model = self._placed(read_model(result.folder).model)
+        scores: dict[str, Any] = {}
+        if isinstance(model, ScoresSentences):
+            corpora = {"valid": self.valid, "test": self.test}
+            scores = {name: self._score(model, corpus) for name, corpus in corpora.items() if corpus is not None}
+        else:
+            self.model = model
+            scores["criterion"] = CriterionValue.of(self.validate())
+        trees = self._tree_figures(model)
+        parameters = model.parameter_count if isinstance(model, TrainsByGradient) else None
+        return dataclasses.replace(result, parameters=parameters, trees=trees, **scores)
+
+
+class TextTask(LanguageModelTask):
+    """A language model or grammar with text, one sentence per line.
+
+    `supervision` has the gold trees of the training text or, for a focused grammar, the trees of each parser.
+    """
+
+    recipe: TextRecipe
+    train: EncodedCorpus
+    valid: EncodedCorpus
+
+    def _read(self) -> None:
+        text, batches = self.recipe.text, self.recipe.batches
+        special = ("<eos>", "<eos>") if self.recipe.mode.carry_state else ("<s>", "</s>")
+        counts = count_tokens(text.train, text.normaliser)
+        self.vocabulary = Vocabulary.build(counts, "<unk>", *special, **vars(text.vocabulary))
+        encode = partial(EncodedCorpus.encode, normaliser=text.normaliser, vocabulary=self.vocabulary)
+        self.train, self.valid = encode(text.train), encode(text.valid)
+        self.test = encode(text.test) if text.test else None
+        if not isinstance(batches, StreamBatchSettings) and MODELS[self.recipe.model.name].reads == "sentences":
+            self._warn_of_long(self.train, batches.maximum_words)
+            for corpus in (self.valid, self.test):
+                self._warn_of_long(corpus, None)
+        sources = [(path, "none") for path in text.focus]
+        if text.trees is not None:
+            sources.append((text.trees, text.trees_preprocessing))
+        self.supervision = [
+            read_supervision(path, preprocessing, self.train, text.normaliser, self.vocabulary)
+            for path, preprocessing in sources
+        ]
+
+    def _warn_of_long(self, corpus: EncodedCorpus | None, maximum_words: int | None) -> None:
+        """Warn if the longest sentence takes minutes.  maximum_words: longer sentences are ignored; None: no limit."""
+        if corpus is None:
+            return
+        lengths = corpus.lengths
+        if maximum_words is not None:
+            lengths = np.where(lengths > maximum_words, 0, lengths)
+        longest = int(lengths.argmax())
+        if lengths[longest] > LONG_SENTENCE:
+            message = (
+                f"{corpus.source}, line {corpus.line_numbers[longest]}: the sentence has {lengths[longest]:,} words."
+                f" {self.recipe.model.name} models compare all spans, so it takes"
+                f" {(lengths[longest] / 40) ** 3:,.0f} times the time of a sentence with 40 words. Split it or leave it"
+                " out (batches.maximum_words does this for the training text)."
+            )
+            warnings.warn(InputWarning(message), stacklevel=2)
+
+    def _set_up(self, model: Model) -> None:
+        """Pass word counts to the model: of all words, of last words, and of one-word sentences."""
+        if isinstance(model, NeedsTextCounts):
+            ids, offsets = np.asarray(self.train.ids), np.asarray(self.train.offsets)
+            last, lengths = ids[offsets[1:] - 1], self.train.lengths
+            counted = (ids, last[lengths > 1], last[lengths == 1])
+            words, ends, alone = (
+                torch.from_numpy(np.bincount(part, minlength=len(self.vocabulary))) for part in counted
+            )
+            parsers = len(self.recipe.text.focus)
+            model.setup(TextCounts(words, final_words=ends, one_word_sentences=alone, parsers=parsers))
+
+    def batches(self, rank: int, ranks: int) -> Batches:
+        batches, seed, focused = self.recipe.batches, self.recipe.run.seed, bool(self.recipe.text.focus)
+        spans = joined([trees.spans for trees in self.supervision]) if focused else None
+        if self.supervision and not focused:
+            spans = self.supervision[0].spans
+        if isinstance(batches, StreamBatchSettings):
+            return StreamBatches(
+                self.train,
+                self.vocabulary,
+                batches.batch_size,
+                batches.bptt,
+                rank,
+                ranks,
+                variable_bptt=batches.variable_bptt,
+                seed=seed,
+                spans=spans,
+            )
+        return SentenceBatches(
+            self.train,
+            self.vocabulary,
+            batches.token_budget,
+            shuffle=True,
+            seed=seed,
+            mixed=self.model.mixes_lengths,
+            maximum_words=batches.maximum_words,
+            curriculum=batches.curriculum,
+            final_spans=focused,
+            rank=rank,
+            ranks=ranks,
+            spans=spans,
+            predict_eos=batches.predict_eos,
+        )
+
+    def _validation_batches(self) -> Iterable[Any]:
+        return self._in_order(self.valid, TOKEN_BUDGET).iterate()
+
+    def full_pass(self) -> Iterable[Any]:
+        """Return the training text in its original order; a stream in one column."""
+        if isinstance(self.recipe.batches, StreamBatchSettings):
+            return StreamBatches(self.train, self.vocabulary, 1, COUNTED_TOKENS).iterate()
+        return self._in_order(self.train, COUNTED_TOKENS).iterate(0)
+
+    def _in_order(self, corpus: EncodedCorpus, token_budget: int) -> SentenceBatches:
+        """Return batches of sentences in a fixed order."""
+        batches = self.recipe.batches
+        assert not isinstance(batches, StreamBatchSettings)
+        return SentenceBatches(
+            corpus,
+            self.vocabulary,
+            token_budget,
+            shuffle=False,
+            seed=0,
+            maximum_words=batches.maximum_words,
+            predict_eos=batches.predict_eos,
+        )
+
+    def rate_factor(self, batch: Any) -> float:
+        """Return the factor of the learning rate, which is proportional to the length of the batch with variable bptt
+        (Merity et al. 2018).
+        """
+        settings = self.recipe.batches
+        if isinstance(settings, StreamBatchSettings) and settings.variable_bptt:
+            return len(batch.tokens) / settings.bptt
+        return 1.0
+
+    def figures(self) -> dict[str, Any]:
+        counts = [trees.count for trees in self.supervision]
+        if self.recipe.text.focus:
+            return {"focused": counts} | super().figures()
+        return {"supervised": counts[0]} | super().figures() if counts else super().figures()
+
+    def evaluated(self, result: TrainingResult) -> TrainingResult:
+        if self.recipe.text.trees is not None:
+            result = dataclasses.replace(result, supervised=(self.supervision[0].count, len(self.train)))
+        return super().evaluated(result)
+
+
+class TreeTask(LanguageModelTask):
+    """A dependency-tree model with dependency trees."""
+
+    recipe: TreeRecipe
+    train: DependencyCorpus
+    valid: DependencyCorpus
+    labels: Vocabulary
+
+    def _read(self) -> None:
+        trees = self.recipe.trees
+        words, labels = count_dependencies(dependency_trees(trees.train), trees.normaliser)
+        self.vocabulary = Vocabulary.build(words, UNKNOWN, ROOT, ROOT, **vars(trees.vocabulary))
+        self.labels = label_vocabulary(labels)
+        read = partial(
+            DependencyCorpus.read, normaliser=trees.normaliser, vocabulary=self.vocabulary, labels=self.labels
+        )
+        self.train, self.valid = read(trees.train), read(trees.valid)
+        self.test = read(trees.test) if trees.test else None
+
+    def _set_up(self, model: Model) -> None:
+        """Pass word counts and the number of labels to the model."""
+        for corpus in (self.train, self.valid, self.test):
+            if isinstance(corpus, DependencyCorpus):
+                check_labels(model, corpus)
+        words = torch.bincount(torch.from_numpy(self.train.text.ids), minlength=len(self.vocabulary))
+        if isinstance(model, NeedsTextCounts):
+            model.setup(TextCounts(words, len(self.labels)))
+
+    def batches(self, rank: int, ranks: int) -> Batches:
+        batches = self.recipe.batches
+        return TreeBatches(
+            self.train,
+            batches.token_budget,
+            shuffle=True,
+            seed=self.recipe.run.seed,
+            mixed=True,
+            maximum_trees=batches.batch_size,
+            maximum_words=batches.maximum_words,
+            rank=rank,
+            ranks=ranks,
+        )
+
+    def _validation_batches(self) -> Iterable[Any]:
+        return TreeBatches(self.valid, TOKEN_BUDGET, shuffle=False, seed=0).iterate()
+
+    def full_pass(self) -> Iterable[Any]:
+        return TreeBatches(self.train, COUNTED_TOKENS, shuffle=False, seed=0).iterate()

@@ -1,0 +1,414 @@
+"""The training loops: by gradient descent, and by counting (EM). They train a task: a model with its data."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from syntaxlm.batches import Batches
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import keep_freed_memory
+from syntaxlm.core.progress import progress_bar, status
+from syntaxlm.data.supervision import Supervision
+from syntaxlm.models.abilities import Loss, TrainsByCounting
+from syntaxlm.models.batches import Batch, State
+from syntaxlm.training.checkpoint import (
+    read_checkpoint,
+    read_trainer_state,
+    tensors_of_process,
+    write_checkpoint,
+)
+from syntaxlm.training.processes import Processes
+from syntaxlm.training.progress import RunLog
+from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSettings
+from syntaxlm.training.result import TrainingResult, Validation
+from syntaxlm.training.run_folder import CHECKPOINT, RECIPE
+from syntaxlm.training.schedule import Plateau, WeightAverage, build_optimiser
+
+EXPLODED = 100.0  # a run has diverged if its loss exceeds this many times the first loss, and this many nats
+
+
+class Task(ABC):
+    """A model with its training and validation data.
+
+    model: `TrainsByGradient` or `TrainsByCounting`, on the device of the run.
+    supervision: trees that the model learns from, one entry for each source.
+    remedies: the settings to lower if training diverges, for messages.
+    """
+
+    model: Any
+    supervision: Sequence[Supervision] = ()
+    remedies = "optimiser.learning_rate or optimiser.gradient_clip"
+
+    @abstractmethod
+    def batches(self, rank: int, ranks: int) -> Batches:
+        """Return the training batches of one process.  rank, ranks: its number, and the number of processes."""
+
+    @abstractmethod
+    def validate(self) -> Validation:
+        """Evaluate the present model on the validation data."""
+
+    @abstractmethod
+    def write_weights(self, folder: Path) -> None:
+        """Write the model's weights to its folder, atomically. Called when they are the best so far."""
+
+    def write_settings(self, folder: Path) -> None:  # noqa: B027
+        """Write all other files of the model folder, before training."""
+
+    def check_resumable(self, folder: Path) -> None:  # noqa: B027
+        """Raise InputError if the data differs from that at the start of the run in the folder."""
+
+    def full_pass(self) -> Iterable[Any]:
+        """Return large batches of the whole training data, for models that are trained by counting."""
+        return self.batches(0, 1).iterate(0)
+
+    def set_epoch(self, epochs: float) -> None:  # noqa: B027
+        """Set the number of epochs so far, for a model whose loss changes during training."""
+
+    def rate_factor(self, batch: Any) -> float:
+        """Return the factor of the learning rate for a batch."""
+        return 1.0
+
+    def figures(self) -> dict[str, Any]:
+        """Return additional figures for the log of every validation."""
+        return {}
+
+    def evaluated(self, result: TrainingResult) -> TrainingResult:
+        """Return the result of a finished run with the scores of the kept weights."""
+        return result
+
+
+@dataclass(frozen=True)
+class LossInputs:
+    """A batch and the state before it, in one object, which module wrappers pass on unchanged."""
+
+    batch: Batch
+    state: State
+
+
+class LossModule(nn.Module):
+    """Computes a model's loss in the forward pass, as data parallel wrappers require, in the precision of the run."""
+
+    def __init__(self, model: nn.Module, processes: Processes) -> None:
+        super().__init__()
+        self.model, self._processes = model, processes
+
+    def forward(self, inputs: LossInputs) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor], tuple[int, int]]:
+        with self._processes.autocast():
+            loss: Loss = self.model.loss(inputs.batch, inputs.state)  # type: ignore[operator]
+        return loss.total.float(), _in_float32(loss.penalties), _in_float32(loss.state or {}), (loss.count, loss.items)
+
+
+def _in_float32(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.float() if value.is_floating_point() else value for name, value in tensors.items()}
+
+
+class GradientLoop:
+    """Trains a model until the schedule ends or a stop is requested, with validations and checkpoints."""
+
+    def __init__(
+        self,
+        task: Task,
+        optimiser: OptimiserSettings,
+        schedule: ScheduleSettings,
+        run: RunSettings,
+        processes: Processes,
+        log: RunLog,
+    ) -> None:
+        self.task, self.processes, self.log = task, processes, log
+        self.settings, self.schedule, self.run = optimiser, schedule, run
+        self.state: State = None
+        self.stop_requested = False
+        self.gradient_norm = torch.zeros(())
+        self.optimiser = build_optimiser(task.model, optimiser)
+        self.loss = processes.parallel(LossModule(task.model, processes))
+        self.average = WeightAverage(task.model)
+        # Processes have the same initial weights, but must draw different dropout masks.
+        torch.manual_seed(run.seed + 1_000_003 * (1 + processes.rank))
+        self.batches = task.batches(processes.rank, processes.count)
+        self.epoch_batches = self.batches.count(log.trainer.epoch)
+
+    @property
+    def epochs(self) -> float:
+        """The number of epochs so far, including the fraction of the present one."""
+        return self.log.trainer.epoch + self.log.trainer.batch / self.epoch_batches
+
+    def restore(self) -> None:
+        """Restore the state of the checkpoint, if there is one."""
+        folder = self.log.folder
+        if not self.log.has_checkpoint:
+            return
+        if read_trainer_state(folder).averaging.began is not None:
+            self._change_to_sgd()
+        place = self.processes.rank, self.processes.count
+        self.state, self.log.trainer = read_checkpoint(
+            folder, self.task.model, self.optimiser, *place, average=self.average
+        )
+        self.epoch_batches = self.batches.count(self.log.trainer.epoch)
+        self._check_state(folder / CHECKPOINT)
+
+    def _check_state(self, path: Path) -> None:
+        """Raise InputError if the model cannot read the next batch with the carried state of a checkpoint."""
+        batch = next(iter(self.batches.iterate(self.log.trainer.epoch, self.log.trainer.batch)), None)
+        if self.state is None or batch is None:
+            return
+        device = self.processes.device
+        self.loss.eval()
+        try:
+            with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
+                self.loss(LossInputs(batch.to(device), self.state))
+        except (RuntimeError, KeyError, IndexError, ValueError) as error:
+            raise InputError(
+                f"{path}: the carried state does not fit the recipe: {str(error).splitlines()[0]}. The file is damaged,"
+                f" or {RECIPE} was changed."
+            ) from error
+
+    def train(self) -> None:
+        """Train until the schedule ends, or until `stop_requested` is true."""
+        keep_freed_memory()
+        trainer, processes = self.log.trainer, self.processes
+        self._started = time.monotonic() - trainer.seconds
+        self._saved = time.monotonic()
+        while trainer.epoch < self.schedule.epochs and not trainer.finished:
+            self.epoch_batches = self.batches.count(trainer.epoch)
+            validations = self._validations()
+            for batch in self.batches.iterate(trainer.epoch, trainer.batch):
+                self._step(batch)
+                if trainer.batch in validations:
+                    self._validate()
+                    self._save()  # the checkpoint must match the weights that were just kept
+                if trainer.finished or processes.any_rank(self._is_out_of_time()):
+                    if trainer.loss_count:
+                        self._validate()
+                    trainer.finished = True
+                    break
+                if processes.any_rank(self.stop_requested):
+                    self._save()
+                    return
+                if processes.any_rank(time.monotonic() - self._saved > self.run.checkpoint_seconds):
+                    self._save()
+            if not trainer.finished:
+                trainer.epoch, trainer.batch = trainer.epoch + 1, 0
+        trainer.finished = True
+        self._save()
+
+    def _validations(self) -> set[int]:
+        """Return the numbers of batches of the present epoch after which the model is validated."""
+        per_epoch = min(self.schedule.validations_per_epoch, self.epoch_batches)
+        return {math.ceil(self.epoch_batches * part / per_epoch) for part in range(1, per_epoch + 1)}
+
+    def _step(self, batch: Batch) -> None:
+        """Train on one batch: forward pass, backward pass, optimiser step."""
+        trainer, settings, processes = self.log.trainer, self.settings, self.processes
+        self.task.set_epoch(self.epochs)
+        self._set_rate(self.task.rate_factor(batch) * min(1.0, (trainer.steps + 1) / max(1, settings.warmup_steps)))
+        self.loss.train()
+        batch = batch.to(processes.device)
+        total, penalties, state, (count, items) = self.loss(LossInputs(batch, self.state if batch.carries else None))
+        self.state = state if self.batches.carries_state else None
+        # Gradients are averaged over processes: dividing by the mean count gives the mean over all.
+        mean_count, mean_items, mean_total = processes.mean(count, items, float(total.detach()))
+        self._check_loss("the training loss", mean_total / max(1.0, mean_count))
+        normaliser = mean_items if settings.loss_normalisation == "sentences" else mean_count
+        loss = total / normaliser + sum(penalties.values(), torch.zeros((), device=total.device))
+        self.optimiser.zero_grad()
+        loss.backward()
+        self.gradient_norm = nn.utils.clip_grad_norm_(self.task.model.parameters(), settings.gradient_clip)
+        self.optimiser.step()
+        trainer.steps += 1
+        if averaged := trainer.averaging.count(trainer.steps):
+            self.average.add(averaged)
+        trainer.batch += 1
+        trainer.loss_count += round(mean_count * processes.count)
+        trainer.loss_sum += mean_total * processes.count
+        trainer.seconds = time.monotonic() - self._started
+        if trainer.steps % self.run.log_steps == 0:
+            self._log("step", train_loss=trainer.loss_sum / trainer.loss_count)
+        else:
+            self.log.report("step", self.epoch_batches, {})
+
+    def _set_rate(self, factor: float = 1.0) -> None:
+        """Set the learning rate of the next batch.  factor: see `Task.rate_factor`."""
+        trainer = self.log.trainer
+        rate = trainer.plateau.rate(trainer.averaging.rate(self.settings), self.epochs, self.schedule)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate * factor
+
+    def _validate(self) -> None:
+        """Validate the model, keep its weights if they are the best so far, and reduce the rate on a plateau.
+
+        If weights are averaged, the averaged ones are validated and kept.
+        """
+        trainer, schedule = self.log.trainer, self.schedule
+        self._check_gradient()
+        training_loss = trainer.loss_sum / max(1, trainer.loss_count)
+        with self.average.as_weights():
+            validation = self.processes.from_first(self.task.validate())
+            cost = validation.cost
+            self._check_loss("the validation loss", cost)
+            best, kept = trainer.record(cost, trainer.steps, self.epochs, schedule.keep == "last")
+            if kept and self.processes.is_first:
+                self.task.write_weights(self.log.folder)
+        fell = trainer.plateau.seen(cost if schedule.plateau_loss == "valid" else training_loss, schedule)
+        if schedule.stop_patience is not None and trainer.without_best >= schedule.stop_patience:
+            trainer.finished = True
+        averaging = self._update_averaging(cost) if self.settings.averages else {}
+        self._set_rate()
+        trainer.loss_sum, trainer.loss_count = 0.0, 0
+        trainer.seconds = time.monotonic() - self._started
+        figures = validation.logged | {"best": best, "rate_fell": fell}
+        self._log("valid", train_loss=training_loss, **figures, **averaging, **self.task.figures())
+
+    def _update_averaging(self, cost: float) -> dict[str, Any]:
+        """Start or restart averaging, or end the run, depending on the validation. Return figures for the log."""
+        trainer, settings = self.log.trainer, self.settings
+        count = trainer.averaging.count(trainer.steps)
+        change = trainer.averaging.seen(cost, trainer.steps, self.epochs, settings)
+        if change == "ends":
+            trainer.finished = True
+        elif change is not None:
+            self.average.begin()
+            self._change_to_sgd()
+            if settings.average_learning_rate is not None:
+                trainer.plateau = Plateau()
+        return {"averaged_steps": count, "averaging": change}
+
+    def _change_to_sgd(self) -> None:
+        """Replace the optimiser by plain SGD, which averaged SGD uses."""
+        self.optimiser = build_optimiser(self.task.model, dataclasses.replace(self.settings, kind="sgd"))
+
+    def _check_gradient(self) -> None:
+        """Raise InputError if the norm of the last gradient is not finite; the weights must not be kept then.
+
+        This is not checked at every step, because it waits for the device. The loss of the next step shows it, too.
+        """
+        if not math.isfinite(norm := float(self.gradient_norm)):
+            raise self._diverged("the norm of the gradient", norm, "a finite number")
+
+    def _check_loss(self, what: str, loss: float) -> None:
+        """Raise InputError if a loss is not finite or far above the first one.  loss: per token or item."""
+        trainer = self.log.trainer
+        if trainer.first_loss is None and math.isfinite(loss):
+            trainer.first_loss = loss
+        highest = EXPLODED * max(1.0, trainer.first_loss or 0.0)
+        if not loss <= highest:
+            expected = f"at most {highest:.4g}, {EXPLODED:g} times the first loss" if math.isfinite(loss) else ""
+            raise self._diverged(what, loss, expected or "a finite number")
+
+    def _diverged(self, what: str, value: float, expected: str) -> InputError:
+        trainer, log, lower = self.log.trainer, self.log, f"a lower {self.task.remedies}"
+        kept = f"The weights of step {trainer.best_step} are kept. " if trainer.best_step else ""
+        advice = f"{kept}Train again with {lower}" + (", into another folder." if log.resumable else ".")
+        # A checkpoint of the present step contains the diverged weights.
+        if log.has_checkpoint and (last := read_trainer_state(log.folder).steps) < trainer.steps:
+            advice = (
+                f"Earlier checkpoints are intact. To resume from step {last}, set {lower} in {log.folder / RECIPE} and"
+                " resume the run; or train again, into another folder."
+            )
+        return InputError(
+            f"{log.folder}: training diverged at step {trainer.steps} (epoch {trainer.epoch + 1}, learning"
+            f" rate {self.optimiser.param_groups[0]['lr']:g}): {what} is {value:.4g}; expected {expected}.\n{advice}"
+        )
+
+    def _log(self, kind: str, **values: Any) -> None:
+        place = {"step": self.log.trainer.steps, "epoch": round(self.epochs, 4)}
+        rate = {"learning_rate": self.optimiser.param_groups[0]["lr"]}
+        self.log.write(kind, self.epoch_batches, place | values | rate)
+
+    def _save(self) -> None:
+        trainer, log = self.log.trainer, self.log
+        self._saved = time.monotonic()
+        trainer.seconds = time.monotonic() - self._started
+        self._check_gradient()
+        processes = self.processes.gathered(tensors_of_process(self.state))
+        if self.processes.is_first and log.resumable:
+            write_checkpoint(log.folder, self.task.model, self.optimiser, processes, trainer, self.average)
+
+    def _is_out_of_time(self) -> bool:
+        minutes = self.schedule.minutes
+        return minutes is not None and time.monotonic() - self._started > 60 * minutes
+
+
+class CountingLoop:
+    """Trains in rounds: each computes expected counts on all data and sets the parameters from them (EM).
+
+    Ends when the model needs no more rounds, the schedule ends, or a stop is requested. Only the first process counts.
+    """
+
+    def __init__(self, task: Task, schedule: ScheduleSettings, processes: Processes, log: RunLog) -> None:
+        self.task, self.schedule, self.processes, self.log = task, schedule, processes, log
+        self.model: TrainsByCounting = task.model
+        self.stop_requested = False
+
+    @property
+    def rounds(self) -> int:
+        """The maximum number of rounds."""
+        limit = self.schedule.epochs
+        return limit if self.model.rounds is None else min(limit, self.model.rounds)
+
+    @property
+    def epochs(self) -> float:
+        """The number of finished rounds."""
+        return float(self.log.trainer.epoch)
+
+    def restore(self) -> None:
+        """Restore the state of the checkpoint, if there is one. It is written after every round."""
+        if self.log.has_checkpoint:
+            _, self.log.trainer = read_checkpoint(self.log.folder, self.task.model, None)
+
+    def train(self) -> None:
+        """Train in the first process, while the others wait."""
+        self.processes.on_rank_zero(self._train)
+        self.log.trainer = self.processes.from_first(self.log.trainer)
+
+    def _train(self) -> None:
+        trainer = self.log.trainer
+        started = time.monotonic() - trainer.seconds
+        while not trainer.finished and not self.stop_requested:
+            trainer.round_figures = self._count_and_maximise()
+            trainer.epoch += 1
+            trainer.seconds = time.monotonic() - started
+            minutes = self.schedule.minutes
+            is_out_of_time = minutes is not None and trainer.seconds > 60 * minutes
+            trainer.finished = trainer.epoch >= self.rounds or is_out_of_time
+            self._validate()
+            if self.rounds > 1:
+                write_checkpoint(self.log.folder, self.task.model, None, [tensors_of_process(None)], trainer)
+
+    @torch.no_grad()
+    def _count_and_maximise(self) -> dict[str, Any]:
+        """Run one round. Return its figures."""
+        counted = 0
+        for counted, batch in enumerate(progress_bar(self.task.full_pass(), "counting, batches"), 1):  # noqa: B007
+            self.model.accumulate(batch)
+        if not counted:
+            raise InputError(f"{self.log.folder}: found nothing to count; expected training text with one word or more")
+        with status("estimating"):
+            return self.model.maximise()
+
+    def _validate(self) -> None:
+        """Validate, keep the weights if they are the best or the recipe keeps the last ones, and write the log."""
+        trainer, log, patience = self.log.trainer, self.log, self.schedule.stop_patience
+        validation = self.task.validate()
+        if not math.isfinite(validation.cost):
+            raise InputError(
+                f"{log.folder}: the {validation.criterion.name} of the validation data is {validation.cost} after round"
+                f" {trainer.epoch}; expected a finite number. Earlier checkpoints are intact: resume the run from the"
+                " last one with other data or settings."
+            )
+        best, kept = trainer.record(validation.cost, trainer.epoch, self.epochs, self.schedule.keep == "last")
+        if kept:
+            self.task.write_weights(log.folder)
+        if patience is not None and trainer.without_best >= patience:
+            trainer.finished = True
+        place = {"step": trainer.epoch, "epoch": trainer.epoch}
+        log.write("round", self.rounds, place | trainer.round_figures | validation.logged | {"best": best})
