@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from syntaxlm.ops import dmv
-from syntaxlm.ops.dmv import ZERO, Decisions, projective_trees, tree_log_prob
+from syntaxlm.ops.dmv import ZERO, TreeDecisions, projective_trees, tree_log_prob
 from syntaxlm.trees.decoding import decode_heads
 
 
-def random_decisions(sentences: int, words: int, seed: int = 1, impossible: float = 0.0) -> Decisions:
+def random_decisions(sentences: int, words: int, seed: int = 1, impossible: float = 0.0) -> TreeDecisions:
     """impossible: share of impossible arcs."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -21,11 +21,11 @@ def random_decisions(sentences: int, words: int, seed: int = 1, impossible: floa
     go = values(sentences, words, 2, 2)
     arcs = values(sentences, words, words)
     arcs = torch.where(values(sentences, words, words) < impossible, ZERO, arcs.log())
-    return Decisions(values(sentences, words).log(), arcs, torch.log1p(-go), go.log())
+    return TreeDecisions(values(sentences, words).log(), arcs, torch.log1p(-go), go.log())
 
 
-def one(decisions: Decisions, index: int) -> Decisions:
-    return Decisions(*(part[index : index + 1].clone() for part in decisions))
+def one(decisions: TreeDecisions, index: int) -> TreeDecisions:
+    return TreeDecisions(*(part[index : index + 1].clone() for part in decisions))
 
 
 @pytest.mark.parametrize(("words", "trees"), [(1, 1), (2, 2), (3, 7), (4, 30), (5, 143)])
@@ -42,7 +42,7 @@ def test_fast_form_equals_reference_in_value_and_every_gradient(words, impossibl
     values, counts, _ = dmv.expected_counts(decisions)
     torch.testing.assert_close(dmv.log_partition(decisions), values)
     for index in range(3):
-        inputs = Decisions(*(part.requires_grad_() for part in one(decisions, index)))
+        inputs = TreeDecisions(*(part.requires_grad_() for part in one(decisions, index)))
         expected = dmv.log_partition_reference(inputs)
         assert values[index].item() == pytest.approx(expected.item(), rel=1e-12)
         gradients = torch.autograd.grad(expected, inputs, materialize_grads=True)

@@ -36,7 +36,7 @@ from syntaxlm.models.registry import model
 from syntaxlm.models.sentences import BOS, EOS, SPECIALS, Sums, draw_from, draw_short, token_of
 from syntaxlm.models.sizes import check_chart
 from syntaxlm.models.structures import Heads
-from syntaxlm.ops.dmv import ADJACENT, LEFT, RIGHT, ZERO, Decisions, best_heads, expected_counts, log_partition
+from syntaxlm.ops.dmv import ADJACENT, LEFT, RIGHT, ZERO, TreeDecisions, best_heads, expected_counts, log_partition
 
 _LARGEST_TABLE = 1 << 28  # most probabilities of dependents
 _CHART = 1 << 22  # most divisions of spans of a group of sentences, all with gradients in memory
@@ -60,7 +60,7 @@ class ProjectiveParser(ParsesDependencies):
         """Return columns of a batch with BOS and EOS, and the heads of their most probable trees, (b, n)."""
 
     @abstractmethod
-    def posterior_counts(self, batch: TokenBatch) -> Iterator[tuple[slice, Decisions]]:
+    def posterior_counts(self, batch: TokenBatch) -> Iterator[tuple[slice, TreeDecisions]]:
         """Return columns of a batch with BOS and EOS, and how often each decision is expected."""
 
     @torch.no_grad()
@@ -91,7 +91,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
     The first round sets them from the harmonic start, which prefers short arcs; each further round is one of EM.
 
     root: (V,).  choose: (V, 2, V) by head, side and dependent.  stop: (V, 2, 2) by head, side and whether the head has
-    no dependent there yet, as in `Decisions`.  started: 1 after the first round.
+    no dependent there yet, as in `TreeDecisions`.  started: 1 after the first round.
     """
 
     reads = "sentences"
@@ -114,7 +114,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         self._clear()
 
     def _clear(self) -> None:
-        self._counts: Decisions | None = None
+        self._counts: TreeDecisions | None = None
         self._log_likelihood, self._tokens = 0.0, 0
 
     # ---- training
@@ -130,11 +130,11 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
             self.add_counts(words, counts)
         self._tokens += batch.token_count()
 
-    def add_counts(self, words: Tensor, counts: Decisions) -> None:
+    def add_counts(self, words: Tensor, counts: TreeDecisions) -> None:
         """Add the counts of the decisions in sentences of one length. words: (b, n)."""
         if self._counts is None:
             tables = (self.root, self.choose, self.stop, self.stop)
-            self._counts = Decisions(*(torch.zeros_like(table) for table in tables))
+            self._counts = TreeDecisions(*(torch.zeros_like(table) for table in tables))
         flat = words.flatten()
         self._counts.root.index_add_(0, flat, counts.root.flatten())
         self._counts.stop.index_add_(0, flat, counts.stop.flatten(0, 1))
@@ -183,7 +183,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         for columns, words in self.groups(batch, closed=True):
             yield columns, best_heads(self.decisions(words))[1]
 
-    def posterior_counts(self, batch: TokenBatch) -> Iterator[tuple[slice, Decisions]]:
+    def posterior_counts(self, batch: TokenBatch) -> Iterator[tuple[slice, TreeDecisions]]:
         for columns, words in self.groups(batch, closed=True):
             yield columns, expected_counts(self.decisions(words))[1]
 
@@ -240,11 +240,11 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
             check_chart(length, length**3 * _BYTES)
             yield columns, words
 
-    def decisions(self, words: Tensor) -> Decisions:
+    def decisions(self, words: Tensor) -> TreeDecisions:
         """Return log-probabilities of the decisions in sentences of one length. words: (b, n)."""
         arcs = self.choose[words[:, :, None], _sides(words), words[:, None]]
         stop = self.stop[words]
-        return Decisions(*(_logarithm(part) for part in (self.root[words], arcs, stop, 1 - stop)))
+        return TreeDecisions(*(_logarithm(part) for part in (self.root[words], arcs, stop, 1 - stop)))
 
 
 def _check_vocabulary(size: int) -> None:
@@ -259,7 +259,7 @@ def _check_vocabulary(size: int) -> None:
         )
 
 
-def harmonic_counts(sentences: int, words: int, device: torch.device | str | None = None) -> Decisions:
+def harmonic_counts(sentences: int, words: int, device: torch.device | str | None = None) -> TreeDecisions:
     """Return the counts of the harmonic start, in sentences of one length.
 
     Each word is the root with mass 1 / n, and depends on every other word with mass proportional to 1 / distance. Each
@@ -276,7 +276,7 @@ def harmonic_counts(sentences: int, words: int, device: torch.device | str | Non
         torch.ones(words, 2, 2, dtype=torch.float64, device=device),
         go[..., None].expand(-1, -1, 2),
     )
-    return Decisions(*(part.expand(sentences, *part.shape).contiguous() for part in every))
+    return TreeDecisions(*(part.expand(sentences, *part.shape).contiguous() for part in every))
 
 
 def _sides(words: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ from syntaxlm.models.ccm import CCM, CCMConfig
 from syntaxlm.models.dmv import DMV, DMVConfig, ProjectiveParser, words_by_length
 from syntaxlm.models.registry import model
 from syntaxlm.models.sizes import check_chart
-from syntaxlm.ops.dmv import Decisions, best_heads, expected_counts, log_partition
+from syntaxlm.ops.dmv import TreeDecisions, best_heads, expected_counts, log_partition
 
 _CHART = 1 << 20  # most heads of divisions of spans of a group of sentences, all with gradients in memory
 _BYTES = 64  # in all charts, for each of them
@@ -102,7 +102,7 @@ class DMVCCM(Model, TrainsByCounting, HasLoss, ProjectiveParser):
         for columns, words, weights in self._groups(batch, closed=True):
             yield columns, best_heads(self.dmv.decisions(words), weights)[1]
 
-    def posterior_counts(self, batch: TokenBatch) -> Iterator[tuple[slice, Decisions]]:
+    def posterior_counts(self, batch: TokenBatch) -> Iterator[tuple[slice, TreeDecisions]]:
         for columns, words, weights in self._groups(batch, closed=True):
             yield columns, expected_counts(self.dmv.decisions(words), weights).counts
 

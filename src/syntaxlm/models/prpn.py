@@ -23,7 +23,7 @@ from syntaxlm.models.backbone import Backbone, BackboneOutput, neural_model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LayerNorm, RowBatchNorm, Rows, dropout, dropout_mask
 from syntaxlm.models.structures import Distances, Structure
-from syntaxlm.ops.gated_memory import Comparison, ReaderWeights, attend, read, slot_gates
+from syntaxlm.ops.gated_memory import GateComparison, ReaderWeights, attend, read, slot_gates
 
 _CACHED_ROWS = 4096  # rows that fit in the processor's cache
 
@@ -275,15 +275,15 @@ class PRPNBackbone(Backbone):
         self.predictor = PredictNetwork(config)
 
     @property
-    def comparison(self) -> Comparison:
+    def comparison(self) -> GateComparison:
         """The comparison alpha of this form: scale, shift, hard or soft."""
         if not self.config.parsing:
-            return Comparison(1.0, 1.0, hard=True)  # 1 for equal distances, 0 for slots before the first step
+            return GateComparison(1.0, 1.0, hard=True)  # 1 for equal distances, 0 for slots before the first step
         if self.config.form == "paper":
-            return Comparison(self.config.temperature if self.training else math.inf, 0.0, hard=True)
+            return GateComparison(self.config.temperature if self.training else math.inf, 0.0, hard=True)
         if self.config.comparison == "hard":
-            return Comparison(2 / self.config.resolution, 1.0, hard=True)
-        return Comparison(10 / self.config.resolution, 5.0, hard=False)
+            return GateComparison(2 / self.config.resolution, 1.0, hard=True)
+        return GateComparison(10 / self.config.resolution, 5.0, hard=False)
 
     def initial_state(self, batch_size: int, like: Tensor) -> dict[str, Tensor]:
         """Return zero embeddings, (L, B, E), and memory, (N, B, H); infinite distances, (N, B), close all gates."""

@@ -46,7 +46,7 @@ impossible decisions first."""
 _NEVER = 1e4 * ZERO  # of what is no chart item; lower than any number of impossible decisions
 
 
-class Decisions(NamedTuple):
+class TreeDecisions(NamedTuple):
     """A number for each decision in the trees of B sentences of n words: natural log-probabilities, or counts.
 
     root: (B, n), that a word is the root.
@@ -67,7 +67,7 @@ class Decisions(NamedTuple):
         return torch.cat([self.root[:, None], self.arcs], 1)
 
 
-def tree_log_prob(decisions: Decisions, heads: Sequence[int]) -> Tensor:
+def tree_log_prob(decisions: TreeDecisions, heads: Sequence[int]) -> Tensor:
     """Return log-probability of a tree and its words. decisions: of one sentence, B = 1. heads: from 1, 0 for the root.
 
     P(tree) = P(root) prod_h prod_side prod_a P(go | h, side, adjacent) P(a | h, side) * P(stop | h, side, adjacent),
@@ -95,13 +95,13 @@ def projective_trees(words: int) -> Iterator[HeadsTuple]:
         yield tuple(tree[word] for word in range(words))
 
 
-def log_partition_reference(decisions: Decisions) -> Tensor:
+def log_partition_reference(decisions: TreeDecisions) -> Tensor:
     """Return log-probability of the words of one sentence: (1,)."""
     trees = projective_trees(decisions.root.shape[1])
     return torch.stack([tree_log_prob(decisions, heads) for heads in trees]).logsumexp(0)[None]
 
 
-def best_heads_reference(decisions: Decisions) -> HeadsTuple:
+def best_heads_reference(decisions: TreeDecisions) -> HeadsTuple:
     """Return the most probable tree of one sentence."""
     return max(projective_trees(decisions.root.shape[1]), key=lambda heads: float(tree_log_prob(decisions, heads)))
 
@@ -124,7 +124,7 @@ def _rows_of_trees(start: int, end: int, head: int) -> Iterator[dict[int, int]]:
                 yield first | others
 
 
-def log_partition(decisions: Decisions, weights: Tensor | None = None) -> Tensor:
+def log_partition(decisions: TreeDecisions, weights: Tensor | None = None) -> Tensor:
     """Return natural log-probability of the words of each sentence, summed over its trees: (B,). Differentiable.
 
     decisions: natural log-probabilities, finite: `ZERO` for impossible decisions.
@@ -142,25 +142,25 @@ class Expectations(NamedTuple):
     """
 
     log_totals: Tensor
-    counts: Decisions
+    counts: TreeDecisions
     spans: Tensor | None
 
 
-def expected_counts(decisions: Decisions, weights: Tensor | None = None) -> Expectations:
+def expected_counts(decisions: TreeDecisions, weights: Tensor | None = None) -> Expectations:
     """Return how often each decision is expected, and which spans if they have weights. Arguments: see
     `log_partition`.
     """
     values, (root, arcs, stop, go, *spans) = _with_gradients(_log_sum, decisions, weights)
-    return Expectations(values, Decisions(root, arcs, stop, go), spans[0] if spans else None)
+    return Expectations(values, TreeDecisions(root, arcs, stop, go), spans[0] if spans else None)
 
 
-def best_heads(decisions: Decisions, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def best_heads(decisions: TreeDecisions, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return the most probable tree (Viterbi): its log-probability, (B,), and the head of each word, (B, n).
 
     Heads are counted from 1; that of the root is 0. Of equally probable trees, any one. Arguments: see `log_partition`.
     """
     log_probs, chosen = _with_gradients(_largest, decisions, weights)
-    return log_probs, Decisions(*chosen[:4]).attached.argmax(1)
+    return log_probs, TreeDecisions(*chosen[:4]).attached.argmax(1)
 
 
 def _log_sum(values: Tensor) -> Tensor:
@@ -172,7 +172,7 @@ def _largest(values: Tensor) -> Tensor:
 
 
 def _with_gradients(
-    reduction: Reduction, decisions: Decisions, weights: Tensor | None
+    reduction: Reduction, decisions: TreeDecisions, weights: Tensor | None
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Return the sums or maxima over trees, (B,), and the gradients of decisions and weights. All are detached."""
     with torch.enable_grad():

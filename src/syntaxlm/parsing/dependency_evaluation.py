@@ -14,7 +14,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.data.treebanks import Treebank, read_treebank
 from syntaxlm.models.abilities import ParsesDependencies
-from syntaxlm.ops.dmv import Decisions, expected_counts
+from syntaxlm.ops.dmv import TreeDecisions, expected_counts
 from syntaxlm.parsing.evaluation import tokens_for
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.storage.folder import ModelBundle
@@ -238,7 +238,7 @@ def _random(gold: AnyIntegers, lengths: Integers) -> tuple[Fractions, Fractions]
 def _uniform_marginals(length: int) -> Fractions:
     """(n + 1, n) the share of projective trees with one root that have each arc; row 0 is the root."""
     sizes = [(1, length), (1, length, length), (1, length, 2, 2), (1, length, 2, 2)]
-    counts = expected_counts(Decisions(*(torch.zeros(size, dtype=torch.float64) for size in sizes))).counts
+    counts = expected_counts(TreeDecisions(*(torch.zeros(size, dtype=torch.float64) for size in sizes))).counts
     shares: Fractions = counts.attached[0].numpy()
     return shares
 
