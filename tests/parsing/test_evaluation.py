@@ -687,7 +687,7 @@ def test_splits_to_the_left_and_right_are_counted_over_spans_of_three_words_or_m
 
 def test_the_command_line_has_all_decoders_and_reports_those_of_the_model(toy, monkeypatch, capsys):
     spans = scoring()
-    monkeypatch.setattr("syntaxlm.storage.folder.read_model", lambda folder: spans)
+    monkeypatch.setattr("syntaxlm.storage.sources.read_model", lambda folder: spans)
     assert {decoder for structure in CorpusStructure.__subclasses__() for decoder in structure.decoders} | {
         "viterbi"
     } == set(get_args(Decoder))
