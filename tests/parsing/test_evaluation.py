@@ -278,9 +278,11 @@ def test_a_mismatch_of_sentences_is_reported(tmp_path):
 def test_a_model_without_distances_and_a_missing_layer_are_reported(prpn, lstm):
     with pytest.raises(InputError, match="this lstm model does not parse"):
         parse_lines(lstm, ["a cat"])
-    for layer in (0, 2, -1):
-        with pytest.raises(InputError, match=f"layer {layer}: the model has distances of layers 1 to 1"):
-            parse_lines(prpn, ["a cat"], ParseOptions(layer=layer))
+    with pytest.raises(InputError, match="layer 2: the model has distances of layers 1 to 1"):
+        parse_lines(prpn, ["a cat"], ParseOptions(layer=2))
+    for layer in (0, -1, "1"):
+        with pytest.raises(InputError, match=f"layer: found {layer!r}; expected an integer from 1 to 100"):
+            ParseOptions(layer=layer)
 
 
 def test_an_unknown_protocol_lists_those_there_are():
