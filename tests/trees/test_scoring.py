@@ -108,7 +108,7 @@ def test_f1_by_length_adds_up_to_the_whole():
 
 
 def test_shapes_of_trees():
-    assert shape_of(left([4])).left == 100
+    assert shape_of(left([4])).left == shape_of(left([3])).left == 100
     assert shape_of(left([4])).right == 0
     assert shape_of(right([4, 2, 3])).right == 100
     assert shape_of(right([4])).depth == pytest.approx((1 + 2 + 3 + 3) / 4)

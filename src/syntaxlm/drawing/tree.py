@@ -116,10 +116,10 @@ def _two_trees(
 ) -> Picture:
     comparison = compare(tree, gold)
     shared: Set[Span] = spans_of(tree) & spans_of(gold)
-    own = [columns_of([one], words) for one in (tree, gold)]
-    are_beside = sum(columns.edges[-1] for columns in own) + AXIS + 5 * MARGIN <= BESIDE
+    separate = [columns_of([drawn], words) for drawn in (tree, gold)]
+    are_beside = sum(columns.edges[-1] for columns in separate) + AXIS + 5 * MARGIN <= BESIDE
     # If one is drawn below the other, both trees have the same columns.
-    columns: Sequence[WordColumns | None] = own if are_beside else [columns_of([tree, gold], words)] * 2
+    columns: Sequence[WordColumns | None] = separate if are_beside else [columns_of([tree, gold], words)] * 2
     induced_layout = lay_out(tree, words, distances, shared, columns[0])
     gold_layout = lay_out(gold, words, None, shared, columns[1])
     mirrored = induced_layout.mirrored
@@ -245,7 +245,7 @@ def _painted_bars(layout: TreeLayout, full_words: Sequence[str]) -> list[str]:
     if not bars:
         return []
     figures = [figure(bar.value, layout.scale) for bar in bars]
-    half = max(text_width(one, TEXT_SIZES["small"]) for one in figures) / 2 + 2
+    half = max(text_width(shown, TEXT_SIZES["small"]) for shown in figures) / 2 + 2
     has_room = all(abs(after.x - before.x) >= 2 * half for before, after in pairwise(bars))
     elements = []
     for bar, shown in zip(bars, figures, strict=True):

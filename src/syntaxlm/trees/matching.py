@@ -196,10 +196,10 @@ def compare_attachment(
 
     Raises InputError if sentences differ in number or size, or all words are punctuation.
     """
-    words, others = (one.counts[:, NO_PUNCTUATION, WORDS] for one in (first, second))
+    words, others = (scores.counts[:, NO_PUNCTUATION, WORDS] for scores in (first, second))
     if not np.array_equal(words, others):
         raise InputError(f"found scores of {len(words)} and {len(others)} sentences, expected the same sentences")
     if not words.any():
         raise InputError("found only punctuation, expected other words to compare")
-    run, other = (RunScores(one.counts[None, :, NO_PUNCTUATION, HEADS], words[None]) for one in (first, second))
+    run, other = (RunScores(scores.counts[None, :, NO_PUNCTUATION, HEADS], words[None]) for scores in (first, second))
     return compare_runs(run, other, "UAS", samples, seed)

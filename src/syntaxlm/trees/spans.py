@@ -198,17 +198,17 @@ def _preterminal(word: str, tag: str) -> str:
 
 def joined(sets: Sequence[SpanSets]) -> SpanSets:
     """Combine several sets of spans of the same sentences, with repetitions and without labels."""
-    counts = sum(np.diff(one.offsets) for one in sets)
-    order = np.argsort(np.concatenate([one.sentences() for one in sets]), kind="stable")
-    starts, ends = (np.concatenate([getattr(one, name) for one in sets])[order] for name in ("starts", "ends"))
+    counts = sum(np.diff(spans.offsets) for spans in sets)
+    order = np.argsort(np.concatenate([spans.sentences() for spans in sets]), kind="stable")
+    starts, ends = (np.concatenate([getattr(spans, name) for spans in sets])[order] for name in ("starts", "ends"))
     return SpanSets(sets[0].lengths, offsets_of(np.asarray(counts, np.int64)), starts, ends)
 
 
 def concatenated(sets: Sequence[SpanSets]) -> SpanSets:
     """Combine the spans of several groups of sentences, one group after the other, without labels."""
-    lengths = np.concatenate([one.lengths for one in sets])
-    counts = np.concatenate([np.diff(one.offsets) for one in sets])
-    starts, ends = (np.concatenate([getattr(one, name) for one in sets]) for name in ("starts", "ends"))
+    lengths = np.concatenate([spans.lengths for spans in sets])
+    counts = np.concatenate([np.diff(spans.offsets) for spans in sets])
+    starts, ends = (np.concatenate([getattr(spans, name) for spans in sets]) for name in ("starts", "ends"))
     return SpanSets(lengths, offsets_of(counts), starts, ends)
 
 

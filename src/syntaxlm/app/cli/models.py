@@ -444,9 +444,9 @@ def rerank(
         raise InputError(f"--format {format}: the table has attachment scores; add --gold, or use text or json")
     arguments = model.load(), candidates, gold, weight, tune, score
     if output is None and gold is not None:
-        print(formatted(evaluate_reranking(*arguments), format))
+        print(evaluate_reranking(*arguments).report().formatted(format))
         return
     with text_output(output) as file:
         report = evaluate_reranking(*arguments, file.write)
     if output is not None:
-        print(formatted(report, format))
+        print(report.report().formatted(format))

@@ -82,12 +82,6 @@ def print_summary(result: Any, format: str, output: Path | None, head: str = "")
         print(text, file=sys.stderr)
 
 
-def formatted(result: Any, format: Any) -> str:
-    """Return figures in a format, without the last line end."""
-    if format == "json":
-        return to_json(result.to_dict())
-    if format in ("tsv", "csv"):
-        from syntaxlm.core.tables import format_rows
-
-        return "".join(format_rows(result.rows(), result.columns, format)).removesuffix("\n")
-    return str(result)
+def formatted(result: Any, format: str) -> str:
+    """Return figures as text or JSON, without the last line end."""
+    return to_json(result.to_dict()) if format == "json" else str(result)

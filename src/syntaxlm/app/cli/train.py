@@ -166,7 +166,7 @@ def compare(
         partial(console.print, soft_wrap=True, markup=False),
         trees,
     )
-    print(formatted(comparison, format))
+    print(comparison.report().formatted(format))
     if comparison.faults:
         failed = f"{len(comparison.faults)} runs failed: {', '.join(comparison.faults)}"
         print(f"syntaxlm: error: {failed}", file=sys.stderr)

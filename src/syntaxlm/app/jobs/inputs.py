@@ -209,8 +209,8 @@ class TextFile(Source):
 
     def scan(self, longest: int) -> Iterator[tuple[int, str | None]]:
         with open_bytes(self.path) as file:
-            for number, raw in enumerate(raw_lines(file, longest), 1):
-                yield raw if isinstance(raw, int) else len(raw), read_line(raw, number, longest).fault
+            for raw in raw_lines(file, longest):
+                yield (raw, _too_long(raw, longest)) if isinstance(raw, int) else (len(raw), fault(raw))
 
     def lines(self, task: Task, longest: int) -> Iterator[Line]:
         shard = task.shard
