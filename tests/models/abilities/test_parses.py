@@ -151,9 +151,7 @@ EVERY_LENGTHS = pytest.mark.parametrize("lengths", [(5, 3, 2, 1), (4,), (1, 1), 
 @pytest.mark.parametrize("name", OF_MARGINALS)
 @EVERY_LENGTHS
 def test_marginals_are_probabilities_of_spans_that_add_up_to_those_of_a_binary_tree(name, lengths):
-    lengths = [
-        max(length, int(name in BRACKETS)) for length in lengths
-    ]  # the test models read sentences with words only
+    lengths = [max(length, int(name in BRACKETS)) for length in lengths]  # test models need words
     model, batch = parser(name), closed_sentences(tuple(lengths))
     found = model.structure(batch)
     assert type(found) is model.structure_type is SpanMarginals
