@@ -111,7 +111,10 @@ def test_stored_tokens_that_no_parser_has_are_refused(parts, tmp_path):
 def test_a_combination_is_not_trained(tmp_path):
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text("model: {name: combination}\ntext: {train: a.txt, valid: b.txt}\n")
-    with pytest.raises(InputError, match=r"model\.name: found combination, which is made of trained models .*; expected a model type that is trained"):
+    with pytest.raises(
+        InputError,
+        match=r"model\.name: found combination, which is made of trained models .*; expected a model type that is trained",
+    ):
         read_recipe(recipe)
 
 
