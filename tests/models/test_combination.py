@@ -134,7 +134,10 @@ def test_faults_in_the_settings_of_a_part_are_reported_with_their_place(parts, f
 def test_a_combination_is_not_trained(tmp_path):
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text("model: {name: combination}\ntext: {train: a.txt, valid: b.txt}\n")
-    with pytest.raises(InputError, match=r"model\.name: found combination, .*; expected a model type that is trained"):
+    with pytest.raises(
+        InputError,
+        match=r"model\.name: found combination, which is made of trained models .*; expected a model type that is trained",
+    ):
         read_recipe(recipe)
 
 

@@ -147,8 +147,8 @@ def settings_section(bundle: ModelBundle, run: Run) -> Section:
     if run.recipe is not None:
         settings, first = run.recipe.to_dict(), Paragraph(f"All settings of {RECIPE}, by section.")
     else:
-        own = bundle.settings
-        settings = {"model": dataclasses.asdict(own.model), "text": {"normaliser": dataclasses.asdict(own.normaliser)}}
+        normaliser = dataclasses.asdict(bundle.settings.normaliser)
+        settings = {"model": dataclasses.asdict(bundle.settings.model), "text": {"normaliser": normaliser}}
         first = Paragraph(
             f"The folder has no {RECIPE}, so training text, optimiser and schedule are unknown. The settings shown are"
             f" from {CONFIG}.",
@@ -162,9 +162,9 @@ def _flattened(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[
     """Yield nested settings as flat ones, each section under its dotted name: text, text.normaliser, ..."""
     for name, values in settings.items():
         if isinstance(values, dict):
-            own = {key: value for key, value in values.items() if not isinstance(value, dict)}
-            if own:
-                yield prefix + name, own
+            plain = {key: value for key, value in values.items() if not isinstance(value, dict)}
+            if plain:
+                yield prefix + name, plain
             yield from _flattened(values, f"{prefix}{name}.")
 
 
