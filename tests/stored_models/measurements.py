@@ -303,9 +303,7 @@ TOGETHER: dict[str, Callable[[], Any]] = {
         "alike": calls.averaged(PREDICTED),
         "2,1,1, up to 10 words": calls.averaged(PREDICTED, [2, 1, 1], 10),
     },
-    "evaluate_trees": lambda: {
-        "evaluate_trees": lambda: {path: scored_trees(path) for path in PREDICTED},
-    },
+    "evaluate_trees": lambda: {path: scored_trees(path) for path in PREDICTED},
 }
 
 
