@@ -114,8 +114,8 @@ def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | 
             continue
         if any(same_file(output, file) for file in _files_of(path)):
             raise InputError(f"{output}: is also an input; expected a different output file")
-        folder = Path(path)
-        if _exists(folder) and folder.is_dir() and _is_below(output, folder):
+        folder, above = Path(path), [parent for parent in Path(os.path.realpath(output)).parents if parent.exists()]
+        if _exists(folder) and folder.is_dir() and any(same_file(parent, folder) for parent in above):
             if holds_model(folder):
                 raise InputError(f"{output}: is in the model folder {folder}; expected an output file outside it")
             if os.path.exists(output):
@@ -153,11 +153,6 @@ def _exists(path: str | Path) -> bool:
         return os.path.exists(path)
     except ValueError:  # a zero byte
         return False
-
-
-def _is_below(path: Path, folder: Path) -> bool:
-    """Return whether a path is in a folder or in one below it."""
-    return any(same_file(parent, folder) for parent in Path(os.path.realpath(path)).parents if parent.exists())
 
 
 _MODEL_FILES = (
@@ -413,6 +408,8 @@ def locked(path: Path) -> Iterator[None]:
 
     Raises InputError if another process has locked it. Does nothing if the file system has no locks.
     """
+    from filelock import lock_descriptor  # imported here because most commands lock nothing
+
     folder = path if os.path.isdir(path) else path.parent
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
     if path == folder and not hasattr(os, "O_DIRECTORY"):  # a system that cannot open folders
@@ -422,25 +419,14 @@ def locked(path: Path) -> Iterator[None]:
     except OSError as error:
         raise system_error(path, "opened", error) from error
     try:
-        lock(descriptor, folder)
+        is_locked = True
+        with suppress(OSError):  # a network file system without locks
+            is_locked = lock_descriptor(descriptor, blocking=False)
+        if not is_locked:
+            raise InputError(f"{folder}: another process is using this folder; wait until it ends")
         yield
     finally:
         os.close(descriptor)
-
-
-def lock(descriptor: int, folder: Path) -> None:
-    """Lock an open file until it is closed; the lock of a killed process is released.
-
-    Raises InputError naming the folder if another process has locked the file.
-    """
-    from filelock import lock_descriptor  # imported here because most commands lock nothing
-
-    try:
-        is_locked = lock_descriptor(descriptor, blocking=False)
-    except OSError:
-        return  # a network file system without locks
-    if not is_locked:
-        raise InputError(f"{folder}: another process is using this folder; wait until it ends")
 
 
 def remove_unfinished(folder: Path) -> None:

@@ -457,7 +457,8 @@ def override(data: dict[str, Any], overrides: Overrides) -> None:
     if isinstance(overrides, Mapping):
         given: dict[str, Any] = {}
         for key, value in _leaves(overrides):
-            twice = next((old for old in given if _overlap(old, key)), None)
+            pairs = ((old, *sorted((f"{old}.", f"{key}."), key=len)) for old in given)
+            twice = next((old for old, section, name in pairs if name.startswith(section)), None)
             if twice is not None:
                 also = f" (as {twice} and {key})" if twice != key else ""
                 raise InputError(f"overrides: {min(twice, key, key=len)} is given twice{also}; expected one value")
@@ -471,11 +472,6 @@ def override(data: dict[str, Any], overrides: Overrides) -> None:
         except (yaml.YAMLError, RecursionError):
             raise InputError(f"--{key}: {shortened(repr(text), _LONGEST_VALUE)} is not a value YAML can read") from None
         _put(data, key, value, f"--{key}")
-
-
-def _overlap(key: str, other: str) -> bool:
-    """Return whether two dotted names are the same, or one is a section of the other."""
-    return f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")
 
 
 def _leaves(settings: Mapping[str, Any], section: str = "") -> Iterator[tuple[str, Any]]:

@@ -62,8 +62,23 @@ def read_labelled_pairs(
             repeated = [name for name in PAIR_COLUMNS if cells.count(name) > 1]
             if repeated:
                 raise InputError(f"{place}: found several columns {repeated[0]!r}; expected one")
-        else:
-            pairs.append(_pair_of(cells, places, normaliser, labels, place))
+            continue
+        if len(cells) <= max(places):
+            raise InputError(
+                f"{place}: number of cells {len(cells)}; expected at least {max(places) + 1}, with"
+                f" {', '.join(PAIR_COLUMNS)}, separated by tabs"
+            )
+        left, right, label = (cells[column] for column in places)
+        for name, sentence in zip(PAIR_COLUMNS, (left, right), strict=False):
+            if not normaliser.tokens(sentence):
+                raise InputError(f"{place}: {name} is {sentence!r}, which has no word after normalisation")
+        if not label:
+            raise InputError(f"{place}: the label is empty")
+        if labels is not None and label not in labels:
+            raise InputError(
+                f"{place}: found the label {label!r}; expected one of the training file's: {', '.join(labels)}"
+            )
+        pairs.append(LabelledPair(left, right, label))
     return pairs or _no_pair(path, PAIR_COLUMNS)
 
 
@@ -82,27 +97,6 @@ def _no_pair(path: str | Path, columns: Sequence[str]) -> NoReturn:
 def _write_rows(path: str | Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write a tab-separated table with a header, atomically."""
     write_text("".join("\t".join(map(str, row)) + "\n" for row in (columns, *rows)), path)
-
-
-def _pair_of(
-    cells: Sequence[str], places: Sequence[int], normaliser: Normaliser, labels: Sequence[str] | None, place: str
-) -> LabelledPair:
-    if len(cells) <= max(places):
-        raise InputError(
-            f"{place}: number of cells {len(cells)}; expected at least {max(places) + 1}, with"
-            f" {', '.join(PAIR_COLUMNS)}, separated by tabs"
-        )
-    left, right, label = (cells[column] for column in places)
-    for name, sentence in zip(PAIR_COLUMNS, (left, right), strict=False):
-        if not normaliser.tokens(sentence):
-            raise InputError(f"{place}: {name} is {sentence!r}, which has no word after normalisation")
-    if not label:
-        raise InputError(f"{place}: the label is empty")
-    if labels is not None and label not in labels:
-        raise InputError(
-            f"{place}: found the label {label!r}; expected one of the training file's: {', '.join(labels)}"
-        )
-    return LabelledPair(left, right, label)
 
 
 # ---- next-sentence prediction

@@ -466,25 +466,8 @@ def split_text8(path: str | Path, folder: str | Path) -> Text8Summary:
     Raises InputError if the file does not have 10^8 bytes, or contains other characters than a to z and spaces.
     """
     path, folder = Path(path), Path(folder)
-    text = _read_text8(path)
-    make_folder(folder)
-    train, valid = text[:TEXT8_TRAINING_BYTES], text[TEXT8_TRAINING_BYTES:]
-    for name, part in (("valid", valid), ("train", train)):  # the larger last: it is what is missing after a failure
-        with replaced(folder / f"{name}.txt") as temporary, open(temporary, "wb") as file:
-            file.write(part)
-            file.write(b"\n")
-    return Text8Summary(
-        str(folder / "train.txt"),
-        str(folder / "valid.txt"),
-        _word_count(train),
-        _word_count(valid),
-        _word_on_cut(train, valid),
-    )
-
-
-def _read_text8(path: Path) -> bytes:
-    with open_bytes(path) as file:
-        text = file.read(TEXT8_BYTES + 1)
+    with open_bytes(path) as opened:
+        text = opened.read(TEXT8_BYTES + 1)
     if len(text) != TEXT8_BYTES:
         size = f"{len(text):,}" if len(text) < TEXT8_BYTES else f"more than {TEXT8_BYTES:,}"
         expected = f"expected the unpacked text8, which has {TEXT8_BYTES:,}"
@@ -495,17 +478,20 @@ def _read_text8(path: Path) -> bytes:
             f"{source_name(path)}: found byte 0x{other.group()[0]:02x} at offset {other.start():,}; expected text8,"
             " which has only a to z and spaces"
         )
-    return text
+    make_folder(folder)
+    train, valid = text[:TEXT8_TRAINING_BYTES], text[TEXT8_TRAINING_BYTES:]
+    for name, part in (("valid", valid), ("train", train)):  # the larger last: it is what is missing after a failure
+        with replaced(folder / f"{name}.txt") as temporary, open(temporary, "wb") as file:
+            file.write(part)
+            file.write(b"\n")
+    cut = None
+    if not train.endswith(b" ") and not valid.startswith(b" "):
+        cut = (train[train.rfind(b" ") + 1 :] + valid.partition(b" ")[0]).decode("ascii")
+    files = str(folder / "train.txt"), str(folder / "valid.txt")
+    return Text8Summary(*files, _word_count(train), _word_count(valid), cut)
 
 
 def _word_count(text: bytes) -> int:
     """Return the number of words, counted without a list: split() would create 17 million strings."""
     letters = np.frombuffer(b" " + text, np.uint8) != ord(" ")
     return int(np.count_nonzero(letters[1:] & ~letters[:-1]))
-
-
-def _word_on_cut(before: bytes, after: bytes) -> str | None:
-    """Return the word that the cut divides."""
-    if before.endswith(b" ") or after.startswith(b" "):
-        return None
-    return (before[before.rfind(b" ") + 1 :] + after.partition(b" ")[0]).decode("ascii")
