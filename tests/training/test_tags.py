@@ -11,7 +11,7 @@ import pytest
 from syntaxlm.app import cli
 from syntaxlm.app.report.sentence import analyse
 from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.data.treebanks import read_treebank, write_tags
+from syntaxlm.data.treebanks import read_treebank, write_words
 from syntaxlm.generation.sentences import generate
 from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.parsing.options import ParseOptions
@@ -33,7 +33,7 @@ def tagged(toy, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tagged")
     for name in ("train", "test"):
         path = folder / f"{name}.tagged.txt"
-        write_tags(read_treebank(toy / f"{name}.mrg"), path)
+        write_words(read_treebank(toy / f"{name}.mrg"), path, with_tags=True)
         path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
     return folder
 
