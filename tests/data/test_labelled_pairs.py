@@ -14,7 +14,6 @@ from syntaxlm.data.labelled_pairs import (
     TOKENS,
     VARIABLES,
     Formula,
-    FormulaPair,
     LabelledPair,
     read_formula_pairs,
     read_labelled_pairs,
@@ -176,7 +175,7 @@ def test_no_pair_is_in_two_files_nor_its_mirror_image_and_lengths_are_as_promise
     assert sum(summary.train["relations"].values()) == 400
     assert str(folder) in str(summary)
     for pair in parts["train"][::20] + parts["test"]:
-        assert pair.relation == relation_of(holds_in(pair.left), holds_in(pair.right))
+        assert pair.label == relation_of(holds_in(pair.left), holds_in(pair.right))
         assert set(pair.left.split()) <= set(TOKENS)
         assert len({token for token in f"{pair.left} {pair.right}".split() if token in VARIABLES}) <= 4
 
@@ -191,7 +190,7 @@ def test_the_same_seed_gives_the_same_files_and_another_gives_others(written, tm
 
 
 def test_pairs_come_back_as_written_and_a_file_without_a_header_is_read(tmp_path):
-    pairs = [FormulaPair("#", "a", "( not b )", 1), FormulaPair("v", "( a ( or b ) )", "( not a )", 1)]
+    pairs = [LabelledPair("a", "( not b )", "#", 1), LabelledPair("( a ( or b ) )", "( not a )", "v", 1)]
     write_formula_pairs(pairs, tmp_path / "pairs.tsv")
     assert read_formula_pairs(tmp_path / "pairs.tsv") == pairs
     (tmp_path / "bare").write_text("#\ta\t( not b )\nv\t( a ( or b ) )\t( not a )\n")

@@ -37,11 +37,15 @@ FORMULA_COLUMNS = ("relation", "left", "right", "operators")
 
 @dataclass(frozen=True)
 class LabelledPair:
-    """Two sentences as written, and the label of the pair."""
+    """Two sentences as written, or two formulas as tokens separated by spaces, and the label of the pair.
+
+    label: of formulas, their relation.  operators: of formulas, those in the formula with more of them.
+    """
 
     left: str
     right: str
     label: str
+    operators: int = 0
 
 
 def read_labelled_pairs(
@@ -226,23 +230,6 @@ class Formula:
         return self.truth in (0, _ALWAYS)
 
 
-@dataclass(frozen=True)
-class FormulaPair:
-    """Two formulas, as tokens separated by spaces, and their relation.
-
-    operators: the number of operators in the formula with more operators.
-    """
-
-    relation: str
-    left: str
-    right: str
-    operators: int
-
-    @property
-    def label(self) -> str:
-        return self.relation
-
-
 def relation(left: int, right: int) -> str:
     """Return the relation between two truth values (`Formula.truth`) that are not constant.
 
@@ -319,13 +306,13 @@ class _Sampler:
         self.draw = random.Random(seed)
         self.seen: set[tuple[str, str]] = set()
 
-    def pairs(self, count: int, operators: range) -> list[FormulaPair]:
+    def pairs(self, count: int, operators: range) -> list[LabelledPair]:
         """Sample `count` pairs with these numbers of operators, in the proportions of the published sampling."""
         weights, _ = _shares(_LEVELS)
         numbers = range(MOST_OPERATORS + 1)
         both = [(left, right) for left in numbers for right in numbers if max(left, right) in operators]
         shares = [weights[left] * weights[right] for left, right in both]
-        pairs: list[FormulaPair] = []
+        pairs: list[LabelledPair] = []
         with working(Progress("sampling pairs", count)) as work:
             while len(pairs) < count:
                 for left, right in self.draw.choices(both, shares, k=count - len(pairs)):
@@ -335,7 +322,7 @@ class _Sampler:
                         work.done += 1
         return pairs
 
-    def _pair(self, *operators: int) -> FormulaPair | None:
+    def _pair(self, *operators: int) -> LabelledPair | None:
         """Sample a pair. Returns None if a formula is constant or if the pair was sampled before in either order."""
         variables = self.draw.sample(VARIABLES, _VARIABLES_OF_A_PAIR)
         left, right = (sample_formula(self.draw, count, variables) for count in operators)
@@ -343,7 +330,7 @@ class _Sampler:
         if left.is_constant or right.is_constant or key in self.seen:
             return None
         self.seen.add(key)
-        return FormulaPair(relation(left.truth, right.truth), left.text, right.text, max(operators))
+        return LabelledPair(left.text, right.text, relation(left.truth, right.truth), max(operators))
 
 
 @dataclass(frozen=True)
@@ -396,10 +383,10 @@ def write_logic(folder: str | Path, pairs: int = 100_000, seed: int = 0) -> Logi
     return LogicSummary(str(folder), **{name: _counts(part) for name, part in parts.items()})
 
 
-def _counts(pairs: Iterable[FormulaPair]) -> dict[str, dict[str, int]]:
+def _counts(pairs: Iterable[LabelledPair]) -> dict[str, dict[str, int]]:
     relations, operators = Counter[str](), Counter[int]()
     for pair in pairs:
-        relations[pair.relation] += 1
+        relations[pair.label] += 1
         operators[pair.operators] += 1
     return {
         "relations": {sign: relations[sign] for sign in RELATIONS},
@@ -407,12 +394,12 @@ def _counts(pairs: Iterable[FormulaPair]) -> dict[str, dict[str, int]]:
     }
 
 
-def write_formula_pairs(pairs: Iterable[FormulaPair], path: str | Path) -> None:
+def write_formula_pairs(pairs: Iterable[LabelledPair], path: str | Path) -> None:
     """Write a tab-separated table with a header and one pair per line."""
-    _write_rows(path, FORMULA_COLUMNS, ((pair.relation, pair.left, pair.right, pair.operators) for pair in pairs))
+    _write_rows(path, FORMULA_COLUMNS, ((pair.label, pair.left, pair.right, pair.operators) for pair in pairs))
 
 
-def read_formula_pairs(path: str | Path) -> list[FormulaPair]:
+def read_formula_pairs(path: str | Path) -> list[LabelledPair]:
     """Read the pairs of a tab-separated file with the columns relation, left and right. Other columns are ignored.
 
     The first line may be the header that `write_formula_pairs` writes; published files have no header. The number of
@@ -429,7 +416,7 @@ def read_formula_pairs(path: str | Path) -> list[FormulaPair]:
         sign, left, right = cells[:3]
         if sign not in RELATIONS:
             raise InputError(f"{place}: found the relation {sign!r}; expected one of {' '.join(RELATIONS)}")
-        pairs.append(FormulaPair(sign, left, right, max(_operators_of(left, place), _operators_of(right, place))))
+        pairs.append(LabelledPair(left, right, sign, max(_operators_of(left, place), _operators_of(right, place))))
     return pairs or _no_pair(path, columns)
 
 
