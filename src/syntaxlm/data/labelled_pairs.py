@@ -274,29 +274,24 @@ def _splits(level: int, operators: int) -> tuple[float, ...]:
     return tuple(accumulate(inner[left] * inner[operators - left] for left in range(operators + 1)))
 
 
-def sample_formula(draw: random.Random, operators: int, variables: Sequence[str] = VARIABLES) -> Formula:
-    """Sample a formula with the given number of operators, 0 to 12.
+def sample_formula(
+    draw: random.Random, operators: int, variables: Sequence[str] = VARIABLES, level: int = _LEVELS
+) -> Formula:
+    """Sample a formula with the given number of operators, 0 to 12, and at most `level` levels of `and` and `or`.
 
     The distribution is that of all sampled formulas, conditioned on this number.
     """
-    return _sampled(draw, operators, variables, _LEVELS)
-
-
-def _sampled(draw: random.Random, operators: int, variables: Sequence[str], level: int) -> Formula:
     both, plain = _shares(level)
-    if operators and draw.random() * both[operators] >= (1 - _NEGATED) * plain[operators]:
-        return _plain(draw, operators - 1, variables, level).negated()
-    return _plain(draw, operators, variables, level)
-
-
-def _plain(draw: random.Random, operators: int, variables: Sequence[str], level: int) -> Formula:
-    """Sample a formula that is not negated: a variable if it has no operator, else two joined formulas."""
-    if not operators:
-        return Formula.variable(draw.choice(variables))
-    (part,) = draw.choices(range(operators), cum_weights=_splits(level - 1, operators - 1))
-    left = _sampled(draw, part, variables, level - 1)
-    operator = draw.choice(("and", "or"))
-    return left.joined(operator, _sampled(draw, operators - 1 - part, variables, level - 1))
+    is_negated = operators > 0 and draw.random() * both[operators] >= (1 - _NEGATED) * plain[operators]
+    rest = operators - is_negated
+    if rest:
+        (part,) = draw.choices(range(rest), cum_weights=_splits(level - 1, rest - 1))
+        left = sample_formula(draw, part, variables, level - 1)
+        operator = draw.choice(("and", "or"))
+        formula = left.joined(operator, sample_formula(draw, rest - 1 - part, variables, level - 1))
+    else:
+        formula = Formula.variable(draw.choice(variables))
+    return formula.negated() if is_negated else formula
 
 
 class _Sampler:
