@@ -22,7 +22,7 @@ from syntaxlm.core.files import keep_freed_memory
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.pcfg.grammars import Sentences, SimplePCFGConfig
 from syntaxlm.models.pcfg.model import PCFG
-from syntaxlm.models.sampling import SPECIALS
+from syntaxlm.models.sentences import SPECIALS
 from syntaxlm.ops.backend import using
 from syntaxlm.ops.inside import log_partition_reference
 

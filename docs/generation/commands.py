@@ -43,17 +43,7 @@ Every command has `--help`. `syntaxlm --version` prints the version, `syntaxlm c
 
 def all_commands() -> dict[str, argparse.ArgumentParser]:
     """Every command that does something, by its name: "train", "evaluate perplexity", ..., in the order of the help."""
-    return _below(build_parser(), ())
-
-
-def _below(parser: argparse.ArgumentParser, path: tuple[str, ...]) -> dict[str, argparse.ArgumentParser]:
-    inner = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    if not inner:
-        return {" ".join(path): parser}
-    found: dict[str, argparse.ArgumentParser] = {}
-    for name, one in inner[0].choices.items():
-        found |= _below(one, (*path, name))
-    return found
+    return {leaf.prog.removeprefix("syntaxlm "): leaf for leaf in build_parser().leaves()}
 
 
 def page_name(command: str) -> str:

@@ -21,6 +21,7 @@ import yaml
 
 from docs.generation.markdown import table
 from syntaxlm.app.cli import build_parser
+from syntaxlm.app.cli.parser import Parser
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -118,8 +119,9 @@ def page_text(markdown: str, place: str) -> Text:
     return Text(place, 1, _NO_PROSE.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), markdown))
 
 
-def help_texts(parser: argparse.ArgumentParser) -> Iterator[Text]:
+def help_texts(parser: Parser) -> Iterator[Text]:
     """The help of a command and of all below it."""
+    parser.declare()
     place = f"{parser.prog} --help"
     for text in (parser.description, parser.epilog):
         if text:

@@ -18,9 +18,9 @@ from syntaxlm.data.supervision import Supervision, read_supervision
 from syntaxlm.data.treebanks import read_treebank, write_words
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees.spans import SpanSets
 from syntaxlm.trees.tree import Constituent, Tree, write_brackets
 from tests.shared_data import DATA
+from tests.trees.enumeration import spans_of_lists
 
 VOCABULARY = Vocabulary(["<unk>", "<s>", "</s>"])
 ONE_MARK = Vocabulary(["<unk>", "<eos>"], begin="<eos>", end="<eos>")
@@ -56,7 +56,7 @@ def made(drawn):
     word = iter(range(3, 10_000))
     corpus = EncodedCorpus.from_sentences([[next(word) for _ in range(length)] for length, _ in drawn])
     spans = [sorted({(start, end) for start, end in spans if 1 < end - start < length}) for length, spans in drawn]
-    return corpus, SpanSets.from_lists(spans, corpus.lengths)
+    return corpus, spans_of_lists(spans, corpus.lengths)
 
 
 def constituents(corpus, spans):

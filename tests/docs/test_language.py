@@ -19,6 +19,8 @@ from docs.generation.language import (
 )
 from docs.generation.results import PAGES
 
+from syntaxlm.app.cli.parser import Parser
+
 
 def found(text: str) -> list[str]:
     return [one.found for one in violations([Text("here", 1, text)], avoided())]
@@ -61,7 +63,7 @@ def test_code_links_and_formulas_of_a_page_are_not_read_and_lines_are_counted():
 
 
 def test_help_of_all_commands_below_is_read():
-    parser = argparse.ArgumentParser(prog="tool")
+    parser = Parser(prog="tool")
     inner = parser.add_subparsers().add_parser("inner", description="The clean-up of trees.")
     inner.add_argument("--clean-up", help="the clean-up; see `--clean-up`")
     inner.add_argument("--old", help=argparse.SUPPRESS)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from syntaxlm.drawing.charts import (
     LineChart,
     bar_chart,
+    heat_map,
     log_ticks,
     scatter_chart,
     tick_text,
@@ -43,6 +44,7 @@ def test_ticks_are_round_evenly_spaced_and_cover_the_values(low, width):
     ("low", "high", "texts"),
     [
         (0, 1, ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]), (0, 10, ["0", "2", "4", "6", "8", "10"]),
+        (0, 5, ["0", "1", "2", "3", "4", "5"]),
         (0, 12, ["0.0", "2.5", "5.0", "7.5", "10.0", "12.5"]),
         (-0.3, 0.95, ["-0.50", "-0.25", "0.00", "0.25", "0.50", "0.75", "1.00"]),
         (0, 4321, ["0", "1,000", "2,000", "3,000", "4,000", "5,000"]),
@@ -209,3 +211,28 @@ def test_the_markers_of_a_scatter_plot_are_a_circle_a_square_a_diamond_and_an_up
     assert corners(diamond) == [(-6, 0), (0, -6), (0, 6), (6, 0)]
     assert corners(triangle) == [(-5, 0), (4, -5), (4, 5)]
     assert fifth.tag == circle.tag
+
+
+LINES = {"a": [(0.0, 1.0), (5.0, 20.0)], "b": [(1.0, 2.0)]}
+
+
+@pytest.mark.parametrize(
+    "picture",
+    [
+        LineChart(LINES, "a title", "x", "y", levels={"low": 1.0}, intervals={"a": [(5, 18, 22)]}).picture(),
+        scatter_chart(LINES, "a title", "x", "y"),
+        bar_chart(["one", "two"], {"a": [1, -2], "b": [3, 4]}, "a title", "y"),
+        heat_map([[1.0, -2.0], [0.5, 0.0]], ["row", "other"], ["left", "right"], "a title", "rows", "columns"),
+    ],
+    ids=["lines", "scatter", "bars", "map"],
+)
+def test_texts_are_within_the_picture_and_ticks_beside_the_axis(picture):
+    root = read_svg(picture.svg())
+    texts = [element for element in root.iter() if element.tag.endswith("text")]
+    assert drawn(texts[0]) == "a title"
+    for text in texts:
+        assert 0 < float(text.get("x", "")) < picture.width
+        assert 8 < float(text.get("y", "")) < picture.height
+    lines = [float(line.get("x1", "")) for line in of_role(root, "grid")]
+    ticks_beside = [float(text.get("x", "")) for text in of_role(root, "small") if text.get("text-anchor") == "end"]
+    assert not lines or max(ticks_beside) < min(lines)

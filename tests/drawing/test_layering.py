@@ -33,10 +33,15 @@ def test_drawing_code_is_not_loaded_until_it_is_needed(package):
     assert not {name for name in loaded if name.startswith("syntaxlm.drawing")}
 
 
-def test_a_tree_is_displayed_if_only_trees_were_imported():
-    loaded = loaded_by(
-        "from syntaxlm.trees.tree import parse_brackets\n"
-        "assert parse_brackets('(S (A a) (B b))')[0]._repr_svg_().startswith('<svg')"
-    )
-    assert "syntaxlm.drawing.tree" in loaded
+@pytest.mark.parametrize(
+    ("tree", "module"),
+    [
+        ("parse_brackets('(S (A a) (B b))')[0]", "tree"),
+        ("DependencyTree(('a',), ('',), (0,), ('',))", "dependencies"),
+    ],
+)
+def test_a_tree_is_displayed_if_only_trees_were_imported(tree, module):
+    program = "from syntaxlm.trees.tree import DependencyTree, parse_brackets\n"
+    loaded = loaded_by(f"{program}assert {tree}._repr_svg_().startswith('<svg')")
+    assert f"syntaxlm.drawing.{module}" in loaded
     assert "torch" not in loaded

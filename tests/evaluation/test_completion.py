@@ -21,7 +21,6 @@ from syntaxlm.evaluation.completion import (
     interpolate,
     score_questions,
     tune_weights,
-    write_questions,
 )
 from syntaxlm.evaluation.significance import Accuracy
 from syntaxlm.scoring.engine import Scorer
@@ -119,7 +118,7 @@ def test_a_trained_model_scores_candidates_as_it_scores_sentences(prpn, toy, tmp
     assert report.models[0].log_probs.ravel() == pytest.approx(expected, rel=1e-5)
     best = expected.reshape(12, 3).argmax(1)
     assert report.models[0].accuracy().correct == (best == 0).sum()
-    write_questions(report, rows)
+    report.write_details(rows)
     written = [json.loads(row) for row in rows.read_text().splitlines()]
     assert [row["candidates"] for row in written] == lines
     for row in written:

@@ -13,10 +13,8 @@ from syntaxlm.data.pairs import MinimalPair, read_pairs
 from syntaxlm.evaluation.pairs import (
     PairScores,
     PairsReport,
-    differing_words,
     evaluate_pairs,
     score_pairs,
-    write_pairs,
 )
 from syntaxlm.evaluation.significance import compare_credits, compare_details
 from syntaxlm.scoring.engine import Scorer
@@ -84,13 +82,8 @@ def test_pairs_that_are_not_neighbours_count_in_their_own_group_only(small, spok
     found = {name: one["all"]["correct"] for name, one in figures["models"][0]["by_group"]["comparison"].items()}
     assert found == {"1 vs 2": 1, "2 vs 3": 0, "1 vs 3": 1}
     assert "pairs 2   sentences 3" in str(report)
-    write_pairs(report, tmp_path / "details.jsonl")
+    report.write_details(tmp_path / "details.jsonl")
     assert compare_details([tmp_path / "details.jsonl"], [tmp_path / "details.jsonl"], 10).items == 2
-
-
-def test_the_differing_words_are_those_that_one_sentence_has_more_often():
-    assert differing_words(["no", "cat", "that", "the"], ["the", "cat", "that", "no"]) == set()
-    assert differing_words(["the", "the", "cat", "sleeps"], ["the", "cat", "sleep"]) == {"the", "sleeps", "sleep"}
 
 
 def scores(name, right, known=None):
@@ -172,7 +165,7 @@ def test_a_trained_model_scores_pairs_as_it_scores_sentences(prpn, toy, tmp_path
     report = evaluate_pairs({"one": prpn}, path)
     expected = Scorer.of(prpn).sentences([prpn.normaliser.tokens(line) for line in words])
     assert report.models[0].better == pytest.approx(expected, rel=1e-5)
-    write_pairs(report, tmp_path / "rows.jsonl")
+    report.write_details(tmp_path / "rows.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     assert [row["better"] for row in rows] == words
     assert [row["line"] for row in rows] == [1, 2, 3, 4, 5, 6]

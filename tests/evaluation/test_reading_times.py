@@ -43,6 +43,7 @@ from tests.fresh_models import STREAM, fresh
 from tests.shared_data import DATA
 from tests.tree_models import tree_model
 
+CARRY = ScoreOptions(context="carry")
 NATURAL_STORIES = DATA / "natural-stories"
 FREQUENCIES = Frequencies({"the": 50, "cat": 10, "dog": 5, "sees": 2, "old": 1}, 100, "list.tsv")
 
@@ -94,20 +95,23 @@ def test_carried_state_crosses_sentences_but_not_groups():
     stored = fresh("lstm", STREAM)
     words = ["the", "cat", "sees.", "the", "old", "dog."]
     table = InputTable.read(frame(words * 2, story=["a"] * 6 + ["b"] * 6))
-    reset, carried = (score_words(stored, displayed_words(table, group="story"), one) for one in ("reset", "carry"))
+    reset, carried = (
+        score_words(stored, displayed_words(table, group="story"), ScoreOptions(context=one))
+        for one in ("reset", "carry")
+    )
     assert (reset.carries, carried.carries) == (False, True)
     assert score_words(stored, displayed_words(table)).carries  # as trained
     assert np.allclose(reset.surprisal[:3], carried.surprisal[:3])
     assert not np.allclose(reset.surprisal[3:6], carried.surprisal[3:6])
     assert np.allclose(carried.surprisal[:6], carried.surprisal[6:])
-    one_text = score_words(stored, displayed_words(table), "carry").surprisal
+    one_text = score_words(stored, displayed_words(table), CARRY).surprisal
     assert not np.allclose(one_text[6:], carried.surprisal[6:])
 
 
 def test_carried_state_of_a_model_of_single_sentences_warns_once():
     table = InputTable.read(frame(["the", "cat"], story=["a", "b"]))
     with pytest.warns(InputWarning, match="trained on single sentences") as warned:
-        score_words(fresh("lstm"), displayed_words(table, group="story"), "carry")
+        score_words(fresh("lstm"), displayed_words(table, group="story"), CARRY)
     assert len(warned) == 1
 
 

@@ -11,7 +11,6 @@ from syntaxlm.app.cli import main
 from syntaxlm.core.errors import InputError
 from syntaxlm.evaluation.significance import RIGHT_BRANCHING, compare_details, read_details
 from syntaxlm.parsing.evaluation import evaluate_trees
-from syntaxlm.parsing.report import write_sentences
 from syntaxlm.trees.bounds import random_trees, right
 from syntaxlm.trees.scoring import PROTOCOLS, score
 from syntaxlm.trees.significance import RunScores, compare_runs
@@ -30,7 +29,7 @@ def scored(request, toy, tmp_path):
         write_brackets(trees_of(spans, [tree.words for tree in gold]), tmp_path / "predicted.mrg")
         report = evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold.mrg", PROTOCOLS[request.param])
         files.append(tmp_path / f"{seed}.jsonl")
-        write_sentences(report, files[-1])
+        report.write_details(files[-1])
         scores.append(report.scores["predicted"])
     return files, scores
 
@@ -208,6 +207,6 @@ def test_files_of_other_items_or_measures_are_an_error(tmp_path, toy):
         compare_details([one], [longer])
     gold = tmp_path / "gold.mrg"
     gold.write_text("(S (X (D the) (N cat)) (V sleeps))\n" * 5)
-    write_sentences(evaluate_trees(gold, gold), tmp_path / "trees.jsonl")
+    evaluate_trees(gold, gold).write_details(tmp_path / "trees.jsonl")
     with pytest.raises(InputError, match=r"trees\.jsonl: F1, protocol wsj-test; expected accuracy, minimal pairs"):
         compare_details([one], [tmp_path / "trees.jsonl"])

@@ -11,7 +11,7 @@ import torch
 from syntaxlm.core.errors import InputError
 from syntaxlm.models import dmv_ccm, sizes
 from syntaxlm.models.dmv_ccm import DMVCCM, DMVCCMConfig
-from syntaxlm.ops.dmv import Decisions, projective_trees, tree_log_prob
+from syntaxlm.ops.dmv import TreeDecisions, projective_trees, tree_log_prob
 from syntaxlm.trees.decoding import decode_heads
 from tests.models.test_dmv import batch_of
 
@@ -29,7 +29,7 @@ def trained(rounds: int) -> DMVCCM:
 def test_scores_and_trees_are_those_of_all_trees():
     model, sentence = trained(3), [4, 3, 3, 5, 6]
     batch = batch_of([sentence])
-    decisions = Decisions(*model.dmv.decisions(torch.tensor([sentence])))
+    decisions = TreeDecisions(*model.dmv.decisions(torch.tensor([sentence])))
     (weights,) = model.ccm.log_span_weights(batch)
     trees = list(projective_trees(len(sentence)))
     spans = decode_heads(np.concatenate(trees), np.full(len(trees), len(sentence)), "heads-binary")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
+from torch import Tensor
 
-from syntaxlm.models.tree_rnn import EdgeDecoder, NoiseContrastive, reference_loss
+from syntaxlm.models.tree_rnn import EdgeDecoder, NoiseContrastive
 from syntaxlm.ops.tree_levels import Levels
 
 WORDS, SIZE = 11, 4
@@ -20,6 +23,21 @@ def contrast(shared: bool, words: int = 3) -> NoiseContrastive:
     layer = NoiseContrastive(WORDS, words, log_normaliser=2.5, shared=shared)
     layer.learn(COUNTS)
     return layer.double()
+
+
+def reference_loss(
+    rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, noise: Tensor, noise_probabilities: Tensor, ln_z: float
+) -> Tensor:
+    """Return `NoiseContrastive.loss`, written one word at a time. noise: (n, k)."""
+    losses = []
+    for row, target, drawn in zip(rows, targets.tolist(), noise.tolist(), strict=True):
+        expected = len(drawn) * noise_probabilities
+        model = torch.exp(weight @ row + bias) / math.exp(ln_z)
+        loss = -torch.log(model[target] / (model[target] + expected[target]))
+        for word in drawn:
+            loss = loss - torch.log(expected[word] / (model[word] + expected[word]))
+        losses.append(loss)
+    return torch.stack(losses)
 
 
 @pytest.mark.parametrize("shared", [True, False])

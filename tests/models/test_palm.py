@@ -39,7 +39,7 @@ def padded(rows, batch=BATCH):
 def scores_in_reading(model, batch, state=None):
     """Scores of the spans that are attended to while a batch is read, (T, B, m), and the state after it."""
     seen = {}
-    hook = model.backbone.attention.register_forward_hook(lambda module, inputs, mixed: seen.update(spans=mixed.spans))
+    hook = model.backbone.attention.register_forward_hook(lambda module, inputs, outputs: seen.update(spans=outputs[2]))
     after = model.read(batch, state).state
     hook.remove()
     return padded(seen["spans"].scores, batch), after
@@ -62,8 +62,8 @@ def test_the_attended_mean_is_mixed_into_the_state_by_a_gate(form):
     layer = SpanAttention(8, 4, 5, 3, form).double()
     rows = Rows(8, 3, BATCH.lengths, torch.device("cpu"))
     states = torch.randn(15, 8, dtype=torch.float64)
-    mixed = layer(states, rows, None)
-    for h, a, found in zip(states, mixed.spans.context, mixed.hidden, strict=True):
+    mixed, _, spans = layer(states, rows, None)
+    for h, a, found in zip(states, spans.context, mixed, strict=True):
         both = torch.cat([h, a])
         gate = torch.sigmoid(layer.gate.weight @ both + layer.gate.bias)
         if form == "released":

@@ -15,7 +15,7 @@ from syntaxlm.models.batches import TreeBatch
 from syntaxlm.models.registry import MODELS, model_types_with, require
 from tests.models.variants import EVERY, batch_for, built, config_of
 
-SHARED = {"abilities", "backbone", "batches", "layers", "registry", "sampling", "sizes", "structures"}
+SHARED = {"abilities", "backbone", "batches", "layers", "registry", "sentences", "sizes", "structures"}
 PARTS = {"simple-pcfg": {"pcfg", "pcfg.grammars", "pcfg.derivations"}, "dmv-ccm": {"dmv", "ccm"}}
 """Modules that a model type needs, besides its own and those shared by all."""
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from syntaxlm.ops import dmv
-from syntaxlm.ops.dmv import ZERO, Decisions, projective_trees, tree_log_prob
+from syntaxlm.ops.dmv import ZERO, TreeDecisions, projective_trees, tree_log_prob
 from syntaxlm.trees.decoding import decode_heads
 
 
-def random_decisions(sentences: int, words: int, seed: int = 1, impossible: float = 0.0) -> Decisions:
+def random_decisions(sentences: int, words: int, seed: int = 1, impossible: float = 0.0) -> TreeDecisions:
     """impossible: share of impossible arcs."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -21,11 +21,11 @@ def random_decisions(sentences: int, words: int, seed: int = 1, impossible: floa
     go = values(sentences, words, 2, 2)
     arcs = values(sentences, words, words)
     arcs = torch.where(values(sentences, words, words) < impossible, ZERO, arcs.log())
-    return Decisions(values(sentences, words).log(), arcs, torch.log1p(-go), go.log())
+    return TreeDecisions(values(sentences, words).log(), arcs, torch.log1p(-go), go.log())
 
 
-def one(decisions: Decisions, index: int) -> Decisions:
-    return Decisions(*(part[index : index + 1].clone() for part in decisions))
+def one(decisions: TreeDecisions, index: int) -> TreeDecisions:
+    return TreeDecisions(*(part[index : index + 1].clone() for part in decisions))
 
 
 @pytest.mark.parametrize(("words", "trees"), [(1, 1), (2, 2), (3, 7), (4, 30), (5, 143)])
@@ -39,10 +39,10 @@ def test_the_reference_sums_over_all_projective_trees(words, trees):
 @pytest.mark.parametrize("impossible", [0.0, 0.3])
 def test_fast_form_equals_reference_in_value_and_every_gradient(words, impossible):
     decisions = random_decisions(3, words, impossible=impossible)
-    values, counts = dmv.expected_counts(decisions)
+    values, counts, _ = dmv.expected_counts(decisions)
     torch.testing.assert_close(dmv.log_partition(decisions), values)
     for index in range(3):
-        inputs = Decisions(*(part.requires_grad_() for part in one(decisions, index)))
+        inputs = TreeDecisions(*(part.requires_grad_() for part in one(decisions, index)))
         expected = dmv.log_partition_reference(inputs)
         assert values[index].item() == pytest.approx(expected.item(), rel=1e-12)
         gradients = torch.autograd.grad(expected, inputs, materialize_grads=True)
@@ -63,7 +63,7 @@ def test_the_best_tree_is_that_of_the_enumeration(words):
 
 def test_counts_are_those_of_trees():
     """One root; each word has one head; each side of each head stops once."""
-    _, counts = dmv.expected_counts(random_decisions(2, 40))
+    counts = dmv.expected_counts(random_decisions(2, 40)).counts
     torch.testing.assert_close(counts.root + counts.arcs.sum(1), torch.ones(2, 40, dtype=torch.float64))
     torch.testing.assert_close(counts.root.sum(1), torch.ones(2, dtype=torch.float64))
     torch.testing.assert_close(counts.stop.sum(-1), torch.ones(2, 40, 2, dtype=torch.float64))
@@ -87,8 +87,8 @@ def test_an_impossible_sentence_has_the_tree_of_the_fewest_impossible_decisions(
 def test_trees_with_weighted_constituents_are_those_of_the_enumeration(words, impossible):
     decisions = random_decisions(3, words, seed=words, impossible=impossible)
     weights = torch.randn(3, words, words + 1, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    values, counts, posteriors = dmv.expected_counts_with_spans(decisions, weights)
-    heads = dmv.best_heads_with_spans(decisions, weights)
+    values, counts, posteriors = dmv.expected_counts(decisions, weights)
+    _, heads = dmv.best_heads(decisions, weights)
     trees = list(projective_trees(words))
     binary = decode_heads(np.concatenate(trees), np.full(len(trees), words), "heads-binary")
     spans = [binary.sentence(number) | {(word, word + 1) for word in range(words)} for number in range(len(trees))]
@@ -117,8 +117,8 @@ def test_trees_with_weighted_constituents_are_those_of_the_enumeration(words, im
 
 def test_without_weights_the_trees_are_those_of_the_halves():
     decisions = random_decisions(2, 9)
-    values, counts, _ = dmv.expected_counts_with_spans(decisions, torch.zeros(2, 9, 10, dtype=torch.float64))
-    expected_values, expected = dmv.expected_counts(decisions)
+    values, counts, _ = dmv.expected_counts(decisions, torch.zeros(2, 9, 10, dtype=torch.float64))
+    expected_values, expected, _ = dmv.expected_counts(decisions)
     torch.testing.assert_close(values, expected_values)
     for found, part in zip(counts, expected, strict=True):
         torch.testing.assert_close(found, part)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.ops.gated_memory import (
-    Comparison,
+    GateComparison,
     ReaderWeights,
     attend,
     attend_reference,
@@ -24,9 +24,9 @@ from syntaxlm.ops.gated_memory import (
 from tests.ops.harness import TORCH, check, every_form, leaves, random
 
 COMPARISONS = {
-    "released hard": Comparison(20.0, 1.0, hard=True),
-    "released soft": Comparison(100.0, 5.0, hard=False),
-    "paper": Comparison(10.0, 0.0, hard=True),
+    "released hard": GateComparison(20.0, 1.0, hard=True),
+    "released soft": GateComparison(100.0, 5.0, hard=False),
+    "paper": GateComparison(10.0, 0.0, hard=True),
 }
 SIZES = [(1, 1, 4, 3), (7, 3, 6, 5), (63, 2, 4, 15), (5, 3, 2, 1)]  # steps, batch, hidden, slots
 RAGGED_COUNTS = [1], [3, 3, 3, 2, 2, 1, 1], [2] * 30 + [1] * 33, [3, 1, 1, 1, 1]
@@ -120,7 +120,7 @@ def test_dependency_ranges_never_partially_overlap_at_infinite_temperature(dista
     column = torch.tensor(distances, dtype=torch.float64)[:, None]
     steps = len(column)
     tape = torch.full((steps, 1), math.inf, dtype=torch.float64)
-    comparison = Comparison(math.inf, 1.0 if released else 0.0, hard=True)
+    comparison = GateComparison(math.inf, 1.0 if released else 0.0, hard=True)
     gates = slot_gates(column, column, tape, steps, comparison, count_self=released)[:, 0]
     assert set(gates.unique().tolist()) <= {0.0, 1.0}
     reach = [t - max(int(row.sum()), 1) for t, row in enumerate(gates)]  # the earliest step in t's memory

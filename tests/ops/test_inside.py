@@ -58,6 +58,14 @@ def converted(rules, dtype):
     return type(rules)(**{name: None if part is None else part.to(dtype) for name, part in tensors_of(rules).items()})
 
 
+RULES = {
+    "simple": lambda: factored(3, 4, None),
+    "rank above m": lambda: factored(3, 4, 5),
+    "rank below m": lambda: factored(3, 4, 2),
+    "table": lambda: tables(3, 4),
+}
+
+
 def text(lengths, words=8, seed=3):
     return torch.randint(words, (sum(lengths),), generator=torch.Generator().manual_seed(seed))
 
@@ -74,16 +82,6 @@ def expected_log_partition(rules, log_probs, words, lengths, weights=None):
         each = rules.of(number) if isinstance(rules, TableRules) else rules
         values.append(log_partition_reference(each, log_probs[own], None if weights is None else weights[number]))
     return torch.stack(values)
-
-
-def trees_of(first, last):
-    """All binary trees over words first to last, as tuples of spans (first, last)."""
-    if first == last:
-        yield ()
-        return
-    for split in range(first, last):
-        for left, right in itertools.product(trees_of(first, split), trees_of(split + 1, last)):
-            yield ((first, last), *left, *right)
 
 
 def derivations_of(rules, log_probs):
@@ -139,18 +137,15 @@ def span_gradients(rules, log_probs, add):
 
 
 def check_partition(rules, words, lengths, weights, form, kernel=None):
-    log_probs = word_log_probs(int(words.max()) + 1, rules.preterminals)
-
     def fast(given):
-        given = dict(given)
-        log_probs = given.pop("log_probs")
-        return inside.log_partition(type(rules)(**given), log_probs, words, Layout(lengths), weights)
+        log_probs, parts = given["log_probs"], [given[name] for name in tensors_of(rules)]
+        return inside.log_partition(type(rules)(*parts), log_probs, words, Layout(lengths), weights)
 
     def expected(given):
-        given = dict(given)
-        log_probs = given.pop("log_probs")
-        return expected_log_partition(type(rules)(**given), log_probs, words, lengths, weights)
+        log_probs, parts = given["log_probs"], [given[name] for name in tensors_of(rules)]
+        return expected_log_partition(type(rules)(*parts), log_probs, words, lengths, weights)
 
+    log_probs = word_log_probs(int(words.max()) + 1, rules.preterminals)
     check(fast, expected, tensors_of(rules) | {"log_probs": log_probs}, form, kernel)
 
 
@@ -177,10 +172,9 @@ def test_tables_equal_the_reference_in_value_and_every_gradient(per_sentence, le
 
 
 @pytest.mark.parametrize("form", FORMS[:3], ids=str)
-@pytest.mark.parametrize("make", [lambda: factored(4, 6, None), lambda: factored(5, 4, 3), lambda: tables(3, 4)],
-                         ids=["simple", "rank", "table"])  # fmt: skip
-def test_posteriors_are_the_marginals_of_the_reference_and_label_by_the_best_symbol(make, form):
-    rules, lengths = make(), [2, 5, 3, 7]
+@pytest.mark.parametrize("kind", RULES)
+def test_posteriors_are_the_marginals_of_the_reference_and_label_by_the_best_symbol(kind, form):
+    rules, lengths = RULES[kind](), [2, 5, 3, 7]
     words, log_probs = text(lengths), word_log_probs(8, rules.preterminals)
     with form.running(None if isinstance(rules, TableRules) else "inside"):
         found = inside.posteriors(converted(rules, form.dtype), log_probs.to(form.dtype), words, Layout(lengths))
@@ -205,10 +199,9 @@ def symbol_shares(rules, log_probs):
     return torch.autograd.grad(log_partition_reference(rules, log_probs, weights), weights)[0]
 
 
-@pytest.mark.parametrize("make", [lambda: factored(3, 4, None), lambda: factored(3, 4, 5), lambda: tables(3, 4)],
-                         ids=["simple", "rank", "table"])  # fmt: skip
-def test_prefix_probabilities_equal_the_reference_and_add_up(make):
-    rules, lengths = make(), [2, 6, 4]
+@pytest.mark.parametrize("kind", RULES)
+def test_prefix_probabilities_equal_the_reference_and_add_up(kind):
+    rules, lengths = RULES[kind](), [2, 6, 4]
     words, log_probs = text(lengths), word_log_probs(8, 4)
     found = inside.prefix_log_probs(rules, log_probs, words, Layout(lengths))
     totals = expected_log_partition(rules, log_probs, words, lengths)
@@ -219,23 +212,15 @@ def test_prefix_probabilities_equal_the_reference_and_add_up(make):
         assert torch.isinf(found.prefixes[number, len(own) :]).all()
 
 
-@pytest.mark.parametrize("make", [lambda: factored(3, 4, None), lambda: tables(3, 4)], ids=["simple", "table"])
-def test_next_word_and_end_add_up_to_one(make):
-    rules, log_probs = make(), word_log_probs(8, 4)
+@pytest.mark.parametrize("kind", RULES)
+def test_next_word_and_end_add_up_to_one(kind):
+    rules, log_probs = RULES[kind](), word_log_probs(8, 4)
     prefix = [3, 1, 7]
     words = torch.tensor([word for last in range(8) for word in (*prefix, last)])
     found = inside.prefix_log_probs(rules, log_probs, words, Layout([4] * 8))
     continued = found.prefixes[:, 3].exp().sum()
     ended = found.sentences[0, 2].exp()
     assert float(continued + ended) == pytest.approx(float(found.prefixes[0, 2].exp()), rel=1e-9)
-
-
-RULES = {
-    "simple": lambda: factored(3, 4, None),
-    "rank above m": lambda: factored(3, 4, 5),
-    "rank below m": lambda: factored(3, 4, 2),
-    "table": lambda: tables(3, 4),
-}
 
 
 def continued(rules, log_probs, prefix):
@@ -262,17 +247,8 @@ def test_next_words_are_the_prefix_probabilities_of_every_continuation(kind):
     values = torch.log(found.weights @ log_probs.detach().exp().T) + found.scales[:, None]
     for row, prefix in zip(values, prefixes, strict=True):
         torch.testing.assert_close(row, continued(rules, log_probs, prefix), rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("kind", RULES)
-def test_next_words_equal_the_reference(kind):
-    rules, log_probs = RULES[kind](), word_log_probs(8, 4)
-    prefix = [2, 7, 1]
-    found = inside.next_words(rules, log_probs, torch.tensor(prefix), (3,))
-    values = torch.log(found.weights[0] @ log_probs.detach().exp().T) + found.scales[0]
-    for word in range(8):
-        expected = prefix_log_probs_reference(rules, log_probs[[*prefix, word]])[-1]
-        torch.testing.assert_close(values[word], expected.detach(), rtol=0, atol=1e-9)
+        expected = [prefix_log_probs_reference(rules, log_probs[[*prefix, word]])[-1] for word in range(8)]
+        torch.testing.assert_close(row, torch.stack(expected).detach(), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(("kind", "length", "shift"), [("simple", 150, 4), ("rank above m", 36, 20), ("table", 36, 20)])

@@ -23,7 +23,7 @@ from syntaxlm.parsing import structure
 from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees, protocol_named, with_fresh_weights
 from syntaxlm.parsing.options import Decoder, DecodingOptions, ParseOptions
 from syntaxlm.parsing.parse import parse_lines
-from syntaxlm.parsing.report import RandomWeights, scored_sentences, write_sentences
+from syntaxlm.parsing.report import RandomWeights, scored_sentences
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.storage.folder import read_model, write_settings, write_weights
 from syntaxlm.text.options import AS_WRITTEN
@@ -206,7 +206,7 @@ def test_sentences_are_numbered_as_before_preprocessing(tmp_path):
         "(S (. .))\n(S (A a) (B (A b) (C c)))\n(S (. !))\n(S (A é) (B -LRB-) (A d))\n(S (A a) (A b))\n"
     )
     report = evaluate_trees(tmp_path / "gold.mrg", tmp_path / "gold.mrg", clean_up="letters")
-    write_sentences(report, tmp_path / "out.jsonl")
+    report.write_details(tmp_path / "out.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(row["number"], row["words"]) for row in rows] == [(2, ["a", "b", "c"]), (4, ["é", "d"]), (5, ["a", "b"])]
     assert rows[0].keys() == {
@@ -216,7 +216,7 @@ def test_sentences_are_numbered_as_before_preprocessing(tmp_path):
     assert rows[0]["gold"] == "(S (A a) (B (A b) (C c)))"
     assert rows[0]["predicted"] == "(S a (B b c))"
     with pytest.raises(InputError, match="cannot be written"):
-        write_sentences(report, tmp_path / "nowhere" / "out.jsonl")
+        report.write_details(tmp_path / "nowhere" / "out.jsonl")
 
 
 def test_trees_of_cleaned_words_are_scored_against_a_folder_of_gold_trees_with_all_their_words(tmp_path):

@@ -224,7 +224,7 @@ def test_non_finite_weights_raise_an_error_with_tensor_and_file(folder, value):
 
 def test_weights_of_wrong_shapes_raise_an_error_before_a_model_is_built_or_a_tensor_read(folder, monkeypatch):
     with_weights(folder, lambda tensors: tensors | {"decoder.bias": torch.zeros(1, 7)})
-    monkeypatch.setattr("syntaxlm.storage.folder.build_model", lambda *_: pytest.fail("a model was built"))
+    monkeypatch.setattr("syntaxlm.storage.folder.load_weights", lambda *_: pytest.fail("a model was built"))
     monkeypatch.setattr("syntaxlm.core.tensor_files.TensorFile.read", lambda *_: pytest.fail("a tensor was read"))
     assert_error(folder, "decoder.bias has shape (1, 7)")
 
@@ -385,7 +385,7 @@ def test_a_vocabulary_that_is_far_too_large_raises_an_error_before_a_model_is_bu
     content = json.loads((folder / VOCABULARY).read_text())
     content["tokens"] += [f"w{number}" for number in range(200_000)]
     (folder / VOCABULARY).write_text(json.dumps(content))
-    monkeypatch.setattr("syntaxlm.storage.folder.build_model", lambda *_: pytest.fail("a model was built"))
+    monkeypatch.setattr("syntaxlm.storage.folder.load_weights", lambda *_: pytest.fail("a model was built"))
     assert_error(folder, str(folder / WEIGHTS), "do not fit the settings and the vocabulary (200", "has shape")
 
 

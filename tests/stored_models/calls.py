@@ -19,9 +19,9 @@ from syntaxlm.app.report.report import write_report
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.data.parse_candidates import read_candidates
 from syntaxlm.evaluation.boundaries import evaluate_boundaries
-from syntaxlm.evaluation.completion import evaluate_completion, scored_questions
+from syntaxlm.evaluation.completion import evaluate_completion
 from syntaxlm.evaluation.pair_classification import EncodedPairs, evaluate_inference
-from syntaxlm.evaluation.pairs import evaluate_pairs, scored_pairs
+from syntaxlm.evaluation.pairs import evaluate_pairs
 from syntaxlm.evaluation.reranking import evaluate_reranking, rerank
 from syntaxlm.generation.options import SamplingOptions, TreeSamplingOptions
 from syntaxlm.generation.sentences import generate
@@ -224,7 +224,7 @@ def minimal_pairs(
 ) -> dict[str, Any]:
     """Figures; each model's log-probabilities of the better and the worse sentence of each pair."""
     report = evaluate_pairs(bundles, path, TreebankStyle(punctuation, contractions))
-    scored = [row for row in scored_pairs(report) if row["adjacent"]]  # the others were not recorded
+    scored = [row for row in report.details() if row["adjacent"]]  # the others were not recorded
     rows = [{name: one["log_prob"] for name, one in row["models"].items()} for row in scored]
     return {"figures": report.to_dict(), "log_probs": rows}
 
@@ -239,7 +239,7 @@ def completion(
 ) -> dict[str, Any]:
     """Figures; what each model, and their interpolation, gives for each question's candidates."""
     report = evaluate_completion(bundles, questions, answers, TreebankStyle(), shares, per_token, parsed)
-    return {"figures": report.to_dict(), "questions": [row["models"] for row in scored_questions(report)]}
+    return {"figures": report.to_dict(), "questions": [row["models"] for row in report.details()]}
 
 
 def boundaries(bundle: ModelBundle, path: str, tune: str | None = None) -> dict[str, Any]:

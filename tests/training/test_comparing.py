@@ -16,17 +16,23 @@ import yaml
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import locked
-from syntaxlm.core.settings import read_settings
 from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.storage.folder import read_model
-from syntaxlm.training import seeds, treebank_scores
+from syntaxlm.training import study, study_table
 from syntaxlm.training.language_model import TextTask
 from syntaxlm.training.recipe import with_overrides
 from syntaxlm.training.result import RESULT, CriterionValue, read_result
 from syntaxlm.training.run import RECIPE, Event, resume, train
 from syntaxlm.training.study import COMPARISON, compare, read_recipes, with_tagged_text
-from syntaxlm.training.study_table import Comparison, Row
-from syntaxlm.training.treebank_scores import BASELINES, TREES, TreebankEvaluation, TreebankScore, _stored_or_computed
+from syntaxlm.training.study_table import (
+    BASELINES,
+    TREES,
+    Comparison,
+    RecipeRuns,
+    TreebankEvaluation,
+    TreebankScore,
+    stored_scores,
+)
 from syntaxlm.trees.scoring import PROTOCOLS
 
 
@@ -46,8 +52,8 @@ def trainings(monkeypatch):
 
         return call
 
-    monkeypatch.setattr(seeds, "train", counted("train", train))
-    monkeypatch.setattr(seeds, "resume", counted("resume", resume))
+    monkeypatch.setattr(study, "train", counted("train", train))
+    monkeypatch.setattr(study, "resume", counted("resume", resume))
     return called
 
 
@@ -73,9 +79,9 @@ def test_every_recipe_is_trained_with_every_seed_and_the_table_is_of_their_resul
             assert figure.std == pytest.approx(statistics.stdev(values))
         model = read_model(folder / row.name / f"seed-{numbers[0]}").model
         assert row.parameters == sum(weight.numel() for weight in model.parameters())
-        assert row.epochs.mean == 1
+        assert row.costs["epochs"].mean == 1
         speeds = [row.epoch_tokens / result["seconds"] for result in results]
-        assert row.tokens_per_second.mean == pytest.approx(statistics.mean(speeds))
+        assert row.costs["tokens_per_second"].mean == pytest.approx(statistics.mean(speeds))
     assert json.loads((folder / COMPARISON).read_text()) == json.loads(json.dumps(comparison.to_dict()))
     lines = str(comparison).splitlines()
     assert [line.split()[0] for line in lines] == ["recipe", "prpn", "lstm"]
@@ -260,18 +266,18 @@ def test_several_processes_are_reported(two, tmp_path, monkeypatch):
 @pytest.fixture
 def parsed(monkeypatch):
     """Records the models that parse the treebank."""
-    names, real = [], treebank_scores.structure_of
+    names, real = [], study_table.structure_of
 
     def counted(stored, *arguments, **named):
         names.append(stored.name)
         return real(stored, *arguments, **named)
 
-    monkeypatch.setattr(treebank_scores, "structure_of", counted)
+    monkeypatch.setattr(study_table, "structure_of", counted)
     return names
 
 
 def test_models_that_parse_are_scored_once_beside_baselines(two, toy, tmp_path, parsed, monkeypatch):
-    monkeypatch.setattr(treebank_scores, "SENTENCES_AT_ONCE", 4)  # the 15 sentences in several parts
+    monkeypatch.setattr(study_table, "SENTENCES_AT_ONCE", 4)  # the 15 sentences in several parts
     trees = TreebankEvaluation(toy / "test.mrg")
     first = compare(two, tmp_path / "out", 1, watching, trees=trees)
     assert set(parsed) == {"prpn"}
@@ -288,12 +294,13 @@ def test_models_that_parse_are_scored_once_beside_baselines(two, toy, tmp_path, 
     assert score.sentences_per_second == 15 / score.seconds
     assert first.recipes[1].trees == (None,)
     assert first.to_dict()["rows"][1]["treebank"] is None
-    lines = str(first).splitlines()
+    facts, _, *lines = str(first).splitlines()
+    assert facts.startswith(f"F1: {toy / 'test.mrg'}   preprocessing ptb-keep   protocol wsj-test   sentences ")
     assert [line.split()[0] for line in lines[:6]] == ["recipe", "prpn", "lstm", "left", "right", "random"]
     assert lines[2].split()[1:4] == ["-", "-", "-"]
 
     parsed.clear()
-    monkeypatch.setattr(treebank_scores, "read_treebank", None)  # nothing is read again
+    monkeypatch.setattr(study_table, "read_treebank", None)  # nothing is read again
     again = compare(two, tmp_path / "out", 1, watching, trees=TreebankEvaluation(toy / "test.mrg"))
     assert parsed == []
     assert again.to_dict() == first.to_dict()
@@ -342,20 +349,20 @@ def test_a_stored_score_with_damaged_values_is_computed_again(tmp_path, change):
     calls = []
     right = TreebankScore(0.5, None, 3, 0, "biased", 1, "cpu", 3, 0.1)
 
-    def compute() -> TreebankScore:
+    def compute() -> list[TreebankScore]:
         calls.append(1)
-        return right
+        return [right]
 
-    def stored() -> TreebankScore:
-        return _stored_or_computed(path, {"a": 1}, compute, lambda value: read_settings(TreebankScore, value, "file"))
+    def stored() -> list[TreebankScore]:
+        return stored_scores(path, {"a": 1}, TreebankScore, compute)
 
     path = tmp_path / TREES
-    assert stored() == stored() == right
+    assert stored() == stored() == [right]
     assert len(calls) == 1
     content = json.loads(path.read_text())
-    content["value"] = content["value"] | change if isinstance(change, dict) else change
+    content["scores"] = [content["scores"][0] | change] if isinstance(change, dict) else change
     path.write_text(json.dumps(content))
-    assert stored() == stored() == right
+    assert stored() == stored() == [right]
     assert len(calls) == 2
 
 
@@ -365,7 +372,7 @@ def test_an_interrupted_evaluation_is_repeated_and_training_is_not(two, toy, tmp
 
     trees = TreebankEvaluation(toy / "test.mrg")
     with monkeypatch.context() as patch:
-        patch.setattr(treebank_scores, "structure_of", interrupted)
+        patch.setattr(study_table, "structure_of", interrupted)
         stopped = compare(two, tmp_path, 1, watching, trees=trees)
     assert stopped.stopped
     assert [len(row.runs) for row in stopped.recipes] == [1, 0]
@@ -404,7 +411,9 @@ def test_recipes_that_read_tags_have_their_own_text_and_their_own_half_of_the_ta
     assert with_tagged_text(words, tagged) == words
     with pytest.raises(InputError, match="valid is missing"):
         with_tagged_text(tags, {"train": "train.tagged"})
-    comparison = Comparison(tmp_path, [Row("one", words), Row("two", tags), Row("three", words)], 1)
+    comparison = Comparison(
+        tmp_path, [RecipeRuns("one", words), RecipeRuns("two", tags), RecipeRuns("three", words)], 1
+    )
     assert [line.split("  ")[0] for line in str(comparison).splitlines()] == [
         "recipe (words)", "one", "three", "", "recipe (tags)", "two"
     ]  # fmt: skip

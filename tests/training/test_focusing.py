@@ -22,7 +22,8 @@ from syntaxlm.storage.folder import read_model
 from syntaxlm.training.focus import AGREEMENT, focus
 from syntaxlm.training.recipe import read_recipe, recipe_from
 from syntaxlm.training.run import train
-from syntaxlm.trees.spans import SpanSets, joined
+from syntaxlm.trees.spans import joined
+from tests.trees.enumeration import spans_of_lists
 
 PCFG = {"name": "simple-pcfg", "nonterminals": 6, "preterminals": 8, "embedding_size": 8, "end_bias": 1.0}
 
@@ -98,8 +99,8 @@ def closed() -> TokenBatch:
 
 
 def test_sets_of_spans_are_joined_sentence_by_sentence():
-    one = SpanSets.from_lists([[(0, 2)], [], [(1, 3)]], [3, 2, 4])
-    other = SpanSets.from_lists([[(0, 2), (1, 3)], [], [(0, 2)]], [3, 2, 4])
+    one = spans_of_lists([[(0, 2)], [], [(1, 3)]], [3, 2, 4])
+    other = spans_of_lists([[(0, 2), (1, 3)], [], [(0, 2)]], [3, 2, 4])
     found = joined([one, other])
     assert np.diff(found.offsets).tolist() == [3, 0, 2]
     assert found.starts.tolist() == [0, 0, 1, 1, 0]

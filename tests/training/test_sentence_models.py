@@ -20,8 +20,8 @@ from syntaxlm.training.language_model import TextTask
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import RESULT
 from syntaxlm.training.run import METRICS, resume, train
-from syntaxlm.training.seeds import SeedsResult
-from syntaxlm.training.study_table import Comparison, Row
+from syntaxlm.training.study import SeedsResult
+from syntaxlm.training.study_table import Comparison, RecipeRuns
 from tests.conftest import Toy
 from tests.training.runs import assert_same_run, stop_at
 
@@ -146,7 +146,7 @@ def test_training_lowers_the_loss_and_an_estimate_is_reported_as_one(few, tmp_pa
     label = f"perplexity ({estimate})" if estimate else "perplexity"
     assert f"valid: {label} {result.valid.perplexity:.2f} " in str(result)
     assert f"valid {label} " in str(SeedsResult([result]))
-    row = Row("grammar", recipe(few, model), (result,))
+    row = RecipeRuns("grammar", recipe(few, model), (result,))
     assert Comparison(tmp_path, [row], 1).notes == ([f"grammar: figures are estimates, {estimate}"] if estimate else [])
     page = page_of(read_model(tmp_path / "run"), read_run(tmp_path / "run"), None).html()
     assert (f"figures are estimates: {estimate}" in page) == bool(estimate)

@@ -22,7 +22,7 @@ from syntaxlm.training.recipe import ScheduleSettings, recipe_from
 from syntaxlm.training.result import RESULT
 from syntaxlm.training.run import METRICS, RECIPE, resume, train
 from syntaxlm.training.schedule import Plateau
-from syntaxlm.training.seeds import train_seeds
+from syntaxlm.training.study import train_seeds
 
 
 def metrics(folder, kind):

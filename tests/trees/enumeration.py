@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
+import numpy as np
+
+from syntaxlm.trees.spans import SpanSets, offsets_of
 from syntaxlm.trees.tree import Constituent, Tree
 
 Spans = frozenset[tuple[int, int]]
@@ -76,3 +79,11 @@ def decode_by_definition(distances: Sequence[float], rule: str) -> set[tuple[int
         else:
             agenda += [(start, split), (split, end)]
     return spans
+
+
+def spans_of_lists(spans: Iterable[Iterable[tuple[int, int]]], lengths: Sequence[int]) -> SpanSets:
+    """Spans from the (start, end) pairs of each sentence."""
+    lists = [list(sentence) for sentence in spans]
+    pairs = np.array([pair for sentence in lists for pair in sentence], np.int32).reshape(-1, 2)
+    offsets = offsets_of(np.array([len(sentence) for sentence in lists], np.int64))
+    return SpanSets(np.asarray(lengths, np.int64), offsets, pairs[:, 0].copy(), pairs[:, 1].copy())

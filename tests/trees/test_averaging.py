@@ -13,7 +13,7 @@ from syntaxlm.trees.scoring import PROTOCOLS, score
 from syntaxlm.trees.spans import SpanSets, trees_of
 from syntaxlm.trees.tree import parse_brackets, read_brackets, write_brackets
 
-from .enumeration import all_binary_trees, random_tree
+from .enumeration import all_binary_trees, random_tree, spans_of_lists
 
 WSJ, EVALB = PROTOCOLS["wsj-test"], PROTOCOLS["evalb"]
 
@@ -72,7 +72,7 @@ def test_the_average_of_binary_trees_that_agree_is_that_tree():
 
 def flat_of(lengths):
     """Trees without a constituent."""
-    return SpanSets.from_lists([[]] * len(lengths), lengths)
+    return spans_of_lists([[]] * len(lengths), lengths)
 
 
 def same(one, other):
@@ -80,7 +80,7 @@ def same(one, other):
 
 
 def test_first_ties_split_first_whatever_the_order_and_the_scale_of_weights():
-    one, other = SpanSets.from_lists([[(0, 2)]], [3]), SpanSets.from_lists([[(1, 3)]], [3])
+    one, other = spans_of_lists([[(0, 2)]], [3]), spans_of_lists([[(1, 3)]], [3])
     for predictions, weights in (
         ([one, other], None),
         ([other, one], None),
@@ -128,7 +128,7 @@ def test_random_ties_share_as_many_spans_and_are_unbiased():
 def test_a_tie_of_two_trees_goes_either_way_in_half_of_the_sentences_of_a_length():
     rest = random_trees([8] * 600, 0)
     trees = [[(0, 3), *((start + 3, end + 3) for start, end in rest.sentence(index))] for index in range(600)]
-    one, other = (SpanSets.from_lists([[*tree, span] for tree in trees], [11] * 600) for span in ((0, 2), (1, 3)))
+    one, other = (spans_of_lists([[*tree, span] for tree in trees], [11] * 600) for span in ((0, 2), (1, 3)))
     averaged = average([one, other])
     assert np.mean([(0, 2) in averaged.sentence(index) for index in range(600)]) == pytest.approx(0.5, abs=0.07)
 

@@ -23,8 +23,8 @@ def trees_of(name: str) -> list[Tree]:
 
 
 @cache
-def gold(name: str, clean_up: str, count: int | None = None) -> SpanSets:
-    return SpanSets.of(clean_all(trees_of(name)[:count], find_preprocessing(clean_up), name)[0])
+def gold(name: str, preprocessing: str, count: int | None = None) -> SpanSets:
+    return SpanSets.of(clean_all(trees_of(name)[:count], find_preprocessing(preprocessing), name)[0])
 
 
 def baselines(spans: SpanSets, max_words: int | None, biased_bound: bool = False) -> BaselineScores:
@@ -52,15 +52,15 @@ def test_bounds_of_the_wall_street_journal():
 
 
 @pytest.mark.parametrize(("max_words", "right"), [(10, 64.5), (40, 48.0), (None, 47.0)])
-@pytest.mark.parametrize("clean_up", ["ptb-keep", "ptb-drop"])
-def test_gum(clean_up, max_words, right):
+@pytest.mark.parametrize("preprocessing", ["ptb-keep", "ptb-drop"])
+def test_gum(preprocessing, max_words, right):
     # Its tags are Penn's, plus HYPH, NFP, AFX, ADD, GW: both preprocessings give these results.
-    assert round(100 * baselines(gold("gum/test.mrg", clean_up), max_words).right.f1, 1) == right
+    assert round(100 * baselines(gold("gum/test.mrg", preprocessing), max_words).right.f1, 1) == right
 
 
 # The known results for the Spanish trees count empty subjects, *0*, and brackets, -Fpa- -Fpt-, as words.
 @pytest.mark.parametrize(
-    ("name", "clean_up", "right", "left", "random"),
+    ("name", "preprocessing", "right", "left", "random"),
     [
         ("zh-sinica", "zh-sinica", 26.9, 21.8, 25.9),
         pytest.param("zh-sinica", "letters", 26.9, 21.8, 25.9, marks=pytest.mark.long),
@@ -71,8 +71,8 @@ def test_gum(clean_up, max_words, right):
         pytest.param("pt-floresta", "letters", 52.2, 16.3, 31.7, marks=pytest.mark.long),
     ],
 )
-def test_other_languages(name, clean_up, right, left, random):
-    scores = baselines(gold(f"other-languages/{name}.mrg", clean_up, 4000), 10)
+def test_other_languages(name, preprocessing, right, left, random):
+    scores = baselines(gold(f"other-languages/{name}.mrg", preprocessing, 4000), 10)
     assert round(100 * scores.right.f1, 1) == right
     assert round(100 * scores.left.f1, 1) == left
     assert 100 * scores.random.mean == pytest.approx(random, abs=0.5)  # of ten seeds
@@ -87,7 +87,7 @@ def test_other_languages(name, clean_up, right, left, random):
         ("pt-floresta", "punctuation: unicode\nfunction_before: +", 52.2, 16.3),
     ],
 )
-def test_other_languages_by_a_clean_up_file_of_few_lines(name, rules, right, left, tmp_path):
+def test_other_languages_by_a_preprocessing_file_of_few_lines(name, rules, right, left, tmp_path):
     (tmp_path / "mine.yaml").write_text(rules)
     scores = baselines(gold(f"other-languages/{name}.mrg", str(tmp_path / "mine.yaml"), 4000), 10)
     assert (round(100 * scores.right.f1, 1), round(100 * scores.left.f1, 1)) == (right, left)

@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import pytest
 
 from syntaxlm.core.errors import InputError
@@ -189,8 +186,3 @@ def test_an_unknown_preprocessing_is_reported_with_the_closest_match_and_all_nam
         find_preprocessing(tmp_path / "none.yaml")
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
         find_preprocessing(tmp_path)
-
-
-def test_trees_and_clean_up_files_need_no_torch():
-    code = "import sys; import syntaxlm.trees; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

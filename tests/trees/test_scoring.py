@@ -7,7 +7,7 @@ import pytest
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.trees.bounds import balanced, left, random_trees, right
-from syntaxlm.trees.matching import match_words
+from syntaxlm.trees.matching import GOLD_ADVICE, check_matching, gold_sides
 from syntaxlm.trees.scoring import PROTOCOLS, Protocol, score, shape_of
 from syntaxlm.trees.significance import (
     RunScores,
@@ -19,6 +19,8 @@ from syntaxlm.trees.spans import SpanSets
 from syntaxlm.trees.tree import Tree, parse_brackets
 
 from .enumeration import random_tree
+
+SIDES = gold_sides("predicted.mrg", "gold.mrg")
 
 
 def trees(count, longest, seed):
@@ -106,7 +108,7 @@ def test_f1_by_length_adds_up_to_the_whole():
 
 
 def test_shapes_of_trees():
-    assert shape_of(left([4])).left == 100
+    assert shape_of(left([4])).left == shape_of(left([3])).left == 100
     assert shape_of(left([4])).right == 0
     assert shape_of(right([4, 2, 3])).right == 100
     assert shape_of(right([4])).depth == pytest.approx((1 + 2 + 3 + 3) / 4)
@@ -138,21 +140,21 @@ def test_sentences_that_do_not_match_raise_an_error():
 
 def test_different_words_are_shown_next_to_each_other():
     gold = parse_brackets("(S a b) (S The (S board said 61 years))")
-    match_words(parse_brackets("(X a b) (X the (X <unk> said N years))"), gold, "predicted.mrg", "gold.mrg")
+    check_matching(parse_brackets("(X a b) (X the (X <unk> said N years))"), gold, *SIDES, GOLD_ADVICE)
     with pytest.raises(InputError) as caught:
-        match_words(parse_brackets("(X a b) (X the (X board said))"), gold, "predicted.mrg", "gold.mrg")
+        check_matching(parse_brackets("(X a b) (X the (X board said))"), gold, *SIDES, GOLD_ADVICE)
     message = str(caught.value)
     assert message.startswith("gold.mrg, sentence 2: the tree has 5 words, but the prediction has 3.")
     assert "The board said 61 years" in message
     assert "the board said   (predicted.mrg, tree 2)" in message
     with pytest.raises(InputError, match=r"predicted.mrg: found 1 trees, expected 2 as in gold.mrg"):
-        match_words(parse_brackets("(X a b)"), gold, "predicted.mrg", "gold.mrg")
+        check_matching(parse_brackets("(X a b)"), gold, *SIDES, GOLD_ADVICE)
 
 
 def test_different_numbers_of_trees_are_reported_first_with_the_first_sentence_that_differs():
     gold = parse_brackets("(S a b) (S The (S board said 61 years)) (S c d)")
     with pytest.raises(InputError) as caught:
-        match_words(parse_brackets("(X a b) (X c d)"), gold, "predicted.mrg", "gold.mrg")
+        check_matching(parse_brackets("(X a b) (X c d)"), gold, *SIDES, GOLD_ADVICE)
     assert str(caught.value).splitlines()[:4] == [
         "predicted.mrg: found 2 trees, expected 3 as in gold.mrg.",
         "First difference: sentence 2",
@@ -160,7 +162,7 @@ def test_different_numbers_of_trees_are_reported_first_with_the_first_sentence_t
         "  predicted: c d",
     ]
     with pytest.raises(InputError, match=r"found 4 trees, expected 3(?s:.*)sentence 4\n  gold:      \(no tree\)"):
-        match_words([*gold, gold[0]], gold, "predicted.mrg", "gold.mrg")
+        check_matching([*gold, gold[0]], gold, *SIDES, GOLD_ADVICE)
 
 
 @pytest.mark.parametrize("protocol", [PROTOCOLS["wsj-test"], PROTOCOLS["evalb"]], ids=["sentence", "corpus"])

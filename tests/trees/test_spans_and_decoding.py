@@ -11,7 +11,7 @@ from syntaxlm.trees.decoding import DECODING_RULES, decode
 from syntaxlm.trees.spans import SpanSets, format_spans, trees_of
 from syntaxlm.trees.tree import Tree, parse_brackets
 
-from .enumeration import all_biased_trees, all_binary_trees, decode_by_definition, random_tree
+from .enumeration import all_biased_trees, all_binary_trees, decode_by_definition, random_tree, spans_of_lists
 
 
 @pytest.mark.parametrize("rule", DECODING_RULES)
@@ -79,7 +79,7 @@ def test_spans_of_trees_and_of_lists_are_the_same():
     source = random.Random(0)
     trees = [random_tree(source.randint(1, 9), source) for _ in range(50)]
     spans = SpanSets.of(trees)
-    again = SpanSets.from_lists([[span[1:] for span in tree.constituents] for tree in trees], [len(t) for t in trees])
+    again = spans_of_lists([[span[1:] for span in tree.constituents] for tree in trees], [len(t) for t in trees])
     for index, tree in enumerate(trees):
         assert spans.sentence(index) == again.sentence(index) == {span[1:] for span in tree.constituents}
     assert [spans.label_names[code] for code in spans.labels] == [s.label for tree in trees for s in tree.constituents]
@@ -102,21 +102,15 @@ def test_no_sentences_are_accepted():
     assert len(decode(np.zeros(0), np.zeros(0, np.int64), "biased")) == 0
 
 
-def test_spans_outside_the_sentence_raise_an_error():
-    for span in [(-1, 2), (0, 4), (2, 2)]:
-        with pytest.raises(ValueError, match="sentence 1"):
-            SpanSets.from_lists([[], [span]], [1, 3])
-
-
 def test_crossing_spans_and_wrong_words_raise_an_error():
     with pytest.raises(InputError, match=r"sentence 2: found spans \(0, 2\) and \(1, 3\), which cross"):
-        trees_of(SpanSets.from_lists([[], [(0, 2), (1, 3)]], [1, 3]), [["a"], ["a", "b", "c"]])
+        trees_of(spans_of_lists([[], [(0, 2), (1, 3)]], [1, 3]), [["a"], ["a", "b", "c"]])
     with pytest.raises(InputError, match="sentence 1: found 2 words, expected 3"):
         trees_of(right([3]), [["a", "b"]])
 
 
 def test_spans_in_any_order_make_a_tree():
-    spans = SpanSets.from_lists([[(2, 4), (0, 2), (0, 4)]], [4])
+    spans = spans_of_lists([[(2, 4), (0, 2), (0, 4)]], [4])
     assert trees_of(spans, [list("abcd")]) == parse_brackets("(X (X a b) (X c d))")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from syntaxlm.trees.averaging import average
 from syntaxlm.trees.bounds import biased_upper_bound, random_trees
-from syntaxlm.trees.decoding import DECODING_RULES, SpanTable, decode
+from syntaxlm.trees.decoding import DECODING_RULES, SPAN_RULES, SpanTable, decode, decode_spans
 from syntaxlm.trees.scoring import PROTOCOLS, score
 from syntaxlm.trees.significance import baseline_scores
 from syntaxlm.trees.tree import parse_brackets
@@ -62,3 +62,9 @@ def test_three_hundred_thousand_words_are_read_in_a_second():
     sentence = "(S (NP (DT the) (JJ old) (NN cat)) (VP (VBD sat) (PP (IN on) (NP (DT the) (NN mat)))) (. .))\n"
     text = sentence * (300_000 // 9)
     assert best_seconds(lambda: parse_brackets(text)) < 1
+
+
+@pytest.mark.parametrize("rule", SPAN_RULES)
+def test_a_thousand_sentences_are_decoded_from_span_scores_in_a_second(rule):
+    scores = np.random.default_rng(8).standard_normal(1000 * WORDS * (WORDS + 1) // 2)
+    assert best_seconds(lambda: decode_spans(SpanTable(np.full(1000, WORDS), scores), rule)) < 1

@@ -15,8 +15,7 @@ from syntaxlm.training.progress import ProgressCallback
 from syntaxlm.training.recipe import Recipe, read_recipe, with_overrides
 from syntaxlm.training.result import TrainingResult
 from syntaxlm.training.study import read_recipes, with_tagged_text
-from syntaxlm.training.study_table import Comparison
-from syntaxlm.training.treebank_scores import TreebankEvaluation
+from syntaxlm.training.study_table import Comparison, TreebankEvaluation
 from syntaxlm.trees.preprocessing import GoldPreprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, Protocol
 

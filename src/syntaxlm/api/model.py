@@ -355,7 +355,7 @@ class LanguageModel(ModelBundle):
         """
         return word_table(
             self, table, column, group=group, sentence=sentence, is_text=is_text, frequencies=frequencies,
-            context=context, spillover=spillover, style=TextOptions(**options),
+            spillover=spillover, options=ScoreOptions(context=context, **options),
         )  # fmt: skip
 
     def evaluate_reading_times(

@@ -54,6 +54,14 @@ class Shown:
 
 
 @dataclass(frozen=True)
+class Argument(Shown):
+    """A positional argument, by default a file that is read."""
+
+    use: Literal["value", "input"] = "input"
+    is_positional: bool = True
+
+
+@dataclass(frozen=True)
 class Form:
     """The form of a text: a regular expression, and how messages describe it."""
 

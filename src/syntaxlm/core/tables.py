@@ -119,6 +119,14 @@ class HasReport(HasRows):
         """Return all figures for JSON: fractions from 0 to 1, None where there is no figure."""
         return self.report().to_dict()
 
+    def details(self) -> Iterable[Any]:
+        """Return the scored items, if any: one JSON object each, or a dataclass."""
+        return ()
+
+    def write_details(self, path: str | Path) -> None:
+        """Write `details` as JSON lines, atomically. Raises InputError if the file cannot be written."""
+        write_lines((to_json(plain(row)) + "\n" for row in self.details()), path)
+
     def __str__(self) -> str:
         return self.report().text()
 

@@ -235,11 +235,11 @@ def _label_place(
     ends: x of the arc's own legs.  uprights: x of all legs.  levels: of arcs, by dependent; ROOT's arrow has no level
     and is above all others.
     """
-    own = levels[word]
+    level = levels[word]
     crossed = sorted(
         x
         for (place, other), x in uprights.items()
-        if place in _between(word, head) and levels.get(other, own + 1) > own
+        if place in _between(word, head) and levels.get(other, level + 1) > level
     )
     middle = sum(ends) / 2
     if all(abs(x - middle) > width / 2 + 2 for x in crossed):

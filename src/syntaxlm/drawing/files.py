@@ -183,7 +183,7 @@ def png(picture: Picture, theme: Theme = "light") -> bytes:
     document = picture.svg("light" if theme == "auto" else theme)
     painted: bytes = resvg_py.svg_to_bytes(svg_string=document, zoom=scale)
     if boxes := _drawn_as_boxes(document):
-        named = [f"{one} {unicodedata.name(one, f'U+{ord(one):04X}')}" for one in boxes]
+        named = [f"{character} {unicodedata.name(character, f'U+{ord(character):04X}')}" for character in boxes]
         shown = ", ".join(named if len(named) <= NAMED else [*named[:NAMED], "..."])
         warnings.warn(
             f"no font on this machine has {len(boxes)} of the characters, which are drawn as boxes ({shown})."

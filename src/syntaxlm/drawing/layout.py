@@ -64,7 +64,7 @@ class DrawableDependencies(Protocol):
 
 
 @dataclass(frozen=True)
-class Columns:
+class WordColumns:
     """One column per word. edges: (n + 1,), the left edge of each column and the right edge of the last, in pixels."""
 
     edges: tuple[float, ...]
@@ -92,7 +92,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Edge:
+class TreeEdge:
     """A vertical line from a parent to a child, node or word. shared: as in the child's node."""
 
     x: float
@@ -134,7 +134,7 @@ class TreeLayout:
     width: float
     height: float
     nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
+    edges: tuple[TreeEdge, ...]
     guides: tuple[tuple[float, float, float], ...]
     tags: tuple[Word, ...]
     bars: tuple[Bar, ...]
@@ -144,7 +144,7 @@ class TreeLayout:
     mirrored: bool
 
 
-def columns_of(trees: Sequence[DrawableTree], words: Sequence[str]) -> Columns:
+def columns_of(trees: Sequence[DrawableTree], words: Sequence[str]) -> WordColumns:
     """Return columns wide enough for the words and for the labels and tags of all the trees over them."""
     for tree in trees:
         check_size(tree)
@@ -156,7 +156,7 @@ def columns_of(trees: Sequence[DrawableTree], words: Sequence[str]) -> Columns:
     edges = [0.0]
     for width in slanted if turned else widths:
         edges.append(edges[-1] + width)
-    return Columns(tuple(edges), turned)
+    return WordColumns(tuple(edges), turned)
 
 
 def _widths(trees: Sequence[DrawableTree], widths: list[float]) -> list[float]:
@@ -188,7 +188,7 @@ def lay_out(
     words: Sequence[str],
     distances: Sequence[float] | None = None,
     shared: Set[Span] | None = None,
-    columns: Columns | None = None,
+    columns: WordColumns | None = None,
 ) -> TreeLayout:
     """Lay out a tree over `words`, which replace its own.
 
@@ -276,7 +276,7 @@ def _check(tree: DrawableTree, words: Sequence[str], distances: Sequence[float] 
 class _Placing:
     """Converts positions along the sentence to positions on the page. start: space before the first column."""
 
-    columns: Columns
+    columns: WordColumns
     start: float
     width: float
     mirrored: bool
@@ -290,7 +290,7 @@ class _Placing:
 
 def _tree_parts(
     tree: DrawableTree, place: _Placing, shared: Set[Span] | None
-) -> tuple[tuple[Node, ...], tuple[Edge, ...], float]:
+) -> tuple[tuple[Node, ...], tuple[TreeEdge, ...], float]:
     """Return the nodes, the edges, and the y where the tree ends."""
     parts, columns = tree.constituents, place.columns
     parents, word_parents = parents_of(parts, len(tree.words))
@@ -326,13 +326,13 @@ def _tree_parts(
         ends = sorted((place.across(min(lefts[node], middles[node])), place.across(max(rights[node], middles[node]))))
         nodes.append(Node(place.across(middles[node]), height(node), ends[0], ends[1], labels[node], span, mark))
     edges = [
-        Edge(nodes[child].x, nodes[parent].y, nodes[child].y - (18 if labels[child] else 0), nodes[child].shared)
+        TreeEdge(nodes[child].x, nodes[parent].y, nodes[child].y - (18 if labels[child] else 0), nodes[child].shared)
         for child, parent in enumerate(parents)
         if parent >= 0
     ]
-    edges += [
-        Edge(place.centre(word), nodes[parent].y, foot, None) for word, parent in enumerate(word_parents) if parent >= 0
-    ]
+    for word, parent in enumerate(word_parents):
+        if parent >= 0:
+            edges.append(TreeEdge(place.centre(word), nodes[parent].y, foot, None))
     return tuple(nodes), tuple(edges), foot
 
 

@@ -98,9 +98,9 @@ class Drawing:
     maps: SentenceMaps | None = None
 
     def tree_picture(self) -> Picture:
-        one = self.analysis
-        notes = [UNKNOWN if unknown else "" for unknown in one.unknown]
-        return tree_picture(one.tree, one.distances or None, self.gold, one.words, notes)
+        sentence = self.analysis
+        notes = [UNKNOWN if unknown else "" for unknown in sentence.unknown]
+        return tree_picture(sentence.tree, sentence.distances or None, self.gold, sentence.words, notes)
 
     def dependency_pictures(self) -> tuple[Picture, ...]:
         """Return the arcs of the dependency tree, if the model gives one."""
@@ -112,16 +112,16 @@ class Drawing:
 
         One cell per span, by its first and last word.
         """
-        one = self.analysis
-        if one.marginals is not None:
-            chart, title = one.marginals, "probability of each span given the sentence, 0 to 1"
-        elif one.span_scores is not None:
-            chart = np.exp(one.span_scores)  # not log scores, of which the lowest would get the strongest colour
+        sentence = self.analysis
+        if sentence.marginals is not None:
+            chart, title = sentence.marginals, "probability of each span given the sentence, 0 to 1"
+        elif sentence.span_scores is not None:
+            chart = np.exp(sentence.span_scores)  # not log scores, of which the lowest would get the strongest colour
             title = "span scores: shares of the attention"
         else:
             return ()
         axes = "first word of the span", "last word"
-        return (heat_map(chart, one.words, one.words, title, *axes, right_to_left(one.words)),)
+        return (heat_map(chart, sentence.words, sentence.words, title, *axes, right_to_left(sentence.words)),)
 
     def map_pictures(self) -> tuple[Picture, ...]:
         """Return one picture per map."""
@@ -138,10 +138,10 @@ class Drawing:
 
     def page(self, theme: Theme = "auto") -> str:
         """Return an HTML page with the pictures, the trees in brackets, and the words that the model lacks."""
-        one = self.analysis
-        unknown = [word for word, is_unknown in zip(one.words, one.unknown, strict=True) if is_unknown]
+        sentence = self.analysis
+        unknown = [word for word, is_unknown in zip(sentence.words, sentence.unknown, strict=True) if is_unknown]
         note = f"Underlined words are not in the model's vocabulary: {', '.join(unknown)}" if unknown else ""
-        brackets = {"induced, as brackets": str(one.tree)}
+        brackets = {"induced, as brackets": str(sentence.tree)}
         if self.gold is not None:
             brackets["gold, as brackets"] = str(self.gold)
         sections = [PageSection("Tree", (self.tree_picture(), *self.scores_pictures()), note, brackets)]
@@ -149,7 +149,7 @@ class Drawing:
             sections.insert(0, PageSection("Dependencies", arcs))
         if maps := self.map_pictures():
             sections.append(PageSection("Gates and attention", maps))
-        return html_page(" ".join(one.words), sections, theme)
+        return html_page(" ".join(sentence.words), sections, theme)
 
     def latex(self) -> str:
         """Return the trees for the LaTeX package forest, and a dependency tree for tikz-dependency."""

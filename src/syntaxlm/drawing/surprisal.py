@@ -35,7 +35,7 @@ class DrawableSurprisal(Protocol):
     def in_vocabulary(self) -> bool | None: ...
 
 
-Columns = Sequence[tuple[int | None, int | None]]
+AlignedWords = Sequence[tuple[int | None, int | None]]
 """The aligned words of two sentences: the index in each, None where the other has one more."""
 
 
@@ -77,7 +77,7 @@ def surprisal_bars(
 
 
 def pair_picture(
-    first: Sequence[DrawableSurprisal], second: Sequence[DrawableSurprisal], columns: Columns, decisive: int | None
+    first: Sequence[DrawableSurprisal], second: Sequence[DrawableSurprisal], columns: AlignedWords, decisive: int | None
 ) -> Picture:
     """Return two similar sentences: the first with rising bars, below it the second with hanging bars.
 

@@ -304,7 +304,7 @@ def flowing(pictures: Sequence[Picture], width: float, title: str = "", align_ri
     """Return pictures in rows of at most `width` pixels; a wider picture has a row to itself."""
     rows: list[list[Picture]] = [[]]
     for picture in pictures:
-        if rows[-1] and sum(one.width for one in rows[-1]) + picture.width > width:
+        if rows[-1] and sum(placed.width for placed in rows[-1]) + picture.width > width:
             rows.append([])
         rows[-1].append(picture)
     return stacked([beside(row) for row in rows], title, align_right=align_right)

@@ -12,11 +12,11 @@ from syntaxlm.drawing.layout import (
     AXIS,
     MARGIN,
     SLANT,
-    Columns,
     DrawableTree,
     Node,
     Span,
     TreeLayout,
+    WordColumns,
     columns_of,
     headed,
     lay_out,
@@ -45,7 +45,7 @@ class SpanNote:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SharedSpans:
     """Number of spans that two trees over the same words share.
 
     Only spans of two or more words are counted, without that of the whole sentence.
@@ -65,7 +65,7 @@ def spans_of(tree: DrawableTree) -> set[Span]:
     return {(start, end) for _, start, end in tree.constituents if end - start > 1}
 
 
-def compare(tree: DrawableTree, gold: DrawableTree) -> Comparison:
+def compare(tree: DrawableTree, gold: DrawableTree) -> SharedSpans:
     """Count shared spans. Raises InputError for trees with different numbers of words."""
     if len(tree.words) != len(gold.words):
         raise InputError(
@@ -74,7 +74,7 @@ def compare(tree: DrawableTree, gold: DrawableTree) -> Comparison:
         )
     whole = {(0, len(tree.words))}
     induced, golden = spans_of(tree) - whole, spans_of(gold) - whole
-    return Comparison(len(induced & golden), len(induced), len(golden))
+    return SharedSpans(len(induced & golden), len(induced), len(golden))
 
 
 def tree_picture(
@@ -116,10 +116,10 @@ def _two_trees(
 ) -> Picture:
     comparison = compare(tree, gold)
     shared: Set[Span] = spans_of(tree) & spans_of(gold)
-    own = [columns_of([one], words) for one in (tree, gold)]
-    are_beside = sum(columns.edges[-1] for columns in own) + AXIS + 5 * MARGIN <= BESIDE
+    separate = [columns_of([drawn], words) for drawn in (tree, gold)]
+    are_beside = sum(columns.edges[-1] for columns in separate) + AXIS + 5 * MARGIN <= BESIDE
     # If one is drawn below the other, both trees have the same columns.
-    columns: Sequence[Columns | None] = own if are_beside else [columns_of([tree, gold], words)] * 2
+    columns: Sequence[WordColumns | None] = separate if are_beside else [columns_of([tree, gold], words)] * 2
     induced_layout = lay_out(tree, words, distances, shared, columns[0])
     gold_layout = lay_out(gold, words, None, shared, columns[1])
     mirrored = induced_layout.mirrored
@@ -142,7 +142,7 @@ def _wider(picture: Picture, by: float, at_right: bool) -> Picture:
     return Picture(picture.width + by, picture.height, (moved,), picture.title, picture.description)
 
 
-def _legend(comparison: Comparison) -> Picture:
+def _legend(comparison: SharedSpans) -> Picture:
     parts: list[str] = []
     x = MARGIN + NODE
     for role, words in (("node-shared", "in both trees"), ("node-other", "in one tree only"), ("", str(comparison))):
@@ -245,7 +245,7 @@ def _painted_bars(layout: TreeLayout, full_words: Sequence[str]) -> list[str]:
     if not bars:
         return []
     figures = [figure(bar.value, layout.scale) for bar in bars]
-    half = max(text_width(one, TEXT_SIZES["small"]) for one in figures) / 2 + 2
+    half = max(text_width(shown, TEXT_SIZES["small"]) for shown in figures) / 2 + 2
     has_room = all(abs(after.x - before.x) >= 2 * half for before, after in pairwise(bars))
     elements = []
     for bar, shown in zip(bars, figures, strict=True):

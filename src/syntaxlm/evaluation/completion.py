@@ -22,10 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import to_json, write_text
 from syntaxlm.core.tables import PERCENT, RIGHT, Column, Columns, HasReport, Report, ReportTable, format_value
 from syntaxlm.data.completion import CompletionQuestion, read_questions
-from syntaxlm.evaluation.pairs import FEW_KNOWN
 from syntaxlm.evaluation.significance import Accuracy, Credits, compare_credits
 from syntaxlm.scoring.engine import LogProbs, Scorer
 from syntaxlm.scoring.surprisal import log_probs_of_trees
@@ -37,6 +35,7 @@ from syntaxlm.trees.significance import BootstrapResult
 from syntaxlm.trees.spans import Flags
 
 INTERPOLATED = "interpolated"
+FEW_KNOWN = 0.01  # share of items with only known words, below which the text has another style than the model's
 SHARES = tuple(number / 100 for number in range(101))  # weights of one model that are tried in tuning
 
 _DIGITS = 9  # sums are rounded to this number of digits before they are compared
@@ -299,6 +298,33 @@ class CompletionReport(HasReport):
         names = {one.name: RIGHT for one in self.all_scores}
         return ReportTable({"accuracy, 95% interval (number of questions)": "", **names}, rows)
 
+    def details(self) -> Iterator[dict[str, Any]]:
+        """Yield every question with each model's scores.
+
+        correct: index of the correct candidate, from 0.
+        chosen: indices of the chosen candidate, or of all tied ones.
+        log_probs: natural log-probabilities in the order of the candidates; None for probability 0.
+        """
+        for place, question in enumerate(self.questions):
+            size = len(question)
+            models = {}
+            for scores in self.all_scores:
+                log_probs = scores.log_probs[place, :size].tolist()
+                models[scores.name] = {
+                    "log_probs": [value if math.isfinite(value) else None for value in log_probs],
+                    "chosen": np.flatnonzero(scores.chosen[place]).tolist(),
+                    "credit": float(scores.credits[place]),
+                    "differing_words_known": scores.differing_known[place, :size].tolist(),
+                    "all_words_known": scores.all_known[place, :size].tolist(),
+                }
+            yield {
+                "question": question.name,
+                "place": question.place,
+                "candidates": list(question.candidates),
+                "correct": question.correct,
+                "models": models,
+            }
+
 
 def _shown(accuracy: Accuracy) -> str:
     """Return the percentage with its interval and the number of questions."""
@@ -393,12 +419,21 @@ def score_questions(
     vocabulary, given_trees = bundle.vocabulary, bundle.model.reads == "trees"
     ends = bundle.mode.predict_eos and not given_trees
     if given_trees:
-        read = [_words_of_trees(bundle, question, name) for question in questions]
+        for question in questions:
+            if not question.trees:
+                raise InputError(
+                    f"{question.place}, question {question.name}: found plain text, but {name} reads dependency trees;"
+                    " expected questions in CoNLL-U (.conllu), or a file with their parses"
+                )
+        read = [[tuple(map(bundle.normaliser.word, tree.words)) for tree in question.trees] for question in questions]
         trees = [tree for question in questions for tree in question.trees]
         log_probs = log_probs_of_trees(bundle, trees, questions[0].parses)
     else:
-        reader = TextReader.of(bundle.normaliser, bundle.vocabulary, style)
-        read = [_tokens(reader, question, name) for question in questions]
+        reader = TextReader.of(bundle.normaliser, vocabulary, style)
+        read = [
+            candidate_tokens(reader, question.candidates, f"{question.place}, question {question.name}", name)
+            for question in questions
+        ]
         log_probs = Scorer.of(bundle).sentences([tokens for candidates in read for tokens in candidates])
     if per_token:
         log_probs = log_probs / np.array([len(tokens) + ends for candidates in read for tokens in candidates])
@@ -413,28 +448,15 @@ def score_questions(
     )
 
 
-def _tokens(reader: TextReader, question: CompletionQuestion, name: str) -> list[tuple[str, ...]]:
-    """Return the tokens of each candidate, for a model that reads text."""
+def candidate_tokens(reader: TextReader, sentences: Sequence[str], place: str, name: str) -> list[tuple[str, ...]]:
+    """Return the tokens of candidate sentences.  place, name: their place and the model's name, for messages."""
     try:
-        read = [tuple(reader.tokens(candidate)) for candidate in question.candidates]
+        read = [tuple(reader.tokens(sentence)) for sentence in sentences]
     except UntaggedTokenError as error:
-        raise error.at(f"{question.place}, question {question.name}: {name} reads tags") from None
+        raise error.at(f"{place}: {name} reads tags") from None
     if not all(read):
-        empty = question.candidates[read.index(())]
-        raise InputError(
-            f"{question.place}, question {question.name}: the normaliser of {name} leaves no word of {empty!r}"
-        )
+        raise InputError(f"{place}: the normaliser of {name} leaves no word of {sentences[read.index(())]!r}")
     return read
-
-
-def _words_of_trees(bundle: ModelBundle, question: CompletionQuestion, name: str) -> list[tuple[str, ...]]:
-    """Return the words of each candidate, for a dependency-tree model."""
-    if not question.trees:
-        raise InputError(
-            f"{question.place}, question {question.name}: found plain text, but {name} reads dependency trees; expected"
-            " questions in CoNLL-U (.conllu), or a file with their parses"
-        )
-    return [tuple(map(bundle.normaliser.word, tree.words)) for tree in question.trees]
 
 
 def completion_scores(
@@ -523,42 +545,3 @@ def _merit(models: Sequence[CompletionScores], weights: Weights, among: Flags) -
     """Return the credit on some of the questions and the closeness of the weights to equal ones; larger is better."""
     credit = float(interpolate(models, weights).credits[among].sum())
     return round(credit, _DIGITS), -round(float(np.square(weights - 1 / len(weights)).sum()), _DIGITS)
-
-
-def write_questions(report: CompletionReport, path: str | Path) -> None:
-    """Write `scored_questions` as JSON lines, atomically. Raises InputError if the file cannot be written."""
-    write_text("".join(to_json(row) + "\n" for row in scored_questions(report)), path)
-
-
-def scored_questions(report: CompletionReport) -> Iterator[dict[str, Any]]:
-    """Yield every question with each model's scores, for JSON.
-
-    correct: index of the correct candidate, from 0.
-    chosen: indices of the chosen candidate, or of all tied ones.
-    log_probs: natural log-probabilities in the order of the candidates; None for probability 0.
-    """
-    for place, question in enumerate(report.questions):
-        size = len(question)
-        yield {
-            "question": question.name,
-            "place": question.place,
-            "candidates": list(question.candidates),
-            "correct": question.correct,
-            "models": {
-                scores.name: {
-                    "log_probs": [
-                        one if math.isfinite(one) else None for one in scores.log_probs[place, :size].tolist()
-                    ],
-                    "chosen": np.flatnonzero(scores.chosen[place]).tolist(),
-                    "credit": float(scores.credits[place]),
-                    "differing_words_known": scores.differing_known[place, :size].tolist(),
-                    "all_words_known": scores.all_known[place, :size].tolist(),
-                }
-                for scores in report.all_scores
-            },
-        }
-
-
-def _finite(value: float) -> float | None:
-    """Replace minus infinity, which JSON lacks, by None."""
-    return value if math.isfinite(value) else None

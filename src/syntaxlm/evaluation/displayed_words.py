@@ -14,7 +14,8 @@ import warnings
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,10 @@ from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import Column, Columns, ColumnType, HasRows
 from syntaxlm.core.text_files import read_lines, source_name
 from syntaxlm.data.tables import check_unique, find_column, names_beside, open_table
-from syntaxlm.scoring.options import Context, ScoreOptions
+from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import word_spans
-from syntaxlm.text.options import TextOptions
-from syntaxlm.text.reader import AUTO_STYLE
 
 MISSING = frozenset(["", "NA", "NaN", "nan", "N/A", "null", "None", "."])  # cells without a number
 LARGEST = 1e9  # number in a table: far above any time in milliseconds, and safe in sums of squares
@@ -42,6 +41,7 @@ FEW_FREQUENT = 0.5  # share of the displayed words that a frequency list should 
 _PUNCTUATION_AROUND = re.compile(r"^[\W_]+|[\W_]+$")
 _ENDING = re.compile(r"(?i)(?<=\w) (n['’]t|['’](?:s|re|ve|ll|d|m))(?!\S)")  # of a contraction in tokenised text
 _DASH = re.compile(r"--+|[—–]")
+_ENTRY = re.compile(r"([^\t]+)\t\s*(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*")  # of a list: a word and its count
 _BILLION = 1e9
 _BREAKS = (",", ";", ":", "—", "--", ")")  # a long sentence is split after a word that ends in one of these
 _SHOWN = 3  # keys in a message
@@ -74,13 +74,24 @@ class Frequencies:
         In a text, dashes separate words, and endings of split contractions are joined to their words (do n't: don't).
         Raises InputError for a file without words, and for a list with a negative or invalid count.
         """
-        lines = (text for _, text in read_lines(path))
-        first = list(islice(filter(str.strip, lines), 100))
-        is_list = bool(first) and all(_is_entry(line) for line in first[1:]) and first[0].count("\t") == 1
+        lines = ((number, line) for number, line in read_lines(path) if line.strip())
+        first = list(islice(lines, 100))
+        is_list = bool(first) and all(_ENTRY.fullmatch(line) for _, line in first[1:]) and first[0][1].count("\t") == 1
+        words: Counter[str] = Counter()
+        for number, line in chain(first, lines):
+            if not is_list:
+                words.update(_DASH.sub(" ", _ENDING.sub(r"\1", line)).split())
+            elif entry := _ENTRY.fullmatch(line):
+                words[entry[1]] += float(entry[2])  # type: ignore[assignment]  # a list may have counts per million
+            elif number > 1:  # below the header
+                raise InputError(
+                    f"{source_name(path)}, line {number}: found {line[:60]!r}; expected a word and its count, separated"
+                    " by a tab"
+                )
         counts: Counter[str] = Counter()
-        for word, count in _listed(path) if is_list else _counted(chain(first, lines)):
+        for word, count in words.items():
             if bare := bare_word(word):
-                counts[bare] += count  # type: ignore[assignment]  # a list may have counts per million
+                counts[bare] += count
         total = float(sum(counts.values()))
         if not total:
             raise InputError(
@@ -111,33 +122,6 @@ def bare_word(word: str) -> str:
     punctuation.
     """
     return _PUNCTUATION_AROUND.sub("", word).replace("’", "'").lower()
-
-
-def _is_entry(line: str) -> bool:
-    word, tab, count = line.partition("\t")
-    return bool(word and tab) and re.fullmatch(r"\s*\d+(\.\d+)?([eE][-+]?\d+)?\s*", count) is not None
-
-
-def _listed(path: str | Path) -> Iterator[tuple[str, float]]:
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        if not _is_entry(line):
-            if number == 1:
-                continue  # the header
-            raise InputError(
-                f"{source_name(path)}, line {number}: found {line[:60]!r}; expected a word and its count, separated by"
-                " a tab"
-            )
-        word, _, count = line.partition("\t")
-        yield word, float(count)
-
-
-def _counted(lines: Iterable[str]) -> Iterator[tuple[str, float]]:
-    counts: Counter[str] = Counter()
-    for line in lines:
-        counts.update(_DASH.sub(" ", _ENDING.sub(r"\1", line)).split())
-    yield from counts.items()
 
 
 @dataclass(frozen=True)
@@ -221,7 +205,7 @@ class DisplayedWords:
     words: as displayed.  rows: row of each word in `table`.  groups: number of its group (story), from 0, ascending.
     sentences: number of its sentence, from 0, ascending; a sentence is within one group.
     columns: names of the table's columns that are repeated for every word.
-    group_column, sentence_column: the columns that were given.  is_text: whether the table has running text.
+    group_column, sentence_column: the columns that were given.
     """
 
     table: InputTable
@@ -232,7 +216,6 @@ class DisplayedWords:
     columns: tuple[str, ...]
     group_column: str | None = None
     sentence_column: str | None = None
-    is_text: bool = False
 
     def __len__(self) -> int:
         return len(self.words)
@@ -245,15 +228,15 @@ class DisplayedWords:
     def place(self, word: int) -> str:
         return self.table.place(int(self.rows[word]))
 
-    @property
+    @cached_property
     def in_sentence(self) -> Integers:
         """Position of each word in its sentence, from 1."""
-        return _positions(self.sentences)
+        return np.concatenate([np.arange(1, end - first + 1) for first, end in self.spans(self.sentences)])
 
-    @property
+    @cached_property
     def in_group(self) -> Integers:
         """Position of each word in its group, from 1."""
-        return _positions(self.groups)
+        return np.concatenate([np.arange(1, end - first + 1) for first, end in self.spans(self.groups)])
 
     def repeated_columns(self) -> dict[str, list[str]]:
         """Return the cells of the table's columns, for every word."""
@@ -292,23 +275,27 @@ def displayed_words(
     places = np.array(rows, np.int64)
     groups = np.zeros(len(table.rows), np.int64)
     if group is not None:
-        groups = _changes(table.column(group, "--group"))
-        _check_together(table, group, groups)
+        cells = table.column(group, "--group")
+        groups = _changes(cells)
+        first_rows: dict[str, int] = {}
+        for row in np.flatnonzero(np.diff(groups, prepend=-1)).tolist():
+            if cells[row] in first_rows:
+                raise InputError(
+                    f"{table.place(row)}: {group} {cells[row]} continues after other rows (it started at"
+                    f" {table.place(first_rows[cells[row]])}); expected the rows in the order in which readers saw the"
+                    " words"
+                )
+            first_rows[cells[row]] = row
     if sentence is not None:
-        starts = np.diff(_changes(table.column(sentence, "--sentence-column")), prepend=-1) != 0
-        sentences = np.cumsum(starts | (np.diff(groups, prepend=-1) != 0))[places] - 1
+        changes = _changes(table.column(sentence, "--sentence-column"))
+        starts = (np.diff(changes, prepend=-1) != 0) | (np.diff(groups, prepend=-1) != 0)
+        sentences = np.cumsum(starts)[places] - 1
     else:
-        ends = places if is_text else groups[places]
-        sentences = np.cumsum(_sentence_starts(words, groups[places], ends)) - 1
+        sentences = np.cumsum(_sentence_starts(words, places if is_text else groups[places])) - 1
     columns = tuple(name for name in table.names if not (is_text and name == column))
     return DisplayedWords(
-        table, tuple(words), places, groups[places], sentences.astype(np.int64), columns, group, sentence, is_text
+        table, tuple(words), places, groups[places], sentences.astype(np.int64), columns, group, sentence
     )
-
-
-def _positions(numbers: Integers) -> Integers:
-    starts = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]])
-    return np.arange(len(numbers)) - np.repeat(starts, np.diff([*starts, len(numbers)])) + 1
 
 
 def _changes(cells: Sequence[str]) -> Integers:
@@ -317,47 +304,26 @@ def _changes(cells: Sequence[str]) -> Integers:
     return np.cumsum(changed).astype(np.int64)
 
 
-def _check_together(table: InputTable, group: str, groups: Integers) -> None:
-    cells = table.column(group, "--group")
-    starts = np.flatnonzero(np.diff(groups, prepend=-1)).tolist()
-    seen: dict[str, int] = {}
-    for row in starts:
-        if cells[row] in seen:
-            raise InputError(
-                f"{table.place(row)}: {group} {cells[row]} continues after other rows (it started at"
-                f" {table.place(seen[cells[row]])}); expected the rows in the order in which readers saw the words"
-            )
-        seen[cells[row]] = row
-
-
-def _sentence_starts(words: Sequence[str], groups: Integers, ends: Integers) -> Flags:
+def _sentence_starts(words: Sequence[str], texts: Integers) -> Flags:
     """Return whether each word starts a sentence, from final punctuation.
 
-    ends: numbers that change where a sentence ends in any case.
+    texts: number of the text of each word, at whose end a sentence ends in any case.
     """
     from syntaxlm.data.running_text import Splitter  # imports nltk, which takes long
 
-    starts = np.diff(ends, prepend=-1) != 0
-    bounds = [*np.flatnonzero(starts).tolist(), len(words)]
-    texts = {first: " ".join(words[first:end]) for first, end in pairwise(bounds)}
-    splitter = Splitter.learn([list(texts.values())])
-    for first, text in texts.items():
-        begins = {begin: first + number for number, begin in enumerate(_begins(text, words, first))}
-        position = 0
+    starts = np.diff(texts, prepend=-1) != 0
+    spans = list(pairwise([*np.flatnonzero(starts).tolist(), len(words)]))
+    splitter = Splitter.learn([[" ".join(words[first:end]) for first, end in spans]])
+    for first, end in spans:
+        text, position = " ".join(words[first:end]), 0
+        begins = accumulate((len(word) + 1 for word in words[first : end - 1]), initial=0)
+        word_at = {begin: first + number for number, begin in enumerate(begins)}
         for sentence in splitter(text):
             position = text.find(sentence, position)
-            if position in begins:
-                starts[begins[position]] = True
+            if position in word_at:
+                starts[word_at[position]] = True
             position += len(sentence)
     return starts
-
-
-def _begins(text: str, words: Sequence[str], first: int) -> Iterator[int]:
-    """Yield where the words of a text begin, which are words[first], words[first + 1] ..., joined by spaces."""
-    begin = 0
-    while begin < len(text):
-        yield begin
-        begin, first = begin + len(words[first]) + 1, first + 1
 
 
 @dataclass(frozen=True)
@@ -374,7 +340,6 @@ class Times:
     source: str
     column: str
     key: tuple[str, ...]
-    is_log: bool = False
     left_out: int = 0
     unmatched: int = 0
 
@@ -416,7 +381,13 @@ def join_times(
     rows = len(words.table.rows)
     of_row = np.arange(rows)
     if times is not None:
-        keys = _key_columns(words.table, times, column, key, word_column)
+        shared = (name for name in words.table.names if name in times.names and name not in (column, word_column))
+        keys = tuple(shared if key is None else key)
+        if not keys:
+            raise InputError(
+                f"{times.source}: shares no column with {words.table.source} that identifies a word. Found"
+                f" {', '.join(times.names)}, and {', '.join(words.table.names)}. Choose the columns with --key"
+            )
         of_row = _matched_rows(words.table, times, keys, word_column)
     kept = inside & (of_row >= 0)
     values = np.log(given[kept]) if log else given[kept]
@@ -429,45 +400,34 @@ def join_times(
         source.source,
         column,
         keys,
-        log,
         left_out=int(is_time.sum() - inside.sum()),
         unmatched=int((of_row < 0).sum()),
     )
 
 
-def _key_columns(
-    words: InputTable, times: InputTable, column: str, key: Sequence[str] | None, word_column: str
-) -> tuple[str, ...]:
-    if key is None:
-        names = tuple(name for name in words.names if name in times.names and name not in (column, word_column))
-        if not names:
-            raise InputError(
-                f"{times.source}: shares no column with {words.source} that identifies a word. Found"
-                f" {', '.join(times.names)}, and {', '.join(words.names)}. Choose the columns with --key"
-            )
-        return names
-    for table in (words, times):
-        for name in key:
-            table.column(name, "--key")
-    return tuple(key)
-
-
 def _matched_rows(words: InputTable, times: InputTable, key: tuple[str, ...], word_column: str) -> Integers:
     """Return the row of `words` of each row of `times`, -1 for none."""
+
+    def cells_of(table: InputTable) -> list[tuple[str, ...]]:
+        return list(zip(*(table.column(name, "--key") for name in key), strict=True))
+
+    def examples(cells: Iterable[tuple[str, ...]]) -> str:
+        return ", ".join(repr(" ".join(one)) for one in islice(cells, _SHOWN)) + ", ..."
+
     rows: dict[tuple[str, ...], int] = {}
-    for row, cells in enumerate(_cells_of(words, key)):
+    for row, cells in enumerate(cells_of(words)):
         if cells in rows:
             raise InputError(
                 f"{words.place(row)}: has the same {', '.join(key)} ({', '.join(cells)}) as"
                 f" {words.place(rows[cells])}; expected columns that identify each word (--key)"
             )
         rows[cells] = row
-    times_cells = list(_cells_of(times, key))
+    times_cells = cells_of(times)
     matched = np.array([rows.get(cells, -1) for cells in times_cells], np.int64)
     if (matched < 0).all():
         raise InputError(
             f"{times.source}: no row has the {', '.join(key)} of a word of {words.source}; found"
-            f" {_examples(times_cells)}, expected {_examples(rows)}"
+            f" {examples(times_cells)}, expected {examples(rows)}"
         )
     if word_column in words.names and word_column in times.names and word_column not in key:
         shown, read = words.column(word_column, ""), times.column(word_column, "")
@@ -478,15 +438,6 @@ def _matched_rows(words: InputTable, times: InputTable, key: tuple[str, ...], wo
                     f" {shown[place]!r} with the same {', '.join(key)}; expected the same words"
                 )
     return matched
-
-
-def _cells_of(table: InputTable, key: Sequence[str]) -> Iterable[tuple[str, ...]]:
-    return zip(*(table.column(name, "--key") for name in key), strict=True)
-
-
-def _examples(cells: Iterable[tuple[str, ...]]) -> str:
-    shown = [" ".join(key) for key in islice(cells, _SHOWN)]
-    return ", ".join(map(repr, shown)) + ", ..."
 
 
 def _letters(word: str) -> str:
@@ -523,24 +474,21 @@ class WordScores:
         return ~np.isnan(self.surprisal)
 
 
-def score_words(
-    bundle: ModelBundle, words: DisplayedWords, context: Context | None = None, style: TextOptions = AUTO_STYLE
-) -> WordScores:
+def score_words(bundle: ModelBundle, words: DisplayedWords, options: ScoreOptions = ScoreOptions()) -> WordScores:
     """Score displayed words with one model.
 
-    context: "reset": each sentence is read by itself; "carry": the state is carried within a group and reset between
-        groups; None: as the model was trained.
-    style: how words are split before the model's normaliser reads them.
+    options: with the context "carry", the state is carried within a group and reset between groups.
     Sentences of more than LONGEST words are split for models of whole sentences, with an InputWarning.
     For a character-level model, the space after a word belongs to the word.
     Raises InputError for models without token probabilities and for dependency-tree models.
     """
     if bundle.model.reads == "trees":
         raise InputError(f"displayed words: a {bundle.name} model reads dependency trees; expected a model of text")
-    carries = bundle.mode.carry_state if context is None else context == "carry"
+    carries = bundle.mode.carry_state if options.context is None else options.context == "carry"
+    options = replace(options, context="carry" if carries else "reset")
     lines, firsts, long_sentences = _lines(words, LONGEST if bundle.model.reads == "sentences" else len(words))
     bits, known, tokens = np.zeros(len(words)), np.ones(len(words), bool), [""] * len(words)
-    for number, rows in enumerate(_scored(bundle, words, lines, firsts, carries, style)):
+    for number, rows in enumerate(_scored(bundle, lines, words.groups[firsts[:-1]], options)):
         first, end = firsts[number], firsts[number + 1]
         begins = list(accumulate((len(word) + 1 for word in words.words[first : end - 1]), initial=0))
         for row in rows:
@@ -587,21 +535,12 @@ def _lines(words: DisplayedWords, longest: int) -> tuple[list[str], list[int], i
 
 
 def _scored(
-    bundle: ModelBundle,
-    words: DisplayedWords,
-    lines: Sequence[str],
-    firsts: Sequence[int],
-    carries: bool,
-    style: TextOptions,
+    bundle: ModelBundle, lines: Sequence[str], groups: Integers, options: ScoreOptions
 ) -> Iterator[list[WordSurprisal]]:
-    """Yield the rows of each line."""
-    options = ScoreOptions(
-        context="carry" if carries else "reset", punctuation=style.punctuation, contractions=style.contractions
-    )
-    if not carries:
+    """Yield the rows of each line.  groups: of each line."""
+    if options.context == "reset":
         yield from surprisals(bundle, lines, options)
         return
-    groups = words.groups[list(firsts[:-1])]
     starts = [*np.flatnonzero(np.diff(groups, prepend=-1)).tolist(), len(lines)]
     for number, start in progress_bar(enumerate(starts[:-1]), "scoring, texts", len(starts) - 1):
         with warnings.catch_warnings():
@@ -642,14 +581,10 @@ class WordTable(HasRows):
     @property
     def columns(self) -> Columns:  # type: ignore[override]  # they depend on the input
         """The columns, with the types of their values."""
-        types = {name: Column(_type_of(values), "") for name, values in self.values.items()}
-        return Columns("displayed words", "displayed word", types)
-
-
-def _type_of(values: Sequence[Any]) -> ColumnType:
-    """Return the type of a column's values; number if all are missing."""
-    types: dict[type, ColumnType] = {bool: "boolean", int: "integer", float: "number", str: "text"}
-    return types[type(next((value for value in values if value is not None), 0.0))]
+        types: dict[type, ColumnType] = {bool: "boolean", int: "integer", float: "number", str: "text"}
+        firsts = {name: next((one for one in values if one is not None), 0.0) for name, values in self.values.items()}
+        columns = {name: Column(types[type(value)], "") for name, value in firsts.items()}
+        return Columns("displayed words", "displayed word", columns)
 
 
 def word_table(
@@ -661,21 +596,20 @@ def word_table(
     sentence: str | None = None,
     is_text: bool = False,
     frequencies: str | Path | Frequencies | None = None,
-    context: Context | None = None,
     spillover: int = 1,
-    style: TextOptions = AUTO_STYLE,
+    options: ScoreOptions = ScoreOptions(),
 ) -> WordTable:
     """Return a row per displayed word with its surprisal and that of previous words.
 
     table: a file or data frame, see `InputTable.read`.  column, group, sentence, is_text: see `displayed_words`.
     frequencies: a word list or text, see `Frequencies.read`; None: no column of frequencies.
-    context, style: see `score_words`.  spillover: number of previous words.
+    spillover: number of previous words.  options: see `score_words`.
     Raises InputError as these functions do.
     """
     check_spillover(spillover)
     listed = None if frequencies is None else Frequencies.of(frequencies)
     words = displayed_words(InputTable.read(table), column, group, sentence, is_text)
-    scores = score_words(bundle, words, context, style)
+    scores = score_words(bundle, words, options)
     added: dict[str, Sequence[Any]] = {"word": words.words} if is_text else {}
     added |= positions(words) | {"token": scores.tokens}
     for columns in (score_columns(scores), word_properties(words, listed)):

@@ -7,29 +7,27 @@ section 3.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import to_json, write_text
 from syntaxlm.core.tables import PERCENT, RIGHT, Column, Columns, HasReport, Report, ReportTable, format_value
 from syntaxlm.data.pairs import MinimalPair, read_pairs
+from syntaxlm.evaluation.completion import FEW_KNOWN, candidate_tokens, differing_words
 from syntaxlm.evaluation.significance import Accuracy, compare_credits
 from syntaxlm.scoring.engine import LogProbs, Scorer
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.trees.significance import BootstrapResult
 from syntaxlm.trees.spans import Flags
 
-FEW_KNOWN = 0.01  # share of pairs with only known words, below which the text has another style than the model's
 IDENTICAL_SHOWN = 3  # identical pairs that a warning names
 
 PAIR_ACCURACIES = Columns(
@@ -266,6 +264,27 @@ class PairsReport(HasReport):
             sections.append(ReportTable({title: "", "pairs": ",", **headings}, rows))
         return sections
 
+    def details(self) -> Iterator[dict[str, Any]]:
+        """Yield every pair with each model's scores.
+
+        log_prob: natural log-probabilities of the better and the worse sentence.
+        """
+        correct = [model.correct for model in self.models]
+        for place, pair in enumerate(self.pairs):
+            yield {
+                "file": pair.source,
+                **{name: getattr(pair, name) for name in ("line", "case", "groups", "adjacent", "better", "worse")},
+                "models": {
+                    model.name: {
+                        "correct": bool(correct[number][place]),
+                        "log_prob": [float(model.better[place]), float(model.worse[place])],
+                        "differing_words_known": bool(model.differing_known[place]),
+                        "all_words_known": bool(model.all_known[place]),
+                    }
+                    for number, model in enumerate(self.models)
+                },
+            }
+
 
 def _figures(accuracy: Accuracy) -> dict[str, Any]:
     return {"accuracy": accuracy.fraction, "correct": accuracy.correct, "pairs": accuracy.items}
@@ -301,68 +320,18 @@ def score_pairs(
     style: how the text is changed before the model's normaliser reads it.  name: the model's name, for messages.
     Raises InputError for a sentence that the normaliser leaves empty.
     """
-    reader = TextReader.of(bundle.normaliser, bundle.vocabulary, style)
-    tokens_of: dict[str, tuple[str, ...]] = {}
-    for pair in pairs:
-        for sentence in (pair.better, pair.worse):
-            if sentence not in tokens_of:
-                try:
-                    tokens_of[sentence] = tuple(reader.tokens(sentence))
-                except UntaggedTokenError as error:
-                    raise error.at(f"{pair.place}: {name} reads tags") from None
-                if not tokens_of[sentence]:
-                    raise InputError(f"{pair.place}: the normaliser of {name} leaves no word of {sentence!r}")
-    vocabulary = bundle.vocabulary
-    distinct = {tokens: place for place, tokens in enumerate(dict.fromkeys(tokens_of.values()))}
-    log_probs = Scorer.of(bundle).sentences(list(distinct))
-    better, worse = [tokens_of[pair.better] for pair in pairs], [tokens_of[pair.worse] for pair in pairs]
-    both = list(zip(better, worse, strict=True))
+    reader, knows = TextReader.of(bundle.normaliser, bundle.vocabulary, style), bundle.vocabulary.knows
+    read = [candidate_tokens(reader, (pair.better, pair.worse), pair.place, name) for pair in pairs]
+    log_probs = Scorer.of(bundle).sentences([tokens for candidates in read for tokens in candidates])
+    ids = [list(map(bundle.vocabulary.encode, candidates)) for candidates in read]
     return PairScores(
         name,
-        log_probs[np.array([distinct[tokens] for tokens in better], np.int64)],
-        log_probs[np.array([distinct[tokens] for tokens in worse], np.int64)],
-        np.array([all(map(vocabulary.knows, differing_words(first, second))) for first, second in both]),
-        np.array([all(map(vocabulary.knows, (*first, *second))) for first, second in both]),
-        np.array([vocabulary.encode(first) == vocabulary.encode(second) for first, second in both]),
+        log_probs[0::2],
+        log_probs[1::2],
+        np.array([all(map(knows, chain(*differing_words(candidates)))) for candidates in read]),
+        np.array([all(map(knows, chain(*candidates))) for candidates in read]),
+        np.array([better == worse for better, worse in ids]),
     )
-
-
-def differing_words(first: Sequence[str], second: Sequence[str]) -> set[str]:
-    """Return the words that one of the sentences has more often than the other."""
-    counts, others = Counter(first), Counter(second)
-    return {*(counts - others), *(others - counts)}
-
-
-def write_pairs(report: PairsReport, path: str | Path) -> None:
-    """Write `scored_pairs` as JSON lines, atomically. Raises InputError if the file cannot be written."""
-    write_text("".join(to_json(row) + "\n" for row in scored_pairs(report)), path)
-
-
-def scored_pairs(report: PairsReport) -> Iterable[dict[str, Any]]:
-    """Yield every pair with each model's scores, for JSON.
-
-    log_prob: natural log-probabilities of the better and the worse sentence.
-    """
-    correct = [model.correct for model in report.models]
-    for place, pair in enumerate(report.pairs):
-        yield {
-            "file": pair.source,
-            "line": pair.line,
-            "case": pair.case,
-            "groups": pair.groups,
-            "adjacent": pair.adjacent,
-            "better": pair.better,
-            "worse": pair.worse,
-            "models": {
-                model.name: {
-                    "correct": bool(correct[number][place]),
-                    "log_prob": [float(model.better[place]), float(model.worse[place])],
-                    "differing_words_known": bool(model.differing_known[place]),
-                    "all_words_known": bool(model.all_known[place]),
-                }
-                for number, model in enumerate(report.models)
-            },
-        }
 
 
 def _members(names: Iterable[str]) -> dict[str, Flags]:

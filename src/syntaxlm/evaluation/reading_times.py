@@ -49,7 +49,7 @@ from syntaxlm.evaluation.displayed_words import (
     with_previous,
     word_properties,
 )
-from syntaxlm.scoring.options import Context
+from syntaxlm.scoring.options import Context, ScoreOptions
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AUTO_STYLE
@@ -527,10 +527,14 @@ def evaluate_reading_times(
     joined_times = join_times(displayed, table, time_column, key, settings.log, minimum, maximum, word_column)
     listed = Frequencies.of(frequencies)
     predictors = _baseline(displayed, listed, settings)
-    runs = [(name, bundle, one) for name, bundle in models.items() for one in _contexts(bundle, context)]
+    runs = [
+        (name, bundle, ScoreOptions(context=one, punctuation=style.punctuation, contractions=style.contractions))
+        for name, bundle in models.items()
+        for one in _contexts(bundle, context)
+    ]
     scores = [
-        (name, bundle.name, score_words(bundle, displayed, one, style))
-        for name, bundle, one in progress_bar(runs, "scoring, models")
+        (name, bundle.name, score_words(bundle, displayed, options))
+        for name, bundle, options in progress_bar(runs, "scoring, models")
     ]
     analysed, excluded = _analysed(displayed, joined_times, predictors, [one for _, _, one in scores], settings)
     units = (displayed.sentences if settings.fold_unit == "sentence" else displayed.groups)[analysed]

@@ -33,7 +33,6 @@ RIGHT_BRANCHING = "right-branching"
 _NORMAL_QUANTILE = 1.959963984540054  # of 97.5%
 
 Credits = npt.NDArray[np.float64]
-DetailRows = Sequence[tuple[str, dict[str, Any]]]  # the lines of a file of details, each with its place
 
 
 @dataclass(frozen=True)
@@ -109,6 +108,33 @@ COMPARED_MODELS = Columns(
 )
 
 
+@dataclass(frozen=True)
+class TreeDetails:
+    """A line of details of trees.  place: of the line.  counts: matched, predicted and gold spans."""
+
+    place: str
+    number: int
+    words: tuple[str, ...]
+    gold: str
+    f1: float
+    counts: tuple[int, ...]
+    protocol: str
+    decoder: str
+
+    @classmethod
+    def of(cls, place: str, row: dict[str, Any]) -> TreeDetails:
+        """Check a line. Raises InputError if it is not one of trees."""
+        try:
+            words, f1 = tuple(row["words"]), float(row["f1"])
+            counts = tuple(int(row[f"{side}_spans"]) for side in ("matched", "predicted", "gold"))
+            gold, protocol = row["gold"], row["protocol"]
+            if 0 <= f1 <= 1 and min(counts) >= 0 and protocol in PROTOCOLS and isinstance(gold, str):
+                return cls(place, row["number"], words, gold, f1, counts, protocol, str(row["decoder"]))
+        except (KeyError, TypeError, ValueError, OverflowError):
+            pass
+        raise _not_details(place)
+
+
 @dataclass(frozen=True, eq=False)
 class DetailedScores:
     """The scores of a details file.
@@ -126,6 +152,12 @@ class DetailedScores:
     items: tuple[tuple[Any, ...], ...]
     scores: RunScores
     known: Fractions | None = None
+    trees: tuple[TreeDetails, ...] = ()
+
+    @classmethod
+    def of_trees(cls, source: str, name: str, scores: RunScores, trees: Sequence[TreeDetails]) -> DetailedScores:
+        items = tuple((tree.number, tree.gold, *tree.words) for tree in trees)
+        return cls(source, f"F1, protocol {trees[0].protocol}", (name,), items, scores, trees=tuple(trees))
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,72 +247,49 @@ def compare_details(
     Raises InputError if files have different items or measures, if one model has a file twice or trees of several
     decoders, and for right branching if the files are not of trees.
     """
-    sides = [_names_of(side) for side in (first, second)]
-    baseline = sides[1] == [RIGHT_BRANCHING]
-    if RIGHT_BRANCHING in sides[1] and not baseline:
+    if isinstance(first, str) or isinstance(second, str):
+        raise TypeError("compare_details takes lists of files, not one string")
+    sides = [list(map(str, side)) for side in (first, second)]
+    for side in sides:
+        if not side:
+            raise InputError("expected one or more files of details of each model")
+        twice = next((name for name in side if side.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(f"{twice}: given twice for one model; expected one file for each of its seeds")
+    is_baseline = sides[1] == [RIGHT_BRANCHING]
+    if RIGHT_BRANCHING in sides[1] and not is_baseline:
         raise InputError(
             f"found {RIGHT_BRANCHING} and files; expected either. A file of this name: ./{RIGHT_BRANCHING}"
         )
-    read = [_read_rows(path) for path in sides[0]]
-    own = [_scores(path, rows) for path, rows in zip(sides[0], read, strict=True)]
-    if not baseline:
+    files = [read_details(path) for path in sides[0]]
+    if not is_baseline:
         others = [read_details(path) for path in sides[1]]
-    elif own[0].known is None:
-        others = [_right_branching(read[0])]
+    elif files[0].trees:
+        others = [_right_branching(files[0].trees)]
     else:
         raise InputError(f"{sides[0][0]}: found no trees; expected details of evaluate parse or evaluate trees")
-    files = [*own, *others]
-    for other in files[1:]:
-        _check_same(files[0], other)
-    for side in (own, others):
-        _check_one_decoder(side)
-    measure, known = files[0].measure, _known(files)
-    one, two = ModelRuns.of(own), ModelRuns.of(others, baseline)
+    for of_model in (files, others):
+        for other in of_model:
+            _check_same(files[0], other)
+            if other.trees and other.names != of_model[0].names:
+                raise InputError(
+                    f"{other.source}: found trees of the decoder {other.names[0]}; expected {of_model[0].names[0]}, as"
+                    f" in {of_model[0].source}. F1 depends on the decoder"
+                )
+    one, two = ModelRuns.of(files), ModelRuns.of(others, is_baseline)
 
-    def compared(first: RunScores, second: RunScores) -> BootstrapResult:
-        return compare_runs(first, second, measure.split(",")[0], samples, seed)
+    def compared(items: Flags | slice) -> BootstrapResult:
+        runs = [RunScores(side.scores.parts[:, items], side.scores.wholes[:, items]) for side in (one, two)]
+        return compare_runs(runs[0], runs[1], files[0].measure.split(",")[0], samples, seed)
 
-    of_known = None if known is None else compared(_among(one.scores, known), _among(two.scores, known))
-    return Significance(measure, len(files[0].items), one, two, compared(one.scores, two.scores), of_known)
-
-
-def _names_of(side: Sequence[str | Path]) -> list[str]:
-    """Return the files of one model. Raises InputError if there is none, or if one is given twice."""
-    if isinstance(side, str):
-        raise TypeError("compare_details takes lists of files, not one string")
-    names = [str(path) for path in side]
-    if not names:
-        raise InputError("expected one or more files of details of each model")
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"{twice}: given twice for one model; expected one file for each of its seeds")
-    return names
-
-
-def _check_one_decoder(files: Sequence[DetailedScores]) -> None:
-    """Raise InputError if the trees of one model have several decoders. Names of pairs and questions are models."""
-    for other in files[1:]:
-        if other.known is None and other.names != files[0].names:
-            raise InputError(
-                f"{other.source}: found trees of the decoder {other.names[0]}; expected {files[0].names[0]}, as in"
-                f" {files[0].source}. F1 depends on the decoder"
-            )
-
-
-def _known(files: Sequence[DetailedScores]) -> Flags | None:
-    """(n,) bool: the items that count as known for all runs; None for trees, if there are none, or if all are known."""
-    parts = [one.known for one in files if one.known is not None]
-    if not parts:
-        return None
-    known: Flags = np.logical_and.reduce(np.concatenate(parts).astype(bool))
-    return known if known.any() and not known.all() else None
-
-
-def _among(scores: RunScores, chosen: Flags) -> RunScores:
-    return RunScores(scores.parts[:, chosen], scores.wholes[:, chosen])
+    # The items that count as known for all runs; all are for trees.
+    known = np.logical_and.reduce([one.known.all(0) for one in (*files, *others) if one.known is not None])
+    of_known = compared(known) if np.ndim(known) and known.any() and not known.all() else None
+    return Significance(files[0].measure, len(files[0].items), one, two, compared(slice(None)), of_known)
 
 
 def _check_same(one: DetailedScores, other: DetailedScores) -> None:
+    """Raise InputError if two files have other measures or items."""
     if one.measure != other.measure:
         raise InputError(f"{other.source}: {other.measure}; expected {one.measure}, as in {one.source}")
     if one.items == other.items:
@@ -295,10 +304,6 @@ def _check_same(one: DetailedScores, other: DetailedScores) -> None:
 
 def read_details(path: str | Path) -> DetailedScores:
     """Read a file that `--details` wrote. Raises InputError for a file that is not one, naming its line."""
-    return _scores(str(path), _read_rows(path))
-
-
-def _read_rows(path: str | Path) -> DetailRows:
     rows = []
     for number, line in read_lines(path):
         place = f"{path}, line {number}"
@@ -308,15 +313,11 @@ def _read_rows(path: str | Path) -> DetailRows:
         rows.append((place, row))
     if not rows:
         raise InputError(f"{path}: the file is empty; expected the lines that --details writes")
-    return rows
-
-
-def _scores(source: str, rows: DetailRows) -> DetailedScores:
     first = rows[0][1]
     if "gold_spans" in first or "f1" in first:
-        return _trees(source, rows)
+        return _trees(str(path), [TreeDetails.of(place, row) for place, row in rows])
     try:
-        return _choices(source, [row for _, row in rows])
+        return _choices(str(path), [row for _, row in rows])
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         place = next((place for place, row in rows if row.keys() != first.keys()), rows[0][0])
         raise _not_details(place) from None
@@ -329,65 +330,35 @@ def _not_details(place: str) -> InputError:
     )
 
 
-@dataclass(frozen=True)
-class _ScoredTree:
-    """A line of details of trees. Raises ValueError, KeyError, TypeError or OverflowError for any other."""
-
-    number: int
-    words: tuple[str, ...]
-    gold: str
-    f1: float
-    counts: tuple[int, int, int]  # matched, predicted and gold spans
-    protocol: str
-    decoder: str
-
-    @classmethod
-    def of(cls, row: dict[str, Any]) -> _ScoredTree:
-        words, f1 = tuple(row["words"]), float(row["f1"])
-        counts = tuple(int(row[f"{kind}_spans"]) for kind in ("matched", "predicted", "gold"))
-        gold, protocol = row["gold"], row["protocol"]
-        if not 0 <= f1 <= 1 or min(counts) < 0 or protocol not in PROTOCOLS or not isinstance(gold, str):
-            raise ValueError("not the scores of a tree")
-        return cls(row["number"], words, gold, f1, (counts[0], counts[1], counts[2]), protocol, str(row["decoder"]))
-
-
-def _trees(source: str, rows: DetailRows) -> DetailedScores:
+def _trees(source: str, trees: Sequence[TreeDetails]) -> DetailedScores:
     """Return the scores of parsed sentences: one run."""
-    lines: list[_ScoredTree] = []
-    for place, row in rows:
-        try:
-            lines.append(_ScoredTree.of(row))
-        except (KeyError, TypeError, ValueError, OverflowError):
-            raise _not_details(place) from None
+    first = trees[0]
+    for tree in trees:
         for name in ("protocol", "decoder"):
-            found, expected = getattr(lines[-1], name), getattr(lines[0], name)
-            if found != expected:
-                raise InputError(f"{place}: found the {name} {found}; expected {expected}, as in the lines before it")
-    if PROTOCOLS[lines[0].protocol].average == "sentence":
-        scores = RunScores.of_means(np.array([[line.f1 for line in lines]]))
+            value, expected = getattr(tree, name), getattr(first, name)
+            if value != expected:
+                raise InputError(
+                    f"{tree.place}: found the {name} {value}; expected {expected}, as in the lines before it"
+                )
+    if PROTOCOLS[first.protocol].average == "sentence":
+        scores = RunScores.of_means(np.array([[tree.f1 for tree in trees]]))
     else:
-        matched, predicted, gold = np.array([line.counts for line in lines], np.float64).T
+        matched, predicted, gold = np.array([tree.counts for tree in trees], np.float64).T
         scores = RunScores(2 * matched[None], (predicted + gold)[None])
-    return _of_trees(source, lines[0].decoder, scores, lines)
+    return DetailedScores.of_trees(source, first.decoder, scores, trees)
 
 
-def _right_branching(rows: DetailRows) -> DetailedScores:
-    """Return the scores of right branching against the gold trees of lines that `_trees` has read."""
-    lines = [_ScoredTree.of(row) for _, row in rows]
-    trees = []
-    for (place, _), line in zip(rows, lines, strict=True):
-        found = parse_brackets(line.gold, labelled=True, source=f"{place}, gold tree")
-        if [len(tree) for tree in found] != [len(line.words)]:
-            raise InputError(f"{place}: expected one gold tree with the {len(line.words):,} words of the sentence")
-        trees += found
-    gold = SpanSets.of(trees)
-    scored = score(right(gold.lengths), gold, PROTOCOLS[lines[0].protocol], details=False)
-    return _of_trees(RIGHT_BRANCHING, "right branching", RunScores.of_trees([scored]), lines)
-
-
-def _of_trees(source: str, name: str, scores: RunScores, lines: Sequence[_ScoredTree]) -> DetailedScores:
-    items = tuple((line.number, line.gold, *line.words) for line in lines)
-    return DetailedScores(source, f"F1, protocol {lines[0].protocol}", (name,), items, scores)
+def _right_branching(trees: Sequence[TreeDetails]) -> DetailedScores:
+    """Return the scores of right branching against the gold trees of a file."""
+    read = []
+    for tree in trees:
+        gold = parse_brackets(tree.gold, labelled=True, source=f"{tree.place}, gold tree")
+        if [len(one) for one in gold] != [len(tree.words)]:
+            raise InputError(f"{tree.place}: expected one gold tree with the {len(tree.words):,} words of the sentence")
+        read += gold
+    spans = SpanSets.of(read)
+    scored = score(right(spans.lengths), spans, PROTOCOLS[trees[0].protocol], details=False)
+    return DetailedScores.of_trees(RIGHT_BRANCHING, "right branching", RunScores.of_trees([scored]), trees)
 
 
 def _choices(source: str, rows: Sequence[dict[str, Any]]) -> DetailedScores:
@@ -402,5 +373,5 @@ def _choices(source: str, rows: Sequence[dict[str, Any]]) -> DetailedScores:
             choice = row["models"][name]
             credits[run, place] = choice["correct" if pairs else "credit"]
             known[run, place] = np.all(choice["differing_words_known"])
-    kind = "minimal pairs" if pairs else "sentence completion"
-    return DetailedScores(source, f"accuracy, {kind}", names, items, RunScores.of_means(credits), known)
+    measure = "accuracy, minimal pairs" if pairs else "accuracy, sentence completion"
+    return DetailedScores(source, measure, names, items, RunScores.of_means(credits), known)

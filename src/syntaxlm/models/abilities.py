@@ -10,7 +10,7 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -224,27 +224,20 @@ class PredictsNextToken(ScoresTokens):
 
     @abstractmethod
     def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
-        """Return natural log-probability of every token after the last real step of each column, (B, V), and the new
-        state.
-        """
+        """Return natural log-probability of every token after each column's last real step, (B, V), and the state."""
 
 
-class SampledSentence(Protocol):
+class SampledSentence(NamedTuple):
     """A sentence sampled from a model, with its tree.
 
-    words: vocabulary ids.  spans: in pre-order, (first word, last word, index into `LabelsSpans.labels`) of each
-    constituent of two or more words; both words are inclusive; the index is -1 for no label.  word_labels: an index
-    into `LabelsSpans.labels` for each word; empty for a sentence without labels.
+    words: vocabulary ids.  spans: of each constituent of two or more words, in pre-order: first and last word, both
+    inclusive, and index into `LabelsSpans.labels`, -1 for no label.  word_labels: an index into `LabelsSpans.labels`
+    for each word; empty for a sentence without labels.
     """
 
-    @property
-    def words(self) -> Sequence[int]: ...
-
-    @property
-    def spans(self) -> Sequence[tuple[int, int, int]]: ...
-
-    @property
-    def word_labels(self) -> Sequence[int]: ...
+    words: tuple[int, ...]
+    spans: tuple[tuple[int, int, int], ...]
+    word_labels: tuple[int, ...] = ()
 
 
 class SamplesSentences(Ability):
@@ -367,9 +360,7 @@ class HasGrammar(LabelsSpans, SamplesSentences):
 
     @abstractmethod
     def top_words(self, preterminal: int, count: int) -> list[EmittedWord]:
-        """Return the `count` most probable words p(w | T) of a preterminal T (an index into `labels`), in descending
-        order.
-        """
+        """Return the `count` most probable words p(w | T) of a preterminal T (an index into `labels`), in order."""
 
 
 @dataclass(frozen=True)
@@ -471,9 +462,7 @@ class GeneratesTrees(Model, ScoresTokens):
 
     @abstractmethod
     def inputs(self, words: Tensor, labels: Tensor) -> Tensor:
-        """Return inputs of steps: of the words that the edges leave and the labels above these words: (n,), (n,) -> (n,
-        E).
-        """
+        """Return inputs of steps, (n, E), from the words that the edges leave and the labels above them, (n,) each."""
 
     @abstractmethod
     def follow(self, inputs: Tensor, levels: Levels, before: States) -> States:

@@ -70,12 +70,10 @@ class Backbone(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
-        """Return embedded: (T, B, E); state: None at the start of a text. The returned state is detached."""
+        """Return the output for (T, B, E). state: None at the start of a text; the returned one is detached."""
 
     def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
-        """Return the input of `forward`, (T, B) -> (T, B, E): the embeddings, with dropout of word types if there is
-        any.
-        """
+        """Return the input of `forward`, (T, B) -> (T, B, E): embeddings, perhaps with dropout of word types."""
         embedded: Tensor = embedding(tokens)
         return embedded
 
@@ -227,7 +225,7 @@ class AWDConfig(Settings, section="model"):
 
 
 class AWDBackbone(Backbone):
-    """Layers with locked dropout before and after them, and the activation penalties.
+    """Layers with locked dropout before and after them, and the activation penalties AR and TAR (section 4.6).
 
     ar_after_dropout: whether AR applies to the last layer's states after the output dropout; otherwise before it.
     """
@@ -252,25 +250,18 @@ class AWDBackbone(Backbone):
         read = self.read_layers(inputs, rows, batch, state)
         assert read.state is not None
         hidden = locked_dropout(read.hidden, self.regularisation.dropout, rows, self.training)
-        return replace(
-            read,
-            hidden=hidden,
-            state={name: part.detach() for name, part in read.state.items()},
-            penalties=self._penalties(read.hidden, hidden, rows) | read.penalties if self.training else {},
-        )
+        penalties = {}
+        if self.training:
+            if self.regularisation.ar:
+                active = hidden if self.ar_after_dropout else read.hidden
+                penalties["ar"] = self.regularisation.ar * active.square().mean()
+            if self.regularisation.tar and len(rows.counts) > 1:  # always of the states before dropout
+                penalties["tar"] = self.regularisation.tar * rows.changes(read.hidden).square().mean()
+        state = {name: part.detach() for name, part in read.state.items()}
+        return replace(read, hidden=hidden, state=state, penalties=penalties | read.penalties)
 
     def enter(self, embedded: Tensor, batch: TokenBatch) -> tuple[Rows, Tensor]:
         """Return the first layer's input: the rows of the real tokens of (T, B, E), and their embeddings, (n, E)."""
         steps, columns, _ = embedded.shape
         rows = Rows(steps, columns, batch.lengths, embedded.device)
         return rows, locked_dropout(rows.of(embedded), self.regularisation.input_dropout, rows, self.training)
-
-    def _penalties(self, states: Tensor, dropped: Tensor, rows: Rows) -> dict[str, Tensor]:
-        """Return AR and TAR (section 4.6) as means; TAR always applies to the states before dropout."""
-        penalties = {}
-        if self.regularisation.ar:
-            active = dropped if self.ar_after_dropout else states
-            penalties["ar"] = self.regularisation.ar * active.square().mean()
-        if self.regularisation.tar and len(rows.counts) > 1:
-            penalties["tar"] = self.regularisation.tar * rows.changes(states).square().mean()
-        return penalties

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
@@ -21,13 +20,13 @@ from torch import Tensor
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import Positive, Settings
-from syntaxlm.models.abilities import Criterion, FindsBestTrees, HasLoss, LabelledSpans, Loss, Model, TrainsByCounting
+from syntaxlm.models.abilities import Criterion, HasLoss, Loss, Model, TrainsByCounting
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LOG_PROBS
 from syntaxlm.models.registry import model
-from syntaxlm.models.structures import SpanMarginals
+from syntaxlm.models.sentences import ChartParser, chart_spans
 from syntaxlm.ops import charts
-from syntaxlm.trees.charts import checked_length, spans_in
+from syntaxlm.trees.charts import checked_length
 
 CONSTITUENT, DISTITUENT = 0, 1
 _SPANS = 1 << 22  # in the charts of a group of sentences
@@ -50,7 +49,7 @@ class _Types(NamedTuple):
 
 
 @model("ccm", CCMConfig)
-class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
+class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
     """Tables of yields and contexts, and the posterior probabilities of brackets under them.
 
     The first round determines the N yields and M contexts of the model. The row of a table after the last one is that
@@ -65,7 +64,6 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
 
     reads = "sentences"
     criterion: ClassVar[Criterion] = Criterion("negative log-likelihood of yields and contexts", "nats per span")
-    structure_type = SpanMarginals
     value_ranges: ClassVar = {"yield_log_probs": LOG_PROBS, "context_log_probs": LOG_PROBS}
     yields: Tensor
     contexts: Tensor
@@ -108,7 +106,7 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
             whole sentences. Values where there is no span are ignored.
         """
         for columns, words in self._groups(batch):
-            starts, ends = _spans_in(len(words), words.device)
+            starts, ends = chart_spans(len(words), words.device)
             self._count(words, posteriors[columns][:, starts, ends].T.to(self.yield_log_probs))
 
     def maximise(self) -> dict[str, Any]:
@@ -215,7 +213,7 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
         longest = int(batch.word_counts(2 if closed else 1).max())
         found = self.yield_log_probs.new_zeros(batch.sentence_count(), longest, longest + 1)
         for columns, words in self._groups(batch, closed):
-            starts, ends = _spans_in(len(words), words.device)
+            starts, ends = chart_spans(len(words), words.device)
             found[columns, starts, ends] = self._log_weights(self._types(words)).T
         return found
 
@@ -235,7 +233,7 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
 
     def _context_keys(self, words: Tensor) -> Tensor:
         """Return the keys of all spans: (n, B) -> (n(n + 1)/2, B)."""
-        starts, ends = _spans_in(len(words), words.device)
+        starts, ends = chart_spans(len(words), words.device)
         boundary = words.new_full((1, words.shape[1]), self.vocabulary_size)
         padded = torch.cat([boundary, words, boundary])
         return padded[starts] * (self.vocabulary_size + 1) + padded[ends + 1]
@@ -258,35 +256,14 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
 
     def _log_likelihoods(self, types: _Types, log_totals: Tensor) -> Tensor:
         """Return log P(s), (B,), from the log of the sum over trees of the product of phi."""
-        without = self._as_distituents(types)
-        return log_totals + without - log_tree_count(checked_length(types.yields))
+        return log_totals + self._as_distituents(types) - log_tree_count(checked_length(types.yields))
 
     def _tables(self) -> tuple[Tensor, Tensor]:
         return self.yield_log_probs, self.context_log_probs
 
-    # ---- structure
-
-    def structure(self, batch: TokenBatch) -> SpanMarginals:
-        longest = max(1, int(batch.word_counts(2).max()))
-        values = self.yield_log_probs.new_zeros(batch.sentence_count(), longest, longest)
+    def chart_weights(self, batch: TokenBatch) -> Iterator[tuple[slice, int, Tensor, None]]:
         for columns, words in self._groups(batch, closed=True):
-            length = len(words)
-            starts, ends = _spans_in(length, words.device)
-            found = charts.marginals(self._log_weights(self._types(words))).spans[length:]
-            values[columns, starts[length:], ends[length:] - 1] = found.T.clamp(0, 1)
-        return SpanMarginals(values)
-
-    def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
-        trees: list[LabelledSpans] = [[] for _ in range(batch.sentence_count())]
-        for columns, words in self._groups(batch, closed=True):
-            starts, ends = _spans_in(len(words), words.device)
-            best = charts.best(self._log_weights(self._types(words))).spans.T
-            for column, spans in enumerate(best, columns.start):
-                trees[column] = [
-                    (start, end - 1, -1)
-                    for start, end in zip(starts[spans].tolist(), ends[spans].tolist(), strict=True)
-                ]
-        return trees
+            yield columns, len(words), self._log_weights(self._types(words)), None
 
     @staticmethod
     def _groups(batch: TokenBatch, closed: bool = False) -> Iterator[tuple[slice, Tensor]]:
@@ -326,18 +303,11 @@ def random_split_marginals(length: int, columns: int) -> Tensor:
     places between words are then in a random order, and a span is a constituent if those at its ends come before those
     inside it: of a span of w words, probability 2 / (w (w + 1)), or 1 / w at an end of the sentence.
     """
-    starts, ends = _spans_in(length, torch.device("cpu"))
+    starts, ends = chart_spans(length, torch.device("cpu"))
     widths = (ends - starts).double()
     at_start, at_end = starts == 0, ends == length
     inner = torch.where(at_start | at_end, 1 / widths, 2 / (widths * (widths + 1)))
     return torch.where(at_start & at_end, 1.0, inner)[:, None].expand(-1, columns)
-
-
-@lru_cache(maxsize=64)
-def _spans_in(length: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the start and end of each row's span in a chart of n words."""
-    starts, ends = (torch.from_numpy(places.copy()).to(device) for places in spans_in(length))
-    return starts, ends
 
 
 def log_tree_count(length: int) -> float:

@@ -23,8 +23,6 @@ from syntaxlm.models.abilities import (
     Criterion,
     EncodesSentences,
     Encoding,
-    FindsBestTrees,
-    LabelledSpans,
     Loss,
     NeedsTextCounts,
     TextCounts,
@@ -33,10 +31,9 @@ from syntaxlm.models.abilities import (
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LOG_PROBS, dropout
 from syntaxlm.models.registry import model
-from syntaxlm.models.structures import SpanMarginals
-from syntaxlm.ops import charts, diora
+from syntaxlm.models.sentences import ChartParser
+from syntaxlm.ops import diora
 from syntaxlm.ops.softmax import target_log_probs
-from syntaxlm.trees.charts import spans_in
 
 _GROUP = 1 << 23  # most features of the pairs of one width, of sentences that are composed together
 
@@ -107,11 +104,10 @@ class DIORAEncoder(EncodesSentences):
 
 
 @model("diora", DIORAConfig)
-class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, FindsBestTrees):
+class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, ChartParser):
     """An autoencoder of sentences. Trees are scored by the inside pass: by the sum of the scores of their splits."""
 
     criterion = Criterion("reconstruction loss", "nats per word")
-    structure_type = SpanMarginals
     value_ranges: ClassVar = {"unigrams": LOG_PROBS}
     unigrams: Tensor
 
@@ -165,51 +161,13 @@ class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, FindsBestTrees):
         scores = torch.cat([own, predicted @ self.embedding(drawn).T], 1).to(self.embedding.weight.dtype)
         return (scores.logsumexp(1) - scores[:, 0]).sum()
 
-    # ---- structure
-
-    @torch.no_grad()
-    def structure(self, batch: TokenBatch) -> SpanMarginals:
-        """Return the probability of every span if trees have probabilities proportional to exp(sum of split scores)."""
-        longest = max(1, len(batch.tokens) - 2)
-        values = self.unigrams.new_zeros(batch.sentence_count(), longest, longest)
-        for columns, length, scores in self._split_scores(batch):
-            found = charts.marginals(_no_weights(scores, length), scores).spans[length:].clamp(0, 1)
-            start, last = _longer_spans(length, self.device)
-            values[columns, start, last] = found.T.to(values.dtype)
-        return SpanMarginals(values)
-
-    @torch.no_grad()
-    def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
-        """Return the tree of each column with the largest sum of split scores (CKY), without labels."""
-        found: list[LabelledSpans] = [[] for _ in range(batch.sentence_count())]
-        for columns, length, scores in self._split_scores(batch):
-            spans = charts.best(_no_weights(scores, length), scores).spans[length:]
-            start, last = (part.tolist() for part in _longer_spans(length, self.device))
-            words = [(word, word, -1) for word in range(length)]
-            for column, own in enumerate(spans.T, columns.start):
-                found[column] = [*((start[one], last[one], -1) for one in own.nonzero()[:, 0].tolist()), *words]
-        return found
-
-    def _split_scores(self, batch: TokenBatch) -> Iterator[tuple[slice, int, Tensor]]:
-        """Yield columns of sentences of one length, their number of words, and the scores of their splits, in float64.
-
-        The sums of many large scores would not be exact enough in float32.
-        """
+    def chart_weights(self, batch: TokenBatch) -> Iterator[tuple[slice, int, Tensor, Tensor]]:
         for columns, words in self._groups(batch, others=2):
-            scores = diora.split_scores(self._leaves(words), self.composition())
-            yield columns, words.shape[1], scores.double()
+            with torch.no_grad():
+                splits = diora.split_scores(self._leaves(words), self.composition()).double()
+            length = words.shape[1]
+            yield columns, length, splits.new_zeros(length * (length + 1) // 2, len(words)), splits
 
 
 def _of_norm_1(vectors: Tensor) -> Tensor:
     return normalize(vectors, dim=-1, eps=1e-8)
-
-
-def _no_weights(scores: Tensor, length: int) -> Tensor:
-    """Return span weights of 0, for the chart algorithms: (n(n + 1)/2, B)."""
-    return scores.new_zeros(length * (length + 1) // 2, scores.shape[1])
-
-
-def _longer_spans(length: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the first and last words of the spans of two or more words, in the order of a chart."""
-    start, end = (torch.tensor(part[length:], device=device) for part in spans_in(length))
-    return start, end - 1

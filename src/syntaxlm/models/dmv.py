@@ -22,14 +22,21 @@ from torch import Tensor
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import NonNegative, Settings
-from syntaxlm.models.abilities import Model, ParsesDependencies, SamplesSentences, ScoresSentences, TrainsByCounting
+from syntaxlm.models.abilities import (
+    Model,
+    ParsesDependencies,
+    SampledSentence,
+    SamplesSentences,
+    ScoresSentences,
+    TrainsByCounting,
+)
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import PROBABILITIES
 from syntaxlm.models.registry import model
-from syntaxlm.models.sampling import BOS, EOS, SPECIALS, Sample, Sums, draw_from, draw_short, token_of
+from syntaxlm.models.sentences import BOS, EOS, SPECIALS, Sums, draw_from, draw_short, token_of
 from syntaxlm.models.sizes import check_chart
 from syntaxlm.models.structures import Heads
-from syntaxlm.ops.dmv import ADJACENT, LEFT, RIGHT, ZERO, Decisions, best_heads, expected_counts, log_partition
+from syntaxlm.ops.dmv import ADJACENT, LEFT, RIGHT, ZERO, TreeDecisions, best_heads, expected_counts, log_partition
 
 _LARGEST_TABLE = 1 << 28  # most probabilities of dependents
 _CHART = 1 << 22  # most divisions of spans of a group of sentences, all with gradients in memory
@@ -53,7 +60,7 @@ class ProjectiveParser(ParsesDependencies):
         """Return columns of a batch with BOS and EOS, and the heads of their most probable trees, (b, n)."""
 
     @abstractmethod
-    def posterior_counts(self, batch: TokenBatch) -> Iterator[tuple[slice, Decisions]]:
+    def posterior_counts(self, batch: TokenBatch) -> Iterator[tuple[slice, TreeDecisions]]:
         """Return columns of a batch with BOS and EOS, and how often each decision is expected."""
 
     @torch.no_grad()
@@ -84,7 +91,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
     The first round sets them from the harmonic start, which prefers short arcs; each further round is one of EM.
 
     root: (V,).  choose: (V, 2, V) by head, side and dependent.  stop: (V, 2, 2) by head, side and whether the head has
-    no dependent there yet, as in `Decisions`.  started: 1 after the first round.
+    no dependent there yet, as in `TreeDecisions`.  started: 1 after the first round.
     """
 
     reads = "sentences"
@@ -107,7 +114,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         self._clear()
 
     def _clear(self) -> None:
-        self._counts: Decisions | None = None
+        self._counts: TreeDecisions | None = None
         self._log_likelihood, self._tokens = 0.0, 0
 
     # ---- training
@@ -116,18 +123,18 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         """Add the expected counts of whole sentences; in the first round, those of the harmonic start."""
         for _, words in self.groups(batch):
             if self.started:
-                log_probs, counts = expected_counts(self.decisions(words))
+                log_probs, counts, _ = expected_counts(self.decisions(words))
                 self._log_likelihood += float(log_probs.sum())
             else:
                 counts = harmonic_counts(len(words), words.shape[1], words.device)
             self.add_counts(words, counts)
         self._tokens += batch.token_count()
 
-    def add_counts(self, words: Tensor, counts: Decisions) -> None:
+    def add_counts(self, words: Tensor, counts: TreeDecisions) -> None:
         """Add the counts of the decisions in sentences of one length. words: (b, n)."""
         if self._counts is None:
             tables = (self.root, self.choose, self.stop, self.stop)
-            self._counts = Decisions(*(torch.zeros_like(table) for table in tables))
+            self._counts = TreeDecisions(*(torch.zeros_like(table) for table in tables))
         flat = words.flatten()
         self._counts.root.index_add_(0, flat, counts.root.flatten())
         self._counts.stop.index_add_(0, flat, counts.stop.flatten(0, 1))
@@ -163,9 +170,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
 
     @torch.no_grad()
     def sentence_log_probs(self, batch: TokenBatch) -> Tensor:
-        """Return natural log-probability of exactly these words, (B,); -inf if impossible, and for sentences without
-        words.
-        """
+        """Return natural log-probability of exactly these words, (B,); -inf if impossible or without words."""
         result = self.root.new_full((batch.sentence_count(),), -torch.inf, dtype=torch.float64)
         for columns, words in self.groups(batch):
             found = log_partition(self.decisions(words))
@@ -178,7 +183,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         for columns, words in self.groups(batch, closed=True):
             yield columns, best_heads(self.decisions(words))[1]
 
-    def posterior_counts(self, batch: TokenBatch) -> Iterator[tuple[slice, Decisions]]:
+    def posterior_counts(self, batch: TokenBatch) -> Iterator[tuple[slice, TreeDecisions]]:
         for columns, words in self.groups(batch, closed=True):
             yield columns, expected_counts(self.decisions(words))[1]
 
@@ -186,7 +191,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
 
     def sample(
         self, count: int, maximum_words: int, generator: np.random.Generator, *, omitted: int = 0
-    ) -> list[Sample]:
+    ) -> list[SampledSentence]:
         """Sample dependency trees from the root. The spans are each head with all its descendants."""
         words = torch.tensor([token_of(word) for word in range(self.vocabulary_size - SPECIALS)])
         root = self.root.cpu()[words].cumsum(0).numpy()
@@ -195,7 +200,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
             nothing = sums[-1] <= (sums[omitted - 1] if omitted else 0.0)
             return None if nothing else token_of(draw_from(sums, generator, omitted))
 
-        def tree() -> Sample | None:
+        def tree() -> SampledSentence | None:
             """Return a tree, or None if it would have too many words, or a word that cannot be replaced."""
             tokens: list[int] = []
             before: list[list[int]] = []
@@ -235,11 +240,11 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
             check_chart(length, length**3 * _BYTES)
             yield columns, words
 
-    def decisions(self, words: Tensor) -> Decisions:
+    def decisions(self, words: Tensor) -> TreeDecisions:
         """Return log-probabilities of the decisions in sentences of one length. words: (b, n)."""
         arcs = self.choose[words[:, :, None], _sides(words), words[:, None]]
         stop = self.stop[words]
-        return Decisions(*(_logarithm(part) for part in (self.root[words], arcs, stop, 1 - stop)))
+        return TreeDecisions(*(_logarithm(part) for part in (self.root[words], arcs, stop, 1 - stop)))
 
 
 def _check_vocabulary(size: int) -> None:
@@ -254,7 +259,7 @@ def _check_vocabulary(size: int) -> None:
         )
 
 
-def harmonic_counts(sentences: int, words: int, device: torch.device | str | None = None) -> Decisions:
+def harmonic_counts(sentences: int, words: int, device: torch.device | str | None = None) -> TreeDecisions:
     """Return the counts of the harmonic start, in sentences of one length.
 
     Each word is the root with mass 1 / n, and depends on every other word with mass proportional to 1 / distance. Each
@@ -271,7 +276,7 @@ def harmonic_counts(sentences: int, words: int, device: torch.device | str | Non
         torch.ones(words, 2, 2, dtype=torch.float64, device=device),
         go[..., None].expand(-1, -1, 2),
     )
-    return Decisions(*(part.expand(sentences, *part.shape).contiguous() for part in every))
+    return TreeDecisions(*(part.expand(sentences, *part.shape).contiguous() for part in every))
 
 
 def _sides(words: Tensor) -> Tensor:
@@ -303,10 +308,8 @@ def _longest(batch: TokenBatch) -> int:
     return max(1, int(batch.word_counts(2).max()))
 
 
-def _in_order(tokens: list[int], before: list[list[int]], after: list[list[int]]) -> Sample:
-    """Return the sentence of a tree. before, after: the dependents of each word, closest first. The first word is the
-    root.
-    """
+def _in_order(tokens: list[int], before: list[list[int]], after: list[list[int]]) -> SampledSentence:
+    """Return the sentence of a tree, root first. before, after: the dependents of each word, closest first."""
     words: list[int] = []
     spans: list[list[int]] = []
     # What is still to be written, the next one last: subtrees, words, and the ends of spans.
@@ -324,4 +327,4 @@ def _in_order(tokens: list[int], before: list[list[int]], after: list[list[int]]
             waiting += [("subtree", one) for one in after[place][::-1]]
             waiting.append(("word", place))
             waiting += [("subtree", one) for one in before[place]]
-    return Sample(tuple(words), tuple((first, last, -1) for first, last in spans))
+    return SampledSentence(tuple(words), tuple((first, last, -1) for first, last in spans))

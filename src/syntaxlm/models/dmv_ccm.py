@@ -25,7 +25,7 @@ from syntaxlm.models.ccm import CCM, CCMConfig
 from syntaxlm.models.dmv import DMV, DMVConfig, ProjectiveParser, words_by_length
 from syntaxlm.models.registry import model
 from syntaxlm.models.sizes import check_chart
-from syntaxlm.ops.dmv import Decisions, best_heads_with_spans, expected_counts_with_spans, log_partition_with_spans
+from syntaxlm.ops.dmv import TreeDecisions, best_heads, expected_counts, log_partition
 
 _CHART = 1 << 20  # most heads of divisions of spans of a group of sentences, all with gradients in memory
 _BYTES = 64  # in all charts, for each of them
@@ -72,7 +72,8 @@ class DMVCCM(Model, TrainsByCounting, HasLoss, ProjectiveParser):
         longest = len(batch.tokens)
         posteriors = self.dmv.root.new_zeros(batch.sentence_count(), longest, longest + 1)
         for columns, words, weights in self._groups(batch):
-            _, counts, spans = expected_counts_with_spans(self.dmv.decisions(words), weights)
+            _, counts, spans = expected_counts(self.dmv.decisions(words), weights)
+            assert spans is not None
             self.dmv.add_counts(words, counts)
             posteriors[columns, : spans.shape[1], : spans.shape[2]] = spans
         self.ccm.accumulate_posteriors(batch, posteriors)
@@ -90,7 +91,7 @@ class DMVCCM(Model, TrainsByCounting, HasLoss, ProjectiveParser):
         """
         total, count, items = self.dmv.root.new_zeros(()), 0, 0
         for _, words, weights in self._groups(batch):
-            sums = log_partition_with_spans(self.dmv.decisions(words), weights)
+            sums = log_partition(self.dmv.decisions(words), weights)
             total = total - sums.sum() - self.ccm.distituent_log_probs(words.T).sum()
             count, items = count + words.numel(), items + len(words)
         return Loss(total, count, items)
@@ -99,11 +100,11 @@ class DMVCCM(Model, TrainsByCounting, HasLoss, ProjectiveParser):
 
     def best_heads(self, batch: TokenBatch) -> Iterator[tuple[slice, Tensor]]:
         for columns, words, weights in self._groups(batch, closed=True):
-            yield columns, best_heads_with_spans(self.dmv.decisions(words), weights)
+            yield columns, best_heads(self.dmv.decisions(words), weights)[1]
 
-    def posterior_counts(self, batch: TokenBatch) -> Iterator[tuple[slice, Decisions]]:
+    def posterior_counts(self, batch: TokenBatch) -> Iterator[tuple[slice, TreeDecisions]]:
         for columns, words, weights in self._groups(batch, closed=True):
-            yield columns, expected_counts_with_spans(self.dmv.decisions(words), weights)[1]
+            yield columns, expected_counts(self.dmv.decisions(words), weights).counts
 
     def _groups(self, batch: TokenBatch, closed: bool = False) -> Iterator[tuple[slice, Tensor, Tensor]]:
         """Yield sentences of one length: their columns, their words, (b, n), and log-weights of spans, (b, n, n + 1).

@@ -1,4 +1,6 @@
-"""A stack of ON-LSTM or plain LSTM layers of any sizes, with the dropouts of AWD-LSTM."""
+"""Modules that several models share: ranges of weights, rows of real tokens, dropout, normalisation, the decoder, and
+stacks of ON-LSTM or LSTM layers with the dropouts of AWD-LSTM.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +19,14 @@ from syntaxlm.ops.layer_norm import layer_norm
 from syntaxlm.ops.on_lstm import CellWeights, Recurrence, recurrence
 from syntaxlm.ops.softmax import target_log_probs
 
-# Ranges of values in weights that are read from a file.
-#
-# A module with tables, such as probabilities, declares their ranges:
-#
-#     value_ranges = {"unigrams": LOG_PROBS}
-
-
 _SLACK = 1e-6  # rounded probabilities may slightly exceed 1
 
 
 class Range(NamedTuple):
-    """Smallest and largest value, both included."""
+    """Smallest and largest value of a weight that is read from a file, both included.
+
+    A module with tables, such as probabilities, declares their ranges: `value_ranges = {"unigrams": LOG_PROBS}`.
+    """
 
     least: float
     most: float
@@ -47,9 +45,9 @@ def value_faults(module: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:
     module: declares the ranges; other floating-point tensors have `WEIGHTS`.  tensors: its weights and buffers by name.
     """
     ranges = {
-        f"{prefix}.{name}" if prefix else name: one
+        f"{prefix}.{name}" if prefix else name: limits
         for prefix, part in module.named_modules()
-        for name, one in getattr(part, "value_ranges", {}).items()
+        for name, limits in getattr(part, "value_ranges", {}).items()
     }
     faults = []
     for name, tensor in tensors.items():
@@ -67,11 +65,10 @@ def value_faults(module: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:
     return faults
 
 
-# The real tokens of a padded batch as rows, so that operations on single tokens never see padding.
-
-
 class Rows:
-    """Converts between (T, B, ...) and (n, ...), the real tokens in time-major order.
+    """The real tokens of a padded batch: converts between (T, B, ...) and (n, ...), in time-major order.
+
+    Operations on single tokens never see padding.
 
     counts: number of real columns at each step; these come first, as lengths are in descending order.
     index: (n,), the index of each row in the flattened (T * B); None without padding.
@@ -87,12 +84,12 @@ class Rows:
         self.index = mask.flatten().nonzero()[:, 0].to(device)
 
     def of(self, padded: Tensor) -> Tensor:
-        """(T, B, ...) -> (n, ...)."""
+        """Pack the real steps: (T, B, ...) -> (n, ...)."""
         flat = padded.flatten(0, 1)
         return flat if self.index is None else flat[self.index]
 
     def padded(self, rows: Tensor) -> Tensor:
-        """(n, ...) -> (T, B, ...), zeros for padding."""
+        """Unpack rows into steps and columns, with zeros for padding: (n, ...) -> (T, B, ...)."""
         shape = self.steps, self.columns, *rows.shape[1:]
         if self.index is None:
             return rows.view(shape)
@@ -117,9 +114,6 @@ class Rows:
         return rows[self.counts[0] :] - torch.cat(before)
 
 
-# Dropout of entries, columns, word types and weights.
-
-
 _LEVELS = 1 << 16
 
 
@@ -141,7 +135,7 @@ def dropout_mask(shape: tuple[int, ...], rate: float, like: Tensor) -> Tensor:
 
 
 def dropout(values: Tensor, rate: float, training: bool) -> Tensor:
-    """Set entries to 0 with probability `rate` and scales the others to keep the mean; the identity in evaluation."""
+    """Set entries to 0 with probability `rate` and scale the others to keep the mean; the identity in evaluation."""
     if not training or rate == 0:
         return values
     return values * dropout_mask(tuple(values.shape), rate, values)
@@ -185,9 +179,6 @@ def drop_weights(weight: Tensor, rate: float, rescaled: bool, training: bool) ->
     return weight * (mask if rescaled else mask.sign_())
 
 
-# Normalisation layers.
-
-
 class LayerNorm(nn.Module):
     """gain (x - mean) / (std + 1e-6) + bias, std with Bessel's correction, as in PRPN. nn.LayerNorm has neither."""
 
@@ -217,9 +208,6 @@ class RowBatchNorm(nn.BatchNorm1d):
                 rows, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps
             )
         return super().forward(rows)
-
-
-# The decoder: from hidden states to words.
 
 
 class Decoder(nn.Module):
@@ -336,7 +324,7 @@ class RecurrentStack(nn.Module):
         )
 
     def forward(self, inputs: Tensor, rows: Rows, state: dict[str, Tensor] | None) -> StackOutput:
-        """Return inputs: (n, E), real tokens in the order of `rows`; state: None at the start of a text."""
+        """Run all layers. inputs: (n, E), real tokens in the order of `rows`; state: None at the start of a text."""
         readings: list[Recurrence] = []
         after: dict[str, Tensor] = {}
         for number, layer in enumerate(self.layers):
@@ -355,5 +343,5 @@ class RecurrentStack(nn.Module):
 
 
 def _stacked(parts: list[Tensor | None]) -> Tensor | None:
-    there = [part for part in parts if part is not None]
-    return torch.stack(there) if there else None
+    present = [part for part in parts if part is not None]
+    return torch.stack(present) if present else None

@@ -156,9 +156,7 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
         return found, read[len(read) - kept :].clone()
 
     def _extended(self, level: Level, contexts: Tensor, words: Tensor) -> Tensor:
-        """Return indices of a level's n-grams, given the indices of their contexts and their last words; -1 for
-        none.
-        """
+        """Return indices of a level's n-grams from those of their contexts and their last words; -1 for none."""
         known = contexts >= 0
         numbers = torch.full_like(contexts, -1)
         numbers[known] = level.find(contexts[known] * self.vocabulary_size + words[known])

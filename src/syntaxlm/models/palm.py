@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -25,14 +25,6 @@ from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import RecurrentStack, Rows, locked_dropout
 from syntaxlm.models.structures import SpanScores
 from syntaxlm.ops.span_attention import Form, SpanReading, SpanWeights, span_attention
-
-
-class MixedReading(NamedTuple):
-    """hidden: (n, H).  carried: (m, B, H), earlier states for the next chunk, detached.  spans: output of the op."""
-
-    hidden: Tensor
-    carried: Tensor
-    spans: SpanReading
 
 
 class SpanAttention(nn.Module):
@@ -58,39 +50,28 @@ class SpanAttention(nn.Module):
         self.gate = nn.Linear(size + span_size, size)
         self.mixture = nn.Linear(span_size if form == "released" else size + span_size, size)
 
-    def forward(self, states: Tensor, rows: Rows, carried: Tensor | None) -> MixedReading:
-        """Return states: (n, H), real tokens in the order of `rows`; carried: None at the start of a text, for
-        zeros.
+    def forward(self, states: Tensor, rows: Rows, carried: Tensor | None) -> tuple[Tensor, Tensor, SpanReading]:
+        """Return the mixed states, (n, H), earlier states for the next chunk, (m, B, H), and the output of the op.
+
+        states: (n, H), real tokens in the order of `rows`.  carried: earlier states; None at the start of a text, for
+        zeros. Those of columns that have ended are undefined.
         """
         spans = self.spans(states, rows, carried, self.maximum)
-        return MixedReading(self._mixed(states, spans.context), self._carried(states, rows, carried), spans)
+        both = torch.cat([states, spans.context], dim=-1)  # equation (6)
+        gate = torch.sigmoid(self.gate(both).to(states.dtype))
+        if self.form == "paper":  # the gate is the weight of the mixture
+            mixed = torch.lerp(states, torch.tanh(self.mixture(both).to(states.dtype)), gate)
+        else:  # the gate is the weight of the state
+            mixed = torch.lerp(torch.tanh(self.mixture(spans.context).to(states.dtype)), states, gate)
+        steps = rows.padded(states.detach())
+        if carried is None:
+            carried = steps.new_zeros(self.maximum, *steps.shape[1:])
+        return mixed, torch.cat([carried, steps])[-self.maximum :], spans
 
     def spans(self, states: Tensor, rows: Rows, carried: Tensor | None, maximum: int) -> SpanReading:
         """Return the spans of 1 to `maximum` tokens, without the mixing: their attended mean, scores and attention."""
         weights = SpanWeights(self.input_weight, self.input_bias, self.span_weight, self.score_weight, self.form)
         return span_attention(states, carried, weights, maximum, rows.counts)
-
-    def _mixed(self, states: Tensor, context: Tensor) -> Tensor:
-        """Return equation (6). In the released form the gate is the weight of the state, in the paper's of the
-        mixture.
-        """
-        both = torch.cat([states, context], dim=-1)
-        gate = torch.sigmoid(self.gate(both).to(states.dtype))
-        if self.form == "paper":
-            return torch.lerp(states, torch.tanh(self.mixture(both).to(states.dtype)), gate)
-        return torch.lerp(torch.tanh(self.mixture(context).to(states.dtype)), states, gate)
-
-    def _carried(self, states: Tensor, rows: Rows, before: Tensor | None) -> Tensor:
-        """Return the states of the last m steps, including earlier ones and zeros; undefined for columns that have
-        ended.
-        """
-        steps = rows.padded(states.detach())
-        missing = self.maximum - len(steps)
-        if missing <= 0:
-            return steps[-self.maximum :]
-        if before is None:
-            before = steps.new_zeros(self.maximum, *steps.shape[1:])
-        return torch.cat([before[-missing:], steps])
 
 
 def supervision_loss(scores: Tensor, spans: Tensor, rows: Rows) -> Tensor:
@@ -157,16 +138,18 @@ class PaLMBackbone(AWDBackbone):
         below, carried, above = (_part(state, name) for name in ("below", "carried", "above"))
         read = self.below(inputs, rows, below)
         attended = locked_dropout(read.layers[-1], rate, rows, self.training)
-        mixed = self.attention(attended, rows, None if carried is None else carried["spans"])
-        states = mixed.hidden
-        after = _named("below", read.state) | {"carried.spans": mixed.carried}
+        states, kept, spans = self.attention(attended, rows, None if carried is None else carried["spans"])
+        after = _named("below", read.state) | {"carried.spans": kept}
         if self.above.layers:
             read = self.above(locked_dropout(states, rate, rows, self.training), rows, above)
             states = read.layers[-1]
             after |= _named("above", read.state)
         # Slot k of the attention at step t is the span of k + 1 words that starts at step t - 1 - k.
-        maps = Maps({"span attention": rows.padded(mixed.spans.attention.detach())})
-        return BackboneOutput(states, after, self._supervised(mixed.spans, batch, rows), maps=maps)
+        maps = Maps({"span attention": rows.padded(spans.attention.detach())})
+        penalties = {}
+        if self.training and batch.spans is not None and self.config.supervision:  # PaLM-S
+            penalties["spans"] = self.config.supervision * supervision_loss(spans.scores, batch.spans, rows)
+        return BackboneOutput(states, after, penalties, maps=maps)
 
     def structure(self, batch: TokenBatch, embedding: nn.Embedding) -> SpanScores:
         """Score of spans of all lengths up to the longest sentence. The layers above the attention are not run."""
@@ -179,12 +162,6 @@ class PaLMBackbone(AWDBackbone):
         states = self.below(inputs, rows, None).layers[-1]
         states = locked_dropout(states, self.config.layer_dropout, rows, self.training)
         return _normalised(rows.padded(self.attention.spans(states, rows, None, longest).scores))
-
-    def _supervised(self, spans: SpanReading, batch: TokenBatch, rows: Rows) -> dict[str, Tensor]:
-        """Return the penalty of PaLM-S; empty in evaluation mode, without gold spans, or if its weight is 0."""
-        if not self.training or batch.spans is None or not self.config.supervision:
-            return {}
-        return {"spans": self.config.supervision * supervision_loss(spans.scores, batch.spans, rows)}
 
 
 def _named(prefix: str, parts: dict[str, Tensor]) -> dict[str, Tensor]:

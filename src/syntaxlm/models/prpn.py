@@ -23,7 +23,7 @@ from syntaxlm.models.backbone import Backbone, BackboneOutput, neural_model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LayerNorm, RowBatchNorm, Rows, dropout, dropout_mask
 from syntaxlm.models.structures import Distances, Structure
-from syntaxlm.ops.gated_memory import Comparison, ReaderWeights, attend, read, slot_gates
+from syntaxlm.ops.gated_memory import GateComparison, ReaderWeights, attend, read, slot_gates
 
 _CACHED_ROWS = 4096  # rows that fit in the processor's cache
 
@@ -87,9 +87,7 @@ class ParsingNetwork(nn.Module):
         self.head = nn.Conv1d(features, outputs, 1, groups=outputs if self.released else 1)
 
     def forward(self, embedded: Tensor, before: Tensor, rows: Rows) -> list[Tensor]:
-        """Return embedded: (T, B, E); before: (L, B, E), the preceding embeddings. Returns d_t and d'_{t+1}, (n,)
-        each.
-        """
+        """Return d_t and d'_{t+1}, (n,) each. embedded: (T, B, E); before: (L, B, E), the preceding embeddings."""
         columns = rows.columns
         words = dropout(torch.cat([before, embedded]), self.rate, self.training).flatten(0, 1)
         bias = self.convolution.bias
@@ -167,10 +165,9 @@ class ReadingLayer(nn.Module):
     def forward(
         self, inputs: Tensor, gates: Tensor | None, tapes: tuple[Tensor, Tensor], counts: list[int]
     ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
-        """Return inputs: (n, F); gates: (n, N); tapes: (N, B, H). Returns hidden (n, H), updated tapes, attention (n,
-        N).
+        """Return hidden states, (n, H), updated tapes, and attention, (n, N).
 
-        Without reading attention, N is 1 and gates is None.
+        inputs: (n, F); gates: (n, N); tapes: (N, B, H). Without reading attention, N is 1 and gates is None.
         """
         size, hidden = inputs.shape[-1], self.recurrent.in_features
         like = self.cell_norm.gain
@@ -245,9 +242,7 @@ class PredictNetwork(nn.Module):
         return rows.of(attended).to(states.dtype), attention
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return the decoder's input from states, concatenated with the attended ones if any: (n, H or 2H) -> (n,
-        E).
-        """
+        """Return the decoder's input, (n, E), from states, with the attended ones if any, (n, H or 2H)."""
         hidden = dropout(self.blocks(rows), self.rate, self.training)
         return torch.tanh(self.norm(self.projection(hidden)))
 
@@ -280,20 +275,18 @@ class PRPNBackbone(Backbone):
         self.predictor = PredictNetwork(config)
 
     @property
-    def comparison(self) -> Comparison:
+    def comparison(self) -> GateComparison:
         """The comparison alpha of this form: scale, shift, hard or soft."""
         if not self.config.parsing:
-            return Comparison(1.0, 1.0, hard=True)  # 1 for equal distances, 0 for slots before the first step
+            return GateComparison(1.0, 1.0, hard=True)  # 1 for equal distances, 0 for slots before the first step
         if self.config.form == "paper":
-            return Comparison(self.config.temperature if self.training else math.inf, 0.0, hard=True)
+            return GateComparison(self.config.temperature if self.training else math.inf, 0.0, hard=True)
         if self.config.comparison == "hard":
-            return Comparison(2 / self.config.resolution, 1.0, hard=True)
-        return Comparison(10 / self.config.resolution, 5.0, hard=False)
+            return GateComparison(2 / self.config.resolution, 1.0, hard=True)
+        return GateComparison(10 / self.config.resolution, 5.0, hard=False)
 
     def initial_state(self, batch_size: int, like: Tensor) -> dict[str, Tensor]:
-        """Return zero embeddings and memory, infinite distances, which close all gates: (L, B, E), (N, B), (N, B,
-        H).
-        """
+        """Return zero embeddings, (L, B, E), and memory, (N, B, H); infinite distances, (N, B), close all gates."""
         config = self.config
         zeros = like.new_zeros
         state = {}

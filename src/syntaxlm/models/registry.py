@@ -21,7 +21,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import ByName
 from syntaxlm.models.abilities import MISSING_ABILITY, EncodesSentences, Model, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.batches import Reads
-from syntaxlm.models.sizes import shapes_of
+from syntaxlm.models.sizes import allocated, shapes_of
 
 _MODULES = {
     "prpn": "prpn",
@@ -184,7 +184,4 @@ def build_encoder(config: ModelConfig, vocabulary_size: int) -> EncodesSentences
 
 def _checked(build: Callable[[Any, int], _Built], config: ModelConfig, vocabulary_size: int) -> _Built:
     shapes_of(lambda: build(config, vocabulary_size))  # raises an error if it does not fit in memory
-    try:
-        return build(config, vocabulary_size)
-    except RuntimeError as error:  # torch's error for a tensor that does not fit in memory
-        raise InputError(f"a model of these sizes cannot be built: {str(error).splitlines()[0]}") from error
+    return allocated(lambda: build(config, vocabulary_size))

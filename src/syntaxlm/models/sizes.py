@@ -85,6 +85,14 @@ def check_chart(words: int, size: int, otherwise: str = "") -> None:
         )
 
 
+def allocated(build: Callable[[], Built]) -> Built:
+    """Return a new module. Raises InputError if it does not fit in the free memory."""
+    try:
+        return build()
+    except RuntimeError as error:  # torch's error for a tensor that does not fit in memory
+        raise InputError(f"a model of these sizes cannot be built: {str(error).splitlines()[0]}") from error
+
+
 def shapes_of(build: Callable[[], Built]) -> Built:
     """Return a module without values, on the meta device. Raises InputError if the real one would be too large."""
     with without_memory():

@@ -69,9 +69,7 @@ class StopExamples:
         return StopExamples(**{name: value.to(device) for name, value in vars(self).items()})
 
     def nats(self, stops: Stops) -> Tensor:
-        """Return negative log-probability of each word's decisions and, if the model reads labels, of its label:
-        (n,).
-        """
+        """Return negative log-probability of each word's decisions and label, if labels are read: (n,)."""
         logits = stops(self.hidden, self.inputs)
         found = binary_cross_entropy_with_logits(logits, self.leaving.to(logits.dtype), reduction="none").sum(1)
         if stops.label_network is not None:

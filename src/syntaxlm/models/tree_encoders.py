@@ -42,9 +42,7 @@ class TreeLSTMCell(nn.Module):
             self.gates.bias[size : 3 * size] = 1
 
     def forward(self, left: Tensor, right: Tensor, context: Tensor | None = None) -> Tensor:
-        """Return left, right: (..., 2D).  context: (..., C), None without context.  Returns the parent's state, (...,
-        2D).
-        """
+        """Return the parent's state, (..., 2D). left, right: (..., 2D).  context: (..., C), None without context."""
         (left_hidden, left_memory), (right_hidden, right_memory) = left.chunk(2, -1), right.chunk(2, -1)
         read = [left_hidden, right_hidden] if context is None else [left_hidden, right_hidden, context]
         written, left_kept, right_kept, shown, content = self.gates(torch.cat(read, -1)).chunk(5, -1)
@@ -135,9 +133,7 @@ class GumbelTreeLSTM(EncodesSentences, ParsesSentences):
         return torch.cat([nodes[0], leaves[1][0]])
 
     def _best_roots(self, leaves: list[Tensor]) -> tuple[Tensor, Tensor]:
-        """Return the roots of the trees of the best merges, (B, 2D), and the spans of these trees, (B, T, T) of 0 and
-        1.
-        """
+        """Return the roots of the trees of the best merges, (B, 2D), and their spans, (B, T, T) of 0 and 1."""
         longest = leaves[-1]
         steps, device = len(longest), longest.device
         spans = longest.new_zeros(sum(part.shape[1] for part in leaves), steps, steps)

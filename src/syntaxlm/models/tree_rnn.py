@@ -6,7 +6,6 @@ tanh network, labels and noise-contrastive estimation. The model reads trees, so
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, cast
@@ -22,9 +21,6 @@ from syntaxlm.models.batches import State, TreeBatch
 from syntaxlm.models.layers import LOG_WEIGHTS, PROBABILITIES, Decoder, dropout
 from syntaxlm.models.registry import model
 from syntaxlm.ops.tree_levels import EDGES, EdgeWeights, Levels, States, recurrence
-
-# Decoder of dependency-tree models: a softmax for each edge type, or one for all.
-
 
 RowValues = Callable[[Decoder, Tensor, Tensor], Tensor]
 """Maps a decoder, its input rows and their targets to one or more values per row."""
@@ -66,17 +62,14 @@ class EdgeDecoder(nn.Module):
         return torch.empty_like(found).index_copy(0, levels.by_edge, found)
 
 
-# Noise-contrastive estimation (NCE): words are distinguished from noise, so a step computes k + 1 scores instead of V.
-#
-# Mnih, Teh 2012, with the normalising constant fixed as in Zhang, Lu, Lapata 2016, section 3.4. The trained scores are
-# only roughly normalised; perplexity uses their softmax.
-
-
 NOISE_POWER = 0.75  # exponent of word frequencies, before they are normalised
 
 
 class NoiseContrastive(nn.Module):
-    """The NCE loss, with noise words sampled by their frequency.
+    """Noise-contrastive estimation (NCE): words are distinguished from noise words, sampled by their frequency.
+
+    A step computes k + 1 scores instead of V. Mnih, Teh 2012, with the normalising constant fixed as in Zhang, Lu,
+    Lapata 2016, section 3.4. The trained scores are only roughly normalised; perplexity uses their softmax.
 
     words: k, noise words per step.  log_normaliser: ln Z, fixed: the model's p is exp(score - ln Z).
     shared: whether all steps of a call share their noise words, so that the scores are one matrix product; otherwise
@@ -126,21 +119,6 @@ class NoiseContrastive(nn.Module):
             others = weights[count:].view(*noise.shape, weight.shape[1])
             of_noise = torch.bmm(others, rows[:, :, None])[:, :, 0].to(weight.dtype) + shift[count:].view(noise.shape)
         return softplus(-of_targets) + softplus(of_noise).sum(1)
-
-
-def reference_loss(
-    rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, noise: Tensor, noise_probabilities: Tensor, ln_z: float
-) -> Tensor:
-    """Return `NoiseContrastive.loss`, written one word at a time: slow, the reference of tests. noise: (n, k)."""
-    losses = []
-    for row, target, drawn in zip(rows, targets.tolist(), noise.tolist(), strict=True):
-        expected = len(drawn) * noise_probabilities
-        model = torch.exp(weight @ row + bias) / math.exp(ln_z)
-        loss = -torch.log(model[target] / (model[target] + expected[target]))
-        for word in drawn:
-            loss = loss - torch.log(expected[word] / (model[word] + expected[word]))
-        losses.append(loss)
-    return torch.stack(losses)
 
 
 _LABELS = "label_embedding.weight"
@@ -218,9 +196,7 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
         return []
 
     def loss(self, batch: TreeBatch, state: State = None) -> Loss:
-        """Return negative log-likelihood of the words; in training with NCE, the loss of separating words from
-        noise.
-        """
+        """Return negative log-likelihood of the words; in training with NCE, that of separating words from noise."""
         hidden = self._hidden(batch)
         if self.training and self.noise is not None:
             total = self.decoder.by_edge(hidden, batch.targets, batch.levels, self._noise_loss).sum()

@@ -41,7 +41,7 @@ def total(weights: Tensor, split_weights: Tensor | None = None) -> Tensor:
     The result is -inf if every tree has weight -inf. NaN and infinity are not checked for, because the check would make
     the CPU wait for the device. Raises ValueError for wrong shapes.
     """
-    return _Inside(weights, split_weights, best=False).totals
+    return _InsideChart(weights, split_weights, best=False).totals
 
 
 @torch.no_grad()
@@ -51,7 +51,7 @@ def marginals(weights: Tensor, split_weights: Tensor | None = None) -> Marginals
     Arguments: see `total`. If all trees of a sentence have weight -inf, its marginals are 0; otherwise one-word spans
     and the whole sentence have 1.
     """
-    inside = _Inside(weights, split_weights, best=False)
+    inside = _InsideChart(weights, split_weights, best=False)
     return Marginals(inside.totals, inside.outside((inside.totals > -torch.inf).to(weights.dtype)))
 
 
@@ -62,12 +62,12 @@ def best(weights: Tensor, split_weights: Tensor | None = None) -> MaximalTrees:
     Arguments: see `total`; integer weights are added exactly. Of equally good splits of a span, the one with the
     shortest left part is taken.
     """
-    inside = _Inside(weights, split_weights, best=True)
+    inside = _InsideChart(weights, split_weights, best=True)
     spans = inside.outside(torch.ones_like(weights[0])) > 0
     return MaximalTrees(inside.totals + weights[: inside.length].sum(0), spans)
 
 
-class _Inside:
+class _InsideChart:
     """inside(l, r) = weight(l, r) + log-sum (or maximum) over l < i < r of inside(l, i) + inside(i, r).
 
     best: whether to take the maximum and ignore one-word spans.

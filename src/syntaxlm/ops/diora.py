@@ -99,15 +99,15 @@ def _combined(parts: list[tuple[ChartCell, ChartCell]], composition: Composition
     scores.
     """
     scores = torch.stack(
-        [one.vector @ composition.score @ other.vector + one.score + other.score for one, other in parts]
+        [left.vector @ composition.score @ right.vector + left.score + right.score for left, right in parts]
     )
-    vectors = torch.stack([_composed(one.vector, other.vector, composition) for one, other in parts])
+    vectors = torch.stack([_composed(left.vector, right.vector, composition) for left, right in parts])
     weights = scores.softmax(0)
     return ChartCell(normalize(weights @ vectors, dim=0, eps=TINY), weights @ scores), scores
 
 
-def _composed(one: Tensor, other: Tensor, composition: Composition) -> Tensor:
-    hidden = linear(torch.cat([one, other]), composition.first, composition.first_bias).relu()
+def _composed(left: Tensor, right: Tensor, composition: Composition) -> Tensor:
+    hidden = linear(torch.cat([left, right]), composition.first, composition.first_bias).relu()
     return linear(hidden, composition.second, composition.second_bias).relu()
 
 
@@ -141,7 +141,7 @@ def split_scores(leaves: Tensor, composition: Composition) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Level:
+class PairLevel:
     """The spans of one width, and the pairs that each is composed from.
 
     begin, end: the spans are begin .. end - 1.  ways: K, number of pairs of each span.
@@ -176,13 +176,13 @@ def _numbers(start: Tensor, end: Tensor, length: int) -> Tensor:
     return narrower * length - narrower * (narrower - 1) // 2 + start
 
 
-def _level(width: int, length: int, ways: int, firsts: Tensor, seconds: Tensor, device: torch.device) -> Level:
+def _level(width: int, length: int, ways: int, firsts: Tensor, seconds: Tensor, device: torch.device) -> PairLevel:
     begin = int(_numbers(torch.tensor(0), torch.tensor(width), length))
-    return Level(begin, begin + length - width + 1, ways, firsts.flatten().to(device), seconds.flatten().to(device))
+    return PairLevel(begin, begin + length - width + 1, ways, firsts.flatten().to(device), seconds.flatten().to(device))
 
 
 @lru_cache(maxsize=128)
-def inside_levels(length: int, device: torch.device) -> tuple[Level, ...]:
+def inside_levels(length: int, device: torch.device) -> tuple[PairLevel, ...]:
     """Return widths 2 to n: pairs of left and right part, shortest left part first."""
     levels = []
     for width in range(2, length + 1):
@@ -194,7 +194,7 @@ def inside_levels(length: int, device: torch.device) -> tuple[Level, ...]:
 
 
 @lru_cache(maxsize=128)
-def outside_levels(length: int, device: torch.device) -> tuple[Level, ...]:
+def outside_levels(length: int, device: torch.device) -> tuple[PairLevel, ...]:
     """Return widths n - 1 to 1: pairs of sibling and parent.
 
     Each span [s, e) has n - width pairs. Pair r has the left sibling [r, s) if r < s, otherwise the right sibling that
@@ -227,7 +227,7 @@ class Operands(NamedTuple):
     second_scores: Tensor
 
 
-class _Step(NamedTuple):
+class _LevelStep(NamedTuple):
     """What a level's backward pass needs, for K pairs of each of m spans.
 
     hidden: (R, D), the second layer's input; product: (R, D), its output before the ReLU. The first B * K * m rows are
@@ -300,7 +300,7 @@ class _Composer:
         """Return `Operands.second` of spans: (B, m, D) -> (B, m, D)."""
         return _per_row(lambda rows: linear(rows, self.second), vectors, self.dtype)
 
-    def compose(self, level: Level, operands: Operands, keep: bool) -> tuple[Tensor, Tensor, _Step]:
+    def compose(self, level: PairLevel, operands: Operands, keep: bool) -> tuple[Tensor, Tensor, _LevelStep]:
         """Return the vectors, (B, m, D), and the scores, (B, m), of a level's spans.
 
         keep: whether a backward pass follows.
@@ -314,7 +314,7 @@ class _Composer:
         norms = mixed.norm(dim=-1, keepdim=True).clamp_(min=TINY)
         totals = (weights * scores).unflatten(1, (level.ways, level.cells)).sum(1)
         kept = (hidden, product) if keep else (hidden.new_empty(0), product.new_empty(0))
-        return mixed.div_(norms), totals, _Step(*kept, scores, weights, norms)
+        return mixed.div_(norms), totals, _LevelStep(*kept, scores, weights, norms)
 
 
 class _Gradients:
@@ -339,8 +339,8 @@ class _Gradients:
 
     def add_level(
         self,
-        level: Level,
-        step: _Step,
+        level: PairLevel,
+        step: _LevelStep,
         operands: Operands,
         vectors: Tensor,
         grads: Tensor,
@@ -384,12 +384,12 @@ class _Pass:
     """
 
     def __init__(
-        self, composer: _Composer, levels: Sequence[Level], operands: Operands, is_inside: bool, start: slice,
+        self, composer: _Composer, levels: Sequence[PairLevel], operands: Operands, is_inside: bool, start: slice,
         values: Tensor, keep: bool,
     ) -> None:  # fmt: skip
         self.composer, self.levels, self.operands = composer, levels, operands
         self.is_inside, self.start = is_inside, start
-        self.steps: list[_Step] = []
+        self.steps: list[_LevelStep] = []
         self._place(start, values)
         for level in levels:
             values, operands.second_scores[:, level.spans], step = composer.compose(level, operands, keep)
@@ -489,7 +489,7 @@ class _TorchPairs:
     Rows of pairs are (R, D): B * K * m rows, and then rows of padding.
     """
 
-    def combine(self, level: Level, operands: Operands, hidden: Tensor) -> Tensor:
+    def combine(self, level: PairLevel, operands: Operands, hidden: Tensor) -> Tensor:
         """Write relu(F + G) of all pairs into `hidden`, (R, D).
 
         Returns their scores Q . h + scores of both spans, (B, K * m).
@@ -501,12 +501,12 @@ class _TorchPairs:
         scores = (first[..., size:] * operands.vectors[:, level.seconds]).sum(-1)
         return scores + operands.first_scores[:, level.firsts] + operands.second_scores[:, level.seconds]
 
-    def mix(self, level: Level, product: Tensor, weights: Tensor) -> Tensor:
+    def mix(self, level: PairLevel, product: Tensor, weights: Tensor) -> Tensor:
         """Return the weighted sum of relu(product) over the pairs of each span: (R, D), (B, K * m) -> (B, m, D)."""
         weights = weights.unflatten(1, (level.ways, level.cells))
         return (_of_pairs(product, weights).relu() * weights[..., None]).sum(1)
 
-    def mix_backward(self, level: Level, product: Tensor, weights: Tensor, grads: Tensor) -> Tensor:
+    def mix_backward(self, level: PairLevel, product: Tensor, weights: Tensor, grads: Tensor) -> Tensor:
         """Replace `product` by its gradients, without padding. Returns those of `weights`."""
         weights = weights.unflatten(1, (level.ways, level.cells))
         rows = _of_pairs(product, weights)
@@ -517,7 +517,7 @@ class _TorchPairs:
 
     def combine_backward(
         self,
-        level: Level,
+        level: PairLevel,
         operands: Operands,
         hidden: Tensor,
         hidden_grads: Tensor,
@@ -550,26 +550,26 @@ class _CompiledPairs(_TorchPairs):
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library
 
-    def combine(self, level: Level, operands: Operands, hidden: Tensor) -> Tensor:
+    def combine(self, level: PairLevel, operands: Operands, hidden: Tensor) -> Tensor:
         scores = operands.vectors.new_empty(len(operands.vectors), level.pairs)
         first, first_scores, second, vectors, second_scores = operands
         struct = _struct(level, vectors, hidden.dtype)
         call(self.library.diora_combine, struct, first, second, vectors, first_scores, second_scores, hidden, scores)
         return scores
 
-    def mix(self, level: Level, product: Tensor, weights: Tensor) -> Tensor:
+    def mix(self, level: PairLevel, product: Tensor, weights: Tensor) -> Tensor:
         mixed = weights.new_empty(len(weights), level.cells, product.shape[1])
         call(self.library.diora_mix, _struct(level, mixed, product.dtype), product, weights, mixed)
         return mixed
 
-    def mix_backward(self, level: Level, product: Tensor, weights: Tensor, grads: Tensor) -> Tensor:
+    def mix_backward(self, level: PairLevel, product: Tensor, weights: Tensor, grads: Tensor) -> Tensor:
         weight_grads, struct = torch.empty_like(weights), _struct(level, grads, product.dtype)
         call(self.library.diora_mix_backward, struct, product, weights, grads.contiguous(), weight_grads)
         return weight_grads
 
     def combine_backward(
         self,
-        level: Level,
+        level: PairLevel,
         operands: Operands,
         hidden: Tensor,
         hidden_grads: Tensor,
@@ -583,7 +583,7 @@ class _CompiledPairs(_TorchPairs):
         )  # fmt: skip
 
 
-def _struct(level: Level, like: Tensor, dtype: torch.dtype) -> ctypes.Structure:
+def _struct(level: PairLevel, like: Tensor, dtype: torch.dtype) -> ctypes.Structure:
     """Return the struct of C for a level.
 
     like: a chart, (B, S, D); any (B, _, D) for functions that read no chart.  dtype: of the products.

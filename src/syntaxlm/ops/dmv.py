@@ -14,7 +14,7 @@ sentence. Charts are [direction, sentence, position, width]; the wider the one p
 so the sum over all divisions of all spans is a sum over the last dimension of a chart and a reversed chart. Counts and
 best trees are gradients of the sum and of the maximum, which autograd computes by the outside pass.
 
-With weights of constituents (`..._with_spans`), it takes O(n^4). The constituents are those of the binary tree in which
+With weights of constituents, it takes O(n^4). The constituents are those of the binary tree in which
 a head joins its right dependents first, closest first, then its left ones. The weight of a constituent depends on both
 of its ends, so a chart item is a span with its head. For the span from i to j with head h:
 
@@ -46,7 +46,7 @@ impossible decisions first."""
 _NEVER = 1e4 * ZERO  # of what is no chart item; lower than any number of impossible decisions
 
 
-class Decisions(NamedTuple):
+class TreeDecisions(NamedTuple):
     """A number for each decision in the trees of B sentences of n words: natural log-probabilities, or counts.
 
     root: (B, n), that a word is the root.
@@ -67,7 +67,7 @@ class Decisions(NamedTuple):
         return torch.cat([self.root[:, None], self.arcs], 1)
 
 
-def tree_log_prob(decisions: Decisions, heads: Sequence[int]) -> Tensor:
+def tree_log_prob(decisions: TreeDecisions, heads: Sequence[int]) -> Tensor:
     """Return log-probability of a tree and its words. decisions: of one sentence, B = 1. heads: from 1, 0 for the root.
 
     P(tree) = P(root) prod_h prod_side prod_a P(go | h, side, adjacent) P(a | h, side) * P(stop | h, side, adjacent),
@@ -95,13 +95,13 @@ def projective_trees(words: int) -> Iterator[HeadsTuple]:
         yield tuple(tree[word] for word in range(words))
 
 
-def log_partition_reference(decisions: Decisions) -> Tensor:
+def log_partition_reference(decisions: TreeDecisions) -> Tensor:
     """Return log-probability of the words of one sentence: (1,)."""
     trees = projective_trees(decisions.root.shape[1])
     return torch.stack([tree_log_prob(decisions, heads) for heads in trees]).logsumexp(0)[None]
 
 
-def best_heads_reference(decisions: Decisions) -> HeadsTuple:
+def best_heads_reference(decisions: TreeDecisions) -> HeadsTuple:
     """Return the most probable tree of one sentence."""
     return max(projective_trees(decisions.root.shape[1]), key=lambda heads: float(tree_log_prob(decisions, heads)))
 
@@ -124,27 +124,43 @@ def _rows_of_trees(start: int, end: int, head: int) -> Iterator[dict[int, int]]:
                 yield first | others
 
 
-def log_partition(decisions: Decisions) -> Tensor:
+def log_partition(decisions: TreeDecisions, weights: Tensor | None = None) -> Tensor:
     """Return natural log-probability of the words of each sentence, summed over its trees: (B,). Differentiable.
 
     decisions: natural log-probabilities, finite: `ZERO` for impossible decisions.
+    weights: (B, n, n + 1) natural logarithms by which trees are weighted, of constituents by first word and by the word
+        after the last; those of one word are in every tree. None: no weights, and O(n^3) instead of O(n^4).
     """
-    return _reduced(decisions, _log_sum)
+    return _reduced(_log_sum, *decisions, weights)
 
 
-def expected_counts(decisions: Decisions) -> tuple[Tensor, Decisions]:
-    """Return `log_partition`, (B,), and how often each decision is expected under the posterior of the trees."""
-    values, counts = _with_gradients(lambda *parts: _reduced(Decisions(*parts), _log_sum), *decisions)
-    return values, Decisions(*counts)
+class Expectations(NamedTuple):
+    """Expected counts under the posterior of the trees.
+
+    log_totals: (B,), as `log_partition`.  counts: of each decision.  spans: the probability that each span is a
+    constituent, in the shape of the weights; None without weights.
+    """
+
+    log_totals: Tensor
+    counts: TreeDecisions
+    spans: Tensor | None
 
 
-def best_heads(decisions: Decisions) -> tuple[Tensor, Tensor]:
+def expected_counts(decisions: TreeDecisions, weights: Tensor | None = None) -> Expectations:
+    """Return how often each decision is expected, and which spans if they have weights. Arguments: see
+    `log_partition`.
+    """
+    values, (root, arcs, stop, go, *spans) = _with_gradients(_log_sum, decisions, weights)
+    return Expectations(values, TreeDecisions(root, arcs, stop, go), spans[0] if spans else None)
+
+
+def best_heads(decisions: TreeDecisions, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return the most probable tree (Viterbi): its log-probability, (B,), and the head of each word, (B, n).
 
-    Heads are counted from 1; that of the root is 0. Of equally probable trees, any one.
+    Heads are counted from 1; that of the root is 0. Of equally probable trees, any one. Arguments: see `log_partition`.
     """
-    log_probs, chosen = _with_gradients(lambda *parts: _reduced(Decisions(*parts), _largest), *decisions)
-    return log_probs, Decisions(*chosen).attached.argmax(1)
+    log_probs, chosen = _with_gradients(_largest, decisions, weights)
+    return log_probs, TreeDecisions(*chosen[:4]).attached.argmax(1)
 
 
 def _log_sum(values: Tensor) -> Tensor:
@@ -155,18 +171,24 @@ def _largest(values: Tensor) -> Tensor:
     return values.max(-1).values
 
 
-def _with_gradients(function: Callable[..., Tensor], *inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Return the values of a function, and the gradients of their sum with respect to each input. Both are detached."""
+def _with_gradients(
+    reduction: Reduction, decisions: TreeDecisions, weights: Tensor | None
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Return the sums or maxima over trees, (B,), and the gradients of decisions and weights. All are detached."""
     with torch.enable_grad():
+        inputs = decisions if weights is None else (*decisions, weights)
         leaves = [part.detach().requires_grad_() for part in inputs]
-        values = function(*leaves)
+        values = _reduced(reduction, *leaves)
         gradients = torch.autograd.grad(values.sum(), leaves, materialize_grads=True)
     return values.detach(), gradients
 
 
-def _reduced(decisions: Decisions, reduced: Reduction) -> Tensor:
+def _reduced(
+    reduced: Reduction, root: Tensor, arcs: Tensor, stop: Tensor, go: Tensor, weights: Tensor | None = None
+) -> Tensor:
     """Return the sum or maximum over all trees. reduced: of the last dimension."""
-    root, arcs, stop, go = decisions
+    if weights is not None:
+        return _reduced_with_spans(reduced, root, arcs, stop, go, weights)
     words = root.shape[1]
     arcs = torch.stack([arcs, arcs.flip(1, 2)])
     stop, go = (torch.stack([part[:, :, RIGHT], part[:, :, LEFT].flip(1)]) for part in (stop, go))
@@ -194,33 +216,10 @@ def _appended(chart: Tensor, column: Tensor) -> Tensor:
     return torch.cat([chart, column[..., None]], -1)
 
 
-def expected_counts_with_spans(decisions: Decisions, weights: Tensor) -> tuple[Tensor, Decisions, Tensor]:
-    """Return the log of the sum over trees, (B,), and expected counts under the distribution of the weighted trees.
-
-    weights: (B, n, n + 1) natural logarithms, by first word and by the word after the last; those of spans of one word
-        are in every tree.
-    Returns the sums, the counts of decisions, and the probability that each span is a constituent, like `weights`.
-    """
-    values, (posteriors, *counts) = _with_gradients(
-        lambda weights, *parts: _reduced_with_spans(Decisions(*parts), weights, _log_sum), weights, *decisions
-    )
-    return values, Decisions(*counts), posteriors
-
-
-def log_partition_with_spans(decisions: Decisions, weights: Tensor) -> Tensor:
-    """Return the log of the sum over trees alone, (B,)."""
-    return _reduced_with_spans(decisions, weights, _log_sum)
-
-
-def best_heads_with_spans(decisions: Decisions, weights: Tensor) -> Tensor:
-    """Return the heads of the tree with the _largest weight (Viterbi): (B, n), from 1, 0 for the root."""
-    _, chosen = _with_gradients(lambda *parts: _reduced_with_spans(Decisions(*parts), weights, _largest), *decisions)
-    return Decisions(*chosen).attached.argmax(1)
-
-
-def _reduced_with_spans(decisions: Decisions, weights: Tensor, reduced: Reduction) -> Tensor:
-    """Return the sum or maximum over all trees. reduced: of the last dimension."""
-    root, arcs, stop, go = decisions
+def _reduced_with_spans(
+    reduced: Reduction, root: Tensor, arcs: Tensor, stop: Tensor, go: Tensor, weights: Tensor
+) -> Tensor:
+    """Return the sum or maximum over all trees with weighted constituents. reduced: of the last dimension."""
     words = root.shape[1]
     is_start = torch.eye(words, dtype=torch.bool, device=root.device)  # whether a head, the column, is the first word
 

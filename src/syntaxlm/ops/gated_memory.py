@@ -34,7 +34,7 @@ _MAXIMUM_SLOTS = 64  # as in kernels/gated_memory.c
 
 
 @dataclass(frozen=True)
-class Comparison:
+class GateComparison:
     """alpha, how much larger one distance is than another, in [0, 1]: equation (6).
 
     hard: (hardtanh(scale * difference + shift) + 1) / 2; soft: sigmoid(scale * difference + shift).
@@ -59,7 +59,7 @@ class Comparison:
 
 
 def slot_gates_reference(
-    queries: Tensor, distances: Tensor, tape: Tensor, slots: int, comparison: Comparison, count_self: bool
+    queries: Tensor, distances: Tensor, tape: Tensor, slots: int, comparison: GateComparison, count_self: bool
 ) -> Tensor:
     """Return `slot_gates` as its equation: the gate of slot k is the product of alpha(query_t, d_{t-q}) over
     q = 0..k.
@@ -79,7 +79,7 @@ def slot_gates_reference(
 
 @with_reference(slot_gates_reference)
 def slot_gates(
-    queries: Tensor, distances: Tensor, tape: Tensor, slots: int, comparison: Comparison, count_self: bool
+    queries: Tensor, distances: Tensor, tape: Tensor, slots: int, comparison: GateComparison, count_self: bool
 ) -> Tensor:
     """Return gates of the memory slots, equation (5), for all steps at once.
 
@@ -187,7 +187,7 @@ def read(
     recurrent = weights.recurrent
     if weights.recurrent_mask is not None:  # one mask for all steps, so it can be applied to the weight
         recurrent = recurrent * weights.recurrent_mask
-    hidden, tape, attention = _Read.apply(
+    hidden, tape, attention = _MemoryRead.apply(
         input_gates, input_keys, gates, torch.cat(tapes, dim=-1), weights.key, recurrent, weights.recurrent_bias,
         weights.gain, weights.bias, weights.cell_gain, weights.cell_bias, weights.key_input_mask,
         weights.key_output_mask, tuple(counts),
@@ -196,7 +196,7 @@ def read(
     return hidden, (hidden_tape, cell_tape), attention
 
 
-class _Read(torch.autograd.Function):
+class _MemoryRead(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
@@ -347,7 +347,7 @@ def _product_or_zeros(weight: Tensor | None, rows: int, like: Tensor) -> Callabl
 
 
 class _TorchStep:
-    """The parts of a step between its products, forward and backward, in torch. tensors: those of `_Read`, by name."""
+    """The parts of a step between its products, forward and backward, in torch. tensors: of `_MemoryRead`, by name."""
 
     def __init__(self, tensors: dict[str, Any], counts: Sequence[int], dtype: torch.dtype) -> None:
         self.tensors: Any = tensors

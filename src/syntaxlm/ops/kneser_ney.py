@@ -89,12 +89,12 @@ class KneserNeyReference:
     @cached_property
     def occurrences(self) -> list[Counter[Gram]]:
         """c(w_1 ... w_k) for k = 1 ... n, including n-grams at the start of a sequence. Index 0 is empty."""
-        found: list[Counter[Gram]] = [Counter() for _ in range(self.order + 1)]
+        counters: list[Counter[Gram]] = [Counter() for _ in range(self.order + 1)]
         for sequence in self.sequences:
             for last in range(1, len(sequence)):
                 for length in range(1, min(self.order, last + 1) + 1):
-                    found[length][tuple(sequence[last + 1 - length : last + 1])] += 1
-        return found
+                    counters[length][tuple(sequence[last + 1 - length : last + 1])] += 1
+        return counters
 
     @cached_property
     def counts(self) -> list[Counter[Gram]]:
@@ -102,17 +102,17 @@ class KneserNeyReference:
 
         An n-gram at the start of a sequence has no word before it; each such occurrence counts as one.
         """
-        found = [*([Counter()] * self.order), self.occurrences[self.order]]
+        counters = [*([Counter()] * self.order), self.occurrences[self.order]]
         for length in range(1, self.order):
-            found[length] = Counter(gram[1:] for gram in self.occurrences[length + 1])
+            counters[length] = Counter(gram[1:] for gram in self.occurrences[length + 1])
             if length > 1:
-                found[length].update(tuple(one[:length]) for one in self.sequences if len(one) >= length)
-        return found
+                counters[length].update(tuple(part[:length]) for part in self.sequences if len(part) >= length)
+        return counters
 
     def discount(self, length: int, count: int) -> float:
         """Return d(c) of equation (25)."""
         of_counts = Counter(self.counts[length].values())
-        discounts = discounts_of([of_counts[one] for one in (1, 2, 3, 4)]) or FALLBACK
+        discounts = discounts_of([of_counts[number] for number in (1, 2, 3, 4)]) or FALLBACK
         return 0.0 if count == 0 else discounts[min(count, 3) - 1]
 
     def is_kept(self, gram: Gram) -> bool:
@@ -166,24 +166,24 @@ def estimate(
     counted = _counted(words, places, vocabulary_size, order)
     probabilities = [_uniform(words, places, vocabulary_size)]  # of order 0, 1, ...
     back_offs, discounts, fallbacks = [], [], []
-    for length, one in enumerate(counted, 1):
-        counts = _counts(one, counted[length] if length < order else None)
-        found = discounts_of(np.bincount(np.minimum(counts, 5), minlength=6)[1:5].tolist())
-        discounts.append(found or FALLBACK)
-        if found is None:
+    for length, grams_of_order in enumerate(counted, 1):
+        counts = _counts(grams_of_order, counted[length] if length < order else None)
+        estimated = discounts_of(np.bincount(np.minimum(counts, 5), minlength=6)[1:5].tolist())
+        discounts.append(estimated or FALLBACK)
+        if estimated is None:
             fallbacks.append(length)
-        is_kept = one.occurrences >= least_count(minimum_counts, length)
+        is_kept = grams_of_order.occurrences >= least_count(minimum_counts, length)
         shares = np.where(is_kept, counts - np.array([0.0, *discounts[-1]])[np.minimum(counts, 3)], 0.0)
-        contexts = one.keys // vocabulary_size  # in order 1 the empty context, 0
+        contexts = grams_of_order.keys // vocabulary_size  # in order 1 the empty context, 0
         size = len(counted[length - 2].keys) if length > 1 else 1
         totals = np.bincount(contexts, counts, size)
         left = np.divide(np.bincount(contexts, counts - shares, size), totals, out=np.ones(size), where=totals > 0)
         back_offs.append(left)
-        probabilities.append(shares / totals[contexts] + left[contexts] * probabilities[-1][one.shorter])
+        probabilities.append(shares / totals[contexts] + left[contexts] * probabilities[-1][grams_of_order.shorter])
     parts = zip(counted, probabilities[1:], [*back_offs[1:], np.zeros(0)], strict=True)
-    grams = [Grams(one.keys, *values) for one, *values in parts]
+    grams = [Grams(part.keys, *values) for part, *values in parts]
     if max(minimum_counts) > 1:
-        grams = _kept(grams, [one.occurrences for one in counted], vocabulary_size, minimum_counts)
+        grams = _kept(grams, [part.occurrences for part in counted], vocabulary_size, minimum_counts)
     return Estimate(grams, np.array(discounts), fallbacks)
 
 
@@ -208,14 +208,14 @@ def _counted(words: Integers, places: Integers, vocabulary_size: int, order: int
     return counted
 
 
-def _counts(one: _Counted, longer: _Counted | None) -> Integers:
+def _counts(grams: _Counted, longer: _Counted | None) -> Integers:
     """Count of Kneser-Ney, (N,): the number of distinct words before an n-gram; in the highest order, occurrences.
 
     An n-gram at the start of a sequence has no word before it; each such occurrence counts as one.
     """
     if longer is None:
-        return one.occurrences
-    return np.bincount(longer.shorter, minlength=len(one.keys)) + one.beginnings
+        return grams.occurrences
+    return np.bincount(longer.shorter, minlength=len(grams.keys)) + grams.beginnings
 
 
 def _uniform(words: Integers, places: Integers, vocabulary_size: int) -> Numbers:
@@ -232,11 +232,11 @@ def _kept(
     """Remove n-grams that are too rare and renumbers the others. An n-gram is never more frequent than its parts."""
     result = [grams[0]]
     numbers = np.arange(vocabulary_size)  # new indices of the next lower order, by old index
-    for length, one in enumerate(grams[1:], 2):
+    for length, part in enumerate(grams[1:], 2):
         places = np.flatnonzero(occurrences[length - 1] >= least_count(minimum_counts, length))
-        contexts, words = np.divmod(one.keys[places], vocabulary_size)
-        back_offs = one.back_offs[places] if len(one.back_offs) else one.back_offs
-        result.append(Grams(numbers[contexts] * vocabulary_size + words, one.probabilities[places], back_offs))
-        numbers = np.zeros_like(one.keys)
+        contexts, words = np.divmod(part.keys[places], vocabulary_size)
+        back_offs = part.back_offs[places] if len(part.back_offs) else part.back_offs
+        result.append(Grams(numbers[contexts] * vocabulary_size + words, part.probabilities[places], back_offs))
+        numbers = np.zeros_like(part.keys)
         numbers[places] = np.arange(len(places))
     return result

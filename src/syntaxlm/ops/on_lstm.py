@@ -117,7 +117,7 @@ def recurrence(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Tensor
     """
     if weights.chunk is None and inputs.is_cuda and counts[0] == counts[-1] == len(state[0]):
         return lstm_of_torch(inputs, weights, state, len(counts))
-    hidden, last_hidden, last_cell, distances, input_distances = _Recurrence.apply(
+    hidden, last_hidden, last_cell, distances, input_distances = _OrderedNeurons.apply(
         inputs, weights.input, weights.recurrent, weights.bias, *state, weights.chunk, tuple(counts)
     )
     if weights.chunk is None:
@@ -138,7 +138,7 @@ def lstm_of_torch(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Ten
     return Recurrence(states.flatten(0, 1).to(dtype), (hidden[0].to(dtype), cell[0].to(dtype)), None, None)
 
 
-class _Recurrence(torch.autograd.Function):
+class _OrderedNeurons(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,

@@ -7,7 +7,6 @@ exponentials and each preterminal's expected embedding, sum_w p(w | T) v_w. The 
 expectation times the summed gradient of the columns, so backward builds no t x V matrix. The vocabulary is processed in
 chunks, so that a chunk's logits, exponentials and expectation stay in cache; exponentials are relative to the chunk's
 largest logit.
-`product_softmax` keeps only the probabilities for its backward.
 """
 
 from __future__ import annotations
@@ -226,21 +225,4 @@ def product_softmax(rows: Tensor, columns: Tensor) -> Tensor:
     """
     dtype = product_dtype(rows)
     with torch.autocast(rows.device.type, enabled=False):
-        result: Tensor = _ProductSoftmax.apply(rows, columns, dtype)
-    return result
-
-
-class _ProductSoftmax(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, columns: Tensor, dtype: torch.dtype) -> Tensor:
-        low_rows, low_columns = rows.to(dtype), columns.to(dtype)
-        shares = torch.softmax(torch.mm(low_rows, low_columns.T).to(rows.dtype), dim=1)
-        ctx.save_for_backward(low_rows, low_columns, shares)
-        return shares
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        rows, columns, shares = ctx.saved_tensors
-        logits = torch._softmax_backward_data(grads[0], shares, 1, shares.dtype).to(rows.dtype)
-        dtype = shares.dtype
-        return torch.mm(logits, columns).to(dtype), torch.mm(logits.T, rows).to(dtype), None
+        return torch.softmax(linear(rows.to(dtype), columns.to(dtype)).to(rows.dtype), dim=1)

@@ -137,11 +137,11 @@ def recurrence(inputs: Tensor, weights: EdgeWeights, levels: Levels, before: Sta
 
     inputs: (n, E), x_t of every step.  before: the m states that steps of the first depth continue from.
     """
-    hidden, cells = _Recurrence.apply(inputs, weights.input, weights.recurrent, weights.bias, *before, levels)
+    hidden, cells = _AlongPaths.apply(inputs, weights.input, weights.recurrent, weights.bias, *before, levels)
     return States(hidden, cells)
 
 
-class _Recurrence(torch.autograd.Function):
+class _AlongPaths(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,

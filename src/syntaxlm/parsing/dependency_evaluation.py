@@ -11,11 +11,10 @@ import numpy.typing as npt
 import torch
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import to_json, write_text
 from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.data.treebanks import Treebank, read_treebank
 from syntaxlm.models.abilities import ParsesDependencies
-from syntaxlm.ops.dmv import Decisions, expected_counts
+from syntaxlm.ops.dmv import TreeDecisions, expected_counts
 from syntaxlm.parsing.evaluation import tokens_for
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.storage.folder import ModelBundle
@@ -98,6 +97,10 @@ class AttachmentReport(HasReport):
     @property
     def baselines(self) -> dict[str, Attachment]:
         return {"next_word": self.next_word, "previous_word": self.previous_word, "random": self.random}
+
+    def details(self) -> Sequence[ScoredHeads]:
+        """Return every scored sentence."""
+        return self.sentences
 
     def report(self) -> Report:
         """Return the attachment of the predicted trees and of the baselines."""
@@ -235,7 +238,7 @@ def _random(gold: AnyIntegers, lengths: Integers) -> tuple[Fractions, Fractions]
 def _uniform_marginals(length: int) -> Fractions:
     """(n + 1, n) the share of projective trees with one root that have each arc; row 0 is the root."""
     sizes = [(1, length), (1, length, length), (1, length, 2, 2), (1, length, 2, 2)]
-    _, counts = expected_counts(Decisions(*(torch.zeros(size, dtype=torch.float64) for size in sizes)))
+    counts = expected_counts(TreeDecisions(*(torch.zeros(size, dtype=torch.float64) for size in sizes))).counts
     shares: Fractions = counts.attached[0].numpy()
     return shares
 
@@ -249,8 +252,3 @@ def _places(lengths: Integers) -> Integers:
     """(words,) position of each word in its sentence, from 1."""
     places: Integers = np.arange(1, lengths.sum() + 1) - np.repeat(offsets_of(lengths)[:-1], lengths)
     return places
-
-
-def write_scored_heads(report: AttachmentReport, path: str | Path) -> None:
-    """Write every scored sentence as JSON lines, atomically. Raises InputError if the file cannot be written."""
-    write_text("".join(to_json(asdict(sentence)) + "\n" for sentence in report.sentences), path)

@@ -19,7 +19,7 @@ from syntaxlm.models.structures import CorpusStructure
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.structure import combined_trees, decodings, structure_of
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.normaliser import without_tags
+from syntaxlm.text.normaliser import AlignedToken, without_tags
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import TextReader, each_line
 from syntaxlm.trees.decoding import Scores
@@ -195,6 +195,7 @@ class ParseBatch:
     spans: the spans of the trees of all lines with words; None if there are none.
     structure: from which the trees were decoded; None for averages and without words.  layer: of its distances.
     labelled: whether spans and single words have induced labels.
+    positions: start and end of the words of each line, and what is not read; () if they are computed on request.
     """
 
     lines: Sequence[str]
@@ -206,6 +207,7 @@ class ParseBatch:
     structure: CorpusStructure | None = None
     layer: int = 1
     labelled: bool = False
+    positions: Sequence[tuple[list[int], list[int], list[NotRead]]] = ()
 
     def brackets(self, with_unread: bool = False) -> list[str]:
         """Return the tree of each line in bracket notation; "" for a line without words.
@@ -236,7 +238,9 @@ class ParseBatch:
             labels = _word_labels(tree) if self.labelled else None
             if labels and not self._reads_tags:  # they take the place of tags
                 tree = Tree(tree.words, tuple(labels), tuple(filter(_is_long, tree.constituents)))
-            aligned = self.reader.align(line)
+            starts, ends, not_read = (
+                self.positions[number - self.first] if self.positions else positions_in(self.reader.align(line))
+            )
             yield Parse(
                 number,
                 words,
@@ -245,9 +249,9 @@ class ParseBatch:
                 {name: values[start:end] for name, values in word_values.items()},
                 {} if structure is None else structure.span_values(sentence),
                 labels,
-                [(part.start, part.end) for part in aligned if part.token is not None],
+                list(zip(starts, ends, strict=True)),
                 list(map(self.reader.vocabulary.knows, tokens)),
-                [NotRead(part.written, part.start, part.end) for part in aligned if part.token is None],
+                not_read,
             )
             sentence += 1
 
@@ -374,8 +378,22 @@ def _readings(
 
 def _reading(reader: TextReader, lines: Sequence[str], first: int) -> ParseBatch:
     """Return the words and tokens of each line, not parsed yet."""
-    read = list(each_line(reader.written_tokens, lines, first))
-    return ParseBatch(lines, reader, first, [words for words, _ in read], [tokens for _, tokens in read])
+    if reader.is_plain:
+        read = list(each_line(reader.written_tokens, lines, first))
+        return ParseBatch(lines, reader, first, [words for words, _ in read], [tokens for _, tokens in read])
+    batch = ParseBatch(lines, reader, first, [], [], positions=(positions := []))
+    for aligned in each_line(reader.align, lines, first):  # aligned once, and kept as plain numbers to save memory
+        batch.words.append([part.written for part in aligned if part.token is not None])
+        batch.tokens.append([part.token for part in aligned if part.token is not None])
+        positions.append(positions_in(aligned))
+    return batch
+
+
+def positions_in(aligned: Sequence[AlignedToken]) -> tuple[list[int], list[int], list[NotRead]]:
+    """Return start and end of each token of a line, and the parts that are not read."""
+    read = [part for part in aligned if part.token is not None]
+    not_read = [NotRead(part.written, part.start, part.end) for part in aligned if part.token is None]
+    return [part.start for part in read], [part.end for part in read], not_read
 
 
 def _read_differently(number: int, words: list[str], others: list[str], name: str, other_name: str) -> InputError:

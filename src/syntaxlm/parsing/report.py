@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from syntaxlm.core.files import to_json, write_text
 from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable, Row
 from syntaxlm.trees.scoring import LabelMapping, ParsingScores
 from syntaxlm.trees.significance import BaselineScores, BootstrapResult, SeedScores, over_seeds
@@ -62,9 +59,6 @@ class ScoredSentence:
     gold: str
     decoder: str
     protocol: str
-
-    def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +197,10 @@ class ParsingReport(HasReport):
             notes=self._notes(),
         )
 
+    def details(self) -> list[ScoredSentence]:
+        """Return every scored sentence, see `scored_sentences`."""
+        return scored_sentences(self)
+
     def _rows(self) -> list[Row]:
         baselines = self.baselines
         roles: dict[str, Mapping[str, ParsingScores | SeedScores | None]] = {
@@ -300,9 +298,3 @@ def scored_sentences(report: ParsingReport, name: str | None = None) -> list[Sco
         )
         for index, tree, one, values in zip(rows.indices.tolist(), gold, predicted, figures, strict=True)
     ]
-
-
-def write_sentences(report: ParsingReport, path: str | Path) -> None:
-    """Write `scored_sentences` as JSON lines, atomically. Raises InputError if the file cannot be written."""
-    rows = (to_json(sentence.to_dict()) for sentence in scored_sentences(report))
-    write_text("".join(row + "\n" for row in rows), path)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -21,8 +22,8 @@ from syntaxlm.models.abilities import GeneratesTrees, Model, ParsesSentences
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.layers import value_faults
 from syntaxlm.models.pair_classifier import ClassifierSettings, PairClassifier
-from syntaxlm.models.registry import MODELS, ModelConfig, build_model, model_shapes, require
-from syntaxlm.models.sizes import shapes_of, without_memory
+from syntaxlm.models.registry import MODELS, ModelConfig, require
+from syntaxlm.models.sizes import allocated, shapes_of, without_memory
 from syntaxlm.storage.bundled import bundled_names, find_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
@@ -39,6 +40,7 @@ CLASSIFIER, CLASSIFIER_FORMAT = "classifier.json", 3
 _LOGIC_TOKENS = (*"()abcdef", "and", "or", "not")
 Ability = TypeVar("Ability")
 Bundle = TypeVar("Bundle", bound="ModelBundle")
+AnyModel = TypeVar("AnyModel", bound=Model)
 
 
 @dataclass(frozen=True)
@@ -140,11 +142,15 @@ def structure_name(model: Model) -> str:
 
 
 def write_settings(
-    folder: Path, settings: ModelSettings, vocabulary: Vocabulary, labels: Vocabulary | None = None
+    folder: Path,
+    settings: ModelSettings | PairClassifierSettings,
+    vocabulary: Vocabulary,
+    labels: Vocabulary | None = None,
 ) -> None:
-    """Write the JSON files of a model folder and creates the folder if needed."""
+    """Write the JSON files of the folder of a model or pair classifier. The folder is created if it does not exist."""
     make_folder(folder)
-    write_text(to_json(dataclasses.asdict(settings), indent=2) + "\n", folder / CONFIG, stored=True)
+    name = CONFIG if isinstance(settings, ModelSettings) else CLASSIFIER
+    write_text(to_json(dataclasses.asdict(settings), indent=2) + "\n", folder / name, stored=True)
     vocabulary.write(folder / VOCABULARY)
     if labels is not None:
         labels.write(folder / LABELS)
@@ -232,28 +238,14 @@ def read_model(folder: str | Path) -> ModelBundle:
     settings = _read_model_settings(folder / CONFIG)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     _check_special_tokens(settings, vocabulary, folder / VOCABULARY)
-    weights = folder / WEIGHTS
-    if not weights.exists():
-        raise InputError(f"{folder}: {WEIGHTS} is missing: training has not reached its first validation")
-    try:
-        shapes = model_shapes(settings.model, len(vocabulary))
-    except InputError as error:
-        raise InputError(f"{folder / CONFIG}: {error}") from error
-
-    def check(file: TensorFile) -> None:
-        _check_shapes(shapes, file)
-        if file.notes.get(OF_VOCABULARY, vocabulary.fingerprint()) != vocabulary.fingerprint():
-            raise InputError(f"{weights}: the weights belong to a different vocabulary than {folder / VOCABULARY}")
-
-    tensors, _ = read_tensors(weights, check)
-    model = build_model(settings.model, len(vocabulary))
-    load_weights(model, tensors, str(weights))
+    build = partial(MODELS[settings.model.name].build, settings.model)
+    model = _read_weights(folder, folder / CONFIG, vocabulary, build)
     labels = Vocabulary.read(folder / LABELS) if model.reads == "trees" else None
     if labels is not None and isinstance(model, GeneratesTrees) and model.label_count not in (None, len(labels)):
         raise InputError(
-            f"{weights}: the weights have {model.label_count} labels, but {folder / LABELS} has {len(labels)}"
+            f"{folder / WEIGHTS}: the weights have {model.label_count} labels, but {folder / LABELS} has {len(labels)}"
         )
-    return ModelBundle(model.eval(), settings, vocabulary, labels)
+    return ModelBundle(model, settings, vocabulary, labels)
 
 
 def _read_model_settings(path: Path) -> ModelSettings:
@@ -273,15 +265,12 @@ def _read_model_settings(path: Path) -> ModelSettings:
     return settings
 
 
-_FIRST_IDS = 0, 1, 2
-
-
 def _check_special_tokens(settings: ModelSettings, vocabulary: Vocabulary, path: Path) -> None:
     """Raise InputError if the special tokens are not the first ones, for models that rely on it."""
     found = vocabulary.unknown_id, vocabulary.begin_id, vocabulary.end_id
-    if MODELS[settings.model.name].reads == "sentences" and found != _FIRST_IDS:
+    if MODELS[settings.model.name].reads == "sentences" and found != (0, 1, 2):
         raise InputError(
-            f"{path}: found the unknown token, BOS and EOS at places {found}; expected {_FIRST_IDS}, as"
+            f"{path}: found the unknown token, BOS and EOS at places {found}; expected (0, 1, 2), as"
             f" {settings.model.name} models have them"
         )
 
@@ -289,13 +278,35 @@ def _check_special_tokens(settings: ModelSettings, vocabulary: Vocabulary, path:
 # ---- weights
 
 
-def _check_shapes(shapes: Model, file: TensorFile) -> None:
-    """Raise InputError for stored weights that do not fit the model. shapes: the model without values; is resized."""
-    with without_memory():
-        stored = {name: torch.empty(one.shape, dtype=one.dtype) for name, one in file.stored.items()}
-        faults = shapes.resize_buffers(stored)
-    faults += tensor_faults(distinct_tensors(shapes), file.stored)
-    refuse(file.path, _MISFIT.format(size=shapes.vocabulary_size), faults)
+def _read_weights(folder: Path, config: Path, vocabulary: Vocabulary, build: Callable[[int], AnyModel]) -> AnyModel:
+    """Return the model of a folder in evaluation mode. Its sizes are checked before memory is allocated.
+
+    config: the file of the settings.  build: returns a model with fresh weights from the vocabulary size.
+    """
+    weights = folder / WEIGHTS
+    if not weights.exists():
+        raise InputError(
+            f"{folder}: {WEIGHTS} is missing: training has not reached its first validation. Resume it with"
+            f" syntaxlm train --resume {folder}"
+        )
+    try:
+        shapes = shapes_of(lambda: build(len(vocabulary)))
+    except InputError as error:
+        raise InputError(f"{config}: {error}") from error
+
+    def check(file: TensorFile) -> None:
+        with without_memory():
+            stored = {name: torch.empty(one.shape, dtype=one.dtype) for name, one in file.stored.items()}
+            faults = shapes.resize_buffers(stored)
+        faults += tensor_faults(distinct_tensors(shapes), file.stored)
+        refuse(weights, _MISFIT.format(size=shapes.vocabulary_size), faults)
+        if file.notes.get(OF_VOCABULARY, vocabulary.fingerprint()) != vocabulary.fingerprint():
+            raise InputError(f"{weights}: the weights belong to a different vocabulary than {folder / VOCABULARY}")
+
+    tensors, _ = read_tensors(weights, check)
+    model = allocated(lambda: build(len(vocabulary)))
+    load_weights(model, tensors, str(weights))
+    return model.eval()
 
 
 _MISFIT = "the weights do not fit the settings and the vocabulary ({size} words)"
@@ -386,18 +397,6 @@ def logic_vocabulary() -> Vocabulary:
     return Vocabulary([*_LOGIC_TOKENS, "<unk>", "<s>", "</s>"])
 
 
-def write_classifier_settings(folder: Path, settings: PairClassifierSettings, vocabulary: Vocabulary) -> None:
-    """Write the JSON files of a classifier's folder. The folder is created if it does not exist."""
-    make_folder(folder)
-    write_text(to_json(dataclasses.asdict(settings), indent=2) + "\n", folder / CLASSIFIER, stored=True)
-    vocabulary.write(folder / VOCABULARY)
-
-
-def write_classifier_weights(folder: Path, classifier: PairClassifier) -> None:
-    """Write the weights of a classifier to its folder, atomically."""
-    write_tensors(folder / WEIGHTS, {name: tensor.cpu() for name, tensor in classifier.state_dict().items()})
-
-
 def read_classifier(folder: str | Path) -> ClassifierBundle:
     """Read the pair classifier in a folder, in evaluation mode on the CPU.
 
@@ -411,20 +410,5 @@ def read_classifier(folder: str | Path) -> ClassifierBundle:
             " sentence pairs"
         )
     settings = read_config(PairClassifierSettings, path, CLASSIFIER_FORMAT)
-    weights = folder / WEIGHTS
-    if not weights.exists():
-        raise InputError(
-            f"{folder}: {WEIGHTS} is missing: training has not reached its first validation. Resume it with"
-            f" syntaxlm train --resume {folder}"
-        )
     vocabulary = Vocabulary.read(folder / VOCABULARY)
-    try:
-        shapes = shapes_of(lambda: settings.build(len(vocabulary)))
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
-    misfit = f"the weights do not fit {CLASSIFIER} and the vocabulary"
-    expected = distinct_tensors(shapes)
-    tensors, _ = read_tensors(weights, lambda file: refuse(file.path, misfit, tensor_faults(expected, file.stored)))
-    classifier = settings.build(len(vocabulary))
-    put_tensors(classifier, tensors, str(weights), misfit)
-    return ClassifierBundle(classifier.eval(), settings, vocabulary)
+    return ClassifierBundle(_read_weights(folder, path, vocabulary, settings.build), settings, vocabulary)

@@ -36,10 +36,17 @@ from syntaxlm.storage.folder import (
     structure_name,
 )
 
-# The names of models of the hub and of transformers.
-
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
 
 PREFIX = "hf:"  # before the name of a model of transformers
+CARD = "README.md"
+NEEDED = (CONFIG, VOCABULARY, WEIGHTS)
+MODEL_FILES = (*NEEDED, LABELS, STOPS, STOP_WEIGHTS)
+FILES = (*MODEL_FILES, CARD)
+LARGEST = 1 << 34  # bytes of a repository's model files: 16 GiB
+_LOAD = re.compile(r'(syntaxlm\.load\()"[^"\n]*"')  # in model cards
+_LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
@@ -54,11 +61,7 @@ def check_repository_name(name: str) -> None:
         raise InputError(f"{name}: not the name of a repository; expected user/name")
 
 
-# Model cards: a README.md whose front matter the Hugging Face hub reads.
-
-
-_LOAD = re.compile(r'(syntaxlm\.load\()"[^"\n]*"')
-_LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
+# ---- model cards: a README.md whose front matter the Hugging Face hub reads
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,16 @@ def model_card(bundle: ModelBundle, name: str, facts: CardFacts, weight_bytes: i
         front["license"] = facts.licence
     if facts.language is not None:
         front["language"] = [facts.language] if isinstance(facts.language, str) else list(facts.language)
+    rows = [
+        ("model type", bundle.name),
+        ("parameters", f"{bundle.model.parameter_count:,}"),
+        ("size of the weights", f"{weight_bytes / 2**20:,.2f} MiB"),
+        ("vocabulary", f"{len(bundle.vocabulary):,} tokens"),
+        ("structure", structure_name(bundle.model)),
+        ("text in training", bundle.trained_on),
+    ]
+    settings = {name: value for name, value in vars(bundle.settings.model).items() if name != "name"}
+    settings |= {f"normaliser.{name}": value for name, value in vars(bundle.normaliser).items() if name[0] != "_"}
     package = "'syntaxlm[hub]'" if "/" in name else "syntaxlm"
     sections = [
         f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n",
@@ -105,9 +118,9 @@ def model_card(bundle: ModelBundle, name: str, facts: CardFacts, weight_bytes: i
         "## How to use\n",
         f"Install syntaxlm: `pip install {package}`. Then:\n\n```python\n{_usage(bundle, name)}```\n",
         "## Model\n",
-        _table(_model_rows(bundle, weight_bytes)),
+        _table(rows),
         "## Settings\n",
-        _table(_setting_rows(bundle)),
+        _table([(name, str(value)) for name, value in settings.items() if name[0] != "_"]),
         "## Training data\n",
         (facts.data or "Not stated.").strip() + "\n",
         "## Licence\n",
@@ -150,25 +163,6 @@ def _usage(bundle: ModelBundle, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _model_rows(bundle: ModelBundle, weight_bytes: int) -> list[tuple[str, str]]:
-    return [
-        ("model type", bundle.name),
-        ("parameters", f"{bundle.model.parameter_count:,}"),
-        ("size of the weights", f"{weight_bytes / 2**20:,.2f} MiB"),
-        ("vocabulary", f"{len(bundle.vocabulary):,} tokens"),
-        ("structure", structure_name(bundle.model)),
-        ("text in training", bundle.trained_on),
-    ]
-
-
-def _setting_rows(bundle: ModelBundle) -> list[tuple[str, str]]:
-    def rows(prefix: str, settings: object) -> list[tuple[str, str]]:
-        return [(prefix + name, str(value)) for name, value in vars(settings).items() if name[0] != "_"]
-
-    model = [row for row in rows("", bundle.settings.model) if row[0] != "name"]
-    return model + rows("normaliser.", bundle.normaliser)
-
-
 def _table(rows: Sequence[tuple[str, str]]) -> str:
     def cell(value: str) -> str:
         return f"`{value}`".replace("|", r"\|") if value else ""
@@ -176,14 +170,7 @@ def _table(rows: Sequence[tuple[str, str]]) -> str:
     return "| | |\n|---|---|\n" + "".join(f"| {name} | {cell(value)} |\n" for name, value in rows)
 
 
-if TYPE_CHECKING:
-    from huggingface_hub import HfApi
-
-CARD = "README.md"
-NEEDED = (CONFIG, VOCABULARY, WEIGHTS)
-MODEL_FILES = (*NEEDED, LABELS, STOPS, STOP_WEIGHTS)
-FILES = (*MODEL_FILES, CARD)
-LARGEST = 1 << 34  # bytes of a repository's model files: 16 GiB
+# ---- repositories
 
 
 def read_repository(name: str, revision: str | None = None, token: str | None = None) -> ModelBundle:

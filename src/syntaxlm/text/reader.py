@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
-from typing import NamedTuple, TypeVar
+from operator import attrgetter
+from typing import TypeVar
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.text.normaliser import AlignedToken, Normaliser, UntaggedTokenError, word_spans
@@ -19,6 +20,7 @@ from syntaxlm.text.vocabulary import Vocabulary
 AS_TOKENISED = TreebankStyle()
 AUTO_STYLE = TreebankStyle("auto", "auto")
 Result = TypeVar("Result")
+_START = attrgetter("start")
 
 REMEMBERED_WORDS = 2**16  # words whose pieces are cached
 REMEMBERED_READERS = 16
@@ -52,14 +54,6 @@ _SPELLINGS = {  # a mark, and how other texts write it
 }
 
 
-class _Place(NamedTuple):
-    """The position of a word in its line, on which its pieces depend."""
-
-    is_first: bool
-    is_last: bool
-    opens_quotation: bool
-
-
 def each_line(read: Callable[[str], Result], lines: Iterable[str], first: int = 1) -> Iterator[Result]:
     """Yield what a function of a reader returns for each line; an error names the sentence. first: its number."""
     for number, line in enumerate(lines, first):
@@ -81,8 +75,16 @@ class TextReader:
     vocabulary: Vocabulary
     style: TreebankStyle = AS_TOKENISED
     adapts: bool = False
+    knows: Callable[[str], bool] = field(init=False, repr=False, compare=False)
+    _spelled: Callable[[str, bool, bool, bool], Sequence[Piece]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Let results for words be remembered. knows: whether the vocabulary contains all tokens of a word."""
+        object.__setattr__(self, "knows", lru_cache(REMEMBERED_WORDS)(self._knows))
+        object.__setattr__(self, "_spelled", lru_cache(REMEMBERED_WORDS)(self._spelled_pieces))
 
     @classmethod
+    @lru_cache(maxsize=REMEMBERED_READERS)  # a scan of the vocabulary takes longer than reading a sentence
     def of(cls, normaliser: Normaliser, vocabulary: Vocabulary, options: TextOptions = AS_TOKENISED) -> TextReader:
         """Return the reader of a model.
 
@@ -100,17 +102,27 @@ class TextReader:
         vocabularies, `auto` means `keep`.
         Raises InputError for a tag model with a style that splits or drops.
         """
-        return _reader_of(normaliser, vocabulary, TreebankStyle.of(options))
+        style, is_auto = TreebankStyle.of(options), "auto" in (options.punctuation, options.contractions)
+        if normaliser.units == "tags" and {"split", "drop"} & {style.punctuation, style.contractions}:
+            raise InputError(f"{style}: the model reads tagged text, whose words are not split; expected keep or auto")
+        adapts = is_auto and normaliser.units == "words" and not vocabulary.is_open
+        if is_auto:
+            suited = cls(normaliser, vocabulary, adapts=True)._suited_style() if adapts else AS_TOKENISED
+            style = TreebankStyle(
+                suited.punctuation if style.punctuation == "auto" else style.punctuation,
+                suited.contractions if style.contractions == "auto" else style.contractions,
+            )
+        return cls(normaliser, vocabulary, style, adapts)
 
     def tokens(self, line: str) -> list[str]:
         """Return the tokens of a line, without BOS and EOS."""
-        if not self._is_plain:
-            line = " ".join(piece.text for piece in self._pieces(line) if piece.text)
+        if not self.is_plain:
+            line = " ".join(piece.text for piece in self._pieces(line, spelled=True) if piece.text)
         return self.normaliser.tokens(line)
 
     def written_tokens(self, line: str) -> tuple[list[str], list[str]]:
         """Return the words of a line that the model reads, as written, and their tokens."""
-        if self._is_plain:
+        if self.is_plain:
             return self.normaliser.written_tokens(line)
         kept = [(part.written, part.token) for part in self.align(line) if part.token is not None]
         return [written for written, _ in kept], [token for _, token in kept]
@@ -121,16 +133,16 @@ class TextReader:
 
         The tokens of a respelled mark or contraction are aligned with all of it.
         """
-        if self._is_plain:
+        if self.is_plain:
             return self.normaliser.align(line)
-        pieces = list(self._pieces(line))
+        pieces = self._pieces(line, spelled=True)
         read = [piece for piece in pieces if piece.text]
         text = " ".join(piece.text for piece in read)
         if text == line:  # nothing was split, respelled or dropped
             return self.normaliser.align(line)
         ends_before = {after.start: before.end for before, after in pairwise(pieces)}
         begins = list(accumulate((len(piece.text) + 1 for piece in read), initial=0))
-        found = [AlignedToken(line[one.start : one.end], one.start, one.end, None) for one in pieces if not one.text]
+        aligned = [AlignedToken(line[one.start : one.end], one.start, one.end, None) for one in pieces if not one.text]
         for _, start, end, token in self.normaliser.align(text):
             number = bisect_right(begins, start) - 1
             piece, begin = read[number], begins[number]
@@ -141,28 +153,22 @@ class TextReader:
                 low, high = piece.start + start - begin, piece.start + end - begin
             else:
                 low, high = piece.start, piece.end
-            found.append(AlignedToken(line[low:high], low, high, token))
-        return sorted(found, key=lambda part: part.start)
+            aligned.append(AlignedToken(line[low:high], low, high, token))
+        return sorted(aligned, key=_START) if len(read) < len(pieces) else aligned
 
     def split(self, line: str) -> str:
         """Return the line with its words split by the style but not respelled, separated by single spaces."""
-        return line if self._is_plain else " ".join(piece.text for piece in self._split(line) if piece.text)
+        return (
+            line if self.is_plain else " ".join(piece.text for piece in self._pieces(line, spelled=False) if piece.text)
+        )
 
     def without_splitting(self) -> TextReader:
         """Return a reader that respells words like this one, but does not split them."""
         return TextReader(self.normaliser, self.vocabulary, AS_TOKENISED, self.adapts)
 
-    def knows(self, word: str) -> bool:
-        """Return whether the vocabulary contains all tokens of a word, as written."""
-        return self._remembered_knows(word)
-
-    @cached_property
-    def _remembered_knows(self) -> Callable[[str], bool]:
-        def knows(word: str) -> bool:
-            tokens = self.normaliser.tokens(word)
-            return bool(tokens) and all(map(self.vocabulary.knows, tokens))
-
-        return lru_cache(REMEMBERED_WORDS)(knows)
+    def _knows(self, word: str) -> bool:
+        tokens = self.normaliser.tokens(word)
+        return bool(tokens) and all(map(self.vocabulary.knows, tokens))
 
     def has(self, word: str) -> bool:
         """Return whether the vocabulary contains a word in any spelling. A mark after a number is not part of the
@@ -178,10 +184,11 @@ class TextReader:
         return first < second
 
     @property
-    def _is_plain(self) -> bool:
+    def is_plain(self) -> bool:
+        """Whether words are neither split nor respelled before the normaliser reads them."""
         return self.style == AS_TOKENISED and not self.adapts
 
-    def _own_style(self) -> TreebankStyle:
+    def _suited_style(self) -> TreebankStyle:
         """Return the style that `auto` stands for."""
         contractions: Contractions = "split" if any(map(self.knows, _ENDINGS)) else "keep"
         if self.normaliser.splitting == "punctuation" or any(map(self.knows, _MARKS)):
@@ -189,34 +196,26 @@ class TextReader:
         with_mark = sum(_WITH_MARK.fullmatch(token) is not None for token in self.vocabulary.tokens)
         return TreebankStyle("keep" if with_mark > _FEW * len(self.vocabulary) else "drop", contractions)
 
-    def _pieces(self, line: str) -> Iterator[Piece]:
-        """Return the pieces of a line, as the normaliser reads them."""
-        return self._each_word(line, self._spelled_pieces if self.adapts else self._split_pieces)
-
-    def _split(self, line: str) -> Iterator[Piece]:
-        return self._each_word(line, self._split_pieces)
-
-    def _each_word(self, line: str, pieces_of: Callable[[str, _Place], Sequence[Piece]]) -> Iterator[Piece]:
+    def _pieces(self, line: str, spelled: bool) -> list[Piece]:
+        """Return the pieces of a line. spelled: in the spelling of the vocabulary, if the reader adapts to it."""
         spans = list(word_spans(line))
+        pieces: list[Piece] = []
         quotes = 0
-        for number, (begin, end) in enumerate(spans):
-            word = line[begin:end]
-            quotes += word.count(_PLAIN_QUOTE)
-            opens = word == _PLAIN_QUOTE and quotes % 2 == 1
-            for start, stop, text in pieces_of(word, _Place(number == 0, number + 1 == len(spans), opens)):
-                yield Piece(begin + start, begin + stop, text)
+        for number, (begin, end) in enumerate(spans, 1):
+            word, is_last = line[begin:end], number == len(spans)
+            if spelled and self.adapts:
+                quotes += word.count(_PLAIN_QUOTE)
+                opens = word == _PLAIN_QUOTE and quotes % 2 == 1
+                of_word = self._spelled(word, number == 1, is_last, opens)
+            else:
+                of_word = self.style.pieces(word, is_last, self if self.adapts else None)
+            pieces += [Piece(begin + start, begin + stop, text) for start, stop, text in of_word]
+        return pieces
 
-    def _split_pieces(self, word: str, place: _Place) -> Sequence[Piece]:
-        return self.style.pieces(word, place.is_last, self if self.adapts else None)
-
-    @cached_property
-    def _spelled_pieces(self) -> Callable[[str, _Place], Sequence[Piece]]:
-        return lru_cache(REMEMBERED_WORDS)(self._spelled)
-
-    def _spelled(self, word: str, place: _Place) -> Sequence[Piece]:
-        """Return the pieces of a word, spelled as in the vocabulary."""
-        pieces = self._split_pieces(word, place)
-        opens = place.opens_quotation or len(pieces) > 1
+    def _spelled_pieces(self, word: str, is_first: bool, is_last: bool, opens: bool) -> Sequence[Piece]:
+        """Return the pieces of a word, spelled as in the vocabulary. opens: whether it opens a quotation."""
+        pieces = self.style.pieces(word, is_last, self)
+        opens = opens or len(pieces) > 1
         spelled = []
         for piece in pieces:
             text = piece.text
@@ -224,7 +223,7 @@ class TextReader:
                 text = self._first_known(text, _QUOTES[0 if opens else 1])
             elif text:
                 opens = False  # a quotation mark after a word closes
-                text = self._spelling(text, place.is_first)
+                text = self._spelling(text, is_first)
             spelled.append(piece._replace(text=text))
         return spelled
 
@@ -252,20 +251,3 @@ class TextReader:
     @cached_property
     def _has_numbers_as_n(self) -> bool:
         return self.knows("N") and not any(token.isdecimal() for token in self.vocabulary.tokens)
-
-
-@lru_cache(maxsize=REMEMBERED_READERS)  # a scan of the vocabulary takes longer than reading a sentence
-def _reader_of(normaliser: Normaliser, vocabulary: Vocabulary, style: TreebankStyle) -> TextReader:
-    """See `TextReader.of`."""
-    chosen = {name: getattr(style, name) for name in ("punctuation", "contractions")}
-    is_auto = "auto" in chosen.values()
-    if normaliser.units == "tags" and not {"keep", "auto"}.issuperset(chosen.values()):
-        raise InputError(f"{style}: the model reads tagged text, whose words are not split; expected keep or auto")
-    adapts = is_auto and normaliser.units == "words" and not vocabulary.is_open
-    if is_auto:
-        reader = TextReader(normaliser, vocabulary, adapts=adapts)
-        own = reader._own_style() if adapts else AS_TOKENISED
-        style = TreebankStyle(
-            **{name: getattr(own, name) if choice == "auto" else choice for name, choice in chosen.items()}
-        )
-    return TextReader(normaliser, vocabulary, style, adapts)

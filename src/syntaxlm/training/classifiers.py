@@ -43,8 +43,8 @@ from syntaxlm.storage.folder import (
     logic_vocabulary,
     read_classifier,
     read_model,
-    write_classifier_settings,
-    write_classifier_weights,
+    write_settings,
+    write_weights,
 )
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.loop import GradientLoop, Task
@@ -82,10 +82,10 @@ class PairTask(Task):
         return Validation(self.model.criterion, accuracy, {"valid_accuracy": accuracy})
 
     def write_settings(self, folder: Path) -> None:
-        write_classifier_settings(folder, self.settings, self.vocabulary)
+        write_settings(folder, self.settings, self.vocabulary)
 
     def write_weights(self, folder: Path) -> None:
-        write_classifier_weights(folder, self.model)
+        write_weights(folder, self.model, self.vocabulary)
 
     def evaluated(self, result: TrainingResult) -> TrainingResult:
         classifier, test = read_classifier(result.folder), self.recipe.pairs.test

@@ -38,8 +38,8 @@ from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import TrainingResult
 from syntaxlm.training.run_folder import fingerprint, refuse_run
-from syntaxlm.training.seeds import Watching, check_settings, is_finished, seeded, train_or_resume
-from syntaxlm.training.treebank_scores import model_hashes
+from syntaxlm.training.study import Watching, check_settings, is_finished, seeded, train_or_resume
+from syntaxlm.training.study_table import model_hashes
 
 AGREEMENT = "agreement.json"
 

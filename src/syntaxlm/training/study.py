@@ -1,4 +1,4 @@
-"""Comparison of several recipes, trained with the same budget and several seeds each.
+"""Training of several runs: one recipe with several seeds, and comparisons of several recipes.
 
 A comparison is a folder with the runs in folder/RECIPE/seed-S and the results so far in folder/comparison.json. If it
 is started again, finished runs are read, an interrupted run is resumed, and missing runs are trained. F1 on a treebank
@@ -11,25 +11,30 @@ import dataclasses
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import locked, make_folder, remove_empty, remove_unfinished, to_json, write_text
-from syntaxlm.core.settings import Overrides
+from syntaxlm.core.settings import LARGEST_SEED, Overrides, check_number
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.models.abilities import TrainsByGradient
-from syntaxlm.storage.folder import VOCABULARY, ModelBundle, find_device, read_model
+from syntaxlm.storage.folder import VOCABULARY, find_device, read_model
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import LanguageModelRecipe, Recipe, SentenceBatchSettings, TreeRecipe, read_recipe
 from syntaxlm.training.recipe_files import find_recipe
-from syntaxlm.training.result import TrainingResult
-from syntaxlm.training.run_folder import fingerprint, refuse_run
-from syntaxlm.training.seeds import Watching, check_settings, seeded, train_or_resume
-from syntaxlm.training.study_table import Comparison, Row
-from syntaxlm.training.treebank_scores import TreebankEvaluation, TreebankScore
+from syntaxlm.training.result import RESULT, Figure, TrainingResult, read_result
+from syntaxlm.training.run import RECIPE, ProgressCallback, fingerprints_of, read_run_recipe, resume, train
+from syntaxlm.training.run_folder import check_fingerprints, fingerprint, refuse_run
+from syntaxlm.training.study_table import Comparison, RecipeRuns, TreebankEvaluation
 
+Watching = Callable[[Recipe], AbstractContextManager[ProgressCallback]]
+AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
+
+MOST_SEEDS = 1000  # maximum number of seeds
 COMPARISON = "comparison.json"
 
 # What cannot be compared between recipes that read different texts.
@@ -38,6 +43,107 @@ _DEPENDS_ON = {
     "valid": "their perplexities on it are not comparable",
     "test": "their perplexities on it are not comparable",
 }
+
+
+@dataclass(frozen=True)
+class SeedsResult:
+    """The runs of one recipe. If the last one was interrupted, further runs were not started."""
+
+    runs: list[TrainingResult]
+
+    @property
+    def perplexities(self) -> dict[str, Figure]:
+        """Perplexity over the finished runs, by text: "valid" and, if there is one, "test"."""
+        scores = {text: [getattr(run, text) for run in self.runs] for text in ("valid", "test")}
+        figures = {text: Figure.of([score.perplexity for score in scores[text] if score]) for text in scores}
+        return {text: figure for text, figure in figures.items() if figure is not None}
+
+    @property
+    def criterion(self) -> Figure | None:
+        """The models' own criterion over the finished runs, for models without probabilities."""
+        return Figure.of([run.criterion.value for run in self.runs if run.criterion is not None])
+
+    def to_dict(self) -> dict[str, Any]:
+        figures = {
+            f"{text}_perplexity": {"mean": figure.mean, "std": figure.std} for text, figure in self.perplexities.items()
+        }
+        if self.criterion is not None:
+            figures["criterion"] = {"mean": self.criterion.mean, "std": self.criterion.std}
+        return {"schema_version": 2, "runs": [run.to_dict() for run in self.runs]} | figures
+
+    def __str__(self) -> str:
+        lines = [str(run) for run in self.runs]
+        for text, figure in self.perplexities.items():
+            title = next(score.perplexity_title for run in self.runs if (score := getattr(run, text)) is not None)
+            lines.append(f"{text} {title} {figure.mean:.2f} ± {figure.std:.2f} ({figure.count} seeds)")
+        if self.criterion is not None:
+            lines.append(f"valid: {self.criterion.shown(4)} ({self.criterion.count} seeds)")
+        return "\n".join(lines)
+
+
+def seeded(recipe: AnyRecipe, count: int) -> dict[str, AnyRecipe]:
+    """Return the recipe with seeds run.seed, run.seed + 1, ..., by name of the run folder.
+
+    Raises InputError for more than `MOST_SEEDS` seeds, or seeds that are too large.
+    """
+    check_number("seeds", count, 0, MOST_SEEDS)
+    first = recipe.run.seed
+    check_number("run.seed + seeds", first + count, 0, LARGEST_SEED)
+    return {
+        f"seed-{seed}": dataclasses.replace(recipe, run=dataclasses.replace(recipe.run, seed=seed))
+        for seed in range(first, first + count)
+    }
+
+
+def train_seeds(recipe: Recipe, folder: Path, count: int, watching: Watching) -> SeedsResult:
+    """Train the `seeded` recipes one after the other, each in a subfolder of `folder`."""
+    runs = []
+    for name, one in seeded(recipe, count).items():
+        with watching(one) as watcher:
+            runs.append(train(one, folder / name, watcher))
+        if runs[-1].stopped:
+            break
+    return SeedsResult(runs)
+
+
+def train_or_resume(folder: Path, recipe: Recipe, watching: Watching) -> TrainingResult:
+    """Return the result of a run. If the folder holds an unfinished run, it is resumed; if it holds none, one is
+    trained.
+
+    Raises InputError if the texts have changed since the start of the run, even if it is finished: its result cannot
+    be compared with those of other runs.
+    """
+    begun = (folder / RECIPE).exists()
+    if is_finished(folder):
+        check_fingerprints(folder, fingerprints_of(recipe))
+        return read_result(folder)
+    with watching(recipe) as watcher:
+        return resume(folder, watcher) if begun else train(recipe, folder, watcher)
+
+
+def is_finished(folder: Path) -> bool:
+    """Return whether a folder holds a finished run."""
+    return (folder / RECIPE).exists() and (folder / RESULT).exists()
+
+
+def check_settings(folder: Path, recipe: Recipe) -> None:
+    """Raise InputError if a folder holds a run of a different recipe."""
+    if not (folder / RECIPE).exists():
+        return
+    there, asked = (dict(_flat(one.to_dict())) for one in (read_run_recipe(folder), recipe))
+    keys = [key for key in there | asked if there.get(key) != asked.get(key)]
+    if keys:
+        shown = "; ".join(f"{key}: found {there.get(key)}, expected {asked.get(key)}" for key in keys[:3])
+        raise InputError(f"{folder}: already holds a run with other settings: {shown}. Name another folder.")
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Return the dotted names and values of nested settings."""
+    found = []
+    for key, value in settings.items():
+        name = f"{prefix}{key}"
+        found += _flat(value, name + ".") if isinstance(value, dict) else [(name, value)]
+    return found
 
 
 def read_recipes(
@@ -134,10 +240,10 @@ def compare(
             raise
         described = None if trees is None else trees.to_dict()
         empty = Comparison(folder, [], seeds, treebank=described, baselines=baselines, text_notes=notes)
-        return _compare(recipes, runs, empty, watching, say, trees)
+        return _train_and_score(recipes, runs, empty, watching, say, trees)
 
 
-def _compare(
+def _train_and_score(
     recipes: Mapping[str, LanguageModelRecipe],
     runs: Mapping[tuple[str, Path], LanguageModelRecipe],
     comparison: Comparison,
@@ -146,23 +252,23 @@ def _compare(
     trees: TreebankEvaluation | None,
 ) -> Comparison:
     """Implement `compare` in a folder that is locked.  runs: recipes by name and run folder."""
-    rows = {name: Row(name, recipe) for name, recipe in recipes.items()}
+    rows = {name: RecipeRuns(name, recipe) for name, recipe in recipes.items()}
     faults: dict[str, str] = {}
     stopped = False
-    epochs_counted: dict[str, int] = {}
+    epoch_tokens: dict[str, int] = {}
     for number, ((name, run_folder), recipe) in enumerate(runs.items(), 1):
         say(f"{run_folder} ({number} of {len(runs)})")
         try:
             result = train_or_resume(run_folder, recipe, watching)
             stopped = result.stopped
             if not stopped:
-                stored = read_model(result.folder)
-                rows[name] = _with_run(rows[name], result, stored, epochs_counted)
-                if trees is not None:
-                    try:
-                        rows[name] = _with_trees(rows[name], _score(trees, stored, recipe, result.folder))
-                    except KeyboardInterrupt:
-                        stopped = True
+                rows[name] = _with_run(rows[name], result, epoch_tokens)
+            if trees is not None and not stopped:
+                rows[name] = _with_trees(rows[name], trees)
+        except KeyboardInterrupt:
+            if not rows[name].runs or rows[name].runs[-1].folder != run_folder:  # not while it was evaluated
+                raise
+            stopped = True
         except InputError as error:
             faults[str(run_folder)] = str(error)
             say(str(error))
@@ -173,34 +279,32 @@ def _compare(
     return comparison
 
 
-def _with_run(row: Row, result: TrainingResult, stored: ModelBundle, counted: dict[str, int]) -> Row:
-    """Return the row with another finished run.  counted: cached numbers of tokens per epoch, by settings."""
+def _with_run(row: RecipeRuns, result: TrainingResult, epoch_tokens: dict[str, int]) -> RecipeRuns:
+    """Return the row with another finished run.  epoch_tokens: cached numbers of tokens per epoch, by settings."""
     key = repr((row.recipe.data.train, row.recipe.data.normaliser, row.recipe.batches))
-    if key not in counted:
-        counted[key] = _epoch_tokens(row.recipe, result.folder)
-    vocabulary = stored.vocabulary
+    if key not in epoch_tokens:
+        epoch_tokens[key] = _epoch_tokens(row.recipe, result.folder)
+    bundle = read_model(result.folder)
     return dataclasses.replace(
         row,
         runs=(*row.runs, result),
-        parameters=stored.model.parameter_count,
-        epoch_tokens=counted[key],
-        vocabulary=frozenset(vocabulary.tokens) - {vocabulary.begin, vocabulary.end},
+        parameters=bundle.model.parameter_count,
+        epoch_tokens=epoch_tokens[key],
+        vocabulary=frozenset(bundle.vocabulary.tokens) - {bundle.vocabulary.begin, bundle.vocabulary.end},
         trees=(*row.trees, None),
     )
 
 
-def _with_trees(row: Row, score: TreebankScore | None) -> Row:
-    """Return the row with the treebank score of its last run."""
-    return dataclasses.replace(row, trees=(*row.trees[:-1], score))
+def _with_trees(row: RecipeRuns, trees: TreebankEvaluation) -> RecipeRuns:
+    """Return the row with the treebank score of its last run, on the device that trained the model.
 
-
-def _score(
-    trees: TreebankEvaluation, stored: ModelBundle, recipe: LanguageModelRecipe, folder: Path
-) -> TreebankScore | None:
-    """Score a model on the device that trained it. Models that are trained by counting stay on the CPU."""
-    if isinstance(stored.model, TrainsByGradient):
-        stored = stored.to(find_device(recipe.run.accelerator))
-    return trees.score(stored, folder)
+    Models that are trained by counting stay on the CPU.
+    """
+    folder = row.runs[-1].folder
+    bundle = read_model(folder)
+    if isinstance(bundle.model, TrainsByGradient):
+        bundle = bundle.to(find_device(row.recipe.run.accelerator))
+    return dataclasses.replace(row, trees=(*row.trees[:-1], trees.score(bundle, folder)))
 
 
 def _text_notes(recipes: Mapping[str, LanguageModelRecipe]) -> list[str]:
@@ -248,7 +352,7 @@ def _by_units(recipes: Mapping[str, LanguageModelRecipe]) -> dict[str, dict[str,
     """Group recipes by what their models read."""
     groups: dict[str, dict[str, LanguageModelRecipe]] = {}
     for name, recipe in recipes.items():
-        groups.setdefault(Row(name, recipe).reads, {})[name] = recipe
+        groups.setdefault(RecipeRuns(name, recipe).reads, {})[name] = recipe
     return groups
 
 

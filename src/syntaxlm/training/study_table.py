@@ -1,22 +1,263 @@
-"""The results of a comparison of recipes: figures over seeds, as a table and as rows."""
+"""The results of a comparison of recipes: figures over seeds, F1 on a treebank, and their report.
+
+F1 is computed once per model and stored in its folder. A stored score is used again as long as everything it depends on
+is unchanged: the model, the sentences and trees of the treebank, the preprocessing, the protocol, the decoder and the
+device.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from syntaxlm.core.tables import Column, Columns, HasRows
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import open_stored, parse_json, read_stored, sha256, to_json, write_text
+from syntaxlm.core.settings import Finite, Positive, read_settings
+from syntaxlm.core.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable, plain
+from syntaxlm.core.text_files import STANDARD_INPUT
+from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_files
+from syntaxlm.models.abilities import ParsesSentences
+from syntaxlm.parsing.evaluation import MOST_UNKNOWN_TAGS, gold_trees_of, sentences_up_to, tokens_for
+from syntaxlm.parsing.options import DecodingOptions
+from syntaxlm.parsing.report import GoldTrees
+from syntaxlm.parsing.structure import Decoding, decodings, structure_of
 from syntaxlm.scoring.perplexity import LanguageModelScore
+from syntaxlm.storage.folder import CONFIG, LABELS, VOCABULARY, WEIGHTS, ModelBundle
 from syntaxlm.training.recipe import LanguageModelRecipe, TreeRecipe
 from syntaxlm.training.result import Figure, TrainingResult
-from syntaxlm.training.treebank_scores import SHORT, TreebankBaseline, TreebankScore
+from syntaxlm.training.run_folder import fingerprint
+from syntaxlm.trees.preprocessing import GoldPreprocessing, find_preprocessing
+from syntaxlm.trees.scoring import PROTOCOLS, Protocol, score
+from syntaxlm.trees.significance import baseline_scores
+from syntaxlm.trees.spans import SpanSets, concatenated
+
+TREES, BASELINES = "trees.json", "baselines.json"
+SHORT = 10  # words; F1 is also computed for sentences of up to this length
+SENTENCES_AT_ONCE = 1 << 12  # sentences whose structure is in memory at the same time
+
+_FORMAT = 1  # raised when a change of syntaxlm changes scores
+_BLOCK = 1 << 20  # bytes
+
+Score = TypeVar("Score")
 
 
 @dataclass(frozen=True)
-class Row:
+class TreebankScore:
+    """F1 of a model on a treebank, by its default decoder.
+
+    f1: unlabelled F1, 0 to 1.  short_f1: that of the sentences of up to `SHORT` words; None if there are none.
+    sentences, short_sentences: numbers of scored sentences.
+    decoder: the decoder.  layer: the layer of the distances; None if the trees are not decoded from distances.
+    device: the device that parsed.
+    parsed: number of parsed sentences: all of the treebank that are not longer than the protocol's limit.
+    seconds: wall-clock time of parsing, from tokens to trees, without reading, scoring and loading the model.
+    """
+
+    f1: Finite
+    short_f1: Finite | None
+    sentences: int
+    short_sentences: int
+    decoder: str
+    layer: int | None
+    device: str
+    parsed: int
+    seconds: Positive
+
+    @property
+    def sentences_per_second(self) -> float:
+        return self.parsed / self.seconds
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self) | {"sentences_per_second": self.sentences_per_second}
+
+
+@dataclass(frozen=True)
+class TreebankBaseline:
+    """F1 of trees that need no model.
+
+    name: such as "right branching".  f1, short_f1: see `TreebankScore`; for random trees the mean over seeds.
+    std, short_std: sample standard deviation over seeds; None without seeds.
+    seeds: number of seeds; None without seeds.
+    """
+
+    name: str
+    f1: Finite
+    short_f1: Finite | None
+    std: Finite | None = None
+    short_std: Finite | None = None
+    seeds: int | None = None
+
+
+class TreebankEvaluation:
+    """The evaluation of models on one treebank.
+
+    treebank: a file, folder or pattern.  preprocessing: the gold-tree preprocessing: a name, a YAML file or a rule.
+    Raises InputError for standard input, which can be read only once, for missing files, and for an unknown
+    preprocessing.
+    """
+
+    def __init__(
+        self,
+        treebank: str | Path,
+        protocol: Protocol = PROTOCOLS["wsj-test"],
+        preprocessing: GoldPreprocessing | str | Path = "ptb-keep",
+    ) -> None:
+        self.source, self.protocol = str(treebank), protocol
+        self.preprocessing = find_preprocessing(preprocessing)
+        if self.source == STANDARD_INPUT:
+            raise InputError("the treebank is standard input; expected a file, because a comparison may read it again")
+        treebank_files(self.source)
+
+    @property
+    def short_protocol(self) -> Protocol:
+        """The protocol, for sentences of up to `SHORT` words."""
+        limit = self.protocol.max_words
+        return dataclasses.replace(self.protocol, max_words=SHORT if limit is None else min(limit, SHORT))
+
+    def to_dict(self) -> dict[str, Any]:
+        protocol = dataclasses.asdict(self.protocol)
+        return {"source": self.source, "preprocessing": self.preprocessing.name, "protocol": protocol}
+
+    def score(self, bundle: ModelBundle, folder: Path) -> TreebankScore | None:
+        """Return the score of a model, from its folder or computed and stored there; None for a model that does not
+        parse.
+
+        bundle: the model, on the device that parses.
+        Raises InputError if the model cannot read the treebank.
+        """
+        if not isinstance(bundle.model, ParsesSentences):
+            return None
+        (decoding,) = decodings([bundle], DecodingOptions())
+        model = {"model": model_hashes(folder), "decoder": decoding.decoder, "layer": decoding.layer}
+        key = self._key | model | {"device": str(bundle.device)}
+        (of_model,) = stored_scores(
+            folder / TREES, key, TreebankScore, lambda: [self._parse_and_score(bundle, decoding)]
+        )
+        return of_model
+
+    def baselines(self, folder: Path) -> list[TreebankBaseline]:
+        """Return left branching, right branching and random trees, from a folder or computed and stored there."""
+        return stored_scores(folder / BASELINES, self._key, TreebankBaseline, lambda: list(self._baselines()))
+
+    @cached_property
+    def _all_sentences(self) -> Treebank:
+        return read_treebank(self.source, self.preprocessing)
+
+    @cached_property
+    def _treebank(self) -> Treebank:
+        """The sentences that the protocol scores; others are not parsed."""
+        return sentences_up_to(self._all_sentences, self.protocol.max_words)
+
+    @cached_property
+    def _gold(self) -> GoldTrees:
+        return gold_trees_of(self._treebank, self.preprocessing)
+
+    @cached_property
+    def _key(self) -> dict[str, Any]:
+        """What every score depends on. Tags of the preprocessing are sorted, because sets have no order."""
+        files = fingerprint({"treebank": self.source}, ["treebank"])["treebank"]
+        rule = {
+            name: sorted(value) if isinstance(value, frozenset) else value
+            for name, value in vars(self.preprocessing).items()
+        }
+        protocol = dataclasses.asdict(self.protocol)
+        return {"format": _FORMAT, "treebank": list(files.values()), "preprocessing": rule, "protocol": protocol}
+
+    def _parse_and_score(self, bundle: ModelBundle, decoding: Decoding) -> TreebankScore:
+        tokens = tokens_for(bundle, self._treebank)
+        _check_known(bundle, tokens, self.source)
+        spans, seconds = _timed_parse(bundle, tokens, decoding)
+        f1, sentences = self._f1(spans, self.protocol)
+        short_f1, short_sentences = self._f1(spans, self.short_protocol)
+        if f1 is None:
+            raise InputError(f"{self.source}: protocol {self.protocol}: found no sentence to score")
+        layer = decoding.layer if bundle.require(ParsesSentences, "parsing").distance_layers else None
+        counts = {"sentences": sentences, "short_sentences": short_sentences, "parsed": len(tokens)}
+        return TreebankScore(
+            f1, short_f1, decoder=decoding.decoder, layer=layer, device=str(bundle.device), seconds=seconds, **counts
+        )
+
+    def _f1(self, spans: SpanSets, protocol: Protocol) -> tuple[float | None, int]:
+        """Return F1 and number of scored sentences; None without sentences."""
+        if not protocol.scored(self._gold.spans.lengths).any():
+            return None, 0
+        scores = score(spans, self._gold.spans, protocol, details=False)
+        return scores.f1, scores.sentences
+
+    def _baselines(self) -> Iterator[TreebankBaseline]:
+        spans = gold_trees_of(self._all_sentences, self.preprocessing).spans  # random trees are drawn for all
+        every, short = baseline_scores(spans, self.protocol, biased_bound=False), None
+        if self.short_protocol.scored(spans.lengths).any():
+            short = baseline_scores(spans, self.short_protocol, biased_bound=False)
+        yield TreebankBaseline("left branching", every.left.f1, None if short is None else short.left.f1)
+        yield TreebankBaseline("right branching", every.right.f1, None if short is None else short.right.f1)
+        of_short = (None, None) if short is None else (short.random.mean, short.random.std)
+        random = every.random
+        yield TreebankBaseline("random trees", random.mean, of_short[0], random.std, of_short[1], random.count)
+
+
+def _timed_parse(bundle: ModelBundle, tokens: Sequence[Sequence[str]], decoding: Decoding) -> tuple[SpanSets, float]:
+    """Parse sentences, some thousands at a time. Returns their trees and the seconds that this took."""
+    structure_of(bundle, tokens[:1], labels=False).decode(*decoding)  # what happens once per process is not timed
+    started = time.perf_counter()
+    parts = [
+        structure_of(bundle, tokens[start : start + SENTENCES_AT_ONCE], labels=False).decode(*decoding)
+        for start in range(0, len(tokens), SENTENCES_AT_ONCE)
+    ]
+    seconds = time.perf_counter() - started
+    return concatenated(parts), seconds
+
+
+def _check_known(bundle: ModelBundle, tokens: Sequence[Sequence[str]], source: str) -> None:
+    """Raise InputError if most words of a treebank are unknown to a model, as they are to a character-level model."""
+    known = [bundle.vocabulary.knows(token) for sentence in tokens for token in sentence]
+    unknown = known.count(False)
+    if unknown > MOST_UNKNOWN_TAGS * len(known):
+        units = bundle.normaliser.units
+        raise InputError(
+            f"{source}: {unknown:,} of {len(known):,} words are unknown to the model, which reads {units}; expected a"
+            f" treebank of such {units}"
+        )
+
+
+def model_hashes(folder: Path) -> dict[str, str]:
+    """Return SHA-256 hashes of the files that make up the model in a folder."""
+    hashes = {}
+    for name in (CONFIG, VOCABULARY, LABELS, WEIGHTS):
+        if (folder / name).exists():
+            with open_stored(folder / name) as file:
+                hashes[name] = sha256(iter(partial(file.read, _BLOCK), b""))
+    return hashes
+
+
+def stored_scores(
+    path: Path, key: dict[str, Any], score_type: type[Score], compute: Callable[[], list[Score]]
+) -> list[Score]:
+    """Return the scores in a file if its key is the same; otherwise compute them and write the file.
+
+    A damaged file is replaced.
+    """
+    key = parse_json(to_json(key), str(path))  # as it is read back
+    if path.exists():
+        try:
+            content = parse_json(read_stored(path), str(path))
+            if isinstance(content, dict) and content.get("key") == key:
+                return [read_settings(score_type, value, str(path)) for value in content["scores"]]
+        except (InputError, KeyError, TypeError):
+            pass
+    scores = compute()
+    content = {"key": key, "scores": [vars(one) for one in scores]}
+    write_text(to_json(content, indent=2) + "\n", path, stored=True)
+    return scores
+
+
+@dataclass(frozen=True)
+class RecipeRuns:
     """The finished runs of one recipe.
 
     parameters: number of trainable parameters; tied parameters are counted once.
@@ -40,38 +281,24 @@ class Row:
 
     def scores(self, text: str) -> list[LanguageModelScore]:
         """Return the score of each finished run on a text, "valid" or "test"."""
-        found = [getattr(run, text) for run in self.runs]
-        return [score for score in found if score is not None]
+        scores = [getattr(run, text) for run in self.runs]
+        return [score for score in scores if score is not None]
 
     def figure(self, text: str, measure: str) -> Figure | None:
         """Return a statistic over the finished runs, if any.  measure: "perplexity" or "bits_per_character"."""
         return Figure.of([getattr(score, measure) for score in self.scores(text)])
 
     @property
-    def epochs(self) -> Figure | None:
-        return Figure.of([run.epochs for run in self.runs])
-
-    @property
-    def seconds(self) -> Figure | None:
-        """Training time, including the time for validation."""
-        return Figure.of([run.seconds for run in self.runs])
-
-    @property
-    def minutes(self) -> Figure | None:
-        return Figure.of([run.seconds / 60 for run in self.runs])
-
-    @property
-    def tokens_per_second(self) -> Figure | None:
-        """Training speed, including the time for validation."""
-        tokens = self.epoch_tokens
-        if tokens is None:
-            return None
-        return Figure.of([run.epochs * tokens / run.seconds for run in self.runs if run.seconds])
-
-    @property
-    def criterion(self) -> Figure | None:
-        """The models' own criterion on the validation text, for models without probabilities."""
-        return Figure.of([run.criterion.value for run in self.runs if run.criterion is not None])
+    def costs(self) -> dict[str, Figure | None]:
+        """Statistics over the finished runs: epochs, seconds, minutes and tokens per second, with validation."""
+        tokens, runs = self.epoch_tokens, self.runs
+        speeds = [run.epochs * tokens / run.seconds for run in runs if run.seconds] if tokens is not None else []
+        return {
+            "epochs": Figure.of([run.epochs for run in runs]),
+            "seconds": Figure.of([run.seconds for run in runs]),
+            "minutes": Figure.of([run.seconds / 60 for run in runs]),
+            "tokens_per_second": Figure.of(speeds),
+        }
 
     @property
     def tree_scores(self) -> list[TreebankScore]:
@@ -83,49 +310,40 @@ class Row:
         return Figure.of([value for value in values if value is not None])
 
     @property
-    def decoder(self) -> str:
-        """The decoder of the trees, such as "biased, layer 2"; empty without trees."""
+    def decoder(self) -> str | None:
+        """The decoder of the trees, such as "biased, layer 2"; None without trees."""
         decoders = {f"{one.decoder}, layer {one.layer}" if one.layer else one.decoder for one in self.tree_scores}
-        return "; ".join(sorted(decoders))
+        return "; ".join(sorted(decoders)) or None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all figures for JSON."""
-        texts = {
-            text: {measure: _plain(self.figure(text, measure)) for measure in ("perplexity", "bits_per_character")}
-            for text in ("valid", "test")
-        }
-        costs = {name: _plain(getattr(self, name)) for name in ("epochs", "seconds", "minutes", "tokens_per_second")}
-        counts = {"parameters": self.parameters, "epoch_tokens": self.epoch_tokens}
+        measures = ("perplexity", "bits_per_character")
+        texts = {text: {measure: self.figure(text, measure) for measure in measures} for text in ("valid", "test")}
         scores = self.trees or [None] * len(self.runs)
-        runs = [
-            run.to_dict() | {"treebank": score and score.to_dict()}
-            for run, score in zip(self.runs, scores, strict=True)
-        ]
-        own = {"criterion": self._criterion(), "treebank": self._tree_figures()}
-        return {"recipe": self.name, "reads": self.reads} | texts | counts | costs | own | {"runs": runs}
+        runs = [run.to_dict() | {"treebank": score} for run, score in zip(self.runs, scores, strict=True)]
+        counts = {"parameters": self.parameters, "epoch_tokens": self.epoch_tokens}
+        more = {"criterion": self._criterion(), "treebank": self._tree_figures()}
+        head = {"recipe": self.name, "reads": self.reads}
+        figures: dict[str, Any] = plain(head | texts | counts | self.costs | more | {"runs": runs})
+        return figures
 
     def _criterion(self) -> dict[str, Any] | None:
-        for run in self.runs:
-            if run.criterion is not None:
-                return {"name": run.criterion.name, "unit": run.criterion.unit, **(_plain(self.criterion) or {})}
-        return None
+        """Return the models' own criterion on the validation text, for models without probabilities."""
+        criteria = [run.criterion for run in self.runs if run.criterion is not None]
+        figure = Figure.of([criterion.value for criterion in criteria])
+        return None if figure is None else {"name": criteria[0].name, "unit": criteria[0].unit, **vars(figure)}
 
     def _tree_figures(self) -> dict[str, Any] | None:
         if not self.tree_scores:
             return None
         first = self.tree_scores[0]
         return {
-            "f1": _plain(self.tree_figure("f1")),
-            f"f1_up_to_{SHORT}": _plain(self.tree_figure("short_f1")),
+            "f1": self.tree_figure("f1"),
+            f"f1_up_to_{SHORT}": self.tree_figure("short_f1"),
             "sentences": first.sentences,
             f"sentences_up_to_{SHORT}": first.short_sentences,
             "decoder": self.decoder,
-            "sentences_per_second": _plain(self.tree_figure("sentences_per_second")),
+            "sentences_per_second": self.tree_figure("sentences_per_second"),
         }
-
-
-def _plain(figure: Figure | None) -> dict[str, Any] | None:
-    return None if figure is None else {"mean": figure.mean, "std": figure.std, "count": figure.count}
 
 
 COMPARED_RECIPES = Columns(
@@ -165,7 +383,7 @@ COMPARED_RECIPES = Columns(
 
 
 @dataclass(frozen=True)
-class Comparison(HasRows):
+class Comparison(HasReport):
     """The results of a comparison.
 
     recipes: the runs of each recipe.
@@ -178,7 +396,7 @@ class Comparison(HasRows):
     """
 
     folder: Path
-    recipes: list[Row]
+    recipes: list[RecipeRuns]
     seeds: int
     faults: dict[str, str] = field(default_factory=dict)
     stopped: bool = False
@@ -186,15 +404,13 @@ class Comparison(HasRows):
     baselines: Sequence[TreebankBaseline] = ()
     text_notes: Sequence[str] = ()
 
-    columns = COMPARED_RECIPES
-
     @property
     def measure(self) -> str:
         """The measure of the table: bits per character if any model is a character-level model, else perplexity."""
         return _measure(self.recipes)
 
     @property
-    def groups(self) -> list[list[Row]]:
+    def groups(self) -> list[list[RecipeRuns]]:
         """The recipes whose perplexities may be comparable: those that read text, and those that read tags."""
         tags = [row for row in self.recipes if row.reads == "tags"]
         return [rows for rows in ([row for row in self.recipes if row not in tags], tags) if rows]
@@ -211,28 +427,51 @@ class Comparison(HasRows):
                 notes.append(f"{row.name}: figures are estimates, {scores[0].likelihood_estimate}")
         return notes
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all figures for JSON."""
-        treebank = self.treebank and {**self.treebank, "baselines": [one.to_dict() for one in self.baselines]}
-        return {
-            "schema_version": 2,  # 1 had "deviation" for "std"
+    def report(self) -> Report:
+        treebank, notes = self.treebank, self.notes
+        figures = {
+            "schema_version": 2,
             "folder": str(self.folder),
             "measure": self.measure,
             "seeds": self.seeds,
-            "rows": [row.to_dict() for row in self.recipes],
-            "treebank": treebank,
-            "notes": self.notes,
+            "rows": self.recipes,
+            "treebank": treebank and {**treebank, "baselines": self.baselines},
+            "notes": notes,
             "faults": self.faults,
             "stopped": self.stopped,
         }
+        stopped = "Stopped; finished runs and checkpoints are saved. Resume with the same command."
+        return Report(
+            COMPARED_RECIPES,
+            [*self._recipe_rows(), *self._baseline_rows()],
+            figures,
+            self._facts(),
+            tables=[self._table(rows) for rows in self.groups],
+            notes=[*(f"note: {note}" for note in notes), *([stopped] if self.stopped else [])],
+        )
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for each baseline, and for each recipe and text with a result: the columns of
-        `COMPARED_RECIPES`.
-        """
-        empty = dict.fromkeys(self.columns) | self._treebank_cells()
+    def _facts(self) -> dict[str, Any]:
+        """Describe the F1 of the tables."""
+        if self.treebank is None:
+            return {}
+        names = {"preprocessing": self.treebank["preprocessing"], "protocol": self.treebank["protocol"]["name"]}
+        facts = {"F1:": self.treebank["source"], **names}
+        scores = [score for row in self.recipes for score in row.tree_scores]
+        if scores:
+            facts["sentences"] = f"{scores[0].sentences:,}, {scores[0].short_sentences:,} of up to {SHORT} words"
+        return facts
+
+    @property
+    def _empty_row(self) -> dict[str, Any]:
+        row: dict[str, Any] = dict.fromkeys(COMPARED_RECIPES)
+        if self.treebank is not None:
+            names = {"preprocessing": self.treebank["preprocessing"], "protocol": self.treebank["protocol"]["name"]}
+            row |= {"treebank": self.treebank["source"], **names}
+        return row
+
+    def _recipe_rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each recipe and text with a result."""
         for recipe in self.recipes:
-            costs = {name: getattr(recipe, name) for name in ("epochs", "minutes", "seconds", "tokens_per_second")}
             of_recipe = {
                 "recipe": recipe.name,
                 "role": "recipe",
@@ -240,20 +479,21 @@ class Comparison(HasRows):
                 "runs": len(recipe.runs),
                 "seeds": self.seeds,
                 "parameters": recipe.parameters,
-                "decoder": recipe.decoder or None,
+                "decoder": recipe.decoder,
                 "sentences_per_second": _mean(recipe.tree_figure("sentences_per_second")),
-                **{name: _mean(figure) for name, figure in costs.items()},
+                **{name: _mean(figure) for name, figure in recipe.costs.items()},
                 **_cells("f1", recipe.tree_figure("f1")),
                 **_cells(f"f1_up_to_{SHORT}", recipe.tree_figure("short_f1")),
             }
             for text in ("valid", "test"):
-                if not recipe.runs or getattr(recipe.recipe.data, text) is None:
-                    continue
-                for name in ("perplexity", "bits_per_character"):
-                    of_recipe |= _cells(name, recipe.figure(text, name))
-                yield empty | of_recipe | {"text": text}
+                if recipe.runs and getattr(recipe.recipe.data, text) is not None:
+                    for name in ("perplexity", "bits_per_character"):
+                        of_recipe |= _cells(name, recipe.figure(text, name))
+                    yield self._empty_row | of_recipe | {"text": text}
+
+    def _baseline_rows(self) -> Iterator[dict[str, Any]]:
         for baseline in self.baselines:
-            yield empty | {
+            yield self._empty_row | {
                 "recipe": baseline.name,
                 "role": "baseline",
                 "seeds": baseline.seeds,
@@ -263,76 +503,56 @@ class Comparison(HasRows):
                 f"f1_up_to_{SHORT}_std": baseline.short_std,
             }
 
-    def _treebank_cells(self) -> dict[str, Any]:
-        if self.treebank is None:
-            return {}
-        names = {"preprocessing": self.treebank["preprocessing"], "protocol": self.treebank["protocol"]["name"]}
-        return {"treebank": self.treebank["source"], **names}
-
-    def __str__(self) -> str:
-        groups, blocks = self.groups, []
-        for rows in groups:
-            units = " and ".join(dict.fromkeys(row.reads for row in rows))
-            title = "recipe" if len(groups) == 1 else f"recipe ({units})"
-            blocks.append([self._heads(rows, title), *(self._cells_of(row, _measure(rows)) for row in rows)])
-        blocks[-1] += [self._baseline_cells(one, len(blocks[0][0])) for one in self.baselines]
-        widths = [max(map(len, column)) for column in zip(*(line for block in blocks for line in block), strict=True)]
-        shown = ["\n".join(_aligned(cells, widths) for cells in block) for block in blocks]
-        notes = [*self._explained(), *(f"note: {note}" for note in self.notes)]
-        stopped = ["Stopped; finished runs and checkpoints are saved. Resume with the same command."]
-        return "\n".join(["\n\n".join(shown), *notes, *(stopped if self.stopped else [])])
-
-    def _heads(self, rows: Sequence[Row], title: str) -> list[str]:
-        measure = _measure(rows).replace("_", " ")
-        trees = ["F1", f"F1 to {SHORT}", "decoder"] if self.treebank else []
-        speed = ["sentences/s"] if self.treebank else []
-        costs = ["parameters", "epochs", "seconds", "tokens/s", *speed, "seeds"]
-        return [title, *trees, f"valid {measure}", f"test {measure}", *costs]
-
-    def _cells_of(self, row: Row, measure: str) -> list[str]:
+    def _table(self, rows: Sequence[RecipeRuns]) -> ReportTable:
+        """Return one table for reading; the last one has the baselines."""
+        measure, units = _measure(rows), " and ".join(dict.fromkeys(row.reads for row in rows))
         decimals = 3 if measure == "bits_per_character" else 2
-        trees, speed = [], []
+        lines = [self._line(row, measure, decimals) for row in rows]
+        if rows == self.groups[-1]:
+            lines += map(_baseline_line, self.baselines)
+        names = list(dict.fromkeys(name for line in lines for name in line))
+        title = "recipe" if len(self.groups) == 1 else f"recipe ({units})"
+        headings = {
+            title if name == "recipe" else name: "" if name in ("recipe", "decoder") else RIGHT for name in names
+        }
+        return ReportTable(headings, [[line.get(name, "") for name in names] for line in lines])
+
+    def _line(self, row: RecipeRuns, measure: str, decimals: int) -> dict[str, str | None]:
+        """Return the cells of a recipe, by heading."""
+        trees: dict[str, str | None] = {}
+        speed: dict[str, str | None] = {}
         if self.treebank:
-            trees = [_percent(row.tree_figure("f1")), _percent(row.tree_figure("short_f1")), row.decoder or "-"]
-            speed = [_shown_mean(row.tree_figure("sentences_per_second"), 0)]
-        return [
-            row.name,
-            *trees,
-            _shown(row.figure("valid", measure), decimals),
-            _shown(row.figure("test", measure), decimals),
-            "-" if row.parameters is None else f"{row.parameters:,}",
-            _shown_mean(row.epochs, 2),
-            _shown_mean(row.seconds, 1),
-            _shown_mean(row.tokens_per_second, 0),
-            *speed,
-            f"{len(row.runs)} of {self.seeds}",
-        ]
-
-    @staticmethod
-    def _baseline_cells(baseline: TreebankBaseline, columns: int) -> list[str]:
-        seeds = baseline.seeds or 1
-        f1 = _percent(Figure(baseline.f1, baseline.std or 0.0, seeds))
-        short = None if baseline.short_f1 is None else Figure(baseline.short_f1, baseline.short_std or 0.0, seeds)
-        return [baseline.name, f1, _percent(short), *([""] * (columns - 4)), f"{seeds}" if baseline.seeds else ""]
-
-    def _explained(self) -> list[str]:
-        """Describe the F1 of the table."""
-        scores = [score for row in self.recipes for score in row.tree_scores]
-        if self.treebank is None:
-            return []
-        protocol, preprocessing = self.treebank["protocol"]["name"], self.treebank["preprocessing"]
-        first = f"F1: {self.treebank['source']}   preprocessing {preprocessing}   protocol {protocol}"
-        if scores:
-            first += f"   sentences {scores[0].sentences:,}, {scores[0].short_sentences:,} of up to {SHORT} words"
-        return ["", first]
+            trees = {"F1": _percent(row.tree_figure("f1")), f"F1 to {SHORT}": _percent(row.tree_figure("short_f1"))}
+            trees["decoder"] = row.decoder
+            speed = {"sentences/s": _shown_mean(row.tree_figure("sentences_per_second"), 0)}
+        texts = {f"{text} {measure.replace('_', ' ')}": row.figure(text, measure) for text in ("valid", "test")}
+        costs = row.costs
+        return {
+            "recipe": row.name,
+            **trees,
+            **{heading: None if figure is None else figure.shown(decimals) for heading, figure in texts.items()},
+            "parameters": None if row.parameters is None else f"{row.parameters:,}",
+            "epochs": _shown_mean(costs["epochs"], 2),
+            "seconds": _shown_mean(costs["seconds"], 1),
+            "tokens/s": _shown_mean(costs["tokens_per_second"], 0),
+            **speed,
+            "seeds": f"{len(row.runs)} of {self.seeds}",
+        }
 
 
-def _measure(rows: Sequence[Row]) -> str:
+def _baseline_line(baseline: TreebankBaseline) -> dict[str, str | None]:
+    seeds = baseline.seeds or 1
+    short = None if baseline.short_f1 is None else Figure(baseline.short_f1, baseline.short_std or 0.0, seeds)
+    f1 = {"F1": _percent(Figure(baseline.f1, baseline.std or 0.0, seeds)), f"F1 to {SHORT}": _percent(short)}
+    return {"recipe": baseline.name, **f1, "seeds": f"{seeds}" if baseline.seeds else ""}
+
+
+def _measure(rows: Sequence[RecipeRuns]) -> str:
     characters = any(row.recipe.data.normaliser.units == "characters" for row in rows)
     return "bits_per_character" if characters else "perplexity"
 
 
-def _reading_notes(rows: Sequence[Row]) -> list[str]:
+def _reading_notes(rows: Sequence[RecipeRuns]) -> list[str]:
     """Return reasons why the perplexities of these recipes are not directly comparable."""
     notes, measure = [], _measure(rows)
     readings = {row.name: _reading(row.recipe) for row in rows}
@@ -350,9 +570,9 @@ def _reading_notes(rows: Sequence[Row]) -> list[str]:
     for text in ("valid", "test"):
         counts = {}
         for row in rows:
-            for score in row.scores(text)[:1]:
-                of_measure = score.characters if measure == "bits_per_character" else score.tokens
-                counts[row.name] = of_measure, score.unknown
+            for first in row.scores(text)[:1]:
+                of_measure = first.characters if measure == "bits_per_character" else first.tokens
+                counts[row.name] = of_measure, first.unknown
         if len(set(counts.values())) > 1:
             unit = "characters" if measure == "bits_per_character" else "tokens"
             of_rows = ", ".join(f"{name} {count:,} ({unknown:,} unknown)" for name, (count, unknown) in counts.items())
@@ -373,17 +593,9 @@ def _cells(name: str, figure: Figure | None) -> dict[str, float | None]:
     return {name: _mean(figure), f"{name}_std": None if figure is None else figure.std}
 
 
-def _shown(figure: Figure | None, decimals: int) -> str:
-    return "-" if figure is None else figure.shown(decimals)
+def _shown_mean(figure: Figure | None, decimals: int) -> str | None:
+    return None if figure is None else f"{figure.mean:,.{decimals}f}"
 
 
-def _shown_mean(figure: Figure | None, decimals: int) -> str:
-    return _shown(figure and dataclasses.replace(figure, count=1), decimals)
-
-
-def _percent(figure: Figure | None) -> str:
-    return _shown(figure and Figure(100 * figure.mean, 100 * figure.std, figure.count), 1)
-
-
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join([cells[0].ljust(widths[0]), *map(str.rjust, cells[1:], widths[1:])]).rstrip()
+def _percent(figure: Figure | None) -> str | None:
+    return None if figure is None else Figure(100 * figure.mean, 100 * figure.std, figure.count).shown(1)

@@ -100,12 +100,14 @@ def branching_f1(trees: SpanSets, protocol: Protocol) -> BranchingF1:
 def check_same(predictions: Sequence[SpanSets | SpanTable]) -> None:
     """Raise InputError if predictions differ in the number or lengths of their sentences."""
     first = predictions[0].lengths
-    for number, one in enumerate(predictions[1:], 2):
-        if len(one) != len(first):
-            raise InputError(f"prediction {number}: found {len(one)} trees, expected {len(first)} as in the first")
-        wrong = np.flatnonzero(one.lengths != first)
+    for number, prediction in enumerate(predictions[1:], 2):
+        if len(prediction) != len(first):
+            raise InputError(
+                f"prediction {number}: found {len(prediction)} trees, expected {len(first)} as in the first"
+            )
+        wrong = np.flatnonzero(prediction.lengths != first)
         if len(wrong):
-            sizes = f"{one.lengths[wrong[0]]} words, expected {first[wrong[0]]} as in the first"
+            sizes = f"{prediction.lengths[wrong[0]]} words, expected {first[wrong[0]]} as in the first"
             raise InputError(f"prediction {number}, sentence {wrong[0] + 1}: the tree has {sizes}")
 
 
@@ -133,23 +135,25 @@ def average(
         raise ValueError("an average needs at least one prediction")
     check_same(predictions)
     lengths = predictions[0].lengths
-    scored = any(isinstance(one, SpanTable) for one in predictions)
+    scored = any(isinstance(prediction, SpanTable) for prediction in predictions)
     # Probabilities are rounded to multiples of 1e-9 and added as integers, so the order of additions breaks no ties.
     counted = _whole_numbers([1.0] * len(predictions) if scored and weights is None else weights, len(predictions))
     pairs = list(zip(predictions, counted, strict=True))
     spans, shared = _shared(
-        lengths, [(one, weight) for one, weight in pairs if isinstance(one, SpanSets)], counted.dtype
+        lengths,
+        [(prediction, weight) for prediction, weight in pairs if isinstance(prediction, SpanSets)],
+        counted.dtype,
     )
     if not scored:
         return best_trees(spans, shared, ties=ties)
-    probabilities = [(one, weight) for one, weight in pairs if isinstance(one, SpanTable)]
-    for one, _ in probabilities:
-        one.check_finite()
+    probabilities = [(prediction, weight) for prediction, weight in pairs if isinstance(prediction, SpanTable)]
+    for prediction, _ in probabilities:
+        prediction.check_finite()
 
     def chart_of(chosen: Integers, length: int) -> Chart:
         chart = chart_of_spans(spans, shared, chosen, length)
-        for one, weight in probabilities:
-            chart += np.rint(one.charts(chosen, length).astype(np.float64) * weight).astype(np.int64)
+        for prediction, weight in probabilities:
+            chart += np.rint(prediction.charts(chosen, length).astype(np.float64) * weight).astype(np.int64)
         return chart
 
     return best_trees_of_charts(lengths, chart_of, ties=ties, seeds=seeds_of(spans))
@@ -159,11 +163,11 @@ def _shared(
     lengths: Integers, trees: Sequence[tuple[SpanSets, Any]], number_type: Any
 ) -> tuple[SpanSets, npt.NDArray[np.signedinteger[Any]]]:
     """Return the distinct spans of two or more words of all trees, and the weight of the trees that have each."""
-    keys = [span_keys(one, keep_whole=True)[0] for one, _ in trees]
+    keys = [span_keys(spans, keep_whole=True)[0] for spans, _ in trees]
     distinct = np.unique(np.concatenate([np.zeros(0, np.int64), *keys]))
     shared = np.zeros(len(distinct), number_type)
-    for found, (_, weight) in zip(keys, trees, strict=True):
-        shared[np.searchsorted(distinct, found)] += weight
+    for keys_of_tree, (_, weight) in zip(keys, trees, strict=True):
+        shared[np.searchsorted(distinct, keys_of_tree)] += weight
     return spans_of_keys(distinct, lengths), shared
 
 
@@ -231,7 +235,7 @@ def average_files(
     for number, path in enumerate(paths[1:], 2):
         side = Side(str(path), f"file {number}", f"that of {path}")
         trees.append(read_matching(read_brackets(path), first, side, reference, advice))
-    predictions = [SpanSets.of(one) for one in trees]
+    predictions = [SpanSets.of(file_trees) for file_trees in trees]
     spans = average(predictions, weights, ties)
     return AveragedTrees(
         spans,
@@ -239,7 +243,7 @@ def average_files(
         [str(path) for path in paths],
         [1.0] * len(paths) if weights is None else list(weights),
         agreement(predictions, protocol),
-        np.array([score(one, spans, protocol, details=False).f1 for one in predictions]),
+        np.array([score(prediction, spans, protocol, details=False).f1 for prediction in predictions]),
         ties,
     )
 

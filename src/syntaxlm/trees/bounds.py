@@ -190,10 +190,10 @@ def _innermost(starts: Integers, ends: Integers, words: Integers) -> Integers:
     # The innermost span is the last one of its depth that starts at or before the word.
     size = len(starts) + 1
     keys = np.sort(depths * size + number)
-    found: Integers = np.full(len(words), -1)
+    innermost: Integers = np.full(len(words), -1)
     inside = depth >= 0
-    found[inside] = keys[np.searchsorted(keys, (depth * size + opened)[inside]) - 1] % size
-    return found
+    innermost[inside] = keys[np.searchsorted(keys, (depth * size + opened)[inside]) - 1] % size
+    return innermost
 
 
 class _GoldTree:

@@ -109,9 +109,9 @@ def _best_inside(weights: Chart, length: int) -> Chart:
     weights = weights.astype(number_type, copy=False)
     inside = np.empty(weights.shape, number_type)
     inside[:length] = 0
-    own, rows = ([chart[block] for block in blocks(length)] for chart in (weights, inside))
+    spans, rows = ([chart[block] for block in blocks(length)] for chart in (weights, inside))
     if weights.shape[1] == 1 or weights.shape[1] * length < _FEW_WORDS:
-        _fill_by_width(own, rows, length)
+        _fill_by_width(spans, rows, length)
         return inside
     lowest = -np.inf if number_type.kind == "f" else np.iinfo(number_type).min
     for width in range(2, length + 1):
@@ -121,15 +121,15 @@ def _best_inside(weights: Chart, length: int) -> Chart:
         for left, right in parts(rows, rows, width):
             np.add(left, right, out=sums)
             np.maximum(row, sums, out=row)
-        row += own[width]
+        row += spans[width]
     return inside
 
 
-def _fill_by_width(own: Sequence[Chart], rows: Sequence[Chart], length: int) -> None:
+def _fill_by_width(spans: Sequence[Chart], rows: Sequence[Chart], length: int) -> None:
     """`_best_inside` of one sentence, or a few short ones: all splits of all spans of one width in one operation.
 
-    own, rows: by width.  The parts of spans are read from square tables, by start or end and by width, where
-    those of one width are slices; n operations then take the place of n^2.
+    spans: weights by width.  rows: the result by width.  The parts of spans are read from square tables, by start or
+    end and by width, where those of one width are slices; n operations then take the place of n^2.
     """
     columns = rows[1].shape[1]
     lefts = np.zeros((length + 1, length + 1, columns), rows[1].dtype)  # by start and width
@@ -137,7 +137,7 @@ def _fill_by_width(own: Sequence[Chart], rows: Sequence[Chart], length: int) -> 
     for width in range(2, length + 1):
         count = length - width + 1
         sums = lefts[:count, 1:width] + rights[width:, width - 1 : 0 : -1]
-        np.add(sums.max(1), own[width], out=rows[width])
+        np.add(sums.max(1), spans[width], out=rows[width])
         lefts[:count, width] = rights[width:, width] = rows[width]
 
 

@@ -166,18 +166,18 @@ def in_order(edges: Sequence[int], parents: Sequence[int]) -> list[int]:
     Raises ValueError for steps that do not form one tree.
     """
     left, right, _ = _dependents(edges, parents)
-    found: list[int] = []
+    order: list[int] = []
     stack = [0]
     while stack:
         step = stack.pop()
         if step < 0:  # everything on its left is done
-            found.append(-step)
+            order.append(-step)
             continue
         stack += right[step][::-1]
         if step:
             stack.append(-step)
         stack += left[step]
-    return found
+    return order
 
 
 def tree_of_steps(

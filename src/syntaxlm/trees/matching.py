@@ -15,6 +15,9 @@ from syntaxlm.trees.significance import BootstrapResult, RunScores, compare_runs
 from syntaxlm.trees.tree import DependencyTree, Tree, read_brackets
 
 _SHOWN = 12  # number of words of a sentence in a message
+GOLD_ADVICE = (
+    "Expected one predicted tree for each gold tree, with the same number of words as after gold-tree preprocessing."
+)
 
 
 @dataclass(frozen=True)
@@ -29,21 +32,6 @@ class Side:
     subject: str
 
 
-def match_words(predicted: Sequence[Tree], gold: Sequence[Tree], predicted_source: str, gold_source: str) -> None:
-    """Check that there is one predicted tree per gold tree, with the same number of words.
-
-    predicted_source, gold_source: the files, for messages.
-    The words may differ, because of normalisation.
-    Raises InputError with the sources, the number of the first sentence that differs, and both sentences.
-    """
-    _match(predicted, gold, *gold_sides(predicted_source, gold_source), GOLD_ADVICE)
-
-
-GOLD_ADVICE = (
-    "Expected one predicted tree for each gold tree, with the same number of words as after gold-tree preprocessing."
-)
-
-
 def gold_sides(predicted_source: str, gold_source: str) -> tuple[Side, Side]:
     """Return the sources of predictions and gold trees, for messages."""
     return Side(predicted_source, "predicted", "the prediction"), Side(gold_source, "gold", "the tree")
@@ -52,14 +40,14 @@ def gold_sides(predicted_source: str, gold_source: str) -> tuple[Side, Side]:
 def read_matching(
     trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str
 ) -> Sequence[Tree]:
-    """Return `trees` if they match the others; otherwise reads the file again without labels.
+    """Return `trees` if they match the others; otherwise read the file again without labels.
 
     Some files can be read with and without labels.
     side, other_side: the sources, for messages; side.source is the file of `trees`.  advice: the end of messages.
-    Raises InputError like `match_words` if neither reading matches.
+    Raises InputError like `check_matching` if neither reading matches.
     """
     try:
-        _match(trees, others, side, other_side, advice)
+        check_matching(trees, others, side, other_side, advice)
     except InputError:
         trees = read_brackets(side.source, labelled=False)
         if [len(tree) for tree in trees] != [len(tree) for tree in others]:
@@ -67,46 +55,46 @@ def read_matching(
     return trees
 
 
-def _match(trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str) -> None:
-    wrong = first_difference(trees, others)
-    if wrong is None:
-        return
+def check_matching(trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str) -> None:
+    """Check that two sources have equally many trees, with the same numbers of words; the words may differ.
+
+    Raises InputError with the sources, the number of the first sentence that differs, and both sentences.
+    """
     if len(trees) != len(others):
         raise wrong_number(trees, others, side, other_side, advice)
-    one, other = trees[wrong], others[wrong]
-    raise InputError(
-        f"{other_side.source}, sentence {wrong + 1}: the tree has {len(other)} words, but {side.subject} has"
-        f" {len(one)}.\n"
-        f"{_both(one, other, side, other_side)}   ({side.source}, tree {wrong + 1})\n{advice}"
-    )
-
-
-def first_difference(trees: Sequence[Tree], others: Sequence[Tree]) -> int | None:
-    """Return the index of the first sentence that differs in length or has no partner; None if all match."""
-    pairs = list(zip(trees, others, strict=False))
-    by_length = next((place for place, (one, other) in enumerate(pairs) if len(one) != len(other)), len(pairs))
-    return None if by_length == len(pairs) and len(trees) == len(others) else by_length
+    place = _first_difference(trees, others)
+    if place < len(trees):
+        tree, other = trees[place], others[place]
+        raise InputError(
+            f"{other_side.source}, sentence {place + 1}: the tree has {len(other)} words, but {side.subject} has"
+            f" {len(tree)}.\n{_both(tree, other, side, other_side)}   ({side.source}, tree {place + 1})\n{advice}"
+        )
 
 
 def wrong_number(
     trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str
 ) -> InputError:
     """Return the error for two files with different numbers of trees."""
-    place = first_difference(trees, others)
-    assert place is not None
-    one, other = (each[place] if place < len(each) else None for each in (trees, others))
+    place = _first_difference(trees, others)
+    tree, other = (source[place] if place < len(source) else None for source in (trees, others))
     return InputError(
         f"{side.source}: found {len(trees):,} trees, expected {len(others):,} as in {other_side.source}.\n"
-        f"First difference: sentence {place + 1}\n{_both(one, other, side, other_side)}\n{advice}"
+        f"First difference: sentence {place + 1}\n{_both(tree, other, side, other_side)}\n{advice}"
     )
 
 
-def _both(one: Tree | None, other: Tree | None, side: Side, other_side: Side) -> str:
+def _first_difference(trees: Sequence[Tree], others: Sequence[Tree]) -> int:
+    """Return the index of the first sentence that differs in length or has no partner."""
+    pairs = enumerate(zip(trees, others, strict=False))
+    return next((place for place, (tree, other) in pairs if len(tree) != len(other)), min(len(trees), len(others)))
+
+
+def _both(tree: Tree | None, other: Tree | None, side: Side, other_side: Side) -> str:
     width = max(len(side.name), len(other_side.name)) + 1
-    pairs = (other_side, other), (side, one)
-    return "\n".join(
-        f"  {each.name + ':':{width}} {'(no tree)' if tree is None else beginning(tree.words)}" for each, tree in pairs
-    )
+    lines = []
+    for name, shown in ((other_side.name, other), (side.name, tree)):
+        lines.append(f"  {name + ':':{width}} {'(no tree)' if shown is None else beginning(shown.words)}")
+    return "\n".join(lines)
 
 
 def check_same_words(words: Sequence[str], expected: Sequence[str], place: str, expected_place: str) -> None:
@@ -208,10 +196,10 @@ def compare_attachment(
 
     Raises InputError if sentences differ in number or size, or all words are punctuation.
     """
-    words, others = (one.counts[:, NO_PUNCTUATION, WORDS] for one in (first, second))
+    words, others = (scores.counts[:, NO_PUNCTUATION, WORDS] for scores in (first, second))
     if not np.array_equal(words, others):
         raise InputError(f"found scores of {len(words)} and {len(others)} sentences, expected the same sentences")
     if not words.any():
         raise InputError("found only punctuation, expected other words to compare")
-    run, other = (RunScores(one.counts[None, :, NO_PUNCTUATION, HEADS], words[None]) for one in (first, second))
+    run, other = (RunScores(scores.counts[None, :, NO_PUNCTUATION, HEADS], words[None]) for scores in (first, second))
     return compare_runs(run, other, "UAS", samples, seed)

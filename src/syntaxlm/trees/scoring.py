@@ -300,16 +300,16 @@ class LabelMapping:
 
     @property
     def spans(self) -> int:
-        return sum(one.spans for one in self.labels)
+        return sum(mapped.spans for mapped in self.labels)
 
     @property
     def matched(self) -> int:
-        return sum(one.matched for one in self.labels)
+        return sum(mapped.matched for mapped in self.labels)
 
     @property
     def accuracy(self) -> float:
         """The share of matched spans whose gold label is that of their induced label; 1 without matched spans."""
-        return sum(one.gold_spans for one in self.labels) / self.matched if self.matched else 1.0
+        return sum(mapped.gold_spans for mapped in self.labels) / self.matched if self.matched else 1.0
 
     @property
     def baseline(self) -> float:
@@ -325,7 +325,7 @@ class LabelMapping:
             "most_frequent_label": self.most_frequent[0],
             "spans": self.spans,
             "matched_spans": self.matched,
-            "labels": [asdict(one) for one in self.labels],
+            "labels": [asdict(mapped) for mapped in self.labels],
         }
 
     def table(self, decoder: str) -> ReportTable:
@@ -339,13 +339,13 @@ class LabelMapping:
         title += f"; {rest} less frequent labels are not shown" if rest > 0 else ""
         rows = [
             [
-                one.spans,
-                one.matched,
-                one.matched / one.spans,
-                f"{one.gold_label} ({100 * one.gold_spans / one.matched:.1f}%)" if one.matched else "none",
-                one.label,
+                mapped.spans,
+                mapped.matched,
+                mapped.matched / mapped.spans,
+                f"{mapped.gold_label} ({100 * mapped.gold_spans / mapped.matched:.1f}%)" if mapped.matched else "none",
+                mapped.label,
             ]
-            for one in self.labels[:SHOWN]
+            for mapped in self.labels[:SHOWN]
         ]
         headings = {"spans": ",", "constituents": ",", "share": PERCENT, "gold label": "", "induced label": ""}
         return ReportTable(headings, rows, title)

@@ -197,9 +197,9 @@ def over_seeds(scores: Sequence[ParsingScores]) -> SeedScores:
     """
     if not scores:
         raise InputError("found no scores, expected those of at least one seed")
-    if any(one.protocol != scores[0].protocol for one in scores):
+    if any(run.protocol != scores[0].protocol for run in scores):
         raise InputError("found scores under different protocols, expected one protocol")
-    f1 = np.array([one.f1 for one in scores])
+    f1 = np.array([run.f1 for run in scores])
     std = float(f1.std(ddof=1)) if len(f1) > 1 else 0.0
     return SeedScores(float(f1.mean()), std, float(f1.max()), len(f1))
 
@@ -227,7 +227,7 @@ class BaselineScores:
         """Return F1 (fractions) by name; for random trees, statistics over seeds."""
         singles = {name: getattr(self, name) for name in ("left", "right", "balanced", "binary_bound", "biased_bound")}
         seeds = {name: getattr(self, name).to_dict() for name in ("random", "random_biased", "random_binary")}
-        return {**{name: one.f1 if one else None for name, one in singles.items()}, **seeds}
+        return {**{name: scores.f1 if scores else None for name, scores in singles.items()}, **seeds}
 
     def random_rows(self) -> dict[str, SeedScores]:
         """Return the random baselines by title, for tables."""

@@ -58,23 +58,6 @@ class SpanSets:
             tuple(names),
         )
 
-    @staticmethod
-    def from_lists(spans: Sequence[Iterable[tuple[int, int]]], lengths: Sequence[int] | Integers) -> SpanSets:
-        """Create spans from (start, end) pairs per sentence.  Raises ValueError for a span outside its sentence."""
-        lists = [list(sentence) for sentence in spans]
-        if len(lists) != len(lengths):
-            raise ValueError(f"found spans of {len(lists)} sentences, but {len(lengths)} lengths")
-        pairs = np.array(list(chain.from_iterable(lists)), np.int32).reshape(-1, 2)
-        offsets = offsets_of(np.array([len(sentence) for sentence in lists], np.int64))
-        result = SpanSets(np.asarray(lengths, np.int64), offsets, pairs[:, 0].copy(), pairs[:, 1].copy())
-        limits = result.lengths[result.sentences()]
-        wrong = np.flatnonzero((result.starts < 0) | (result.starts >= result.ends) | (result.ends > limits))
-        if len(wrong):
-            start, end = pairs[wrong[0]]
-            sentence = int(result.sentences()[wrong[0]])
-            raise ValueError(f"sentence {sentence}: span ({start}, {end}) is not within its {limits[wrong[0]]} words")
-        return result
-
     def __len__(self) -> int:
         return len(self.lengths)
 
@@ -215,17 +198,17 @@ def _preterminal(word: str, tag: str) -> str:
 
 def joined(sets: Sequence[SpanSets]) -> SpanSets:
     """Combine several sets of spans of the same sentences, with repetitions and without labels."""
-    counts = sum(np.diff(one.offsets) for one in sets)
-    order = np.argsort(np.concatenate([one.sentences() for one in sets]), kind="stable")
-    starts, ends = (np.concatenate([getattr(one, name) for one in sets])[order] for name in ("starts", "ends"))
+    counts = sum(np.diff(spans.offsets) for spans in sets)
+    order = np.argsort(np.concatenate([spans.sentences() for spans in sets]), kind="stable")
+    starts, ends = (np.concatenate([getattr(spans, name) for spans in sets])[order] for name in ("starts", "ends"))
     return SpanSets(sets[0].lengths, offsets_of(np.asarray(counts, np.int64)), starts, ends)
 
 
 def concatenated(sets: Sequence[SpanSets]) -> SpanSets:
     """Combine the spans of several groups of sentences, one group after the other, without labels."""
-    lengths = np.concatenate([one.lengths for one in sets])
-    counts = np.concatenate([np.diff(one.offsets) for one in sets])
-    starts, ends = (np.concatenate([getattr(one, name) for one in sets]) for name in ("starts", "ends"))
+    lengths = np.concatenate([spans.lengths for spans in sets])
+    counts = np.concatenate([np.diff(spans.offsets) for spans in sets])
+    starts, ends = (np.concatenate([getattr(spans, name) for spans in sets]) for name in ("starts", "ends"))
     return SpanSets(lengths, offsets_of(counts), starts, ends)
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from syntaxlm.app import cli
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.storage.folder import write_model
 from syntaxlm.trees.conllu import write_conllu
@@ -26,16 +25,9 @@ def files(toy, tmp_path):
     return questions, answers
 
 
-def run(capsys, *arguments):
-    code = cli.main(["evaluate", "completion", *map(str, arguments)])
-    return code, *capsys.readouterr()
-
-
-def test_models_and_interpolation_are_in_adjacent_columns_and_every_question_is_written(
-    capsys, trained, files, tmp_path
-):
+def test_models_and_interpolation_are_in_adjacent_columns_and_every_question_is_written(run, trained, files, tmp_path):
     rows = tmp_path / "rows.jsonl"
-    code, out, _ = run(capsys, trained.prpn, *files, "--also", trained.lstm, "--details", rows)
+    code, out, _ = run("evaluate", "completion", trained.prpn, *files, "--also", trained.lstm, "--details", rows)
     assert code == 0
     assert "questions 10   candidates 30   chance 33.3" in out
     assert "weights tuned on the first half" in out
@@ -45,33 +37,35 @@ def test_models_and_interpolation_are_in_adjacent_columns_and_every_question_is_
     assert {row["correct"] for row in written} == {1}
 
 
-def test_json_has_the_figures_of_the_table(capsys, trained, files):
-    code, out, _ = run(capsys, trained.prpn, *files, "--also", trained.lstm, "--weights", "0.25", "--json")
+def test_json_has_the_figures_of_the_table(run, trained, files):
+    code, out, _ = run(
+        "evaluate", "completion", trained.prpn, *files, "--also", trained.lstm, "--weights", "0.25", "--json"
+    )
     figures = json.loads(out)
     assert code == 0
     assert (figures["questions"], figures["chance"], figures["per_token"]) == (10, pytest.approx(1 / 3), False)
     assert figures["interpolated"]["weights"] == {"prpn": 0.75, "lstm": 0.25}
     assert [model["all"]["questions"] for model in figures["models"]] == [10, 10]
-    assert run(capsys, trained.prpn, *files)[1].count("prpn") == 1
+    assert run("evaluate", "completion", trained.prpn, *files)[1].count("prpn") == 1
 
 
-def test_one_model_of_two_weights_alone_is_that_model(capsys, trained, files):
-    _, out, _ = run(capsys, trained.prpn, *files, "--also", trained.lstm, "--weights", "1", "--json")
+def test_one_model_of_two_weights_alone_is_that_model(run, trained, files):
+    _, out, _ = run("evaluate", "completion", trained.prpn, *files, "--also", trained.lstm, "--weights", "1", "--json")
     figures = json.loads(out)
     assert figures["interpolated"]["all"] == figures["models"][1]["all"]
 
 
-def test_models_with_equal_folder_names_are_distinguished_and_duplicates_refused(capsys, trained, files, tmp_path):
+def test_models_with_equal_folder_names_are_distinguished_and_duplicates_refused(run, trained, files, tmp_path):
     other = tmp_path / "prpn"
     shutil.copytree(trained.prpn, other)
-    _, out, _ = run(capsys, trained.prpn, *files, "--also", other, "--json")
+    _, out, _ = run("evaluate", "completion", trained.prpn, *files, "--also", other, "--json")
     assert [model["model"] for model in json.loads(out)["models"]] == [str(trained.prpn), str(other)]
-    code, out, error = run(capsys, trained.prpn, *files, "--also", trained.prpn)
+    code, out, error = run("evaluate", "completion", trained.prpn, *files, "--also", trained.prpn)
     assert (code, out) == (2, "")
     assert "the same model is given twice" in error
 
 
-def test_a_tree_model_and_a_word_model_answer_together(capsys, trained, toy, tmp_path):
+def test_a_tree_model_and_a_word_model_answer_together(run, trained, toy, tmp_path):
     trees = list(dependency_trees(toy / "test.conllu"))[:6]
     turned = [replace(tree, words=(*tree.words[1:], tree.words[0])) for tree in trees]
     write_conllu([one for pair in zip(trees, turned, strict=True) for one in pair], tmp_path / "q.conllu")
@@ -79,44 +73,26 @@ def test_a_tree_model_and_a_word_model_answer_together(capsys, trained, toy, tmp
     folder = tmp_path / "tree"
     write_model(folder, tree_model())
     asked = folder, tmp_path / "q.conllu", tmp_path / "a.conllu", "--also", trained.lstm
-    code, out, error = run(capsys, *asked)
+    code, out, error = run("evaluate", "completion", *asked)
     assert code == 0, error
     assert "tree: of its words given its tree, P(S | T); lstm: end of sentence included" in out
     plain = tmp_path / "q.txt"
     plain.write_text("".join(" ".join(tree.words) + "\n" for pair in zip(trees, turned, strict=True) for tree in pair))
-    code, reported, error = run(capsys, folder, plain, *asked[2:], "--parses", tmp_path / "q.conllu")
+    code, reported, error = run("evaluate", "completion", folder, plain, *asked[2:], "--parses", tmp_path / "q.conllu")
     assert code == 0, error
     assert reported.splitlines()[1:] == out.splitlines()[1:]
-    code, out, error = run(capsys, folder, plain, *asked[2:])
+    code, out, error = run("evaluate", "completion", folder, plain, *asked[2:])
     assert (code, out) == (2, "")
     assert "found plain text, but tree reads dependency trees" in error
 
 
-def test_options_are_in_the_help(capsys):
-    with pytest.raises(SystemExit):
-        run(capsys, "--help")
-    reported = capsys.readouterr().out
-    options = (
-        "MODEL",
-        "QUESTIONS",
-        "ANSWERS",
-        "--also",
-        "--weights",
-        "--parses",
-        "--per-token",
-        "--details",
-        "--json",
-    )
-    assert all(option in reported for option in options)
-
-
-def test_errors_exit_with_code_2_and_their_place(capsys, trained, files):
+def test_errors_exit_with_code_2_and_their_place(run, trained, files):
     questions, answers = files
-    code, out, error = run(capsys, trained.prpn, questions, answers, "--weights", "0.5")
+    code, out, error = run("evaluate", "completion", trained.prpn, questions, answers, "--weights", "0.5")
     assert (code, out) == (2, "")
     assert "expected 0: one for each model except the first" in error
     lines = answers.read_text().splitlines()
     answers.write_text("\n".join([*lines[:3], "<s> something else </s>", *lines[4:]]))
-    code, out, error = run(capsys, trained.prpn, questions, answers)
+    code, out, error = run("evaluate", "completion", trained.prpn, questions, answers)
     assert (code, out) == (2, "")
     assert f"{answers}, line 4, question 4: found 'something else'" in error

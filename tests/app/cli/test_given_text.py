@@ -4,51 +4,44 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from syntaxlm.app import cli
 from syntaxlm.trees.tree import parse_brackets
 
 SENTENCE = "the cat sees a dog"
 
 
-@pytest.fixture
-def run(trained, capsys):
-    def run(command: str, *words: object) -> tuple[int, str, str]:
-        code = cli.main([command, str(trained.prpn), *map(str, words)])
-        return code, *capsys.readouterr()
-
-    return run
-
-
-def test_a_sentence_is_parsed_and_drawn(run):
-    code, out, error = run("parse", SENTENCE)
+def test_a_sentence_is_parsed_and_drawn(run, trained):
+    code, out, error = run("parse", trained.prpn, SENTENCE)
     assert (code, error) == (0, "")
     assert out.splitlines()[0].strip() == "X"
     words = [word.removesuffix("*") for word in out.partition("* not in")[0].split() if word[0].islower()]
     assert words == SENTENCE.split()
-    (tree,) = parse_brackets(run("parse", SENTENCE, "--format", "brackets")[1])
+    (tree,) = parse_brackets(run("parse", trained.prpn, SENTENCE, "--format", "brackets")[1])
     assert tree.words == tuple(SENTENCE.split())
-    assert json.loads(run("parse", SENTENCE, "--json")[1])["words"] == SENTENCE.split()
-    assert run("parse", SENTENCE, "--format", "svg")[1].startswith("<svg ")
-    assert run("parse", "--text", "cat", "--format", "brackets")[1] == "(X cat)\n"
-    assert len(run("parse", "a cat\na dog", "--json")[1].splitlines()) == 2
+    assert json.loads(run("parse", trained.prpn, SENTENCE, "--json")[1])["words"] == SENTENCE.split()
+    assert run("parse", trained.prpn, SENTENCE, "--format", "svg")[1].startswith("<svg ")
+    assert run("parse", trained.prpn, "--text", "cat", "--format", "brackets")[1] == "(X cat)\n"
+    assert len(run("parse", trained.prpn, "a cat\na dog", "--json")[1].splitlines()) == 2
 
 
-def test_a_sentence_is_scored_as_the_same_text_of_a_file(run, tmp_path):
+def test_a_sentence_is_scored_as_the_same_text_of_a_file(run, trained, tmp_path):
     (tmp_path / "text.txt").write_text(SENTENCE + "\n")
-    assert run("score", SENTENCE) == run("score", tmp_path / "text.txt") == run("score", "--text", SENTENCE)
-    assert run("score", SENTENCE, "--json") == run("score", SENTENCE, "--format", "json")
+    assert (
+        run("score", trained.prpn, SENTENCE)
+        == run("score", trained.prpn, tmp_path / "text.txt")
+        == run("score", trained.prpn, "--text", SENTENCE)
+    )
+    assert run("score", trained.prpn, SENTENCE, "--json") == run("score", trained.prpn, SENTENCE, "--format", "json")
 
 
-def test_a_file_with_white_space_in_its_name_is_a_file_and_a_missing_one_without_is_an_error(run, tmp_path):
+def test_a_file_with_white_space_in_its_name_is_a_file_and_a_missing_one_without_is_an_error(run, trained, tmp_path):
     path = tmp_path / "my text.txt"
     path.write_text("a dog\n")
-    assert parse_brackets(run("parse", path)[1])[0].words == ("a", "dog")
-    assert run("parse", "missing.txt")[0] == 2
-    assert "expected either a file or a sentence" in run("parse", path, "--text", SENTENCE)[2]
-    assert "expected a table file" in run("score", SENTENCE, "--column", "text")[2]
-    assert "expected one sentence" in run("parse", "a cat\na dog", "--format", "svg")[2]
+    assert parse_brackets(run("parse", trained.prpn, path)[1])[0].words == ("a", "dog")
+    assert run("parse", trained.prpn, "missing.txt")[0] == 2
+    assert "expected either a file or a sentence" in run("parse", trained.prpn, path, "--text", SENTENCE)[2]
+    assert "expected a table file" in run("score", trained.prpn, SENTENCE, "--column", "text")[2]
+    assert "expected one sentence" in run("parse", trained.prpn, "a cat\na dog", "--format", "svg")[2]
 
 
 def test_data_is_printed_on_stdout_and_the_summary_on_stderr(capsys, tmp_path):
@@ -82,7 +75,7 @@ def test_figures_go_to_a_file(capsys, tmp_path):
     assert (tmp_path / "figures.json").read_text() == printed
 
 
-def test_an_argument_that_is_not_unicode_is_refused(run):
-    code, out, error = run("parse", "the \udcff cat")  # as Python reads the byte 0xff
+def test_an_argument_that_is_not_unicode_is_refused(run, trained):
+    code, out, error = run("parse", trained.prpn, "the \udcff cat")  # as Python reads the byte 0xff
     assert (code, out) == (2, "")
     assert "the sentence: found '\\udcff' at character 5, half of a surrogate pair or a byte that is not UTF-8" in error

@@ -7,8 +7,6 @@ import shutil
 
 import pytest
 
-from syntaxlm.app import cli
-
 
 @pytest.fixture
 def pairs(tmp_path):
@@ -21,16 +19,11 @@ def pairs(tmp_path):
     return path
 
 
-def run(capsys, *arguments):
-    code = cli.main(["evaluate", "pairs", *map(str, arguments)])
-    return code, *capsys.readouterr()
-
-
-def test_models_are_in_adjacent_columns_and_every_pair_is_written(capsys, trained, pairs, tmp_path):
+def test_models_are_in_adjacent_columns_and_every_pair_is_written(run, trained, pairs, tmp_path):
     rows = tmp_path / "rows.jsonl"
     code, out, _ = run(
-        capsys, trained.prpn, "--also", trained.lstm, pairs, "--punctuation", "drop", "--contractions", "split",
-        "--details", rows,
+        "evaluate", "pairs", trained.prpn, "--also", trained.lstm, pairs, "--punctuation", "drop",
+        "--contractions", "split", "--details", rows,
     )  # fmt: skip
     assert code == 0
     assert "pairs 2   sentences 4   cases 2" in out
@@ -39,8 +32,8 @@ def test_models_are_in_adjacent_columns_and_every_pair_is_written(capsys, traine
     assert [set(json.loads(row)["models"]) for row in rows.read_text().splitlines()] == [{"prpn", "lstm"}] * 2
 
 
-def test_json_has_the_figures_of_the_table(capsys, trained, pairs):
-    code, out, _ = run(capsys, trained.prpn, pairs, "--json")
+def test_json_has_the_figures_of_the_table(run, trained, pairs):
+    code, out, _ = run("evaluate", "pairs", trained.prpn, pairs, "--json")
     figures = json.loads(out)
     assert code == 0
     assert (figures["pairs"], figures["punctuation"], figures["against_first"]) == (2, "auto", {})
@@ -48,29 +41,18 @@ def test_json_has_the_figures_of_the_table(capsys, trained, pairs):
     assert set(figures["models"][0]["by_case"]) == {"order", "agreement"}
 
 
-def test_models_with_equal_folder_names_are_distinguished_and_duplicates_refused(capsys, trained, pairs, tmp_path):
+def test_models_with_equal_folder_names_are_distinguished_and_duplicates_refused(run, trained, pairs, tmp_path):
     other = tmp_path / "prpn"
     shutil.copytree(trained.prpn, other)
-    _, out, _ = run(capsys, trained.prpn, pairs, "--also", other, "--json")
+    _, out, _ = run("evaluate", "pairs", trained.prpn, pairs, "--also", other, "--json")
     assert [model["model"] for model in json.loads(out)["models"]] == [str(trained.prpn), str(other)]
-    code, out, error = run(capsys, trained.prpn, pairs, "--also", trained.prpn)
+    code, out, error = run("evaluate", "pairs", trained.prpn, pairs, "--also", trained.prpn)
     assert (code, out) == (2, "")
     assert "the same model is given twice" in error
 
 
-def test_options_are_in_the_help_and_a_folder_without_a_model_is_reported(capsys, pairs, tmp_path):
-    with pytest.raises(SystemExit):
-        run(capsys, "--help")
-    reported = capsys.readouterr().out
-    options = ("MODEL", "FILES", "--also", "--punctuation", "--contractions", "--details", "--json")
-    assert all(option in reported for option in options)
-    code, out, error = run(capsys, tmp_path / "nowhere", pairs)
-    assert (code, out) == (2, "")
-    assert "no such model folder" in error
-
-
-def test_an_invalid_line_exits_with_code_2_and_its_place(capsys, trained, pairs):
+def test_an_invalid_line_exits_with_code_2_and_its_place(run, trained, pairs):
     pairs.write_text('{"sentence_good": "a"}\n')
-    code, out, error = run(capsys, trained.prpn, pairs)
+    code, out, error = run("evaluate", "pairs", trained.prpn, pairs)
     assert (code, out) == (2, "")
     assert f"{pairs}, line 1: sentence_bad missing" in error

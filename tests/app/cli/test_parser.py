@@ -17,90 +17,24 @@ from syntaxlm.core.options import OutputFile, Shown, options_of
 LEAVES = {leaf.prog.removeprefix("syntaxlm "): leaf for leaf in cli.build_parser().leaves()}
 PATHS = {"MODEL", "TEXT", "TREEBANK", "FILE", "FILES", "DIR", "FOLDER", "TREES", "TREE", "TRAIN", "RECIPE", "RULE",
          "PREDICTED", "GOLD", "CANDIDATES", "QUESTIONS", "ANSWERS", "PAIRS", ("CANDIDATES", "GOLD")}  # fmt: skip
-NOT_PATHS = {
-    "N",
-    "S",
-    "L",
-    "K",
-    "M",
-    "P",
-    "R",
-    "T",
-    "W",
-    "F",
-    "W,W,...",
-    "NAME",
-    "NATS",
-    "WORD",
-    "WORDS",
-    "SENTENCE",
-    "SHELL",
-    "ADDRESS",
-}
-# Options with different help texts, because their one meaning applies to different content.
-SEVERAL_HELPS = {
-    "--frequencies": "",
-    "--context": "read each sentence by itself (reset), or the text as one stream",
-    "--punctuation": "treatment of ",
-    "--contractions": "treatment of n't, 's, 'll and similar: ",
-    "--revision": "",
-    "--words": "table with one displayed word per row",
-    "--column": "column with the sentences, if ",
-    "--also": "another model; may be repeated: ",
-    "--details": "write ",
-    "--output": "",  # files and folders of many kinds
-    "--gold": "",
-    "--tune": "",
-    "--format": "",
-    "--json": "",
-    "--seeds": "",
-    "--minutes": "",
-    "--device": "device ",
-    "--sentences": "",
-    "--max-words": "",
-    "--cache-size": "number of words in the cache",
-    "--seed": "random seed; default ",
-    "--preprocessing": "gold-tree preprocessing, which selects words: ",
-    "--theme": "colour theme; auto (default) follows the reader's system",
-    "--weights": "weight of each ",
-}
 
 
 def options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     return [one for one in parser._actions if one.option_strings and not isinstance(one, argparse._HelpAction)]
 
 
-def test_one_option_has_one_meaning_one_value_and_one_short_form():
-    texts, values, names = defaultdict(set), defaultdict(set), defaultdict(set)
+def test_an_option_has_one_form_in_all_commands():
+    forms, names, defaults = defaultdict(set), defaultdict(set), defaultdict(set)
     for parser in LEAVES.values():
         for option in options(parser):
-            long = next(name for name in option.option_strings if name.startswith("--"))
-            texts[long].add(option.help)
-            values[long].add((option.nargs == 0, option.metavar if option.metavar in PATHS else None))
+            long = option.option_strings[-1]
+            forms[long].add((option.nargs == 0, option.metavar if option.metavar in PATHS else None))
             names[long].add(tuple(option.option_strings))
-    for name, found in texts.items():
-        if len(found) > 1:
-            assert all(text.startswith(SEVERAL_HELPS[name]) for text in found), name
-    several = {name for name, found in values.items() if len(found) > 1}
+            defaults[long].add(str(option.default))
     # FILE or DIR; one file, or candidates and gold trees; trees as a file or as text
-    assert several <= {"--output", "--tune", "--gold"}
-    assert {name for name, found in names.items() if len(found) > 1} == set()
-
-
-def test_options_with_one_meaning_have_one_default():
-    defaults = defaultdict(set)
-    for parser in LEAVES.values():
-        for option in options(parser):
-            if option.option_strings[-1] in (
-                "--decoder",
-                "--layer",
-                "--protocol",
-                "--ties",
-                "--theme",
-                "--context",
-            ):
-                defaults[option.option_strings[-1]].add(option.default)
-    assert all(len(found) == 1 for found in defaults.values()), defaults
+    assert {name for name, found in forms.items() if len(found) > 1} <= {"--output", "--tune", "--gold"}
+    assert all(len(found) == 1 for found in names.values())
+    assert all(len(defaults[f"--{name}"]) == 1 for name in ("decoder", "layer", "protocol", "ties", "theme", "context"))
 
 
 @pytest.mark.parametrize("name", LEAVES)
@@ -136,12 +70,7 @@ def test_a_command_that_runs_a_model_has_a_device_and_its_model_is_called_model(
 def test_every_path_is_declared_as_input_or_output(name):
     parser = LEAVES[name]
     declared = {id(action) for action in parser.inputs} | {id(output.action) for output in parser.outputs}
-    for action in parser._actions:
-        if id(action) in declared:
-            assert action.metavar in PATHS, action
-        else:
-            assert action.metavar not in PATHS, action
-            assert action.metavar is None or action.metavar in NOT_PATHS, action
+    assert all((id(action) in declared) == (action.metavar in PATHS) for action in parser._actions)
 
 
 @pytest.mark.parametrize(

@@ -9,30 +9,7 @@ import json
 import numpy as np
 import pytest
 
-from syntaxlm.app import cli
-
 WORDS = "word\tstory\tcode\nThe\t1\ta\nhouse\t1\tb\nis.\t1\tc\nXyzzy\t1\td\nThe\t2\te\nwoman,\t2\tf\n"
-
-
-@pytest.fixture
-def run(capsys):
-    def run(*arguments: object) -> tuple[int, str, str]:
-        code = cli.main([*map(str, arguments)])
-        return code, *capsys.readouterr()
-
-    return run
-
-
-@pytest.fixture
-def refused(run):
-    """Runs a command that must exit with code 2 and one message; returns the message."""
-
-    def refused(*arguments: object) -> str:
-        code, out, error = run(*arguments)
-        assert (code, out, error.count("error:")) == (2, "", 1)
-        return error
-
-    return refused
 
 
 @pytest.fixture

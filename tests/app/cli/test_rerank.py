@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from syntaxlm.app import cli
 from syntaxlm.core.files import UNFINISHED
 from syntaxlm.storage.folder import write_model
 from syntaxlm.trees.conllu import read_conllu, write_conllu
@@ -41,55 +40,50 @@ def root(tree):
     return tree.heads.index(0) + 1
 
 
-def run(capsys, *arguments):
-    code = cli.main(["rerank", *map(str, arguments)])
-    return code, *capsys.readouterr()
-
-
-def test_picked_trees_are_written_to_stdout_or_a_file(capsys, model, files, tmp_path):
+def test_picked_trees_are_written_to_stdout_or_a_file(run, model, files, tmp_path):
     path, gold = files("k")
-    code, out, error = run(capsys, model, path)
+    code, out, error = run("rerank", model, path)
     assert (code, error) == (0, "")
     assert out.count("# rerank_log_prob = -") == out.count("# rerank_candidate = ") == out.count("# sent_id") == 2
-    code, reported, _ = run(capsys, model, path, "-o", tmp_path / "best.conllu")
+    code, reported, _ = run("rerank", model, path, "-o", tmp_path / "best.conllu")
     assert code == 0
     assert (tmp_path / "best.conllu").read_text() == out
     assert "sentences 2   candidates 4" in reported
     assert "UAS" not in reported
     assert [tree.name for tree in read_conllu(tmp_path / "best.conllu")] == ["a", "b"]
-    code, reported, _ = run(capsys, model, path, "--gold", gold)
+    code, reported, _ = run("rerank", model, path, "--gold", gold)
     assert code == 0
     assert "first candidate" in reported
     assert "# sent_id" not in reported
 
 
-def test_json_has_the_figures_and_a_weight_may_be_chosen(capsys, model, files):
+def test_json_has_the_figures_and_a_weight_may_be_chosen(run, model, files):
     path, gold = files("k")
-    code, out, _ = run(capsys, model, path, "--gold", gold, "--tune", *files("dev"), "--json")
+    code, out, _ = run("rerank", model, path, "--gold", gold, "--tune", *files("dev"), "--json")
     assert code == 0
     figures = json.loads(out)
     assert figures["scores"]["best candidate"]["las"] == 1
     assert figures["tuning"]["sentences"] == 2
     assert figures["weight"] == figures["tuning"]["weight"]
-    first = json.loads(run(capsys, model, path, "--gold", gold, "--weight", "0", "--json")[1])
+    first = json.loads(run("rerank", model, path, "--gold", gold, "--weight", "0", "--json")[1])
     assert first["scores"]["picked"] == first["scores"]["first candidate"]
-    table = run(capsys, model, path, "--gold", gold, "--weight", "0", "--format", "tsv")[1].splitlines()
+    table = run("rerank", model, path, "--gold", gold, "--weight", "0", "--format", "tsv")[1].splitlines()
     assert table[0].split("\t")[:2] == ["trees", "uas"]
     assert float(dict(line.split("\t")[:2] for line in table[1:])["picked"]) == pytest.approx(
         first["scores"]["picked"]["uas"], abs=1e-6
     )
 
 
-def test_picked_trees_do_not_overwrite_the_input(capsys, model, files):
+def test_picked_trees_do_not_overwrite_the_input(run, model, files):
     path, gold = files("k")
     for output in (path, gold):
         before = output.read_bytes()
-        code, _, err = run(capsys, model, path, "--gold", gold, "-o", output)
+        code, _, err = run("rerank", model, path, "--gold", gold, "-o", output)
         assert (code, output.read_bytes()) == (2, before)
         assert f"{output}: is also an input" in err
 
 
-def test_errors_exit_with_code_2_their_place_and_no_file(capsys, model, files, trained, tmp_path):
+def test_errors_exit_with_code_2_their_place_and_no_file(run, model, files, trained, tmp_path):
     path, gold = files("k")
     output = tmp_path / "best.conllu"
     output.write_text("old")
@@ -107,7 +101,7 @@ def test_errors_exit_with_code_2_their_place_and_no_file(capsys, model, files, t
         ((model, path, "--gold", gold, "--tune", path, gold), "is evaluated; expected a different file"),
         ((trained.lstm, path), "this lstm model does not generate dependency trees"),
     ):
-        code, out, error = run(capsys, *arguments)
+        code, out, error = run("rerank", *arguments)
         assert (code, out) == (2, ""), said
         assert said in error
     assert output.read_text() == "old"

@@ -22,8 +22,6 @@ from syntaxlm.app.jobs.inputs import (
     TextFile,
     open_source,
     raw_lines,
-    read_line,
-    scan,
 )
 from syntaxlm.core.errors import InputError
 
@@ -31,18 +29,15 @@ TEXT = "\ufeffthe cat\r\n\n é \nlast".encode()
 LINES = ["the cat", "", " é ", "last"]
 
 
-def cut(parts, lines, *most) -> list[Shard]:
+def cut(lengths, lines, *most) -> list[Shard]:
     cutter = ShardCutter(lines, *most)
-    cutter.start(0)
-    for part in parts:
-        cutter.add(part)
-    cutter.finish()
+    cutter.cut(0, lengths)
     return cutter.shards
 
 
-@given(st.lists(st.integers(1, 40), max_size=60), st.integers(1, 7), st.integers(1, 90), st.integers(1, 9))
-def test_shards_have_all_lines_once_and_in_order_and_are_limited_in_lines_and_bytes(lengths, lines, most, part):
-    shards = cut([np.array(lengths[start : start + part]) for start in range(0, len(lengths), part)], lines, most)
+@given(st.lists(st.integers(1, 40), max_size=60), st.integers(1, 7), st.integers(1, 90))
+def test_shards_have_all_lines_once_and_in_order_and_are_limited_in_lines_and_bytes(lengths, lines, most):
+    shards = cut(lengths, lines, most)
     ends = np.cumsum([0, *lengths])
     following = 1
     for shard in shards:
@@ -56,30 +51,14 @@ def test_shards_have_all_lines_once_and_in_order_and_are_limited_in_lines_and_by
     assert following == len(lengths) + 1
 
 
-@given(st.lists(st.sampled_from([b"a", b"\n", b"\xc3\xa9", b"\xff", b"\0", b"bbbbbb", b"\r\n"]), max_size=60))
-def test_a_scan_of_blocks_finds_the_lengths_and_bad_lines_of_reading_line_by_line(pieces):
-    content = b"".join(pieces)
-    read = list(raw_lines(io.BytesIO(content), 8))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inputs, "_PIECE", 5)
-        found = list(scan(io.BytesIO(content), "a.txt", 8))
-    assert [length for part, _ in found for length in part] == [
-        one if isinstance(one, int) else len(one) for one in read
-    ]
-    numbered = [read_line(raw, number, 8) for number, raw in enumerate(read, 1)]
-    bad = [(line.number, line.fault) for line in numbered if line.fault is not None]
-    assert [(one.line, one.reason) for _, part in found for one in part] == bad
-    good = [line.text for line in numbered if line.fault is None]
-    assert all("\n" not in text for text in good)
-
-
-def test_the_faults_of_lines_are_named():
-    content = b"good\n" + b"x" * 30 + b"\n\xffbad\na\0b\n"
-    ((_, bad),) = scan(io.BytesIO(content), "a.txt", 20)
-    assert list(map(str, bad)) == [
-        "a.txt, line 2: found 31 bytes; expected at most 20 (--max-line-bytes)",
-        "a.txt, line 3: found 0xff at byte 0 of the line; expected UTF-8 text",
-        "a.txt, line 4: found a zero byte at byte 1 of the line; expected UTF-8 text",
+def test_the_faults_of_lines_are_named(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"good\n" + b"x" * 30 + b"\n\xffbad\na\0b\n")
+    assert list(open_source(str(path), None, None).scan(20)) == [
+        (5, None),
+        (31, "found 31 bytes; expected at most 20 (--max-line-bytes)"),
+        (5, "found 0xff at byte 0 of the line; expected UTF-8 text"),
+        (4, "found a zero byte at byte 1 of the line; expected UTF-8 text"),
     ]
 
 
@@ -87,14 +66,12 @@ def test_a_line_without_end_is_not_held_in_memory(monkeypatch):
     class Endless(io.RawIOBase):
         left = 1000
 
-        def read(self, size: int = -1) -> bytes:
+        def readline(self, size: int = -1) -> bytes:
             self.left -= 1
             return b"x" * size if self.left > 0 else b"\n" if self.left == 0 else b""
 
     monkeypatch.setattr(inputs, "_PIECE", 1 << 16)
-    ((lengths, bad),) = scan(Endless(), "a.txt", 100)
-    assert lengths.tolist() == [999 * 2**16 + 1]
-    assert [one.line for one in bad] == [1]
+    assert list(raw_lines(Endless(), 100)) == [101 + 998 * 2**16 + 1]
 
 
 def parquet(path, texts, ids=None, row_group_size=3, type=None):
@@ -120,7 +97,7 @@ def test_every_kind_of_input_has_the_same_lines_in_its_shards(name, write, kind,
     write(tmp_path / name)
     source = open_source(str(tmp_path / name), None, None)
     assert type(source) is kind
-    shards = cut([lengths for lengths, _ in source.scan(1000)], lines)
+    shards = cut([length for length, _ in source.scan(1000)], lines)
     read = {task.shard: list(source.lines(task, 1000)) for task in source.tasks(shards, 1000)}
     assert [len(found) for found in read.values()] == [shard.lines for shard in shards]
     flat = [line for found in read.values() for line in found]
@@ -138,9 +115,9 @@ def test_missing_invalid_and_long_texts_of_parquet_are_bad_lines(tmp_path):
     )
     texts = pyarrow.concat_arrays([pyarrow.array(["good", None, "x" * 9, "a\0b"]), invalid])
     path = parquet(tmp_path / "a.parquet", texts, row_group_size=9)
-    ((_, bad),) = open_source(str(path), "text", None).scan(8)
-    assert [one.line for one in bad] == [2, 3, 4, 5]
-    assert bad[0].reason == "column 'text' is empty; expected text"
+    faults = [fault for _, fault in open_source(str(path), "text", None).scan(8)]
+    assert faults[:2] == [None, "column 'text' is empty; expected text"]
+    assert all(faults[2:])
 
 
 @pytest.mark.parametrize(

@@ -24,51 +24,34 @@ from syntaxlm.app.cli.parser import Group, Parser, Run, call
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import system_error
 
+
+def named(*commands: Run) -> dict[str, Run]:
+    """Return commands by the names of their functions."""
+    return {command.__name__.replace("_", "-"): command for command in commands}
+
+
+EVALUATIONS = (
+    evaluate.perplexity, evaluate.parse, evaluate.trees, evaluate.agreement, evaluate.boundaries, evaluate.pairs,
+    evaluate.completion, evaluate.reading_times, evaluate.significance, evaluate.logic, evaluate.classifier,
+)  # fmt: skip
 COMMANDS: Mapping[str, Run | Group] = {  # in the order of the help
-    "parse": parse.parse,
-    "score": score.score,
-    "generate": generate.generate,
-    "draw": draw.draw,
-    "serve": serve.serve,
-    "report": draw.report,
+    **named(parse.parse, score.score, generate.generate, draw.draw, serve.serve, draw.report),
     "evaluate": Group(
         "evaluate a model or a file of trees",
         "syntaxlm evaluate parse MODEL treebank.mrg",
-        {
-            "perplexity": evaluate.perplexity,
-            "parse": evaluate.parse,
-            "trees": evaluate.trees,
-            "agreement": evaluate.agreement,
-            "boundaries": evaluate.boundaries,
-            "pairs": evaluate.pairs,
-            "completion": evaluate.completion,
-            "reading-times": evaluate.reading_times,
-            "significance": evaluate.significance,
-            "logic": evaluate.logic,
-            "classifier": evaluate.classifier,
-        },
+        named(*EVALUATIONS),
     ),
-    "train": train.train,
-    "compare": train.compare,
-    "focus": train.focus,
+    **named(train.train, train.compare, train.focus),
     "tune": Group(
         "train add-ons for a model",
         "syntaxlm tune cache MODEL valid.txt",
         {"cache": train.tune_cache, "stops": train.tune_stops},
     ),
-    "average": models.average,
-    "combine": models.combine,
-    "rerank": models.rerank,
-    "grammar": draw.grammar,
+    **named(models.average, models.combine, models.rerank, draw.grammar),
     "models": Group(
         "list, describe, download or upload models",
         "syntaxlm models list runs",
-        {
-            "list": models.list_models,
-            "info": models.describe_model,
-            "download": models.download,
-            "push": models.push,
-        },
+        {"list": models.list_models, "info": models.describe_model, **named(models.download, models.push)},
         "List or describe model folders; download and upload models of the Hugging Face hub.",
     ),
     "recipes": Group(
@@ -79,25 +62,16 @@ COMMANDS: Mapping[str, Run | Group] = {  # in the order of the help
     "data": Group(
         "prepare text and treebanks",
         "syntaxlm data sentences novels/*.txt -o train.txt",
-        {
-            "toy": data.toy,
-            "text8": data.text8,
-            "words": data.words,
-            "tags": data.tags,
-            "sentences": data.sentences,
-            "logic": data.logic,
-            "next-sentence": data.next_sentence,
-        },
+        named(data.toy, data.text8, data.words, data.tags, data.sentences, data.logic, data.next_sentence),
         "Prepare text and treebanks for training.",
     ),
     "ngram": Group(
         "exchange n-gram models with other programs",
         "syntaxlm ngram to-arpa MODEL -o model.arpa",
-        {"to-arpa": models.to_arpa, "from-arpa": models.from_arpa},
+        named(models.to_arpa, models.from_arpa),
         "Exchange n-gram models with other programs, as ARPA files.",
     ),
-    "quickstart": train.quickstart,
-    "completion": completion,
+    **named(train.quickstart, completion),
 }
 
 WRONG_INPUT = 2

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 
 from syntaxlm.app.cli.output import OutputFile, text_output
 from syntaxlm.app.cli.parser import Parser
-from syntaxlm.core.options import Shown
+from syntaxlm.core.options import Argument
 
 RECIPES = ("recipe", "recipes")  # arguments that take the name of a bundled recipe
 
 
 def completion(
-    shell: Annotated[Literal["bash", "zsh", "fish"], Shown("SHELL", is_positional=True)],
+    shell: Annotated[Literal["bash", "zsh", "fish"], Argument("SHELL", use="value")],
     output: OutputFile | None = None,
 ) -> None:
     """Print a completion script for a shell.

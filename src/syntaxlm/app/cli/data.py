@@ -11,35 +11,21 @@ from syntaxlm.app.cli.options import Files, MaxWords, Preprocessing, SentencesFi
 from syntaxlm.app.cli.output import OutputFile, SummaryFormat, formatted, output_path, print_summary
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.files import to_json
-from syntaxlm.core.options import Count, Name, Seed, Shown
+from syntaxlm.core.options import Argument, Count, Name, Seed, Shown
 
 if TYPE_CHECKING:
     pass
 
 SPLITS = ("train", "valid", "test")
-PairFolder = Annotated[
-    Path,
-    Shown("DIR", ("-o", "--output"), "output", help="output folder"),
-    Folder("new files", tuple(f"{split}.tsv" for split in SPLITS)),
-]
-ToyFolder = Annotated[
-    Path,
-    Shown("DIR", ("-o", "--output"), "output"),
-    Folder(
-        "folder", tuple(f"{split}.{suffix}" for split in SPLITS for suffix in ("txt", "mrg", "conllu")), "floor.json"
-    ),
-]
-TextFolder = Annotated[
-    Path,
-    Shown("DIR", ("-o", "--output"), "output", help="output folder"),
-    Folder("new files", ("train.txt", "valid.txt")),
-]
+PAIR_FILES = tuple(f"{split}.tsv" for split in SPLITS)
+TOY_FILES = tuple(f"{split}.{suffix}" for split in SPLITS for suffix in ("txt", "mrg", "conllu"))
+PairFolder = Annotated[Path, Folder(may_hold="new files", files=PAIR_FILES, help="output folder")]
+TextFolder = Annotated[Path, Folder(may_hold="new files", files=("train.txt", "valid.txt"), help="output folder")]
+ToyFolder = Annotated[Path, Folder(files=TOY_FILES, marker="floor.json")]
 TaggedOrTrees = Annotated[
     str,
-    Shown(
+    Argument(
         "TREEBANK",
-        use="input",
-        is_positional=True,
         help="file of trees or tagged text, folder or quoted pattern; - for standard input",
     ),
 ]
@@ -71,7 +57,7 @@ def toy(output: ToyFolder, sentences: Count = 20_000, seed: Seed = 0, format: Su
 
 
 def text8(
-    file: Annotated[str, Shown("FILE", use="input", is_positional=True)],
+    file: Annotated[str, Argument("FILE")],
     output: TextFolder,
     format: SummaryFormat = "text",
 ) -> None:
@@ -200,7 +186,7 @@ def logic(output: PairFolder, pairs: Count = 100_000, seed: Seed = 0, format: Su
     from syntaxlm.core.progress import status
     from syntaxlm.data.labelled_pairs import write_logic
 
-    with status("sampling"):
+    with status("sentences"):
         summary = write_logic(output, pairs, seed)
     print(formatted(summary, format))
 

@@ -18,14 +18,14 @@ from syntaxlm.app.cli.options import (
 from syntaxlm.app.cli.output import OutputFile, ReportOutput, SummaryFormat, formatted, output_path
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Count, Only, Shown
+from syntaxlm.core.options import Argument, Count, Only, Shown
 from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 
 
 def draw(
-    model: Annotated[Path, Shown("MODEL", use="input", is_positional=True)],
+    model: Annotated[Path, Argument("MODEL")],
     options: Annotated[ParseOptions, Only(("decoder", "layer", "punctuation", "contractions"))],
-    sentence: Annotated[str, Shown("SENTENCE", is_positional=True)] | None = None,
+    sentence: Annotated[str, Argument("SENTENCE", use="value")] | None = None,
     output: Annotated[Path, Shown("FILE", ("-o", "--output"), "output")] | None = None,
     device: Device | None = None,
     gold: Annotated[str, Shown("TREE", use="input")] | None = None,
@@ -100,7 +100,7 @@ def _draw_dependencies(file: Path, number: int | None, preprocessing: str, outpu
 def report(
     model: ModelOptions,
     decoding: Annotated[DecodingOptions, Only(("decoder", "layer"))],
-    output: Annotated[Path, Shown("DIR", ("-o", "--output"), "output"), Folder("folder", ("report.html",))],
+    output: Annotated[Path, Folder(files=("report.html",))],
     treebank: Treebank | None = None,
     protocol: Protocol = "wsj-test",
     max_words: MaxWords | None = None,
@@ -139,7 +139,7 @@ def report(
 
 def grammar(
     model: ModelOptions,
-    text: Annotated[str, Shown("TEXT", use="input", is_positional=True)] | None = None,
+    text: Annotated[str, Argument("TEXT")] | None = None,
     symbols: Count = 10,
     output: OutputFile | None = None,
     format: Annotated[Literal["text", "json", "html", "tsv", "csv", "parquet"], Shown(use="format")] = "text",

@@ -31,7 +31,7 @@ from syntaxlm.app.cli.options import (
 )
 from syntaxlm.app.cli.output import ReportOutput
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Count, InputFile, Name, Only, Seed, Shown
+from syntaxlm.core.options import Argument, Count, InputFile, Name, Only, Seed, Shown
 from syntaxlm.core.tables import RowFormat, write_rows
 from syntaxlm.parsing.options import DecodingOptions
 from syntaxlm.scoring.options import PerplexityOptions
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from syntaxlm.evaluation.pair_classification import AnsweredPairs
     from syntaxlm.storage.folder import ClassifierBundle
 
-Pairs = Annotated[str, Shown("PAIRS", use="input", is_positional=True)]
+Pairs = Annotated[str, Argument("PAIRS")]
 
 
 def perplexity(
@@ -113,9 +113,8 @@ def parse(
     from syntaxlm.core.progress import status
     from syntaxlm.data.treebanks import read_treebank
     from syntaxlm.models.abilities import ParsesDependencies
-    from syntaxlm.parsing.dependency_evaluation import evaluate_attachment, has_dependencies, write_scored_heads
+    from syntaxlm.parsing.dependency_evaluation import evaluate_attachment, has_dependencies
     from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
-    from syntaxlm.parsing.report import write_sentences
     from syntaxlm.trees.preprocessing import find_preprocessing
 
     refuse_repeated([model.model, *also])
@@ -135,19 +134,19 @@ def parse(
                 raise InputError(f"{extra}: found dependency trees in {gold.source}; expected constituency trees")
             attachment = evaluate_attachment(bundle, gold, scoring, rule)
             if details:
-                write_scored_heads(attachment, details)
+                attachment.write_details(details)
             output.write(attachment)
             return
         others = [load_model(folder, model.device) for folder in also]
         report = evaluate_parsing(bundle, gold, scoring, decoding, rule, others, random_weights)
     if details:
-        write_sentences(report, details)
+        report.write_details(details)
     output.write(report)
 
 
 def trees(
-    predicted: Annotated[Path, Shown("PREDICTED", use="input", is_positional=True)],
-    gold: Annotated[Path, Shown("GOLD", use="input", is_positional=True)],
+    predicted: Annotated[Path, Argument("PREDICTED")],
+    gold: Annotated[Path, Argument("GOLD")],
     output: ReportOutput,
     protocol: Protocol = "wsj-test",
     max_words: MaxWords | None = None,
@@ -165,18 +164,17 @@ def trees(
     """
     from syntaxlm.core.progress import status
     from syntaxlm.parsing.evaluation import evaluate_trees, protocol_named
-    from syntaxlm.parsing.report import write_sentences
 
     scoring = protocol_named(protocol, max_words)
     with status("scoring"):
         report = evaluate_trees(predicted, gold, scoring, preprocessing)
     if details:
-        write_sentences(report, details)
+        report.write_details(details)
     output.write(report)
 
 
 def agreement(
-    text: Annotated[str, Shown("TEXT", use="input", is_positional=True)],
+    text: Annotated[str, Argument("TEXT")],
     models: Models,
     decoding: Annotated[DecodingOptions, Only(("decoder",))],
     output: ReportOutput,
@@ -211,7 +209,7 @@ def agreement(
 
 def boundaries(
     model: ModelOptions,
-    text: Annotated[str, Shown("TEXT", use="input", is_positional=True)],
+    text: Annotated[str, Argument("TEXT")],
     output: ReportOutput,
     tune: InputFile | None = None,
 ) -> None:
@@ -235,7 +233,7 @@ def boundaries(
 
 def pairs(
     model: ModelOptions,
-    files: Annotated[Sequence[str], Shown("FILES", use="input", is_positional=True)],
+    files: Annotated[Sequence[str], Argument("FILES")],
     style: TextOptions,
     output: ReportOutput,
     also: AlsoModels = (),
@@ -252,18 +250,18 @@ def pairs(
     details: each pair and its log-probabilities
     example: syntaxlm evaluate pairs MODEL pairs.jsonl --also ANOTHER --punctuation drop
     """
-    from syntaxlm.evaluation.pairs import evaluate_pairs, write_pairs
+    from syntaxlm.evaluation.pairs import evaluate_pairs
 
     report = evaluate_pairs(model.load_with(also), files, style)
     if details:
-        write_pairs(report, details)
+        report.write_details(details)
     output.write(report)
 
 
 def completion(
     model: ModelOptions,
-    questions: Annotated[str, Shown("QUESTIONS", use="input", is_positional=True)],
-    answers: Annotated[str, Shown("ANSWERS", use="input", is_positional=True)],
+    questions: Annotated[str, Argument("QUESTIONS")],
+    answers: Annotated[str, Argument("ANSWERS")],
     style: TextOptions,
     output: ReportOutput,
     also: AlsoModels = (),
@@ -291,12 +289,12 @@ def completion(
     details: each question, its candidates' log-probabilities and the choice
     example: syntaxlm evaluate completion MODEL questions.txt answers.txt --also ANOTHER
     """
-    from syntaxlm.evaluation.completion import evaluate_completion, write_questions
+    from syntaxlm.evaluation.completion import evaluate_completion
 
     shares = weights_of(weights)
     report = evaluate_completion(model.load_with(also), questions, answers, style, shares, per_token, parses)
     if details:
-        write_questions(report, details)
+        report.write_details(details)
     output.write(report)
 
 
@@ -387,7 +385,7 @@ def reading_times(
 
 
 def significance(
-    first: Annotated[Sequence[str], Shown("FILE", use="input", is_positional=True)],
+    first: Annotated[Sequence[str], Argument("FILE")],
     against: Annotated[Sequence[str], Shown("FILE", use="input")],
     output: ReportOutput,
 ) -> None:

@@ -71,7 +71,7 @@ def generate(
         from syntaxlm.generation.sentences import generate as generate_sentences
 
         sampled = generate_sentences(bundle, sentences, prompt, options, style)
-    sampled = iter(progress_bar(sampled, "sampling", sentences))
+    sampled = iter(progress_bar(sampled, "sentences", sentences))
     if format in ("tsv", "csv", "parquet"):
         first = next(sampled)
         rows = (row for sentence in chain([first], sampled) for row in sentence.rows())

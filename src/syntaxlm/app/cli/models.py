@@ -21,13 +21,13 @@ from syntaxlm.app.cli.output import (
 )
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Name, Only, Shown
+from syntaxlm.core.options import Argument, Name, Only, Shown
 from syntaxlm.core.tables import Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.parsing.options import DecodingOptions
 
 InputPath = Annotated[Path, Shown("FILE", use="input")]
-NewModel = Annotated[Path, Shown("DIR", ("-o", "--output"), "output"), Folder("empty")]
-Repository = Annotated[str, Shown("NAME", is_positional=True)]
+NewModel = Annotated[Path, Folder(may_hold="nothing")]
+Repository = Annotated[str, Argument("NAME", use="value")]
 Revision = Annotated[str, Shown("R")]
 
 MODEL_FOLDERS = Columns(
@@ -56,7 +56,7 @@ BUNDLED_RECIPES = Columns(
 
 def list_models(
     output: ReportOutput,
-    folder: Annotated[Path, Shown("FOLDER", use="input", is_positional=True)] | None = None,
+    folder: Annotated[Path, Argument("FOLDER")] | None = None,
 ) -> None:
     """List the model folders below a folder.
 
@@ -120,7 +120,7 @@ def download(name: Repository, revision: Revision | None = None, output: NewMode
 
 
 def push(
-    folder: Annotated[Path, Shown("FOLDER", use="input", is_positional=True)],
+    folder: Annotated[Path, Argument("FOLDER")],
     name: Repository,
     licence: Name | None = None,
     language: Annotated[Sequence[str], Shown("NAME")] = (),
@@ -237,9 +237,7 @@ def list_recipes(output: ReportOutput) -> None:
     output.write(RecipeList([{"name": name} | _summary(read_text(find_recipe(name))) for name in recipe_names()]))
 
 
-def show_recipe(
-    recipe: Annotated[str, Shown("RECIPE", use="input", is_positional=True)], output: OutputFile | None = None
-) -> None:
+def show_recipe(recipe: Annotated[str, Argument("RECIPE")], output: OutputFile | None = None) -> None:
     """Print a recipe.
 
     Print a recipe as YAML, as a starting point for your own recipe.
@@ -300,8 +298,8 @@ def to_arpa(model: ModelFolder, output: OutputFile | None = None, format: Summar
 
 
 def from_arpa(
-    file: Annotated[Path, Shown("FILE", use="input", is_positional=True)],
-    output: Annotated[Path, Shown("DIR", ("-o", "--output"), "output"), Folder("run")],
+    file: Annotated[Path, Argument("FILE")],
+    output: Annotated[Path, Folder(may_hold="run")],
     like: Annotated[Path, Shown("MODEL", use="input")] | None = None,
     format: SummaryFormat = "text",
 ) -> None:
@@ -331,7 +329,7 @@ def from_arpa(
 
 
 def average(
-    predictions: Annotated[Sequence[Path], Shown("PREDICTED", use="input", is_positional=True)],
+    predictions: Annotated[Sequence[Path], Argument("PREDICTED")],
     decoding: Annotated[DecodingOptions, Only(("ties",))],
     output: OutputFile | None = None,
     weights: Weights = (),
@@ -410,7 +408,7 @@ class CombinedModel:
 
 def rerank(
     model: ModelOptions,
-    candidates: Annotated[Path, Shown("CANDIDATES", use="input", is_positional=True)],
+    candidates: Annotated[Path, Argument("CANDIDATES")],
     gold: InputPath | None = None,
     weight: Share | None = None,
     tune: Annotated[tuple[Path, Path], Shown("CANDIDATES GOLD", use="input")] | None = None,
@@ -446,9 +444,9 @@ def rerank(
         raise InputError(f"--format {format}: the table has attachment scores; add --gold, or use text or json")
     arguments = model.load(), candidates, gold, weight, tune, score
     if output is None and gold is not None:
-        print(formatted(evaluate_reranking(*arguments), format))
+        print(evaluate_reranking(*arguments).report().formatted(format))
         return
     with text_output(output) as file:
         report = evaluate_reranking(*arguments, file.write)
     if output is not None:
-        print(formatted(report, format))
+        print(report.report().formatted(format))

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from annotated_types import Interval
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import LARGEST_COUNT, Count, Form, Name, Shown
+from syntaxlm.core.options import LARGEST_COUNT, Argument, Count, Form, Name, Shown
 from syntaxlm.parsing.options import Ties
 
 if TYPE_CHECKING:
     from syntaxlm.data.corpora import GivenText
     from syntaxlm.storage.folder import ModelBundle
 
-ModelFolder = Annotated[Path, Shown("MODEL", use="input", is_positional=True, help="model folder, written by train{}")]
-Classifier = Annotated[
-    Path, Shown("MODEL", use="input", is_positional=True, help="folder of a classifier, written by train")
-]
-Models = Annotated[Sequence[Path], Shown("MODEL", use="input", is_positional=True)]
+ModelFolder = Annotated[Path, Argument("MODEL", help="model folder, written by train{}")]
+Classifier = Annotated[Path, Argument("MODEL", help="folder of a classifier, written by train")]
+Models = Annotated[Sequence[Path], Argument("MODEL")]
 AlsoModels = Annotated[Sequence[Path], Shown("MODEL", use="input", help="another model; may be repeated: {}")]
 DeviceName = Annotated[
     str, Shown("NAME"), Form(r"auto|cpu|mps|cuda(:\d+)?", "cpu, cuda, cuda:N, mps or auto")
@@ -40,14 +38,14 @@ TrainingDevice = Annotated[
     Shown("NAME", help="device to train on: cpu, cuda, mps or auto; default: run.accelerator of the recipe"),
 ]
 
-Text = Annotated[str, Shown("TEXT", use="input", is_positional=True)]
+Text = Annotated[str, Argument("TEXT")]
 SentencesFile = Annotated[
     str,
-    Shown("TEXT", use="input", is_positional=True, help="UTF-8 file, one sentence per line; - for standard input"),
+    Argument("TEXT", help="UTF-8 file, one sentence per line; - for standard input"),
 ]
-Files = Annotated[Sequence[str], Shown("FILES", use="input", is_positional=True)]
+Files = Annotated[Sequence[str], Argument("FILES")]
 TREEBANK_HELP = "bracket file, folder of bracket files, or quoted pattern"
-Treebank = Annotated[str, Shown("TREEBANK", use="input", is_positional=True, help=TREEBANK_HELP)]
+Treebank = Annotated[str, Argument("TREEBANK", help=TREEBANK_HELP)]
 
 Protocol = Annotated[str, Shown("NAME", help="wsj-test (default), prpn, wsj10, wsj40 or evalb")]
 MaxWords = Annotated[Count, Shown("N", help="omit longer sentences (measured after preprocessing)")]
@@ -78,7 +76,7 @@ class ModelOptions:
         or, to score text, a causal language model of the library transformers, hf:NAME
     """
 
-    model: Annotated[Path, Shown("MODEL", use="input", is_positional=True)]
+    model: Annotated[Path, Argument("MODEL")]
     device: Device | None = None
 
     def load(self) -> ModelBundle:
@@ -143,7 +141,7 @@ class TextSource:
     sentence: read this sentence, even if a file has this name
     """
 
-    text: Annotated[tuple[str, ...], Shown("TEXT", use="input", is_positional=True)] = ()
+    text: Annotated[tuple[str, ...], Argument("TEXT")] = ()
     sentence: Annotated[str, Shown("SENTENCE", ("--text",))] | None = None
 
     @property

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TextIO
 
 from syntaxlm.core.files import to_json
 from syntaxlm.core.options import Shown
-from syntaxlm.core.tables import ReportFormat
+from syntaxlm.core.tables import HasReport, ReportFormat
 
 ROW_FORMATS = ("tsv", "csv", "parquet")  # without JSON, of which some results have more than their rows
 OutputFile = Annotated[
@@ -38,17 +38,8 @@ class ReportOutput:
     output: OutputFile | None = None
     format: Annotated[ReportFormat, Shown(use="format")] = "text"
 
-    def write(self, result: Any) -> None:
+    def write(self, result: HasReport) -> None:
         """Write a result in the format that is asked for."""
-        if not hasattr(result, "report"):  # TODO: remove when all evaluations return a report
-            if self.format in ("tsv", "csv", "parquet"):
-                from syntaxlm.core import tables
-
-                tables.write_rows(result.rows(), result.columns, self.output, self.format)
-                return
-            with text_output(self.output) as file:
-                file.write(formatted(result, self.format) + "\n")
-            return
         result.report().write(self.output, self.format)
 
 
@@ -91,12 +82,6 @@ def print_summary(result: Any, format: str, output: Path | None, head: str = "")
         print(text, file=sys.stderr)
 
 
-def formatted(result: Any, format: Any) -> str:
-    """Return figures in a format, without the last line end."""
-    if format == "json":
-        return to_json(result.to_dict())
-    if format in ("tsv", "csv"):
-        from syntaxlm.core.tables import format_rows
-
-        return "".join(format_rows(result.rows(), result.columns, format)).removesuffix("\n")
-    return str(result)
+def formatted(result: Any, format: str) -> str:
+    """Return figures as text or JSON, without the last line end."""
+    return to_json(result.to_dict()) if format == "json" else str(result)

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 
 from syntaxlm.core.errors import InputError, closest_match
 from syntaxlm.core.files import holds_model, named_path, refuse_overwriting, same_file
-from syntaxlm.core.options import Option, help_texts, options_from, options_of
+from syntaxlm.core.options import Option, Shown, help_texts, options_from, options_of
 
 Run = Callable[..., "int | None"]
 
@@ -29,17 +29,19 @@ OTHER_SUFFIXES = {*SUFFIXES, ".png", ".pdf", ".xlsx"} - {".txt"}  # an error for
 
 
 @dataclass(frozen=True)
-class Folder:
-    """The mark of an option that names a folder that a command writes to.
+class Folder(Shown):
+    """An option, by default -o, that names a folder that a command writes to.
 
-    use: what the folder may contain before: "folder": anything; "run": no files, unless it is a run, for which the
-        command itself raises an error; "runs": runs of the same command, which are resumed; "empty": nothing; "new
-        files": anything except `files`.
+    may_hold: what the folder may contain before. "run": no files, unless it is a run, for which the command itself
+        raises an error; "runs": runs of the same command, which are resumed; "new files": anything except `files`.
     files: the files that the command writes into the folder.
     marker: the file that shows that the command wrote the folder; a folder with files but without it is an error.
     """
 
-    use: Literal["folder", "run", "runs", "empty", "new files"] = "folder"
+    metavar: str | None = "DIR"
+    flags: tuple[str, ...] = ("-o", "--output")
+    use: Literal["output"] = "output"
+    may_hold: Literal["anything", "run", "runs", "nothing", "new files"] = "anything"
     files: tuple[str, ...] = ()
     marker: str | None = None
 
@@ -327,13 +329,13 @@ def _check_folder(path: Path, folder: Folder, inputs: Iterable[str | Path]) -> N
         return
     visible = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
     advice = "Name a new folder, or move the files away."
-    if folder.use == "empty" and visible:
+    if folder.may_hold == "nothing" and visible:
         raise InputError(f"{path}: is not empty; found {_named(visible)}. {advice}")
-    if folder.use == "run" and not holds_model(path):
+    if folder.may_hold == "run" and not holds_model(path):
         files = [entry for entry in visible if not entry.is_dir()]
         if files:
             raise InputError(f"{path}: contains files that do not belong to a run: {_named(files)}. {advice}")
-    if folder.use == "new files" or (folder.use == "runs" and not any(path.glob("*/*/recipe.yaml"))):
+    if folder.may_hold == "new files" or (folder.may_hold == "runs" and not any(path.glob("*/*/recipe.yaml"))):
         present = [path / name for name in folder.files if (path / name).exists()]
         if present:
             raise InputError(f"{path}: already contains {_named(present)}. {advice}")

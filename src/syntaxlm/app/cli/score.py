@@ -74,7 +74,7 @@ def score(
         table = word_table(
             model.load(), source, displayed.word_column if words else str(column), group=displayed.group,
             sentence=displayed.sentence_column, is_text=words is None, frequencies=frequencies,
-            context=options.context, spillover=displayed.spillover, style=options,
+            spillover=displayed.spillover, options=options,
         )  # fmt: skip
         write_rows(table.rows(), table.columns, output, format or "tsv")
         error_console().print(table.summary, markup=False, soft_wrap=True)

@@ -10,13 +10,13 @@ from annotated_types import Interval
 
 from syntaxlm.app.cli.options import Device, distinct_names
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Count, Name, Shown
+from syntaxlm.core.options import Argument, Count, Name, Shown
 
 DEFAULT_MODEL = "en"
 
 
 def serve(
-    models: Annotated[Sequence[Path], Shown("MODEL", use="input", is_positional=True)] = (),
+    models: Annotated[Sequence[Path], Argument("MODEL")] = (),
     device: Device | None = None,
     host: Name = "127.0.0.1",
     port: Annotated[int, Interval(ge=0, le=65_535), Shown("N")] = 8000,

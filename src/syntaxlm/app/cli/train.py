@@ -31,12 +31,12 @@ from syntaxlm.app.cli.output import ROW_FORMATS, ReportOutput, SummaryFormat, fo
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
-from syntaxlm.core.options import Count, InputFile, Name, Seed, Shown
+from syntaxlm.core.options import Argument, Count, InputFile, Name, Seed, Shown
 from syntaxlm.scoring.options import PerplexityOptions
 
 Overrides = Annotated[Sequence[tuple[str, str]], Shown(use="overrides")]
-Recipe = Annotated[str, Shown("RECIPE", use="input", is_positional=True)]
-RunFolder = Annotated[Path, Shown("DIR", ("-o", "--output"), "output"), Folder("run")]
+Recipe = Annotated[str, Argument("RECIPE")]
+RunFolder = Annotated[Path, Folder(may_hold="run")]
 Minutes = Annotated[float, Interval(ge=0), Shown("M")]
 Trees = Annotated[str, Shown("TREES", use="input")]
 
@@ -45,7 +45,7 @@ def train(
     overrides: Overrides,
     recipe: Recipe | None = None,
     output: RunFolder | None = None,
-    resume: Annotated[Path, Shown("DIR", use="output"), Folder("folder")] | None = None,
+    resume: Annotated[Path, Folder(flags=())] | None = None,
     seeds: Count = 1,
     device: TrainingDevice | None = None,
     format: SummaryFormat = "text",
@@ -77,7 +77,7 @@ def train(
     from syntaxlm.core.progress import error_console
     from syntaxlm.training.progress import ProgressDisplay
     from syntaxlm.training.run import train
-    from syntaxlm.training.seeds import train_seeds
+    from syntaxlm.training.study import train_seeds
 
     settings = read_recipe(recipe, [*overrides, *training_device(device)])
     if seeds > 1:
@@ -113,8 +113,8 @@ def exit_code(stopped: bool) -> int:
 
 
 def compare(
-    recipes: Annotated[Sequence[str], Shown("RECIPE", use="input", is_positional=True)],
-    output: Annotated[Path, Shown("DIR", ("-o", "--output"), "output"), Folder("runs", ("comparison.json",))],
+    recipes: Annotated[Sequence[str], Argument("RECIPE")],
+    output: Annotated[Path, Folder(may_hold="runs", files=("comparison.json",))],
     overrides: Overrides,
     minutes: Minutes | None = None,
     seeds: Count = 1,
@@ -150,7 +150,7 @@ def compare(
     from syntaxlm.parsing.evaluation import protocol_named
     from syntaxlm.training.progress import ProgressDisplay
     from syntaxlm.training.study import compare, read_recipes
-    from syntaxlm.training.treebank_scores import TreebankEvaluation
+    from syntaxlm.training.study_table import TreebankEvaluation
 
     parts = {"train": tagged_train, "valid": tagged_valid, "test": tagged_test}
     tagged = {part: path for part, path in parts.items() if path is not None}
@@ -166,7 +166,7 @@ def compare(
         partial(console.print, soft_wrap=True, markup=False),
         trees,
     )
-    print(formatted(comparison, format))
+    print(comparison.report().formatted(format))
     if comparison.faults:
         failed = f"{len(comparison.faults)} runs failed: {', '.join(comparison.faults)}"
         print(f"syntaxlm: error: {failed}", file=sys.stderr)
@@ -176,7 +176,7 @@ def compare(
 
 def focus(
     recipe: Recipe,
-    output: Annotated[Path, Shown("DIR", ("-o", "--output"), "output"), Folder("runs", ("agreement.json",))],
+    output: Annotated[Path, Folder(may_hold="runs", files=("agreement.json",))],
     overrides: Overrides,
     seeds: Size = 5,
     also: AlsoModels = (),
@@ -264,7 +264,7 @@ def tune_cache(
 
 def tune_stops(
     model: ModelFolder,
-    trees: Annotated[str, Shown("TRAIN", use="input", is_positional=True)],
+    trees: Annotated[str, Argument("TRAIN")],
     valid: Trees,
     test: Trees | None = None,
     reads: Literal["states", "states-and-words"] = "states-and-words",
@@ -312,7 +312,7 @@ def tune_stops(
 
 
 def quickstart(
-    output: Annotated[Path, Shown("DIR", ("-o", "--output"), "output"), Folder("empty")] = Path("quickstart"),
+    output: Annotated[Path, Folder(may_hold="nothing")] = Path("quickstart"),
     model_type: Name = "simple-pcfg",
     seed: Seed = 1,
     device: TrainingDevice | None = None,

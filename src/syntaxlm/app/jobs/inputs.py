@@ -7,12 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import system_error
@@ -21,11 +18,9 @@ from syntaxlm.core.text_files import STANDARD_INPUT, is_compressed, open_bytes
 SHARD_BYTES = 1 << 26  # maximum size of a shard of several lines
 PARQUET = ".parquet"
 IdType = Literal["integer", "text"]
-Lengths = npt.NDArray[np.int64]
 
 _PIECE = 1 << 22  # bytes read at a time
 _ROWS = 4096  # of a Parquet file that are read at a time
-_NEWLINE = ord("\n")
 _BYTE_ORDER_MARK = "\ufeff"
 
 
@@ -83,48 +78,6 @@ def read_line(raw: bytes | int, number: int, longest: int) -> Line:
     return Line(number, text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text)
 
 
-def scan(file: BinaryIO, name: str, longest: int) -> Iterator[tuple[Lengths, list[BadLine]]]:
-    """Yield the lengths of all lines in bytes, with their ends, and the bad lines, some megabytes at a time.
-
-    name: of the file, for the bad lines.  longest: maximum number of bytes of a line, including its end.
-    """
-    number = 1
-    rest = b""  # the start of a line
-    dropped = 0  # bytes of that line that were read before and not kept, because it is too long
-    while True:
-        piece = file.read(_PIECE)
-        data = rest + piece
-        end = data.rfind(b"\n") + 1 if piece else len(data)
-        block, rest = data[:end], data[end:]
-        if block or (dropped and not piece):
-            ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _NEWLINE) + 1
-            if not block.endswith(b"\n"):
-                ends = np.append(ends, len(block))
-            lengths = np.diff(ends, prepend=0)
-            lengths[0] += dropped
-            dropped = 0
-            yield lengths, _bad_lines(block, ends, lengths, name, number, longest)
-            number += len(lengths)
-        if not piece:
-            return
-        if len(rest) > longest:
-            dropped += len(rest)
-            rest = b""
-
-
-def _bad_lines(block: bytes, ends: Lengths, lengths: Lengths, name: str, first: int, longest: int) -> list[BadLine]:
-    if lengths.max() <= longest and fault(block) is None:
-        return []
-    bad = []
-    start = 0
-    for number, (end, length) in enumerate(zip(ends.tolist(), lengths.tolist(), strict=True), first):
-        reason = _too_long(length, longest) if length > longest else fault(block[start:end])
-        if reason is not None:
-            bad.append(BadLine(name, number, reason))
-        start = end
-    return bad
-
-
 def fault(raw: bytes) -> str | None:
     """Return what is wrong with the bytes of a line; None if they are text."""
     zero = raw.find(b"\0")
@@ -175,7 +128,7 @@ class Shard(NamedTuple):
 
 
 class ShardCutter:
-    """Cuts inputs into shards, from the lengths of their lines.
+    """Cuts inputs into shards, line by line.
 
     lines: number of lines of a shard; the last one of an input may have fewer.
     most: a shard with several lines has fewer lines if it would have more bytes.
@@ -186,32 +139,20 @@ class ShardCutter:
         self._lines, self._most = lines, most
         self.shards: list[Shard] = []
 
-    def start(self, source: int) -> None:
-        """Begin an input. source: its number."""
-        self._source = source
-        self._first = self._line = 1
-        self._begin = self._end = 0
+    def cut(self, source: int, lengths: Iterable[int]) -> None:
+        """Cut an input. source: its number.  lengths: of its lines in bytes."""
+        first, lines, begin, end = 1, 0, 0, 0
+        for length in lengths:
+            if lines and (lines == self._lines or end + length - begin > self._most):
+                self._add(source, first, lines, begin, end)
+                first, lines, begin = first + lines, 0, end
+            lines += 1
+            end += length
+        if lines:
+            self._add(source, first, lines, begin, end)
 
-    def add(self, lengths: Lengths) -> None:
-        """Add lines of the input. lengths: in bytes."""
-        ends = self._end + np.cumsum(lengths)
-        done = 0
-        while done < len(lengths):
-            room = self._lines - (self._line - self._first)
-            fitting = int(np.searchsorted(ends[done:], self._begin + self._most, side="right"))
-            take = min(room, len(lengths) - done, max(fitting, int(self._line == self._first)))
-            self._line += take
-            done += take
-            self._end = int(ends[done - 1]) if take else self._end
-            if take == room or done < len(lengths):
-                self.finish()
-
-    def finish(self) -> None:
-        """End the present shard, which has the last lines of the input."""
-        if self._line > self._first:
-            lines = self._line - self._first
-            self.shards.append(Shard(len(self.shards), self._source, self._first, lines, self._begin, self._end))
-            self._first, self._begin = self._line, self._end
+    def _add(self, *values: int) -> None:
+        self.shards.append(Shard(len(self.shards), *values))
 
 
 class Task(NamedTuple):
@@ -244,8 +185,8 @@ class Source(ABC):
         return None
 
     @abstractmethod
-    def scan(self, longest: int) -> Iterator[tuple[Lengths, list[BadLine]]]:
-        """Return the lengths of all lines in bytes, and the bad lines, some thousand lines at a time.
+    def scan(self, longest: int) -> Iterator[tuple[int, str | None]]:
+        """Yield the length of each line in bytes, and why it is bad; None for a good line.
 
         longest: maximum number of bytes of a line.
         """
@@ -266,9 +207,10 @@ class Source(ABC):
 class TextFile(Source):
     """Text with one sentence per line. Workers read the bytes of their shards."""
 
-    def scan(self, longest: int) -> Iterator[tuple[Lengths, list[BadLine]]]:
+    def scan(self, longest: int) -> Iterator[tuple[int, str | None]]:
         with open_bytes(self.path) as file:
-            yield from scan(file, self.name, longest)
+            for raw in raw_lines(file, longest):
+                yield (raw, _too_long(raw, longest)) if isinstance(raw, int) else (len(raw), fault(raw))
 
     def lines(self, task: Task, longest: int) -> Iterator[Line]:
         shard = task.shard
@@ -319,33 +261,27 @@ class ParquetColumn(Source):
     def id_type(self) -> IdType | None:
         return self.ids
 
-    def scan(self, longest: int) -> Iterator[tuple[Lengths, list[BadLine]]]:
-        import pyarrow
-        from pyarrow import compute
-
-        first = 1
+    def scan(self, longest: int) -> Iterator[tuple[int, str | None]]:
         with _opened(self.path, self.name) as file:
             for batch in file.iter_batches(_ROWS, columns=[self.column]):
-                texts = batch.column(0).cast(pyarrow.large_string())
-                lengths = compute.binary_length(texts).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-                bad = []
-                if texts.null_count or lengths.max(initial=0) > longest or not _is_valid(texts):
-                    lines = (self._line(raw, number, longest) for number, raw in enumerate(_bytes_of(texts), first))
-                    bad = [BadLine(self.name, one.number, one.fault) for one in lines if one.fault is not None]
-                yield lengths, bad
-                first += len(texts)
+                for raw in _bytes_of(batch.column(0)):
+                    yield len(raw or b""), self._line(raw, 1, longest).fault
 
     def lines(self, task: Task, longest: int) -> Iterator[Line]:
         shard = task.shard
         with _opened(self.path, self.name) as file:
-            counts = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
-            ends = np.cumsum(counts)
-            starts = ends - counts
-            groups = np.flatnonzero((ends >= shard.first) & (starts < shard.last)).tolist()
+            metadata = file.metadata
+            counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+            ends = list(accumulate(counts))
+            groups = [
+                number
+                for number, (count, end) in enumerate(zip(counts, ends, strict=True))
+                if end >= shard.first and end - count < shard.last
+            ]
             if not groups or ends[-1] < shard.last:
                 raise self._changed()
             columns = [self.column] if self.id_column is None else [self.column, self.id_column]
-            number = int(starts[groups[0]]) + 1
+            number = ends[groups[0]] - counts[groups[0]] + 1
             for batch in file.iter_batches(_ROWS, row_groups=groups, columns=columns):
                 skipped = max(0, min(shard.first - number, len(batch)))
                 wanted = batch.slice(skipped, max(0, shard.last - number - skipped + 1))
@@ -454,15 +390,3 @@ def _bytes_of(texts: Any) -> list[bytes | None]:
 
     found: list[bytes | None] = texts.cast(pyarrow.large_string()).cast(pyarrow.large_binary()).to_pylist()
     return found
-
-
-def _is_valid(texts: Any) -> bool:
-    """Return whether an array of pyarrow contains UTF-8 without zero bytes."""
-    import pyarrow
-    from pyarrow import compute
-
-    try:
-        texts.validate(full=True)
-    except pyarrow.ArrowInvalid:
-        return False
-    return not compute.any(compute.match_substring(texts, "\0")).as_py()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import syntaxlm
-from syntaxlm.app.jobs.folder import BAD_LINES, ROWS, SCHEMA_VERSION, JobFolder, is_in
+from syntaxlm.app.jobs.folder import BAD_LINES, ROWS, SCHEMA_VERSION, BadLineTable, JobFolder, is_in
 from syntaxlm.app.jobs.inputs import BadLine, IdType, Shard, ShardCutter, Source, Task, open_source
 from syntaxlm.app.jobs.work import BadLines, Setup, ShardResult, Work
 from syntaxlm.app.jobs.workers import Done, Ended, Engine, Failed, Pool, Processes
@@ -254,12 +254,7 @@ def _plan(job: Job, sources: Sequence[Source], folder: JobFolder) -> list[Shard]
     cutter = ShardCutter(job.lines_per_shard)
     with folder.bad_line_table() as table, working(Progress("reading inputs, lines")) as work:
         for number, source in enumerate(sources):
-            cutter.start(number)
-            for lengths, bad_lines in source.scan(job.longest):
-                cutter.add(lengths)
-                table.add(bad_lines)
-                work.done += len(lengths)
-            cutter.finish()
+            cutter.cut(number, _lengths(source, job.longest, table, work))
     if table.count and job.bad_lines == "stop":
         count = table.count
         shown = "\n".join(f"  {line}" for line in table.first) + ("\n  ..." if count > len(table.first) else "")
@@ -271,6 +266,15 @@ def _plan(job: Job, sources: Sequence[Source], folder: JobFolder) -> list[Shard]
     if not cutter.shards:
         raise no_sentence(", ".join(job.inputs))
     return cutter.shards
+
+
+def _lengths(source: Source, longest: int, table: BadLineTable, work: Progress) -> Iterator[int]:
+    """Yield the lengths of the lines of an input, and add bad lines to a table."""
+    for number, (length, fault) in enumerate(source.scan(longest), 1):
+        if fault is not None:
+            table.add([BadLine(source.name, number, fault)])
+        work.done += 1
+        yield length
 
 
 def _counted(number: int, noun: str) -> str:

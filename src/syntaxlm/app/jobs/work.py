@@ -60,9 +60,12 @@ class Work(ABC):
     def load(self, device: str) -> Loaded:
         """Load the models. Raises InputError for a model that cannot be loaded, or does not support the options."""
 
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return the options that determine the rows, without the models."""
+        options = asdict(self)
+        del options["models"]
+        inner: dict[str, Any] = options.pop("options", options)
+        return inner
 
 
 @dataclass(frozen=True)
@@ -84,9 +87,6 @@ class ParseWork(Work):
         rows([], 1)  # raises InputError
         tagged = any(bundle.normaliser.units == "tags" for bundle in bundles)
         return Loaded(rows, LINES_TOGETHER, CONSTITUENTS, tagged, tuple(map(model_hash, bundles)))
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self.options)
 
 
 @dataclass(frozen=True)
@@ -115,9 +115,6 @@ class ScoreWork(Work):
 
         rows([], 1)  # raises InputError
         return Loaded(rows, LINES_TOGETHER, SURPRISALS, bundle.normaliser.units == "tags", (model_hash(bundle),))
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self.options)
 
 
 def _load(name: str, device: str) -> ModelBundle:

@@ -109,7 +109,7 @@ def use_of(sentences: Iterable[LabelledSentence], model: HasGrammar) -> SymbolUs
 
 def sampled_sentences(bundle: ModelBundle, count: int, seed: int) -> Iterator[LabelledSentence]:
     """Yield sentences sampled from the grammar, with unknown words."""
-    model = bundle.require(HasGrammar, "sampling")
+    model = bundle.require(HasGrammar, "sentences")
     longest = MAXIMUM[bundle.normaliser.units]
     generator = np.random.default_rng(seed)
     for _ in range(count):
@@ -333,7 +333,7 @@ def list_grammar(bundle: ModelBundle, text: str | Path | None = None, symbols: i
     model = bundle.require(HasGrammar, "syntaxlm grammar")
     bundle.model.eval()
     if text is None:
-        source, sentences = None, progress_bar(sampled_sentences(bundle, SAMPLED, SEED), "sampling", SAMPLED)
+        source, sentences = None, progress_bar(sampled_sentences(bundle, SAMPLED, SEED), "sentences", SAMPLED)
     else:
         source, sentences = source_name(text), progress_bar(parsed_sentences(bundle, text), "parsing")
     return _listed(bundle, model, use_of(sentences, model), source, symbols)

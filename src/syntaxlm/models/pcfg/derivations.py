@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.models.abilities import EmittedWord, SymbolRule
-from syntaxlm.models.sampling import Sample, Sums, draw_from, token_of
+from syntaxlm.models.abilities import EmittedWord, SampledSentence, SymbolRule
+from syntaxlm.models.sentences import Sums, draw_from, token_of
 from syntaxlm.ops.inside import Rules, TableRules
 
 _KEPT = 1 << 25  # most cumulative probabilities in memory (256 MiB)
@@ -29,7 +29,7 @@ class Sampler:
         self._sums: dict[tuple[str, int], Sums] = {}
         self._size = 0
 
-    def draw(self, longest: int, generator: np.random.Generator, omitted: int = 0) -> Sample | None:
+    def draw(self, longest: int, generator: np.random.Generator, omitted: int = 0) -> SampledSentence | None:
         """Return a sentence, or None if it would be longer than the limit.
 
         omitted: number of the first words that are not sampled; the other words' probabilities are renormalised.
@@ -58,7 +58,7 @@ class Sampler:
             left, right = self._children(symbol, generator)
             waiting += [(len(spans) - 1, True), (right, False), (left, False)]
         closed = tuple((first, last, symbol) for first, last, symbol in spans)
-        return Sample(tuple(words), closed, tuple(labels))
+        return SampledSentence(tuple(words), closed, tuple(labels))
 
     def _words_of(self, preterminal: int) -> Sums:
         return self._cumulated("words", preterminal, lambda: self.emissions[:, preterminal].double().exp())

@@ -384,9 +384,7 @@ def _full_table_faults(config: PCFGConfig) -> list[str]:
 
 
 def _table_faults(config: PCFGConfig, name: str, size: int, otherwise: str = "") -> list[str]:
-    """Return the error if a table of rules is too large. name: the setting to reduce.  otherwise: what else would
-    do.
-    """
+    """Return the error if a table of rules is too large. name: the setting to reduce.  otherwise: other advice."""
     if size <= _LARGEST_TABLE:
         return []
     others = f"{config.preterminals} preterminals"

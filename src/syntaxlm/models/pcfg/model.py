@@ -31,6 +31,7 @@ from syntaxlm.models.abilities import (
     Model,
     NeedsTextCounts,
     PredictsNextToken,
+    SampledSentence,
     ScoresSentences,
     SymbolRule,
     TextCounts,
@@ -49,7 +50,7 @@ from syntaxlm.models.pcfg.grammars import (
     TensorPCFGConfig,
 )
 from syntaxlm.models.registry import model
-from syntaxlm.models.sampling import BOS, EOS, SPECIALS, Sample, draw_from, draw_short, token_of
+from syntaxlm.models.sentences import BOS, EOS, SPECIALS, draw_from, draw_short, token_of
 from syntaxlm.models.sizes import check_chart
 from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.ops.inside import (
@@ -265,13 +266,13 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     @torch.no_grad()
     def sample(
         self, count: int, maximum_words: int, generator: np.random.Generator, *, omitted: int = 0
-    ) -> list[Sample]:
+    ) -> list[SampledSentence]:
         """Sample sentences top-down (ancestral sampling)."""
         share, alone = float(self.one_word_share), self.unigrams.double().exp().cumsum(0).cpu().numpy()
 
-        def draw() -> Sample:
+        def draw() -> SampledSentence:
             if generator.random() < share:
-                return Sample((draw_from(alone, generator, omitted),), ())
+                return SampledSentence((draw_from(alone, generator, omitted),), ())
             return draw_short(lambda: self._sampler(generator).draw(maximum_words, generator, omitted), maximum_words)
 
         drawn = (draw() for _ in range(count))
@@ -395,9 +396,7 @@ class PCFG(SentencePCFG, PredictsNextToken):
     sentence_log_probs = SentencePCFG.sentence_log_probs  # type: ignore[assignment]  # faster than a sum over tokens
 
     def _of_text(self, batch: TokenBatch, tokens: Tensor) -> Tensor:
-        """Return log-probabilities of targets that are the next inputs: differences of prefix log-probabilities. (T,
-        B).
-        """
+        """Return log-probabilities of targets that are the next inputs, from those of prefixes: (T, B)."""
         steps, columns = batch.targets.shape
         before = len(tokens) - steps
         lengths = torch.full((columns,), steps) if batch.lengths is None else batch.lengths
@@ -416,9 +415,7 @@ class PCFG(SentencePCFG, PredictsNextToken):
         return result
 
     def _prefixes(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
-        """Return natural log-probabilities of prefixes of 0 to n words, and of these as whole sentences: (B, n + 1)
-        each.
-        """
+        """Return natural log-probabilities of prefixes of 0 to n words, and as whole sentences: (B, n + 1) each."""
         share, rest = self.one_word_share.double().log(), torch.log1p(-self.one_word_share.double())
         shape = len(sentences), max(sentences.lengths) + 1
         prefixes = self.unigrams.new_full(shape, -torch.inf, dtype=torch.float64)
@@ -440,9 +437,7 @@ class PCFG(SentencePCFG, PredictsNextToken):
         return prefixes, wholes
 
     def _next(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Return the next-token distribution after prefixes, (T, B) with BOS first -> (B, V). Each prefix is computed
-        once.
-        """
+        """Return the next-token distribution after prefixes, (T, B) with BOS -> (B, V), each computed once."""
         given = self._sentences(TokenBatch(tokens, tokens, lengths))
         parts = [tuple(part.tolist()) for part in given.words.split(given.lengths)]
         places = {part: place for place, part in enumerate(dict.fromkeys(parts))}

@@ -1,0 +1,69 @@
+"""Surprisals as bars."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from syntaxlm.drawing.surprisal import BAR_ZONE, BETWEEN, FULL, pair_picture, surprisal_bars
+
+from .reading import drawn, of_role, read_svg, tooltip
+
+
+class Row(NamedTuple):
+    word: str
+    begin: int
+    end: int
+    surprisal: float | None
+    in_vocabulary: bool | None = True
+
+
+FIRST = [Row("the", 0, 3, 5.0), Row("cats", 4, 8, 10.0, False), Row("sleep", 9, 14, None), Row("", 14, 14, 2.0)]
+SECOND = [Row("the", 0, 3, 5.0), Row("cat", 4, 7, 30.0), Row("", 7, 7, 1.0)]
+
+
+def numbers(element, *names: str) -> list[float]:
+    return [float(element.get(name, "")) for name in names]
+
+
+def test_bars_hang_below_their_words_and_are_as_long_as_their_bits():
+    places = [(0, 3), (4, 6), (6, 8), (9, 14)]  # a row of surprisals may have several words
+    picture = surprisal_bars(FIRST, [20, 60, 100, 140], places, 200, False, 20.0)
+    root = read_svg(picture.svg())
+    bars = of_role(root, "area-1")
+    assert [tooltip(bar) for bar in bars] == [
+        "the: 5.00 bits",
+        "cats: 10.00 bits, not in the model's vocabulary",
+        "(end): 2.00 bits",
+    ]
+    assert [numbers(bar, "height")[0] for bar in bars] == pytest.approx([BAR_ZONE * bits / 20 for bits in (5, 10, 2)])
+    assert len({bar.get("y") for bar in bars}) == 1
+    middles = [x + width / 2 for x, width in (numbers(bar, "x", "width") for bar in bars)]
+    assert middles[:2] == [20, 80]
+    assert middles[2] > 140
+    assert [bar.get("fill-opacity") for bar in bars] == [None, "0.350", None]
+    assert "surprisal in bits, 17.0 in total" in [drawn(note) for note in of_role(root, "note")]
+    assert picture.description == "Surprisal in bits: the 5.0, cats 10.0, (end) 2.0."
+    mirrored = of_role(read_svg(surprisal_bars(FIRST, [140, 100, 60, 20], places, 200, True, 20.0).svg()), "area-1")
+    assert numbers(mirrored[2], "x")[0] < 20
+
+
+def test_a_pair_has_rising_and_hanging_bars_of_one_scale_in_aligned_columns():
+    columns = [(0, 0), (1, 1), (2, None), (3, 2)]
+    root = read_svg(pair_picture(FIRST, SECOND, columns, decisive=1).svg())
+    bars = [numbers(bar, "x", "y", "height") for bar in of_role(root, "area-1")]
+    heights = [height for _, _, height in bars]
+    scale = BAR_ZONE / max(FULL["words"], 30)
+    assert heights == pytest.approx([bits * scale for bits in (5, 5, 10, 30, 2, 1)], abs=0.1)
+    axis, lower = sorted({numbers(line, "y1")[0] for line in of_role(root, "axis")})
+    assert lower - axis == BETWEEN
+    feet = [y + height for _, y, height in bars[::2]]
+    assert feet == pytest.approx([axis] * 3, abs=0.1)
+    assert [y for _, y, _ in bars[1::2]] == [lower] * 3
+    assert [x for x, *_ in bars[::2]] == [x for x, *_ in bars[1::2]]
+    (mark,) = of_role(root, "bar")
+    left, width = numbers(mark, "x", "width")
+    assert left < bars[2][0] < left + width
+    assert [drawn(word) for word in of_role(root, "word")] == ["the", "the", "cat", "sleep"]
+    assert [drawn(word) for word in of_role(root, "unknown")] == ["cats"]
