@@ -182,7 +182,7 @@ def folders(tagged, tmp_path_factory):
 def test_a_model_of_tags_or_words_parses_and_gives_no_perplexity(units, folders, tagged, toy, capsys):
     folder = str(folders / units)
     report = evaluate_parsing(
-        read_model(folder), toy / "test.mrg", clean_up="none", options=DecodingOptions(decoder="viterbi")
+        read_model(folder), toy / "test.mrg", preprocessing="none", options=DecodingOptions(decoder="viterbi")
     )
     assert set(report.scores) == {"mbr", "viterbi"}
     assert 0 < report.scores["viterbi"].f1 < 1
