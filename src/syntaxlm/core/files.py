@@ -214,23 +214,16 @@ def open_stored(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file of a model or run folder for reading.
 
     Only regular files are opened: links are not followed, and pipes, sockets and devices are an error, without waiting.
-    The links of the Hugging Face cache are an exception, see `_cached_file`.
+    The links of the Hugging Face cache are an exception: the cache of a repository has the folders snapshots/COMMIT,
+    with links, and blobs, with the files.
     Raises InputError, including for an OSError in the block.
     """
-    with _opened_stored(_cached_file(Path(path)) or path, os.O_RDONLY) as file:
+    if os.path.islink(path):
+        folder, target = Path(os.path.realpath(Path(path).parent)), os.path.realpath(path)
+        if folder.parent.name == "snapshots" and os.path.dirname(target) == str(folder.parents[1] / "blobs"):
+            path = target
+    with _opened_stored(path, os.O_RDONLY) as file:
         yield file
-
-
-def _cached_file(path: Path) -> str | None:
-    """Return the file in `blobs` that a link in a snapshot of the Hugging Face cache points to; None for other paths.
-
-    The cache of a repository has the folders snapshots/COMMIT, with links, and blobs, with the files.
-    """
-    if not os.path.islink(path):
-        return None
-    folder, target = Path(os.path.realpath(path.parent)), os.path.realpath(path)
-    is_cached = folder.parent.name == "snapshots" and os.path.dirname(target) == str(folder.parents[1] / "blobs")
-    return target if is_cached else None
 
 
 @contextmanager
