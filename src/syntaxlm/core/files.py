@@ -46,7 +46,7 @@ def keep_freed_memory() -> None:
 
 @cache
 def memory_size() -> int:
-    """Return bytes of memory that this process may have: the machine's, or fewer where a container has a limit."""
+    """Return the bytes of memory that this process may have: the machine's, or fewer where a container has a limit."""
     limits = [sys.maxsize]
     with suppress(AttributeError, OSError, ValueError):  # not all systems have these names
         limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))

@@ -143,7 +143,7 @@ def is_compressed(path: str | Path) -> bool:
 
 
 def plain_size(path: str | Path) -> int | None:
-    """Return bytes of an uncompressed file; None if the length is unknown (standard input, a pipe, or a compressed
+    """Return the bytes of an uncompressed file; None if the length is unknown (standard input, a pipe, or a compressed
     file).
 
     Raises InputError as `open_bytes` does.
@@ -168,12 +168,12 @@ def check_encodable(text: str, place: str) -> None:
 
 
 def line_bytes(line: str) -> int:
-    """Return bytes of a line of UTF-8 text, including its line end."""
+    """Return the bytes of a line of UTF-8 text, including its line end."""
     return len(line.encode()) + 1
 
 
 def open_bytes(path: str | Path) -> io.BufferedReader:
-    """Open a file, or "-" (standard input), for reading, and decompresses it if necessary.
+    """Open a file, or "-" (standard input), for reading, and decompress it if necessary.
 
     Raises InputError, on opening and on every read, if the file cannot be read, is truncated or damaged, is an archive
     of an unsupported format, or if its name has the suffix of a compression that the content does not have.

@@ -295,7 +295,7 @@ def sample_formula(
 
 
 class _Sampler:
-    """Samples pairs without repetition. A pair and its mirror image count as the same pair."""
+    """Sampler of pairs without repetition. A pair and its mirror image count as the same pair."""
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)

@@ -109,7 +109,7 @@ def read_supervision(
 
 
 class _Reader:
-    """Maps tokens to codes. Two tokens have the same code if they are equal for the model or after unescaping brackets.
+    """Codes of tokens. Two tokens have the same code if they are equal for the model or after unescaping brackets.
 
     of_ids: (V,) the code of each id of the vocabulary.
     leads: whether a token for white space separates words.
@@ -190,7 +190,7 @@ class _GoldTokens:
 
 
 class _Alignment:
-    """Compares the sentences of a text with the trees at the same positions."""
+    """The sentences of a text beside the trees at the same positions."""
 
     def __init__(self, treebank: Treebank, corpus: EncodedCorpus, reader: _Reader) -> None:
         self.treebank, self.corpus, self.reader = treebank, corpus, reader

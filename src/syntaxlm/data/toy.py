@@ -267,7 +267,7 @@ def _uniforms(generator: np.random.Generator) -> Iterator[float]:
 
 
 class _Sampler:
-    """Samples derivations from left to right with an explicit stack and builds both trees.
+    """Sampler of derivations, from left to right with an explicit stack, with both trees.
 
     A projection is the path from a word up through the constituents that it heads. The head child of a rule continues
     the projection of its parent, and every other child starts a new one. Heads are therefore known when all words are.
@@ -442,7 +442,7 @@ class _Inside:
         return charts[length][0, self.start]
 
     def _pair_sums(self, charts: Sequence[NDArray[np.float64]], width: int, starts: int) -> NDArray[np.float64]:
-        """Return sum left times right probability over splits for each pair. Shape: (pairs, starts, sentences)."""
+        """Return, for each pair, left times right probability summed over splits: (pairs, starts, sentences)."""
         sums = np.zeros((len(self.left), starts, charts[1].shape[2]))
         for (wide_left, wide_right), rows in self.slices.items():
             splits = range(1 if wide_right else width - 1, (width - 1 if wide_left else 1) + 1)
