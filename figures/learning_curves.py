@@ -15,14 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from syntaxlm.training.trainer import METRICS
-
 from figures import shared
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import parse_json, read_stored_text
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.charts import LineChart, Point
 from syntaxlm.drawing.svg import Picture
+from syntaxlm.training.run_folder import METRICS
 
 GAP = (math.nan, math.nan)  # interrupts the line between two seeds
 

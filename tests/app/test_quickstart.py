@@ -1,4 +1,4 @@
-"""The quickstart's report; its command is tested in test_cli.py."""
+"""The quickstart's report; its command is tested in cli/test_commands.py."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections import Counter
 
@@ -46,33 +45,33 @@ def text(tmp_path):
 
 
 def as_lists(gaps):
-    return {name: values.tolist() for name, values in dataclasses.asdict(gaps).items()}
+    return {name: gaps[name].tolist() for name in gaps.dtype.names}
 
 
 def test_gaps_lie_between_neighbouring_characters_and_know_both_their_distances():
     gaps, sentences = gaps_of([" ab  c", "", "d e"], Normaliser(units="characters"))
     assert ["".join(sentence) for sentence in sentences] == ["ab_c", "d_e"]
     assert as_lists(gaps) == {
-        "boundaries": [False, True, True],  # a|b, b|c, d|e
-        "characters": [1, 3, 6],
-        "spaces": [1, 2, 5],
-        "places": [1, 2, 1],
+        "boundary": [False, True, True],  # a|b, b|c, d|e
+        "character": [1, 3, 6],
+        "space": [1, 2, 5],
+        "place": [1, 2, 1],
     }
 
 
 def test_without_white_space_in_the_tokens_the_boundaries_are_still_those_of_the_text():
     gaps, sentences = gaps_of([" ab  c", "d\u200be"], Normaliser(units="characters", space=None))
     assert ["".join(sentence) for sentence in sentences] == ["abc", "de"]
-    assert gaps.boundaries.tolist() == [False, True, True]
-    assert gaps.characters.tolist() == gaps.spaces.tolist() == [1, 2, 4]
+    assert gaps["boundary"].tolist() == [False, True, True]
+    assert gaps["character"].tolist() == gaps["space"].tolist() == [1, 2, 4]
 
 
 def test_separate_accents_are_no_neighbours_and_dropped_characters_are_no_boundaries():
     gaps, sentences = gaps_of(["aé b"], Normaliser(units="characters", unicode_form="NFD"))
     assert sentences == [["a", "e", "\u0301", "_", "b"]]
-    assert (gaps.boundaries.tolist(), gaps.characters.tolist()) == ([False, True], [1, 4])
+    assert (gaps["boundary"].tolist(), gaps["character"].tolist()) == ([False, True], [1, 4])
     gaps, _ = gaps_of(["a $ b$c _"], Normaliser(units="characters", drop_words=("$",)))
-    assert gaps.boundaries.tolist() == [True, False, True]
+    assert gaps["boundary"].tolist() == [True, False, True]
 
 
 @given(st.lists(st.text(st.sampled_from("ab é_\t\u200b$"), max_size=12), max_size=4), st.sampled_from(["_", None]))
@@ -82,14 +81,14 @@ def test_every_character_but_the_first_of_a_line_has_one_gap_and_white_space_non
     words = [line.replace("\u200b", " ").split() for line in lines]
     characters = [len("".join(line)) for line in words]
     assert len(gaps) == sum(max(0, count - 1) for count in characters)
-    assert gaps.boundaries.sum() == sum(max(0, len(line) - 1) for line in words)
+    assert gaps["boundary"].sum() == sum(max(0, len(line) - 1) for line in words)
     tokens = [token for sentence in sentences for token in sentence]
-    assert all(tokens[place] != "_" for place in gaps.characters) or space is None
+    assert all(tokens[place] != "_" for place in gaps["character"]) or space is None
     if space is not None:
-        at_boundaries = gaps.spaces[gaps.boundaries]
+        at_boundaries = gaps["space"][gaps["boundary"]]
         assert [tokens[place] for place in at_boundaries] == ["_"] * len(at_boundaries)
-        assert (at_boundaries == gaps.characters[gaps.boundaries] - 1).all()
-    assert (gaps.spaces == gaps.characters)[~gaps.boundaries].all()
+        assert (at_boundaries == gaps["character"][gaps["boundary"]] - 1).all()
+    assert (gaps["space"] == gaps["character"])[~gaps["boundary"]].all()
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=12))
@@ -168,8 +167,8 @@ def test_the_threshold_comes_from_the_part_that_is_not_measured(text, tmp_path, 
     for score in tuned.scores:
         own, _ = gaps_of(["the dog"], stored.normaliser)
         values = np.array(next(iter(parse_lines(stored, ["the dog"]))).distances, np.float32)
-        assert score.threshold == best_threshold(values[own.tokens(score.reading)], own.boundaries)
-        assert score.gold == gaps.boundaries.sum()
+        assert score.threshold == best_threshold(values[own[score.reading]], own["boundary"])
+        assert score.gold == gaps["boundary"].sum()
 
 
 def test_boundaries_are_found_where_distances_reach_the_threshold(text):
@@ -178,12 +177,12 @@ def test_boundaries_are_found_where_distances_reach_the_threshold(text):
         [np.array(parse.distances, np.float32) for parse in parse_lines(stored, LINES) if parse is not None]
     )
     gaps, _ = gaps_of(LINES, stored.normaliser)
-    measured = gaps.part(slice(len(gaps) // 10, None))
+    measured = gaps[len(gaps) // 10 :]
     report = evaluate_boundaries(stored, text)
     assert [score.layer for score in report.scores] == [1, 1]
     for score in report.scores:
-        predicted = distances[measured.tokens(score.reading)] >= np.float32(score.threshold)
-        assert (score.predicted, score.correct) == (predicted.sum(), (predicted & measured.boundaries).sum())
+        predicted = distances[measured[score.reading]] >= np.float32(score.threshold)
+        assert (score.predicted, score.correct) == (predicted.sum(), (predicted & measured["boundary"]).sum())
     assert any(0 < score.predicted < score.gaps for score in report.scores)
 
 

@@ -11,12 +11,13 @@ import torch
 
 from syntaxlm.app.cli import main
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.settings import read_settings
 from syntaxlm.models.registry import build_model
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.storage.combination import combine
-from syntaxlm.storage.folder import read_model, write_model
+from syntaxlm.storage.folder import ModelSettings, read_model, write_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import read_recipe
@@ -108,10 +109,35 @@ def test_stored_tokens_that_no_parser_has_are_refused(parts, tmp_path):
         read_model(tmp_path / "model")
 
 
+@pytest.mark.parametrize(
+    ("parts", "fault"),
+    [
+        ({"scorer": {"name": "ngram"}}, 'model.scorer.name: found "ngram"; expected one of lstm, on-lstm, prpn, palm'),
+        (
+            {"scorer": {"name": "lstm", "layrs": 3}},
+            "model.scorer.layrs: no such setting. Did you mean model.scorer.layers",
+        ),
+        ({"scorer": 7}, "model.scorer: found 7; expected a section with the entry name"),
+        ({"parsers": [{}, {}]}, "model.parsers.1.name: missing; expected one of simple-pcfg, tensor-pcfg"),
+        (
+            {"parsers": [{"name": "simple-pcfg"}, {"name": "neural-pcfg", "nonterminals": 0}]},
+            "model.parsers.1.nonterminals: found 0; expected 1 or more",
+        ),
+    ],
+)
+def test_faults_in_the_settings_of_a_part_are_reported_with_their_place(parts, fault):
+    with pytest.raises(InputError) as caught:
+        read_settings(ModelSettings, {"model": {"name": "combination", **parts}, "normaliser": {}}, "config.json")
+    assert fault in str(caught.value)
+
+
 def test_a_combination_is_not_trained(tmp_path):
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text("model: {name: combination}\ntext: {train: a.txt, valid: b.txt}\n")
-    with pytest.raises(InputError, match=r"model\.name: found combination; expected a model type that is trained"):
+    with pytest.raises(
+        InputError,
+        match=r"model\.name: found combination, which is made of trained models .*; expected a model type that is",
+    ):
         read_recipe(recipe)
 
 

@@ -109,7 +109,7 @@ def test_what_cannot_be_compared_is_refused(text, tmp_path):
 
 def test_the_command_takes_a_decoder_as_other_commands_do(text, monkeypatch, capsys):
     models = {"prpn": fresh("prpn"), "palm": fresh("palm"), "pcfg": fresh("simple-pcfg")}
-    monkeypatch.setattr("syntaxlm.storage.folder.read_model", lambda folder: models[str(folder)])
+    monkeypatch.setattr("syntaxlm.storage.sources.read_model", lambda folder: models[str(folder)])
     command = ["evaluate", "agreement", str(text), *models, "--json", "--decoder"]
     for decoder, expected in (("viterbi", ["biased", "greedy-right", "viterbi"]), ("cky", ["biased", "cky", "mbr"])):
         assert main([*command, decoder]) == 0

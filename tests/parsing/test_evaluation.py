@@ -278,9 +278,11 @@ def test_a_mismatch_of_sentences_is_reported(tmp_path):
 def test_a_model_without_distances_and_a_missing_layer_are_reported(prpn, lstm):
     with pytest.raises(InputError, match="this lstm model does not parse"):
         parse_lines(lstm, ["a cat"])
-    for layer in (0, 2, -1):
-        with pytest.raises(InputError, match=f"layer {layer}: the model has distances of layers 1 to 1"):
-            parse_lines(prpn, ["a cat"], ParseOptions(layer=layer))
+    with pytest.raises(InputError, match="layer 2: the model has distances of layers 1 to 1"):
+        parse_lines(prpn, ["a cat"], ParseOptions(layer=2))
+    for layer in (0, -1, "1"):
+        with pytest.raises(InputError, match=f"layer: found {layer!r}; expected an integer from 1 to 100"):
+            ParseOptions(layer=layer)
 
 
 def test_an_unknown_protocol_lists_those_there_are():
@@ -687,7 +689,7 @@ def test_splits_to_the_left_and_right_are_counted_over_spans_of_three_words_or_m
 
 def test_the_command_line_has_all_decoders_and_reports_those_of_the_model(toy, monkeypatch, capsys):
     spans = scoring()
-    monkeypatch.setattr("syntaxlm.storage.folder.read_model", lambda folder: spans)
+    monkeypatch.setattr("syntaxlm.storage.sources.read_model", lambda folder: spans)
     assert {decoder for structure in CorpusStructure.__subclasses__() for decoder in structure.decoders} | {
         "viterbi"
     } == set(get_args(Decoder))

@@ -30,7 +30,7 @@ LINES = ["", "the old cat sees a dog", "dog", " ", "a dog", "cat , the old N see
 def folders(monkeypatch):
     """Model folders for the command line, by name."""
     models = {"brackets": bracketing(), "prpn": fresh("prpn"), "palm": fresh("palm")}
-    monkeypatch.setattr("syntaxlm.storage.folder.read_model", lambda folder: models[str(folder)])
+    monkeypatch.setattr("syntaxlm.storage.sources.read_model", lambda folder: models[str(folder)])
     return models
 
 

@@ -35,10 +35,11 @@ def stop_at(*steps: int, number: int = signal.SIGTERM):
     return watch
 
 
-def metrics(folder: Path) -> list[dict]:
-    """Returns the lines of metrics.jsonl without times."""
+def metrics(folder: Path, kind: str | None = None) -> list[dict]:
+    """Returns the lines of metrics.jsonl without times.  kind: of the events; None: all."""
     lines = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+    lines = [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+    return [line for line in lines if kind in (None, line["event"])]
 
 
 def content(folder: Path) -> tuple[dict[str, torch.Tensor], dict]:

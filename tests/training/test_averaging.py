@@ -18,8 +18,9 @@ from syntaxlm.training.checkpoint import CHECKPOINT, read_trainer_state
 from syntaxlm.training.loop import GradientLoop
 from syntaxlm.training.recipe import OptimiserSettings
 from syntaxlm.training.result import RESULT, read_result
-from syntaxlm.training.run import METRICS, Event, Run, resume, train
+from syntaxlm.training.run import Event, Run, resume, train
 from syntaxlm.training.schedule import Averaging, WeightAverage
+from tests.training.runs import metrics
 
 STREAM = {"context": "carry", "batch_size": 16}
 NOISY = {
@@ -27,11 +28,6 @@ NOISY = {
     "learning_rate": 20.0,
     "gradient_clip": 0.25,
 }  # the rate is so high that the average of the weights is much better
-
-
-def validations(folder: Path) -> list[dict]:
-    lines = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
-    return [line for line in lines if line["event"] == "valid"]
 
 
 def changes(losses: list[float], settings: OptimiserSettings) -> list[str | None]:
@@ -133,7 +129,7 @@ def test_averaged_weights_are_better_than_those_they_are_the_mean_of_and_are_kep
     run, weights, scores = watched(recipe, tmp_path / "run")
     began = run.log.trainer.averaging.began
     assert began is not None
-    lines = validations(tmp_path / "run")
+    lines = metrics(tmp_path / "run", "valid")
     assert [line["averaging"] for line in lines].count("begins") == 1
     assert next(line["step"] for line in lines if line["averaging"] == "begins") == began
     assert [line["averaged_steps"] for line in lines] == [max(0, line["step"] - began) for line in lines]
@@ -164,7 +160,7 @@ def test_adam_gives_way_to_sgd_with_its_own_rate_and_a_fresh_plateau(toy, tmp_pa
     run, weights, _ = watched(recipe, tmp_path / "run")
     assert isinstance(run.loop.optimiser, torch.optim.SGD)
     assert not run.loop.optimiser.state
-    rates = [line["learning_rate"] for line in validations(tmp_path / "run")]
+    rates = [line["learning_rate"] for line in metrics(tmp_path / "run", "valid")]
     assert rates[0] == 0.5
     assert rates[-1] in (0.5, 0.25, 0.125)
     for name, weight in run.task.model.named_parameters():  # the last step is the gradient times the rate
@@ -177,7 +173,7 @@ def test_without_a_separate_rate_averaging_continues_with_the_present_rate(toy, 
     schedule = {"epochs": 3, "decay": "linear"}
     optimiser = {"kind": "sgd", "learning_rate": 1.0, "average_from_epoch": 1}
     train(toy.recipe("lstm", optimiser=optimiser, schedule=schedule), tmp_path / "run")
-    assert [line["learning_rate"] for line in validations(tmp_path / "run")] == pytest.approx([2 / 3, 1 / 3, 0.0])
+    assert [line["learning_rate"] for line in metrics(tmp_path / "run", "valid")] == pytest.approx([2 / 3, 1 / 3, 0.0])
 
 
 def test_fine_tuning_trains_on_from_the_mean_and_ends_at_a_loss_that_rose(toy, tmp_path):
@@ -193,8 +189,8 @@ def test_fine_tuning_trains_on_from_the_mean_and_ends_at_a_loss_that_rose(toy, t
     event, raw = scores[restarted]
     assert raw == event.values["valid_loss"], "the weights trained on are not the averaged ones"
     assert all(raw != event.values["valid_loss"] for event, raw in scores[restarted + 1 :])
-    steps = [line["step"] for line in validations(tmp_path / "run")]
-    counts = [line["averaged_steps"] for line in validations(tmp_path / "run")]
+    steps = [line["step"] for line in metrics(tmp_path / "run", "valid")]
+    counts = [line["averaged_steps"] for line in metrics(tmp_path / "run", "valid")]
     assert counts[restarted + 1 :] == [step - steps[restarted] for step in steps[restarted + 1 :]]
     assert run.log.trainer.finished
     assert resume(tmp_path / "run").steps == steps[-1]
@@ -202,7 +198,7 @@ def test_fine_tuning_trains_on_from_the_mean_and_ends_at_a_loss_that_rose(toy, t
 
 def test_averaging_is_not_reported_where_no_setting_starts_it(toy, tmp_path):
     result = train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run")
-    assert all(line.keys().isdisjoint({"averaging", "averaged_steps"}) for line in validations(tmp_path / "run"))
+    assert all(line.keys().isdisjoint({"averaging", "averaged_steps"}) for line in metrics(tmp_path / "run", "valid"))
     assert not any(name.startswith("average/") for name in safetensors.torch.load_file(tmp_path / "run" / CHECKPOINT))
     assert result.to_dict()["averaged"] is False
     assert "averaged" not in str(result)
@@ -235,7 +231,7 @@ def test_each_random_length_has_its_own_rate(toy, tmp_path, monkeypatch):
     result = train(toy.recipe("lstm", batches=batches, optimiser=NOISY, schedule={"epochs": 2}), tmp_path / "run")
     assert len(set(lengths)) > 5
     assert rates == pytest.approx([20.0 * length / 12 for length in lengths])
-    assert [line["learning_rate"] for line in validations(tmp_path / "run")] == [20.0, 20.0]
+    assert [line["learning_rate"] for line in metrics(tmp_path / "run", "valid")] == [20.0, 20.0]
     first = next(number for number in range(1, result.steps) if sum(lengths[:number]) == sum(lengths[number:]))
     assert lengths[:first] != lengths[first:], "both epochs were cut alike"
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import os
 import signal
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import safetensors.torch
@@ -30,6 +28,7 @@ from syntaxlm.training.run import RECIPE, Run
 from syntaxlm.training.run_folder import INPUTS
 from tests.models.mixture import MixtureOfUnigrams
 from tests.models.variants import WORDS, ragged
+from tests.training.runs import metrics
 
 ROUNDS = 6
 
@@ -100,12 +99,6 @@ def resumed(folder: Path, callback=None, costs=None, **schedule: object) -> tupl
         return not run.train().stopped, run
 
 
-def lines_of(folder: Path) -> list[dict[str, Any]]:
-    """Returns metrics.jsonl without times."""
-    lines = map(json.loads, (folder / METRICS).read_text().splitlines())
-    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
-
-
 def model_in(folder: Path) -> dict[str, torch.Tensor]:
     """Returns the model's tensors in the checkpoint."""
     tensors = safetensors.torch.load_file(folder / CHECKPOINT)
@@ -132,7 +125,7 @@ def whole(tmp_path):
 
 
 def test_each_round_has_a_line_and_the_objective_never_rises(whole):
-    lines = lines_of(whole)
+    lines = metrics(whole)
     assert [line["event"] for line in lines] == ["round"] * ROUNDS
     assert [line["epoch"] for line in lines] == list(range(1, ROUNDS + 1))
     objectives = [line["objective"] for line in lines]
@@ -143,7 +136,7 @@ def test_each_round_has_a_line_and_the_objective_never_rises(whole):
 
 
 def test_the_weights_kept_are_those_of_the_best_round(whole, tmp_path):
-    lines = lines_of(whole)
+    lines = metrics(whole)
     best = min(range(ROUNDS), key=lambda number: lines[number]["valid_loss"])
     assert [line["best"] for line in lines][best:] == [True] + [False] * (ROUNDS - 1 - best)
     started(tmp_path / "best", epochs=best + 1)
@@ -157,7 +150,7 @@ def test_the_weights_of_the_last_round_are_kept_if_the_recipe_asks_for_them(tmp_
         assert run.log.trainer.best_epoch == kept
         started(tmp_path / f"{keep}-alone", costs=[4.0, 3.0, 2.0, 1.0], epochs=kept)
         assert (tmp_path / keep / WEIGHTS).read_bytes() == (tmp_path / f"{keep}-alone" / WEIGHTS).read_bytes()
-        assert [line["best"] for line in lines_of(tmp_path / keep)] == [True, True, False, False]
+        assert [line["best"] for line in metrics(tmp_path / keep)] == [True, True, False, False]
 
 
 @pytest.mark.parametrize("stops", [(1,), (3,), (2, 3, 5), tuple(range(1, ROUNDS))])
@@ -172,7 +165,7 @@ def test_a_run_stopped_between_rounds_and_resumed_has_the_weights_of_an_uninterr
     assert model_in(folder).keys() == model_in(whole).keys()
     assert all(torch.equal(tensor, model_in(whole)[name]) for name, tensor in model_in(folder).items())
     assert (folder / WEIGHTS).read_bytes() == (whole / WEIGHTS).read_bytes()
-    assert lines_of(folder) == lines_of(whole)
+    assert metrics(folder) == metrics(whole)
 
 
 def test_a_run_killed_within_a_round_repeats_that_round(whole, tmp_path, monkeypatch):
@@ -193,23 +186,23 @@ def test_a_run_killed_within_a_round_repeats_that_round(whole, tmp_path, monkeyp
     assert finished
     assert len(calls) == ROUNDS + 1
     assert all(torch.equal(tensor, model_in(whole)[name]) for name, tensor in model_in(folder).items())
-    assert lines_of(folder) == lines_of(whole)
+    assert metrics(folder) == metrics(whole)
 
 
 def test_a_finished_run_makes_no_round_when_it_is_resumed(whole):
-    before = (whole / WEIGHTS).read_bytes(), lines_of(whole)
+    before = (whole / WEIGHTS).read_bytes(), metrics(whole)
     finished, run = resumed(whole, costs=[])
     assert finished
     assert run.loop.epochs == ROUNDS
     assert run.log.trainer.round_figures["objective"] == before[1][-1]["objective"]
-    assert ((whole / WEIGHTS).read_bytes(), lines_of(whole)) == before
+    assert ((whole / WEIGHTS).read_bytes(), metrics(whole)) == before
 
 
 def test_rounds_end_when_none_was_better_for_so_long_and_are_counted_as_they_were(tmp_path):
     costs = [3.0, 2.0, 2.5, 2.1]
     finished, run = started(tmp_path / "run", costs=list(costs), epochs=50, stop_patience=2)
     assert finished
-    assert run.loop.epochs == len(lines_of(tmp_path / "run")) == 4
+    assert run.loop.epochs == len(metrics(tmp_path / "run")) == 4
     trainer = run.log.trainer
     assert (trainer.best_loss, trainer.best_step, trainer.best_epoch) == (2.0, 2, 2)
     finished, run = resumed(tmp_path / "run", costs=[], epochs=50, stop_patience=2)
@@ -230,7 +223,7 @@ def test_a_criterion_that_is_not_finite_ends_the_run_and_keeps_the_checkpoint(tm
     folder = tmp_path / "run"
     with pytest.raises(InputError, match=r"the negative log-likelihood of the validation data is nan after round 3"):
         started(folder, costs=[3.0, 2.0, math.nan, 1.0])
-    assert len(lines_of(folder)) == 2
+    assert len(metrics(folder)) == 2
     assert (folder / WEIGHTS).exists()
     _, run = resumed(folder, costs=[1.5], epochs=3)
     assert run.loop.epochs == 3
@@ -243,7 +236,7 @@ def test_a_model_of_one_round_makes_one_however_many_epochs_there_are(tmp_path, 
     assert run.loop.epochs == 1
     assert "objective" in run.log.trainer.round_figures
     assert {path.name for path in (tmp_path / "run").iterdir()} == {INPUTS, RECIPE, WEIGHTS, METRICS, RESULT}
-    (line,) = lines_of(tmp_path / "run")
+    (line,) = metrics(tmp_path / "run")
     assert line["event"] == "round"
     assert line["valid_loss"] > 0
 

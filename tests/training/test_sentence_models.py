@@ -19,11 +19,11 @@ from syntaxlm.storage.folder import read_model
 from syntaxlm.training.language_model import TextTask
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import RESULT
-from syntaxlm.training.run import METRICS, resume, train
+from syntaxlm.training.run import resume, train
 from syntaxlm.training.study import SeedsResult
 from syntaxlm.training.study_table import Comparison, RecipeRuns
 from tests.conftest import Toy
-from tests.training.runs import assert_same_run, stop_at
+from tests.training.runs import assert_same_run, metrics, stop_at
 
 PCFG = {
     "name": "simple-pcfg", "nonterminals": 8, "preterminals": 16, "embedding_size": 12, "end_bias": 1.0,
@@ -36,11 +36,6 @@ def recipe(few: Toy, model: dict[str, Any] | None = None, /, **sections: dict[st
     sections["batches"] = {"token_budget": 64} | sections.get("batches", {})
     data = few.recipe_data("lstm", **sections) | {"model": PCFG | (model or {})}
     return recipe_from(data, "recipe.yaml")
-
-
-def lines(folder, kind: str) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
-    return [line for line in found if line["event"] == kind]
 
 
 GRADED = {"curriculum": [4, 5], "maximum_words": 7}
@@ -67,7 +62,7 @@ def test_a_run_interrupted_around_a_change_of_limit_ends_bit_for_bit_as_one_that
     )
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     finished = train(settings, whole)
-    first, second, last = (line["step"] for line in lines(whole, "valid"))
+    first, second, last = (line["step"] for line in metrics(whole, "valid"))
     assert first < second - first < last - second, "longer sentences are more batches"
     stops = [1, first, second, second + 1, last - 1]
     assert train(settings, broken, stop_at(stops[0])).steps == stops[0]
@@ -139,7 +134,7 @@ def test_training_lowers_the_loss_and_an_estimate_is_reported_as_one(few, tmp_pa
     sizes = {"tensor-pcfg": {"rank": 8}, "compound-pcfg": {"latent_size": 3, "encoder_size": 6}}
     model = {"name": name, "end_bias": 0.0, "nonterminals": 4, "preterminals": 8, **sizes[name]}
     result = train(recipe(few, model, schedule={"epochs": 3}), tmp_path / "run")
-    losses = [line["train_loss"] for line in lines(tmp_path / "run", "valid")]
+    losses = [line["train_loss"] for line in metrics(tmp_path / "run", "valid")]
     assert losses[-1] < losses[0]
     estimate = "ELBO at the mean of q(z|x), approximate" if name == "compound-pcfg" else None
     assert json.loads((tmp_path / "run" / RESULT).read_text())["valid"]["likelihood_estimate"] == estimate

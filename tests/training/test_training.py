@@ -23,11 +23,7 @@ from syntaxlm.training.result import RESULT
 from syntaxlm.training.run import METRICS, RECIPE, resume, train
 from syntaxlm.training.schedule import Plateau
 from syntaxlm.training.study import train_seeds
-
-
-def metrics(folder, kind):
-    lines = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
-    return [line for line in lines if line["event"] == kind]
+from tests.training.runs import metrics
 
 
 @pytest.mark.parametrize("model", ["prpn", "lstm"])
@@ -36,27 +32,6 @@ def test_the_training_loss_falls(toy, tmp_path, model, context):
     train(toy.recipe(model, batches={"context": context}, schedule={"epochs": 3}), tmp_path / "run")
     losses = [line["train_loss"] for line in metrics(tmp_path / "run", "valid")]
     assert losses[0] > losses[1] > losses[2]
-
-
-def test_the_kept_weights_are_those_of_the_lowest_validation_loss(toy, tmp_path, monkeypatch):
-    """Validation losses are replaced; the second of four is the lowest."""
-    recipe = toy.recipe("lstm", schedule={"epochs": 2, "validations_per_epoch": 2, "plateau_patience": 9})
-    evaluate, offsets, at_best = language_model.evaluate_language_model, iter([2.0, -5.0, 1.0, 0.0]), []
-
-    def falsified(scorer, corpus):
-        score = evaluate(scorer, corpus)
-        offset = next(offsets, None)
-        if offset is None:  # the scores of the kept weights, at the end
-            return score
-        if offset == -5.0:
-            at_best.append({name: tensor.clone() for name, tensor in scorer.model.state_dict().items()})
-        return dataclasses.replace(score, nats=score.nats + offset * score.tokens)
-
-    monkeypatch.setattr(language_model, "evaluate_language_model", falsified)
-    train(recipe, tmp_path / "run")
-    kept = read_model(tmp_path / "run").model.state_dict()
-    assert all(torch.equal(tensor, kept[name]) for name, tensor in at_best[0].items())
-    assert [line["best"] for line in metrics(tmp_path / "run", "valid")] == [True, True, False, False]
 
 
 def test_the_result_is_the_score_of_the_kept_weights(toy, tmp_path):
@@ -137,16 +112,32 @@ def falsify(monkeypatch, losses):
     return weights
 
 
-def test_the_weights_of_the_last_validation_can_be_kept(toy, tmp_path, monkeypatch):
+def spoil(monkeypatch, step, change):
+    """Changes the loss of one step, counted from 1."""
+    forward, calls = loop.LossModule.forward, []
+
+    def spoiled(self, inputs):
+        nats, *rest = forward(self, inputs)
+        calls.append(None)
+        return change(nats) if len(calls) == step else nats, *rest
+
+    monkeypatch.setattr(loop.LossModule, "forward", spoiled)
+
+
+@pytest.mark.parametrize(("keep", "kept"), [("best", 1), ("last", 3)])
+def test_the_kept_weights_are_the_best_or_the_last(toy, tmp_path, monkeypatch, keep, kept):
     weights = falsify(monkeypatch, [4.0, 2.0, 3.0, 2.5])
-    schedule = {"epochs": 2, "validations_per_epoch": 2, "plateau_patience": 9, "keep": "last"}
+    schedule = {"epochs": 2, "validations_per_epoch": 2, "plateau_patience": 9, "keep": keep}
     result = train(toy.recipe("lstm", schedule=schedule), tmp_path / "run")
-    found = read_model(tmp_path / "run").model.state_dict()
-    assert all(torch.equal(tensor, found[name]) for name, tensor in weights[3].items())
-    assert not all(torch.equal(tensor, found[name]) for name, tensor in weights[1].items())
+    bundle = read_model(tmp_path / "run")
+    same = [
+        all(torch.equal(tensor, of_validation[name]) for name, tensor in bundle.model.state_dict().items())
+        for of_validation in weights
+    ]
+    assert same == [number == kept for number in range(4)]
     lines = metrics(tmp_path / "run", "valid")
     assert [line["best"] for line in lines] == [True, True, False, False], "the best is the best, whatever is kept"
-    assert result.valid.nats == pytest.approx(evaluate_text(read_model(tmp_path / "run"), toy / "valid.txt").nats)
+    assert result.valid.nats == pytest.approx(evaluate_text(bundle, toy / "valid.txt").nats)
 
 
 def test_patience_counts_from_the_lowest_loss_where_the_last_weights_are_kept(toy, tmp_path, monkeypatch):
@@ -159,13 +150,7 @@ def test_patience_counts_from_the_lowest_loss_where_the_last_weights_are_kept(to
 @pytest.mark.parametrize("watched", ["valid", "train"])
 def test_the_plateau_is_that_of_the_loss_the_recipe_names(toy, tmp_path, monkeypatch, watched):
     """The validation loss is made to rise while the training loss falls."""
-    evaluate, rising = language_model.evaluate_language_model, iter(range(100))
-
-    def falsified(scorer, corpus):
-        score = evaluate(scorer, corpus)
-        return dataclasses.replace(score, nats=score.tokens * (5.0 + next(rising)))
-
-    monkeypatch.setattr(language_model, "evaluate_language_model", falsified)
+    falsify(monkeypatch, [5.0, 6.0, 7.0])
     schedule = {"epochs": 3, "plateau_loss": watched, "plateau_patience": 1, "plateau_factor": 0.5}
     train(toy.recipe("lstm", schedule=schedule), tmp_path / "run")
     fell = [line["rate_fell"] for line in metrics(tmp_path / "run", "valid")]
@@ -220,14 +205,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(toy, tmp_p
 
 def test_a_loss_of_nan_stops_the_run_and_the_last_checkpoint_is_kept(toy, tmp_path, monkeypatch):
     recipe = toy.recipe("lstm", run={"checkpoint_seconds": 0.0})
-    forward, calls = loop.LossModule.forward, []
-
-    def spoiled(self, inputs):
-        nats, *rest = forward(self, inputs)
-        calls.append(None)
-        return nats * (math.nan if len(calls) == 6 else 1.0), *rest
-
-    monkeypatch.setattr(loop.LossModule, "forward", spoiled)
+    spoil(monkeypatch, 6, lambda nats: nats * math.nan)
     with pytest.raises(InputError, match=r"diverged at step 5 (?s:.*) the training loss is nan(?s:.*)learning_rate"):
         train(recipe, tmp_path / "run")
     monkeypatch.undo()
@@ -237,19 +215,15 @@ def test_a_loss_of_nan_stops_the_run_and_the_last_checkpoint_is_kept(toy, tmp_pa
     assert weights[0] == weights[1]
 
 
+def with_infinite_gradient(nats):
+    nats.register_hook(lambda grad: grad * math.inf)
+    return nats
+
+
 def test_a_gradient_without_bounds_reaches_no_checkpoint_and_no_kept_weights(toy, tmp_path, monkeypatch):
     """The loss is finite, but its gradient is not; without a check, the next loss would be the first sign."""
     recipe = toy.recipe("lstm", run={"checkpoint_seconds": 0.0})
-    forward, calls = loop.LossModule.forward, []
-
-    def spoiled(self, inputs):
-        nats, *rest = forward(self, inputs)
-        calls.append(None)
-        if len(calls) == 4:
-            nats.register_hook(lambda grad: grad * math.inf)
-        return nats, *rest
-
-    monkeypatch.setattr(loop.LossModule, "forward", spoiled)
+    spoil(monkeypatch, 4, with_infinite_gradient)
     with pytest.raises(InputError, match=r"at step 4 .*the norm of the gradient is (nan|inf)"):
         train(recipe, tmp_path / "run")
     monkeypatch.undo()
@@ -257,10 +231,7 @@ def test_a_gradient_without_bounds_reaches_no_checkpoint_and_no_kept_weights(toy
 
 
 def test_a_validation_loss_of_nan_is_reported(toy, tmp_path, monkeypatch):
-    evaluate = language_model.evaluate_language_model
-    monkeypatch.setattr(
-        language_model, "evaluate_language_model", lambda *given: dataclasses.replace(evaluate(*given), nats=math.nan)
-    )
+    falsify(monkeypatch, [math.nan])
     with pytest.raises(InputError, match="the validation loss is nan"):
         train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run")
     assert not (tmp_path / "run" / "weights.safetensors").exists()
@@ -337,14 +308,8 @@ def test_a_loss_that_explodes_stops_the_run_though_it_is_finite(toy, tmp_path):
 
 
 def test_a_run_that_diverged_resumes_from_its_checkpoint_with_a_lower_rate(toy, tmp_path, monkeypatch):
-    run, forward, calls = tmp_path / "run", loop.LossModule.forward, []
-
-    def spoiled(self, inputs):
-        nats, *rest = forward(self, inputs)
-        calls.append(None)
-        return nats * (1e6 if len(calls) == 6 else 1.0), *rest
-
-    monkeypatch.setattr(loop.LossModule, "forward", spoiled)
+    run = tmp_path / "run"
+    spoil(monkeypatch, 6, lambda nats: nats * 1e6)
     schedule = {"epochs": 1, "validations_per_epoch": 3}
     with pytest.raises(InputError, match=r"diverged at step 5 (?s:.*)Earlier checkpoints are intact\. To resume from"):
         train(toy.recipe("lstm", schedule=schedule), run)

@@ -1,4 +1,4 @@
-"""Batches of a corpus as one stream: the state is carried from batch to batch."""
+"""Batches of a text: as independent sentences, or as one stream whose state is carried from batch to batch."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.spans import SpanSets
 
-# Look-ups in a corpus and checks of arguments for batches of streams and of sentences.
-
-
 Integers = npt.NDArray[np.int64]
 
 
@@ -30,28 +27,19 @@ def words_at(corpus: EncodedCorpus, places: Integers) -> Integers:
     return corpus.ids[np.clip(places, 0, len(corpus.ids) - 1)].astype(np.int64)
 
 
-def check_spans(spans: SpanSets | None, corpus: EncodedCorpus) -> None:
+def check_arguments(
+    corpus: EncodedCorpus, spans: SpanSets | None, seed: int, rank: int, ranks: int, **sizes: int | None
+) -> None:
+    """Raise InputError for sizes under 1, a seed under 0 and a rank out of range; ValueError for other spans."""
     if spans is not None and not np.array_equal(spans.lengths, corpus.lengths):
         raise ValueError("the spans do not fit the sentences of the corpus")
-
-
-def check_positive(**sizes: int) -> None:
-    faults = [f"{name}: {size}; expected 1 or more" for name, size in sizes.items() if size < 1]
+    faults = [f"{name}: {size}; expected 1 or more" for name, size in sizes.items() if size is not None and size < 1]
+    if not 0 <= rank < ranks:
+        faults.append(f"rank {rank} of {ranks} processes; expected 0 to {ranks - 1}")
+    if seed < 0:
+        faults.append(f"seed: {seed}; expected 0 or more")
     if faults:
         raise InputError("\n".join(faults))
-
-
-def check_seed(seed: int) -> None:
-    if seed < 0:
-        raise InputError(f"seed: {seed}; expected 0 or more")
-
-
-def check_rank(rank: int, ranks: int) -> None:
-    if not 0 <= rank < ranks:
-        raise InputError(f"rank {rank} of {ranks} processes; expected 0 to {ranks - 1}")
-
-
-# Batches of a corpus as independent sentences.
 
 
 # Sentences are sorted by length * (1 + at most this): neighbours differ from epoch to epoch even if few sentences have
@@ -102,12 +90,8 @@ class SentenceBatches:
         curriculum: Sequence[int] = (),
         final_spans: bool = False,
     ) -> None:
-        check_spans(spans, corpus)
         limits = {"maximum_sentences": maximum_sentences, "maximum_words": maximum_words}
-        given = {name: limit for name, limit in limits.items() if limit is not None}
-        check_positive(token_budget=token_budget, **given)
-        check_rank(rank, ranks)
-        check_seed(seed)
+        check_arguments(corpus, spans, seed, rank, ranks, token_budget=token_budget, **limits)
         self.corpus, self.vocabulary, self.closed = corpus, vocabulary, closed
         self.token_budget, self.maximum_sentences = token_budget, maximum_sentences
         self.shuffle, self.seed, self.rank, self.ranks = shuffle, seed, rank, ranks
@@ -139,7 +123,7 @@ class SentenceBatches:
         return batches[self.rank :: self.ranks]
 
     def count(self, epoch: int = 0) -> int:
-        """Return number of batches of an epoch."""
+        """Return the number of batches of an epoch."""
         return len(self.epoch(epoch))
 
     def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[TokenBatch]:
@@ -245,7 +229,7 @@ class SentenceBatches:
         return batches
 
     def _cut(self, order: Integers, bounds: Integers, first: float) -> list[Integers]:
-        """Return cuts sentences into batches under the budget.
+        """Cut sentences into batches under the budget.
 
         bounds: decreasing; no sentence from here on is longer.  first: fraction of the budget used by the first batch.
         """
@@ -301,10 +285,7 @@ class StreamBatches:
         seed: int = 0,
         spans: SpanSets | None = None,
     ) -> None:
-        check_positive(batch_size=batch_size, bptt=bptt)
-        check_spans(spans, corpus)
-        check_rank(rank, ranks)
-        check_seed(seed)
+        check_arguments(corpus, spans, seed, rank, ranks, batch_size=batch_size, bptt=bptt)
         self.corpus, self.vocabulary, self.bptt = corpus, vocabulary, bptt
         self.variable_bptt, self.seed = variable_bptt, seed
         # Start of each sentence in the stream, which has one EOS for every previous sentence.
@@ -332,7 +313,7 @@ class StreamBatches:
         return self.iterate()
 
     def count(self, epoch: int = 0) -> int:
-        """Return number of batches of an epoch."""
+        """Return the number of batches of an epoch."""
         return len(self._cuts(epoch)) - 1
 
     def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[TokenBatch]:

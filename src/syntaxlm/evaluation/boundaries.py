@@ -35,48 +35,28 @@ LONGEST_WORD = 20  # characters; longest words of the baseline with words of equ
 
 Reading = Literal["character", "space"]
 Flags = npt.NDArray[np.bool_]
-Integers = npt.NDArray[np.int64]
 Distances = npt.NDArray[np.float32]
+Gaps = npt.NDArray[np.void]  # of the type GAP
 
 _READINGS: dict[Reading, str] = {"character": "distance of the character after", "space": "distance of the space"}
 
 
-@dataclass(frozen=True)
-class Gaps:
-    """The gaps of a text, in order.
+GAP = np.dtype([("boundary", np.bool_), ("character", np.int64), ("space", np.int64), ("place", np.int64)])
+"""A gap of a text.
 
-    boundaries: (n,), whether the gap has white space.
-    characters: (n,), index of the token after the gap, among all tokens of the text. Spaces are tokens if the model
-        reads them.
-    spaces: (n,), index of the space in the gap; `characters` if there is none.
-    places: (n,), number of characters of the line before the gap.
-    """
-
-    boundaries: Flags
-    characters: Integers
-    spaces: Integers
-    places: Integers
-
-    def part(self, chosen: slice) -> Gaps:
-        return Gaps(self.boundaries[chosen], self.characters[chosen], self.spaces[chosen], self.places[chosen])
-
-    def tokens(self, reading: Reading) -> Integers:
-        """Return the index of the token whose distance is the gap's, (n,)."""
-        return self.characters if reading == "character" else self.spaces
-
-    def __len__(self) -> int:
-        return len(self.boundaries)
+boundary: whether the gap has white space.
+character: index of the token after the gap, among all tokens of the text. Spaces are tokens if the model reads them.
+space: index of the space in the gap; `character` if there is none.
+place: number of characters of the line before the gap.
+"""
 
 
 def gaps_of(lines: Sequence[str], normaliser: Normaliser) -> tuple[Gaps, list[list[str]]]:
-    """Return the gaps of lines, and the tokens of each line, as a character-level model reads them.
+    """Return the gaps of lines, in order, and the tokens of each line, as a character-level model reads them.
 
     There is no gap between several tokens of one written character, such as a letter and its accent under NFD.
     """
-    boundaries: list[bool] = []
-    characters: list[int] = []
-    spaces: list[int] = []
-    places: list[int] = []
+    gaps: list[tuple[bool, int, int, int]] = []
     sentences: list[list[str]] = []
     begin = 0
     for line in lines:
@@ -89,18 +69,14 @@ def gaps_of(lines: Sequence[str], normaliser: Normaliser) -> tuple[Gaps, list[li
             elif part.token is not None and part.start >= end:
                 here = begin + len(tokens)
                 if place:
-                    boundaries.append(white)
-                    characters.append(here)
-                    spaces.append(here if space < 0 else space)
-                    places.append(place)
+                    gaps.append((white, here, here if space < 0 else space, place))
                 white, space, end, place = False, -1, part.end, place + 1
             if part.token is not None:
                 tokens.append(part.token)
         if tokens:
             begin += len(tokens)
             sentences.append(tokens)
-    numbers = (np.array(values, np.int64) for values in (characters, spaces, places))
-    return Gaps(np.array(boundaries, np.bool_), *numbers), sentences
+    return np.array(gaps, GAP), sentences
 
 
 @dataclass(frozen=True)
@@ -235,26 +211,6 @@ def best_threshold(distances: Distances, boundaries: Flags) -> float:
     return float(falling[np.argmax(np.where(last_of_ties, f1, -1.0))])
 
 
-@dataclass(frozen=True)
-class _Text:
-    """A text with the distances of a model.  distances: (layers, tokens).  unknown: number of unknown tokens."""
-
-    gaps: Gaps
-    distances: Distances
-    lines: int
-    unknown: int
-
-    @classmethod
-    def read(cls, bundle: ModelBundle, path: str | Path) -> _Text:
-        gaps, sentences = gaps_of([line for _, line in read_lines(path)], bundle.normaliser)
-        if not gaps.boundaries.any():
-            raise InputError(f"{path}: found no word boundary; expected lines with white space between words")
-        vocabulary = bundle.vocabulary
-        encoded = [vocabulary.encode(sentence) for sentence in sentences]
-        corpus = EncodedCorpus.from_sentences(encoded, vocabulary)
-        return cls(gaps, distances_of(bundle, corpus), len(sentences), corpus.unknown_count)
-
-
 def evaluate_boundaries(bundle: ModelBundle, text: str | Path, tuning_text: str | Path | None = None) -> BoundaryReport:
     """Predict the word boundaries of a text from the distances of each layer, and score them.
 
@@ -266,13 +222,16 @@ def evaluate_boundaries(bundle: ModelBundle, text: str | Path, tuning_text: str 
             "found a model that reads words; expected a character-level model"
             " (trained with text.normaliser.units: characters)"
         )
-    read = _Text.read(bundle, text)
-    tuning_read = read if tuning_text is None else _Text.read(bundle, tuning_text)
-    measured, tuning = read.gaps, tuning_read.gaps
-    if tuning_text is None:
+    measured, corpus = _read(bundle, text)
+    distances = distances_of(bundle, corpus)
+    if tuning_text is not None:
+        tuning, tuning_corpus = _read(bundle, tuning_text)
+        tuning_distances = distances_of(bundle, tuning_corpus)
+    else:
+        tuning_distances = distances
         cut = int(TUNING_SHARE * len(measured))
-        tuning, measured = measured.part(slice(cut)), measured.part(slice(cut, None))
-        if not (tuning.boundaries.any() and measured.boundaries.any()):
+        tuning, measured = measured[:cut], measured[cut:]
+        if not (tuning["boundary"].any() and measured["boundary"].any()):
             raise InputError(
                 f"{text}: too short: found no boundary in its first tenth, or none after it; expected a longer text, or"
                 " a separate text for choosing thresholds (--tune)"
@@ -280,33 +239,41 @@ def evaluate_boundaries(bundle: ModelBundle, text: str | Path, tuning_text: str 
     reads_spaces = bundle.normaliser.space is not None
     readings: tuple[Reading, ...] = ("character", "space") if reads_spaces else ("character",)
     scores = []
-    for layer, (of_tuning, of_measured) in enumerate(zip(tuning_read.distances, read.distances, strict=True), 1):
+    for layer, (of_tuning, of_measured) in enumerate(zip(tuning_distances, distances, strict=True), 1):
         for reading in readings:
-            threshold = best_threshold(of_tuning[tuning.tokens(reading)], tuning.boundaries)
-            predicted = of_measured[measured.tokens(reading)] >= np.float32(threshold)
-            score = score_boundaries(f"layer {layer}, {_READINGS[reading]}", predicted, measured.boundaries)
+            threshold = best_threshold(of_tuning[tuning[reading]], tuning["boundary"])
+            predicted = of_measured[measured[reading]] >= np.float32(threshold)
+            score = score_boundaries(f"layer {layer}, {_READINGS[reading]}", predicted, measured["boundary"])
             scores.append(replace(score, layer=layer, reading=reading, threshold=threshold))
     return BoundaryReport(
         str(text),
         str(tuning_text or text),
-        read.lines,
+        len(corpus),
         len(measured),
-        int(measured.boundaries.sum()),
+        int(measured["boundary"].sum()),
         len(tuning),
-        read.distances.shape[1],
-        read.unknown,
+        distances.shape[1],
+        corpus.unknown_count,
         reads_spaces,
         tuple(scores),
         _baselines(tuning, measured),
     )
 
 
+def _read(bundle: ModelBundle, path: str | Path) -> tuple[Gaps, EncodedCorpus]:
+    gaps, sentences = gaps_of([line for _, line in read_lines(path)], bundle.normaliser)
+    if not gaps["boundary"].any():
+        raise InputError(f"{path}: found no word boundary; expected lines with white space between words")
+    encoded = [bundle.vocabulary.encode(sentence) for sentence in sentences]
+    return gaps, EncodedCorpus.from_sentences(encoded, bundle.vocabulary)
+
+
 def _baselines(tuning: Gaps, measured: Gaps) -> tuple[BoundaryScore, ...]:
     """Score two baselines: a boundary in every gap, and a boundary after every k characters of a line."""
 
     def after_every(count: int, gaps: Gaps) -> BoundaryScore:
-        return score_boundaries(f"every {count} characters", gaps.places % count == 0, gaps.boundaries)
+        return score_boundaries(f"every {count} characters", gaps["place"] % count == 0, gaps["boundary"])
 
     best = max(range(2, LONGEST_WORD + 1), key=lambda count: after_every(count, tuning).f1)
-    always = score_boundaries("every gap", np.ones(len(measured), np.bool_), measured.boundaries)
+    always = score_boundaries("every gap", np.ones(len(measured), np.bool_), measured["boundary"])
     return always, after_every(best, measured)

@@ -260,39 +260,39 @@ def classes_of(classifier: PairClassifier, pairs: EncodedPairs, device: torch.de
 
 
 def answers(
-    stored: ClassifierBundle, pairs: Sequence[LabelledPair], device: torch.device | str = "cpu"
+    bundle: ClassifierBundle, pairs: Sequence[LabelledPair], device: torch.device | str = "cpu"
 ) -> tuple[str, ...]:
     """Return the predicted label of every pair, in order."""
-    encoded = EncodedPairs(pairs, stored.settings, stored.vocabulary)
-    labels = stored.settings.labels
-    return tuple(labels[number] for number in classes_of(stored.classifier.to(device), encoded, device))
+    encoded = EncodedPairs(pairs, bundle.settings, bundle.vocabulary)
+    labels = bundle.settings.labels
+    return tuple(labels[number] for number in classes_of(bundle.classifier.to(device), encoded, device))
 
 
 def evaluate_classifier(
-    stored: ClassifierBundle, path: str | Path, device: torch.device | str = "cpu"
+    bundle: ClassifierBundle, path: str | Path, device: torch.device | str = "cpu"
 ) -> ClassificationReport:
     """Evaluate a classifier on the pairs of a file, which has the format of its training files.
 
     device: where the classifier is run.
     Raises InputError for the reasons of `read_pairs`, and for a label that the classifier does not have.
     """
-    settings = stored.settings
+    settings = bundle.settings
     pairs = read_pairs(path, settings.task, settings.normaliser, settings.labels)
-    return ClassificationReport(str(path), pairs, answers(stored, pairs, device), settings.labels)
+    return ClassificationReport(str(path), pairs, answers(bundle, pairs, device), settings.labels)
 
 
 def evaluate_inference(
-    stored: ClassifierBundle, path: str | Path, device: torch.device | str = "cpu"
+    bundle: ClassifierBundle, path: str | Path, device: torch.device | str = "cpu"
 ) -> InferenceReport:
     """Evaluate a classifier on the formula pairs of a file.
 
     device: where the classifier is run.
     Raises InputError for the reasons of `read_formula_pairs`, and for a classifier of other pairs.
     """
-    if stored.settings.task != "logic":
+    if bundle.settings.task != "logic":
         raise InputError(
             "evaluate logic: found a classifier of sentence pairs; expected one trained on formulas. Use evaluate"
             " classifier"
         )
     pairs = tuple(read_formula_pairs(path))
-    return InferenceReport(str(path), pairs, answers(stored, pairs, device), stored.settings.maximum_operators)
+    return InferenceReport(str(path), pairs, answers(bundle, pairs, device), bundle.settings.maximum_operators)

@@ -194,27 +194,27 @@ def score_stops(stops: Stops, model: GeneratesTrees, corpus: DependencyCorpus) -
     return StopReport(corpus.source, len(corpus), words, nats, every_word, possible, labels)
 
 
-def evaluate_stops(stored: ModelBundle, stops: Stops, path: str | Path) -> StopReport:
+def evaluate_stops(bundle: ModelBundle, stops: Stops, path: str | Path) -> StopReport:
     """Return `score_stops` for dependency trees: a file, a folder or a pattern. Raises InputError like
     `tree_corpus`.
     """
-    return score_stops(stops, tree_model(stored), tree_corpus(stored, path))
+    return score_stops(stops, tree_model(bundle), tree_corpus(bundle, path))
 
 
-def tree_model(stored: ModelBundle) -> GeneratesTrees:
+def tree_model(bundle: ModelBundle) -> GeneratesTrees:
     """Return the model, typed as generating trees. Raises InputError for a model that does not."""
-    return stored.require(GeneratesTrees, "generation of trees")
+    return bundle.require(GeneratesTrees, "generation of trees")
 
 
-def tree_corpus(stored: ModelBundle, path: str | Path) -> DependencyCorpus:
+def tree_corpus(bundle: ModelBundle, path: str | Path) -> DependencyCorpus:
     """Return dependency trees as the model reads them. Raises InputError like `dependency_trees`, and for missing
     labels.
     """
-    if stored.labels is None:
-        tree_model(stored)
+    if bundle.labels is None:
+        tree_model(bundle)
         raise InputError("the model has no edge labels")
-    corpus = DependencyCorpus.read(path, stored.normaliser, stored.vocabulary, stored.labels)
-    check_labels(stored.model, corpus)
+    corpus = DependencyCorpus.read(path, bundle.normaliser, bundle.vocabulary, bundle.labels)
+    check_labels(bundle.model, corpus)
     return corpus
 
 
@@ -231,14 +231,14 @@ def write_stops(folder: Path, stops: Stops, model: Model) -> None:
     write_tensors(folder / STOP_WEIGHTS, tensors, {OF_MODEL: fingerprint(model)})
 
 
-def read_stops(folder: str | Path, stored: ModelBundle) -> Stops:
+def read_stops(folder: str | Path, bundle: ModelBundle) -> Stops:
     """Return the classifiers in a model's folder, in evaluation mode on the CPU.
 
     Raises InputError if they have not been trained, or were trained for other weights of the model, and for a file that
     is damaged or does not fit the other.
     """
     folder = Path(folder)
-    model = tree_model(stored)
+    model = tree_model(bundle)
     train = f"syntaxlm tune stops {folder} TRAIN --valid VALID"
     if not (folder / STOPS).exists() or not (folder / STOP_WEIGHTS).exists():
         raise InputError(

@@ -129,7 +129,7 @@ class TrainsByCounting(Ability):
 
     @abstractmethod
     def maximise(self) -> dict[str, Any]:
-        """Set the parameters from the accumulated counts and clears the counts. Returns values for log and result.
+        """Set the parameters from the accumulated counts and clear the counts. Returns values for log and result.
 
         "objective", if present, is the criterion before the update; EM never increases it.
         """
@@ -360,7 +360,7 @@ class HasGrammar(LabelsSpans, SamplesSentences):
 
     @abstractmethod
     def top_words(self, preterminal: int, count: int) -> list[EmittedWord]:
-        """Return the `count` most probable words p(w | T) of a preterminal T (an index into `labels`), in order."""
+        """Return the `count` most probable words p(w | T) of a preterminal T, by its label, in descending order."""
 
 
 @dataclass(frozen=True)

@@ -133,11 +133,11 @@ class TokenBatch:
         return TokenBatch(words, words, None if self.lengths is None else self.lengths - 2, indices=self.indices)
 
     def token_count(self) -> int:
-        """Return number of predicted tokens."""
+        """Return the number of predicted tokens."""
         return self.tokens.numel() if self.lengths is None else int(self.lengths.sum())
 
     def sentence_count(self) -> int:
-        """Return number of columns; if the batch has whole sentences, the number of sentences."""
+        """Return the number of columns; if the batch has whole sentences, the number of sentences."""
         return self.tokens.shape[1]
 
     def to(self, device: torch.device | str) -> TokenBatch:
@@ -182,7 +182,7 @@ class TreeBatch:
         return False
 
     def token_count(self) -> int:
-        """Return number of predicted words. Ends of sentences are not predicted."""
+        """Return the number of predicted words. Ends of sentences are not predicted."""
         return len(self.targets)
 
     def sentence_count(self) -> int:

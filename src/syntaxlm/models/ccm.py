@@ -179,7 +179,7 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
             counts[DISTITUENT] += torch.bincount(seen, 1 - weights, size)
 
     def _index(self) -> None:
-        """Number the yields and contexts of the first round, and counts them."""
+        """Number the yields and contexts of the first round, and count them."""
         waiting = self._waiting
         keys, count = [], 0
         parents = [words.new_full(words.shape, -1) for words, _ in waiting]
@@ -228,7 +228,7 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
         return _Types(torch.cat(yields), _places(self.contexts, self._context_keys(words)))
 
     def _yield_keys(self, parents: Tensor, words: Tensor) -> Tensor:
-        """Return an unseen parent, whose number is N, gives a key above all others."""
+        """Return the keys of yields. An unseen parent, whose number is N, gives a key above all others."""
         return (parents + 1) * self.vocabulary_size + words
 
     def _context_keys(self, words: Tensor) -> Tensor:
@@ -317,7 +317,7 @@ def log_tree_count(length: int) -> float:
 
 
 def _places(keys: Tensor, wanted: Tensor) -> Tensor:
-    """Return positions among rising keys; their number for a key that is not there."""
+    """Return positions among rising keys; the number of keys for a key that is missing."""
     places = torch.searchsorted(keys, wanted)
     found = torch.cat([keys, keys.new_full((1,), -1)])[places] == wanted
     return torch.where(found, places, len(keys))

@@ -244,7 +244,8 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         """Return log-probabilities of the decisions in sentences of one length. words: (b, n)."""
         arcs = self.choose[words[:, :, None], _sides(words), words[:, None]]
         stop = self.stop[words]
-        return TreeDecisions(*(_logarithm(part) for part in (self.root[words], arcs, stop, 1 - stop)))
+        parts = (part.double() for part in (self.root[words], arcs, stop, 1 - stop))
+        return TreeDecisions(*(torch.where(part == 0, ZERO, part.log()) for part in parts))  # NaN stays NaN
 
 
 def _check_vocabulary(size: int) -> None:
@@ -283,11 +284,6 @@ def _sides(words: Tensor) -> Tensor:
     """(n, n) the side of each head, in rows, on which each dependent is."""
     places = torch.arange(words.shape[1], device=words.device)
     return torch.where(places > places[:, None], RIGHT, LEFT)
-
-
-def _logarithm(probabilities: Tensor) -> Tensor:
-    values = probabilities.double()
-    return torch.where(values == 0, ZERO, values.log())  # NaN stays NaN
 
 
 def _shares(counts: Tensor, totals: Tensor, before: Tensor) -> Tensor:

@@ -70,7 +70,7 @@ class Level(nn.Module):
         return cls(torch.from_numpy(grams.keys), log_probs, torch.from_numpy(grams.back_offs).log10())
 
     def find(self, keys: Tensor) -> Tensor:
-        """Return index of the n-gram with each key, -1 if there is none. (n,) -> (n,)."""
+        """Return the index of the n-gram with each key, -1 if there is none. (n,) -> (n,)."""
         if not len(self.keys):
             return torch.full_like(keys, -1)
         places = torch.searchsorted(self.keys, keys).clamp_(max=len(self.keys) - 1)

@@ -47,7 +47,7 @@ class PairBatch:
 
     @classmethod
     def of(cls, left: Sequence[Tensor], right: Sequence[Tensor], classes: Tensor | None = None) -> PairBatch:
-        """Return left, right: B sentences each, int64 token ids, none of them empty."""
+        """Return a batch of pairs. left, right: B sentences each, int64 token ids, none of them empty."""
         both = [*left, *right]
         lengths, order = torch.tensor([len(one) for one in both]).sort(descending=True, stable=True)
         tokens = nn.utils.rnn.pad_sequence([both[place] for place in order.tolist()])

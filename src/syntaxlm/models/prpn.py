@@ -99,7 +99,7 @@ class ParsingNetwork(nn.Module):
         return self.distances(features)
 
     def distances(self, features: Tensor) -> list[Tensor]:
-        """Return from the convolution's output (n, H) to d_t and d'_{t+1}, (n,) each; never computed in bfloat16."""
+        """Return d_t and d'_{t+1}, (n,) each, from the convolution's output, (n, H); never computed in bfloat16."""
         hidden = dropout(torch.relu(self.norm(features)), self.rate, self.training)
         weight = self.head.weight[..., 0]
         bias = self.head.bias

@@ -36,7 +36,7 @@ class _WithoutValues(TorchFunctionMode):
 
 @contextmanager
 def without_memory() -> Iterator[None]:
-    """Return context in which new modules and tensors have shapes and dtypes but no values.
+    """Return a context in which new modules and tensors have shapes and dtypes but no values.
 
     Raises InputError if the new modules have more than `MOST_TENSORS` tensors or do not fit in this machine's memory.
     """

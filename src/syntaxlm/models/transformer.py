@@ -11,7 +11,7 @@ word or ends the text. For the first word of a text, which has no boundary befor
 over a text is the probability of its sub-tokens times that of a boundary after the last word. Oh & Schuler 2024;
 Pimentel & Meister 2024.
 
-The library itself is imported only by `hub.transformers`, which reads such models.
+The library itself is imported only by `storage.transformers`, which reads such models.
 """
 
 from __future__ import annotations
@@ -63,49 +63,41 @@ class WordTokenizer:
         self.start, self.end, self.boundaries = start, end, boundaries
         self._tokenize = tokenize
         self._before = list(tokenize(_BEFORE))
-        self._found: dict[tuple[str, bool], list[int]] = {}
+        self._known: dict[tuple[str, bool], list[int]] = {}
 
     def subtokens(self, word: str, is_first: bool) -> list[int]:
         """Return the sub-tokens of a word. is_first: whether it is the first of its text, without a space before it.
 
         Raises InputError for a tokenizer that joins words.
         """
-        found = self._found.get((word, is_first))
-        if found is None:
-            found = self._found[word, is_first] = self._subtokens(word, is_first)
-        return found
-
-    def _subtokens(self, word: str, is_first: bool) -> list[int]:
+        known = self._known.get((word, is_first))
+        if known is not None:
+            return known
         if is_first:
-            return list(self._tokenize(word))
-        both = list(self._tokenize(f"{_BEFORE} {word}"))
-        if both[: len(self._before)] != self._before:
-            raise InputError(
-                f"the tokenizer joins the words {_BEFORE!r} and {word!r}, so the sub-tokens of a word depend on its"
-                " neighbours; expected a tokenizer that splits text at white space"
-            )
-        return both[len(self._before) :]
+            subtokens = list(self._tokenize(word))
+        else:
+            both = list(self._tokenize(f"{_BEFORE} {word}"))
+            if both[: len(self._before)] != self._before:
+                raise InputError(
+                    f"the tokenizer joins the words {_BEFORE!r} and {word!r}, so the sub-tokens of a word depend on its"
+                    " neighbours; expected a tokenizer that splits text at white space"
+                )
+            subtokens = both[len(self._before) :]
+        self._known[word, is_first] = subtokens
+        return subtokens
 
 
 class _Word(NamedTuple):
-    """A word of a row: its step in the batch, and its sub-tokens [first, end) in the row."""
+    """A word of a column: its step in the batch, and its sub-tokens [first, end) in the column.
+
+    is_first: whether there is no boundary before it.  is_end: whether it is the end of the text, without one after it.
+    """
 
     step: int
     first: int
     end: int
-
-
-@dataclass(frozen=True)
-class _Row:
-    """The sub-tokens of a column, with its context before them, and its words.
-
-    is_end: whether the last word is the end of the text.  at_start: whether the first word is the first of its text.
-    """
-
-    ids: list[int]
-    words: list[_Word]
+    is_first: bool
     is_end: bool
-    at_start: bool
 
 
 class _Window(NamedTuple):
@@ -151,15 +143,21 @@ class CausalTransformer(Model, ScoresTokens):
             self._row(context, targets[:length], is_stream=batch.indices is None)
             for context, targets, length in zip(contexts, batch.targets.T.tolist(), lengths, strict=True)
         ]
-        found = torch.zeros(steps, columns, dtype=torch.float64)
-        for column, (row, log_probs) in enumerate(zip(rows, self._read(rows), strict=True)):
-            for word, value in zip(row.words, log_probs, strict=True):
-                found[word.step, column] = value
+        log_probs = torch.zeros(steps, columns, dtype=torch.float64)
+        predictions = self._predictions([ids for ids, _ in rows])
+        for column, ((_, words), (nexts, boundaries)) in enumerate(zip(rows, predictions, strict=True)):
+            for word in words:
+                value = nexts[word.first : word.end].sum()
+                if not word.is_end:
+                    value = value + boundaries[word.end - 1]
+                if not word.is_first:
+                    value = value - boundaries[word.first - 1]
+                log_probs[word.step, column] = value
         kept = max(1, self.window // 2)
         carried = nn.utils.rnn.pad_sequence(
-            [torch.tensor(row.ids[-kept:]) for row in rows], padding_value=_NOTHING
+            [torch.tensor(ids[-kept:]) for ids, _ in rows], padding_value=_NOTHING
         )  # (T, B)
-        return TokenScores(found.to(self._dtype).to(self.device), {"context": carried})
+        return TokenScores(log_probs.to(self._dtype).to(self.device), {"context": carried})
 
     @property
     def _dtype(self) -> torch.dtype:
@@ -176,45 +174,28 @@ class CausalTransformer(Model, ScoresTokens):
             contexts.append([self.tokenizer.start, *word])
         return contexts
 
-    def _row(self, context: list[int], targets: list[int], is_stream: bool) -> _Row:
-        start = [self.tokenizer.start]
-        ids, words, is_end = list(context), [], False
+    def _row(self, context: list[int], targets: list[int], is_stream: bool) -> tuple[list[int], list[_Word]]:
+        """Return the sub-tokens of a column, after those of its context, and its words."""
+        ids, words = list(context), []
         for step, number in enumerate(targets):
-            first = len(ids)
-            if number != self.vocabulary.end_id:
-                ids += self.tokenizer.subtokens(self.vocabulary.tokens[number], is_first=ids == start)
+            first, is_first, is_end = len(ids), ids == [self.tokenizer.start], number == self.vocabulary.end_id
+            if not is_end:
+                ids += self.tokenizer.subtokens(self.vocabulary.tokens[number], is_first)
             elif is_stream:
                 continue
+            elif self.tokenizer.end is None:
+                raise InputError("the tokenizer has no EOS token, so ends of sentences cannot be predicted")
             else:
-                if self.tokenizer.end is None:
-                    raise InputError("the tokenizer has no EOS token, so ends of sentences cannot be predicted")
                 ids.append(self.tokenizer.end)
-                is_end = True
-            words.append(_Word(step, first, len(ids)))
-        return _Row(ids, words, is_end, context == start)
-
-    def _read(self, rows: Sequence[_Row]) -> Iterator[list[float]]:
-        """Yield the log-probabilities of the words of each row."""
-        for row, (nexts, boundaries) in zip(rows, self._predictions([row.ids for row in rows]), strict=True):
-            log_probs = []
-            for place, (_, first, end) in enumerate(row.words):
-                value = nexts[first:end].sum()
-                if not (row.is_end and place == len(row.words) - 1):
-                    value = value + boundaries[end - 1]
-                if place or not row.at_start:
-                    value = value - boundaries[first - 1]
-                log_probs.append(float(value))
-            yield log_probs
+            words.append(_Word(step, first, len(ids), is_first, is_end))
+        return ids, words
 
     def _predictions(self, rows: Sequence[list[int]]) -> list[tuple[Tensor, Tensor]]:
-        """Return the log-probability of each sub-token, and that of a boundary after it: (n,) each, in float64 on the
-        CPU.
+        """Return the log-probability of each sub-token, 0 for the first, and of a boundary after it: (n,) each.
 
-        The first sub-token has the log-probability 0.
+        They are in float64 on the CPU.
         """
-        found = [
-            (torch.zeros(len(row), dtype=torch.float64), torch.zeros(len(row), dtype=torch.float64)) for row in rows
-        ]
+        found = [(torch.zeros(len(row)).double(), torch.zeros(len(row)).double()) for row in rows]
         windows = [one for number, row in enumerate(rows) for one in _windows(number, len(row), self.window)]
         windows.sort(key=lambda one: one.begin - one.end)  # longest first
         while windows:

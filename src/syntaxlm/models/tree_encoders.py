@@ -97,7 +97,7 @@ class GumbelTreeLSTM(EncodesSentences, ParsesSentences):
         return Encoding(roots.chunk(2, -1)[0])
 
     def structure(self, batch: TokenBatch) -> SpanMarginals:
-        """Return the spans of the tree of the best merges have probability 1. BOS and EOS are not read."""
+        """Return probability 1 for the spans of the tree of the best merges. BOS and EOS are not read."""
         return SpanMarginals(self._best_roots(self._leaves(batch.inner()))[1])
 
     def _leaves(self, batch: TokenBatch) -> list[Tensor]:
@@ -219,7 +219,7 @@ class RLSPINN(LearnsFromRewards, ParsesSentences):
         return Encoding(trees.roots.chunk(2, -1)[0], decisions=trees.decisions if self.training else None)
 
     def structure(self, batch: TokenBatch) -> SpanMarginals:
-        """Return the spans of the tree of the best actions have probability 1. BOS and EOS are not read."""
+        """Return probability 1 for the spans of the tree of the best actions. BOS and EOS are not read."""
         return SpanMarginals(self._trees(batch.inner()).spans)
 
     def policy_terms(self, decisions: Decisions, rewards: Tensor) -> dict[str, Tensor]:

@@ -199,7 +199,12 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
         """Return negative log-likelihood of the words; in training with NCE, that of separating words from noise."""
         hidden = self._hidden(batch)
         if self.training and self.noise is not None:
-            total = self.decoder.by_edge(hidden, batch.targets, batch.levels, self._noise_loss).sum()
+            contrast = self.noise
+
+            def loss(decoder: Decoder, rows: Tensor, targets: Tensor) -> Tensor:
+                return contrast.loss(rows, decoder.weight, decoder.bias, targets, contrast.draw(len(targets)))
+
+            total = self.decoder.by_edge(hidden, batch.targets, batch.levels, loss).sum()
         else:
             total = -self.decoder.log_probs(hidden, batch.targets, batch.levels).sum()
         return Loss(total, batch.token_count(), batch.sentence_count())
@@ -225,8 +230,8 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
         return States(zeros, None if self.bias is None else zeros)
 
     def embedded(self, words: Tensor) -> Tensor:
-        found: Tensor = self.embedding(words)
-        return found
+        embedded: Tensor = self.embedding(words)
+        return embedded
 
     def inputs(self, words: Tensor, labels: Tensor) -> Tensor:
         embedded = self.embedded(words)
@@ -239,8 +244,3 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
 
     def all_log_probs(self, hidden: Tensor, levels: Levels) -> Tensor:
         return self.decoder.all_log_probs(hidden, levels)
-
-    def _noise_loss(self, decoder: Decoder, rows: Tensor, targets: Tensor) -> Tensor:
-        """Return the NCE loss of each row. (n, D), (n,) -> (n,)."""
-        assert self.noise is not None
-        return self.noise.loss(rows, decoder.weight, decoder.bias, targets, self.noise.draw(len(targets)))

@@ -440,9 +440,8 @@ def _outside(inner: _Pass, length: int, root: Tensor, composer: _Composer, keep:
     first, scores, second, vectors, _ = inner.operands
     if composer is not inner.composer:
         first = composer.as_first(vectors)
-    operands = Operands(
-        first, scores, torch.empty_like(second), torch.empty_like(vectors), torch.zeros_like(scores)
-    )  # fmt: skip
+    results = torch.empty_like(second), torch.empty_like(vectors), torch.zeros_like(scores)
+    operands = Operands(first, scores, *results)
     levels, values = outside_levels(length, root.device), root.expand(len(vectors), 1, -1)
     return _Pass(composer, levels, operands, False, slice(-1, None), values, keep)
 

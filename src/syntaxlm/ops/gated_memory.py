@@ -27,7 +27,7 @@ from torch.nn.functional import pad
 
 from syntaxlm.ops.backend import c_struct, call, filled, kernels, threads, with_reference
 from syntaxlm.ops.layer_norm import layer_norm_reference, normalise, normalise_backward
-from syntaxlm.ops.products import RepeatedProduct, product_dtype, product_of_sums
+from syntaxlm.ops.products import RepeatedProduct, product_dtype
 
 ATTENTION_EPSILON = 1e-8  # avoids division by 0 if all gates are 0
 _MAXIMUM_SLOTS = 64  # as in kernels/gated_memory.c
@@ -89,11 +89,32 @@ def slot_gates(
     """
     history = torch.cat([tape, distances])
     windows = history.unfold(0, slots, 1)[len(tape) - slots + 1 :].flip(-1)  # (T, B, N): d_t, d_{t-1}, ...
-    first, *others = comparison(queries[:, :, None], windows).unbind(-1)
-    gates = [first if count_self else torch.ones_like(first)]
-    for factor in others:  # not cumprod, whose backward is slow for factors of 0, which most are here
-        gates.append(gates[-1] * factor)
-    return torch.stack(gates, dim=-1)
+    comparisons = comparison(queries[:, :, None], windows)  # (T, B, N): d_t, d_{t-1}, ...
+    if not count_self:
+        comparisons = torch.cat([torch.ones_like(comparisons[..., :1]), comparisons[..., 1:]], dim=-1)
+    result: Tensor = _CumulativeProduct.apply(comparisons)
+    return result
+
+
+class _CumulativeProduct(torch.autograd.Function):
+    """cumprod over a short last axis. torch's own backward is slow for factors of 0, which most are here."""
+
+    @staticmethod
+    def forward(ctx: Any, factors: Tensor) -> Tensor:
+        products = factors.cumprod(-1)
+        ctx.save_for_backward(factors, products)
+        return products
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        (grad,) = grads
+        factors, products = ctx.saved_tensors
+        result = torch.empty_like(factors)
+        later = torch.zeros_like(grad[..., 0])
+        for slot in range(factors.shape[-1] - 1, -1, -1):
+            later = grad[..., slot] + (later * factors[..., slot + 1] if slot + 1 < factors.shape[-1] else 0)
+            result[..., slot] = later * products[..., slot - 1] if slot else later
+        return result
 
 
 def attention_weights(scores: Tensor, gates: Tensor) -> Tensor:
@@ -298,10 +319,7 @@ class _MemoryRead(torch.autograd.Function):
             tape_grad = step.tape_backward(through).transpose(0, 1)
         key_grad = None
         if key_weight is not None:
-            befores = step.all_befores()
-            if kept["key_input_mask"] is not None:
-                befores = befores * kept["key_input_mask"]
-            key_grad = product_of_sums(made["key_grads"].to(dtype), befores.to(dtype))
+            key_grad = (made["key_grads"].to(dtype).T @ step.all_befores()).to(made["key_grads"].dtype)
         reads = kept["reads"][:, :hidden]
         bias_grad, gain_grad = step.sums(made["gate_grads"], kept["normals"])
         cell_bias_grad, cell_gain_grad = step.sums(made["cell_norm_grads"], kept["cell_normals"])
@@ -311,7 +329,7 @@ class _MemoryRead(torch.autograd.Function):
             made["slot_grads"].flip(-1),
             tape_grad,
             key_grad,
-            product_of_sums(made["recurrent_grads"], reads.to(dtype)),
+            (made["recurrent_grads"].T @ reads.to(dtype)).to(reads.dtype),
             step.sums(made["recurrent_grads"])[0],
             gain_grad,
             bias_grad,
@@ -493,14 +511,8 @@ class _TorchStep:
         return grads
 
     def all_befores(self) -> Tensor:
-        """Return h of the step before each row: (n, H)."""
-        history = self.tensors["history"]
-        steps = torch.repeat_interleave(torch.arange(len(self.counts)), self.starts.diff())
-        columns = torch.arange(len(steps)) - self.starts[steps]
-        befores: Tensor = history[
-            columns.to(history.device), (steps + (self.slots - 1)).to(history.device), : self.hidden
-        ]
-        return befores
+        """Return the inputs of all key products, (n, H), in the dtype of products."""
+        return torch.cat([_TorchStep.before(self, t) for t in range(len(self.counts))])
 
     def sums(self, grads: Tensor, normals: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return sums over rows of grads and of grads * normals, (n, F) -> (F,) each; undefined without normals."""

@@ -144,7 +144,7 @@ class Agreement(HasReport):
 
 
 def measure_agreement(
-    stored: Sequence[ModelBundle],
+    bundles: Sequence[ModelBundle],
     text: str | Path,
     names: Sequence[str],
     protocol: Protocol = PROTOCOLS["wsj-test"],
@@ -159,14 +159,14 @@ def measure_agreement(
     Raises InputError for fewer than two models, for models that do not parse or that read different words, and for an
     empty text.
     """
-    if len(stored) < 2:
-        raise InputError(f"found {len(stored)} model; expected two or more models to compare")
+    if len(bundles) < 2:
+        raise InputError(f"found {len(bundles)} model; expected two or more models to compare")
     check_number("sentences", sentences, 1)
-    chosen = decodings(stored, options)
-    lines = [line for _, line in islice(read_sentences(text, stored[0].normaliser), sentences)]
+    chosen = decodings(bundles, options)
+    lines = [line for _, line in islice(read_sentences(text, bundles[0].normaliser), sentences)]
     predicted: list[SpanSets] = []
-    for one, name, (decoder, _) in zip(stored, names, chosen, strict=True):
-        spans = parse_lines(one, lines, ParseOptions(decoder=cast(Decoder, decoder), **AS_WRITTEN)).spans
+    for bundle, name, (decoder, _) in zip(bundles, names, chosen, strict=True):
+        spans = parse_lines(bundle, lines, ParseOptions(decoder=cast(Decoder, decoder), **AS_WRITTEN)).spans
         if spans is None:
             raise no_sentence(text)
         if predicted and not np.array_equal(spans.lengths, predicted[0].lengths):

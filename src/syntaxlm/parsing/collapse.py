@@ -56,7 +56,7 @@ class TreeFigures:
         return figures if self.warning is None else f"{figures}\nwarning: {self.warning}"
 
 
-def tree_figures(stored: ModelBundle, corpus: EncodedCorpus, sentences: int = SENTENCES) -> TreeFigures | None:
+def tree_figures(bundle: ModelBundle, corpus: EncodedCorpus, sentences: int = SENTENCES) -> TreeFigures | None:
     """Return statistics of the trees of a corpus's first sentences with three words or more; None if it has none.
 
     sentences: maximum number of sentences.
@@ -66,8 +66,8 @@ def tree_figures(stored: ModelBundle, corpus: EncodedCorpus, sentences: int = SE
     chosen = np.flatnonzero(corpus.lengths > 2)[:sentences]
     if not len(chosen):
         return None
-    words: Sequence[Sequence[str]] = [stored.vocabulary.decode(corpus.sentence(int(one))) for one in chosen]
-    structure = structure_of(stored, words)
+    words: Sequence[Sequence[str]] = [bundle.vocabulary.decode(corpus.sentence(int(one))) for one in chosen]
+    structure = structure_of(bundle, words)
     found = branching_f1(structure.decode(structure.decoders[0]), PROTOCOLS["wsj-test"])
     return TreeFigures(found.right, found.left, _symbols(structure), found.sentences)
 

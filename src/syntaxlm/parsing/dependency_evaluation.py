@@ -154,7 +154,7 @@ def has_dependencies(treebank: Treebank) -> bool:
 
 
 def evaluate_attachment(
-    stored: ModelBundle,
+    bundle: ModelBundle,
     treebank: str | Path | Treebank,
     protocol: Protocol = PROTOCOLS["wsj-test"],
     preprocessing: Preprocessing = "ptb-keep",
@@ -167,7 +167,7 @@ def evaluate_attachment(
         first remaining dependent, which becomes the root.
     Raises InputError for a model that gives no dependency trees, for a treebank without them, and like `read_treebank`.
     """
-    stored.require(ParsesDependencies, "evaluation on dependency trees")
+    bundle.require(ParsesDependencies, "evaluation on dependency trees")
     rule = find_preprocessing(preprocessing)
     read = treebank if isinstance(treebank, Treebank) else read_treebank(treebank, rule)
     if any(sentence.heads is None for sentence in read):
@@ -179,7 +179,7 @@ def evaluate_attachment(
     kept = Treebank(tuple(chosen), read.source)
     lengths = np.array([len(sentence) for sentence in kept])
     numbers = [sentence.number for sentence in kept]
-    structure = structure_of(stored, tokens_for(stored, kept), labels=False, numbers=numbers)
+    structure = structure_of(bundle, tokens_for(bundle, kept), labels=False, numbers=numbers)
     predicted = np.array(structure.word_values(layer=1)["heads"])
     gold = np.concatenate([np.array(sentence.heads) for sentence in kept])
     places, own_lengths = _places(lengths), np.repeat(lengths, lengths)

@@ -83,7 +83,7 @@ def gold_trees(treebank: Treebank) -> list[Tree]:
 
 
 def evaluate_parsing(
-    stored: ModelBundle,
+    bundle: ModelBundle,
     treebank: str | Path | Treebank,
     protocol: Protocol = PROTOCOLS["wsj-test"],
     options: DecodingOptions = DecodingOptions(),
@@ -106,8 +106,8 @@ def evaluate_parsing(
     Raises InputError for the reasons of `parse_lines` and `read_treebank`; for a model that reads tags, also if words
     have no tags or if most tags are unknown. A few unknown tags give an InputWarning.
     """
-    models = [stored, *also]
-    chosen, layers = decodings(models, options), stored.require(ParsesSentences, "parsing").distance_layers
+    models = [bundle, *also]
+    chosen, layers = decodings(models, options), bundle.require(ParsesSentences, "parsing").distance_layers
     if random_weights is None:
         random_weights = RANDOM_WEIGHTS if layers and not also else 0
     check_number("random weights", random_weights, 0, MOST_SEEDS)
@@ -132,7 +132,7 @@ def evaluate_parsing(
         report,
         layer=chosen[0].layer if layers else None,
         f1_by_layer=_f1_by_layer(structures[0], gold, protocol),
-        random_weights=_random_weights(stored, read, report, protocol, chosen[0].layer, random_weights),
+        random_weights=_random_weights(bundle, read, report, protocol, chosen[0].layer, random_weights),
         labels=_labels(structures[0], chosen[0].decoder, gold, protocol),
     )
 
@@ -148,16 +148,16 @@ def sentences_up_to(treebank: Treebank, words: int | None) -> Treebank:
     return dataclasses.replace(treebank, sentences=short or treebank.sentences)
 
 
-def tokens_for(stored: ModelBundle, treebank: Treebank) -> list[list[str]]:
+def tokens_for(bundle: ModelBundle, treebank: Treebank) -> list[list[str]]:
     """Return the tokens of a treebank for a model, see `treebank_tokens`.
 
     For a model that reads tags, raises InputError if more than half of the tags are unknown, and warns of fewer.
     """
-    tokens = treebank_tokens(treebank, stored.normaliser)
-    if stored.normaliser.units != "tags":
+    tokens = treebank_tokens(treebank, bundle.normaliser)
+    if bundle.normaliser.units != "tags":
         return tokens
     counts = Counter(chain.from_iterable(tokens))
-    unknown = Counter({tag: count for tag, count in counts.items() if not stored.vocabulary.knows(tag)})
+    unknown = Counter({tag: count for tag, count in counts.items() if not bundle.vocabulary.knows(tag)})
     if not unknown:
         return tokens
     share = unknown.total() / counts.total()
@@ -166,7 +166,7 @@ def tokens_for(stored: ModelBundle, treebank: Treebank) -> list[list[str]]:
         f" unknown to the model: {', '.join(tag for tag, _ in unknown.most_common(TAGS_SHOWN))}"
     )
     if share > MOST_UNKNOWN_TAGS:
-        known = ", ".join(tag for tag in stored.vocabulary.tokens if stored.vocabulary.knows(tag))
+        known = ", ".join(tag for tag in bundle.vocabulary.tokens if bundle.vocabulary.knows(tag))
         raise InputError(f"{found}.\n  known tags: {known}\nExpected a treebank with the tag set of the training data.")
     warnings.warn(InputWarning(found), stacklevel=2)
     return tokens
@@ -210,28 +210,28 @@ def _labels(structure: CorpusStructure, decoder: str, gold: GoldTrees, protocol:
 
 
 def _random_weights(
-    stored: ModelBundle, read: Treebank, report: ParsingReport, protocol: Protocol, layer: int, seeds: int
+    bundle: ModelBundle, read: Treebank, report: ParsingReport, protocol: Protocol, layer: int, seeds: int
 ) -> RandomWeights | None:
     """Score untrained models by the decoders of a model's report. Returns None if the number of seeds is 0."""
     if not seeds:
         return None
-    tokens = treebank_tokens(read, stored.normaliser)
+    tokens = treebank_tokens(read, bundle.normaliser)
     scores: dict[str, list[ParsingScores]] = {decoder: [] for decoder in report.scores}
     for seed in range(seeds):
-        fresh = structure_of(with_fresh_weights(stored, seed), tokens, labels=False)
+        fresh = structure_of(with_fresh_weights(bundle, seed), tokens, labels=False)
         for decoder, of_decoder in scores.items():
             of_decoder.append(score(fresh.decode(decoder, layer), report.gold.spans, protocol))
     return RandomWeights({decoder: tuple(of_decoder) for decoder, of_decoder in scores.items()}, report.chosen)
 
 
-def with_fresh_weights(stored: ModelBundle, seed: int) -> ModelBundle:
+def with_fresh_weights(bundle: ModelBundle, seed: int) -> ModelBundle:
     """Return a model with the same settings and vocabulary, and with new random weights from a seed."""
-    device = stored.model.device
+    device = bundle.model.device
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        build = build_encoder if stored.is_encoder else build_model
-        model = build(stored.settings.model, len(stored.vocabulary))
-    return dataclasses.replace(stored, model=model.eval().to(device))
+        build = build_encoder if bundle.is_encoder else build_model
+        model = build(bundle.settings.model, len(bundle.vocabulary))
+    return dataclasses.replace(bundle, model=model.eval().to(device))
 
 
 def evaluate_trees(

@@ -113,7 +113,8 @@ class LanguageModelScore(HasReport):
         """Return perplexity, bits and counts of the text."""
         derived = {name: getattr(self, name) for name in ("perplexity", "loss", "bits_per_token", "bits_per_character")}
         counts = {one.name: getattr(self, one.name) for one in dataclasses.fields(LanguageModelScore)}
-        figures = derived | counts | dataclasses.asdict(counts.pop("mode"))
+        mode = dataclasses.asdict(counts.pop("mode"))
+        figures = derived | counts | mode
         row = {name: {**figures, "cache": False}[name] for name in PERPLEXITIES}
         return Report(PERPLEXITIES, [row], figures, self._facts(), [self._counts()])
 

@@ -101,9 +101,9 @@ class ModelBundle:
         parameters (n-gram models) stay on the CPU.
         Raises InputError for a device that is not available.
         """
-        found = find_device(device)
+        target = find_device(device)
         if next(self.model.parameters(), None) is not None:
-            self.model.to(found)
+            self.model.to(target)
         return self
 
     @property
@@ -156,21 +156,21 @@ def write_settings(
         labels.write(folder / LABELS)
 
 
-def write_model(folder: Path, stored: ModelBundle, dtype: torch.dtype | None = None) -> None:
+def write_model(folder: Path, bundle: ModelBundle, dtype: torch.dtype | None = None) -> None:
     """Write a whole model folder. The weights are written last: without them the folder is incomplete.
 
     dtype: floating-point type of the stored parameters, such as torch.bfloat16; None: that of the model. Models are
     always computed in float32.
     Raises InputError for a transformers model, and if the folder cannot be written.
     """
-    if stored.vocabulary.is_open:
-        raise InputError(f"{folder}: a {stored.name} model cannot be saved as a model folder; load it by name, hf:NAME")
-    if stored.is_encoder:
+    if bundle.vocabulary.is_open:
+        raise InputError(f"{folder}: a {bundle.name} model cannot be saved as a model folder; load it by name, hf:NAME")
+    if bundle.is_encoder:
         raise InputError(
             f"{folder}: the encoder of a pair classifier cannot be saved without it; copy the classifier's folder"
         )
-    write_settings(folder, stored.settings, stored.vocabulary, stored.labels)
-    write_weights(folder, stored.model, stored.vocabulary, dtype)
+    write_settings(folder, bundle.settings, bundle.vocabulary, bundle.labels)
+    write_weights(folder, bundle.model, bundle.vocabulary, dtype)
 
 
 def write_weights(folder: Path, model: Model, vocabulary: Vocabulary, dtype: torch.dtype | None = None) -> None:
@@ -195,17 +195,17 @@ def find_device(device: str | torch.device) -> torch.device:
     """Return a device of this machine. Raises InputError if it is not available, naming those that are."""
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if device == "auto":
-        return torch.device(next(name for name, there in available.items() if there))
-    names = ", ".join(name for name, there in available.items() if there)
+        return torch.device(next(name for name, is_available in available.items() if is_available))
+    names = ", ".join(name for name, is_available in available.items() if is_available)
     try:
-        found = torch.device(device)
+        wanted = torch.device(device)
     except RuntimeError:
         raise InputError(f"device {device!r}: no such device; available here: {names}") from None
-    if not available.get(found.type, False):
-        raise InputError(f"device {str(found)!r}: not available; available here: {names}")
-    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
-        raise InputError(f"device {str(found)!r}: not available; this machine has {torch.cuda.device_count()} GPUs")
-    return found
+    if not available.get(wanted.type, False):
+        raise InputError(f"device {str(wanted)!r}: not available; available here: {names}")
+    if wanted.type == "cuda" and (wanted.index or 0) >= torch.cuda.device_count():
+        raise InputError(f"device {str(wanted)!r}: not available; this machine has {torch.cuda.device_count()} GPUs")
+    return wanted
 
 
 def check_folder(folder: Path) -> None:

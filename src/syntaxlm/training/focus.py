@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from syntaxlm.parsing.parse import parse_text
 from syntaxlm.storage.bundled import find_model
 from syntaxlm.storage.folder import read_model
 from syntaxlm.text.options import AS_WRITTEN
-from syntaxlm.training.recipe import Recipe, recipe_from
+from syntaxlm.training.recipe import Recipe, TextRecipe, with_overrides
 from syntaxlm.training.result import TrainingResult
 from syntaxlm.training.run_folder import fingerprint, refuse_run
 from syntaxlm.training.study import Watching, check_settings, is_finished, seeded, train_or_resume
@@ -85,7 +86,7 @@ def focus(
     say: Callable[[str], None] = lambda line: None,
     keep_all: bool = False,
 ) -> FocusResult:
-    """Train parsers, parses the training text with them, and trains a grammar that is focused on their trees.
+    """Train parsers, parse the training text with them, and train a grammar that is focused on their trees.
 
     recipe: the recipe of the parsers and of the focused grammar.
     folder: the folder of the results.
@@ -99,49 +100,84 @@ def focus(
     Raises InputError before training if the recipe's model cannot be focused, if a model does not parse, or if the
     folder holds runs with other settings.
     """
+    plan = _plan(recipe, folder, seeds, also)
+    focus_on = partial(_focused_recipe, recipe, strength)
+    focus_on(list(plan.files.values()))
+    refuse_run(folder)
+    for path, of_parser in plan.runs.items():
+        check_settings(path, of_parser)
+    make_folder(folder / "trees")
+    with locked(folder):
+        _clean(plan)
+        for path, of_parser in plan.runs.items():
+            say(f"{path}: {'finished' if is_finished(path) else 'training'}")
+            if train_or_resume(path, of_parser, watching).stopped:
+                return FocusResult(folder, list(plan.parsers))
+        agreement, omitted = _agreement(plan, recipe, keep_all, say)
+        followed = {name: path for name, path in plan.parsers.items() if name not in omitted}
+        focused = focus_on([plan.files[name] for name in followed])
+        _check_focused(folder / "focused", focused)
+        for name, path in followed.items():
+            _write_trees(path, recipe.data.train, plan.files[name], say)
+        say(f"{folder / 'focused'}: {'finished' if is_finished(folder / 'focused') else 'training'}")
+        result = train_or_resume(folder / "focused", focused, watching)
+    return FocusResult(folder, list(plan.parsers), agreement, None if result.stopped else result, omitted)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is trained and written.
+
+    runs: recipes of the parsers to train, by folder.
+    parsers, files: folders of all parsers, and files of their trees, by name.
+    """
+
+    folder: Path
+    runs: Mapping[Path, Recipe]
+    parsers: Mapping[str, Path]
+    files: Mapping[str, Path]
+
+
+def _plan(recipe: Recipe, folder: Path, seeds: int, also: Sequence[str | Path]) -> _Plan:
+    """Raise InputError for fewer than two parsers, two with one name, and models that do not parse."""
     if seeds + len(also) < 2:
         raise InputError(
             f"found {seeds + len(also)} parser; expected two or more. Use --seeds 2 or more, or --also MODEL"
         )
-    runs = {folder / "parsers" / name: one for name, one in seeded(recipe, seeds).items()}
-    parsers = [*runs, *map(Path, also)]
-    names = [_name_of(path) for path in parsers]
+    runs = {folder / "parsers" / name: of_seed for name, of_seed in seeded(recipe, seeds).items()}
+    paths = [*runs, *map(Path, also)]
+    names = [Path(os.path.abspath(path)).name for path in paths]
     for name, count in Counter(names).items():
         if count > 1:
-            same = ", ".join(str(path) for path in parsers if _name_of(path) == name)
+            same = ", ".join(str(path) for path, other in zip(paths, names, strict=True) if other == name)
             raise InputError(f"--also: found {count} parsers with the name {name}: {same}. Rename a folder.")
     for path in also:
         read_model(path).require(ParsesSentences, f"focusing on the trees of {path}")
     files = {name: folder / "trees" / f"{name}.mrg" for name in names}
-    _focused(recipe, list(files.values()), strength)
-    refuse_run(folder)
-    for path, one in runs.items():
-        check_settings(path, one)
-    make_folder(folder / "trees")
-    with locked(folder):
-        remove_unfinished(folder)
-        remove_unfinished(folder / "trees")
-        for file in files.values():
-            check_stored(file)
-        for path, one in runs.items():
-            say(f"{path}: {'finished' if is_finished(path) else 'training'}")
-            if train_or_resume(path, one, watching).stopped:
-                return FocusResult(folder, names)
-        agreement = measure_agreement([read_model(path) for path in parsers], recipe.data.valid, names)
-        write_text(to_json(agreement.to_dict(), indent=2) + "\n", folder / AGREEMENT, stored=True)
-        say(str(agreement))
-        reasons = {} if keep_all else agreement.reasons_to_omit()
-        omitted = {names[number]: why for number, why in reasons.items()}
-        for name, why in omitted.items():
-            say(f"{name}: omitted, {why}")
-        followed = {name: path for name, path in zip(names, parsers, strict=True) if name not in omitted}
-        focused = _focused(recipe, [files[name] for name in followed], strength)
-        _check_focused(folder / "focused", focused)
-        for name, path in followed.items():
-            _write_trees(path, recipe.data.train, files[name], say)
-        say(f"{folder / 'focused'}: {'finished' if is_finished(folder / 'focused') else 'training'}")
-        result = train_or_resume(folder / "focused", focused, watching)
-    return FocusResult(folder, names, agreement, None if result.stopped else result, omitted)
+    return _Plan(folder, runs, dict(zip(names, paths, strict=True)), files)
+
+
+def _clean(plan: _Plan) -> None:
+    """Remove half-written files. Raises InputError for files of trees that are not regular files."""
+    remove_unfinished(plan.folder)
+    remove_unfinished(plan.folder / "trees")
+    for file in plan.files.values():
+        check_stored(file)
+
+
+def _agreement(
+    plan: _Plan, recipe: Recipe, keep_all: bool, say: Callable[[str], None]
+) -> tuple[Agreement, dict[str, str]]:
+    """Measure and write the agreement of the parsers. Return it, and the reason to omit each parser, by name."""
+    names = list(plan.parsers)
+    bundles = [read_model(path) for path in plan.parsers.values()]
+    agreement = measure_agreement(bundles, recipe.data.valid, names)
+    write_text(to_json(agreement.to_dict(), indent=2) + "\n", plan.folder / AGREEMENT, stored=True)
+    say(str(agreement))
+    omitted = {} if keep_all else {names[number]: why for number, why in agreement.reasons_to_omit().items()}
+    for name, why in omitted.items():
+        say(f"{name}: omitted, {why}")
+    return agreement, omitted
 
 
 def _check_focused(folder: Path, focused: Recipe) -> None:
@@ -155,21 +191,14 @@ def _check_focused(folder: Path, focused: Recipe) -> None:
         ) from None
 
 
-def _name_of(path: str | Path) -> str:
-    return Path(os.path.abspath(path)).name
-
-
-def _focused(recipe: Recipe, files: Sequence[Path], strength: float) -> Recipe:
+def _focused_recipe(recipe: Recipe, strength: float, files: Sequence[Path]) -> Recipe:
     """Return the recipe of the focused grammar. Raises InputError for a model that cannot be focused."""
-    if not hasattr(recipe.model, "focus"):
+    if not isinstance(recipe, TextRecipe) or not hasattr(recipe.model, "focus"):
         raise InputError(
             f"model.name: {recipe.model.name} models cannot be focused on trees; expected a neural PCFG, such as"
             " simple-pcfg"
         )
-    data = recipe.to_dict()
-    data["model"]["focus"] = strength
-    data["text"]["focus"] = [str(file) for file in files]
-    return recipe_from(data, "the recipe of the focused grammar")
+    return with_overrides(recipe, {"model.focus": strength, "text.focus": [str(file) for file in files]})
 
 
 def _write_trees(parser: Path, text: str, file: Path, say: Callable[[str], None]) -> None:

@@ -11,6 +11,7 @@ from syntaxlm.models.abilities import HasHiddenStates, ScoresTokens, TrainsByGra
 from syntaxlm.models.batches import TokenBatch
 from tests.models.variants import (
     SENTENCE_VARIANTS,
+    VARIANTS,
     WORDS,
     batch_for,
     built,
@@ -60,49 +61,13 @@ def test_probabilities_sum_to_one_over_the_vocabulary(name, tied):
     torch.testing.assert_close(total, torch.ones_like(batch.targets, dtype=torch.float64))
 
 
-@every_text_model
+every_sequence_model = every(ScoresTokens, among=[*VARIANTS, *SENTENCE_VARIANTS])
+
+
+@every_sequence_model
 def test_padding_and_other_sentences_never_change_a_real_token(name):
     model = built(name)
-    lengths = [9, 7, 5, 1]
-    batch = ragged(9, tuple(lengths))
-    together = log_probs(model, batch)
-    for column, length in enumerate(lengths):
-        part = slice(length), slice(column, column + 1)
-        alone = TokenBatch(batch.tokens[part], batch.targets[part])
-        torch.testing.assert_close(together[part], log_probs(model, alone), rtol=0, atol=1e-12)
-        assert not together[length:, column].any(), "padding has a log-probability other than 0"
-
-
-@every_text_model
-def test_later_tokens_never_change_an_earlier_one(name):
-    model, batch = built(name), read(10, 2)
-    tokens = batch.tokens.clone()
-    tokens[6:] = (tokens[6:] + 1) % WORDS
-    one, other = log_probs(model, batch), log_probs(model, TokenBatch(tokens, batch.targets))
-    torch.testing.assert_close(one[:6], other[:6], rtol=0, atol=1e-12)
-    assert (one[6:] - other[6:]).abs().max() > 1e-6
-
-
-@every_text_model
-@pytest.mark.parametrize("cuts", [(1,), (5,), (3, 4, 9), tuple(range(1, 12))])
-def test_a_stream_in_batches_equals_the_whole_read_at_once(name, cuts):
-    model, batch = built(name), read(12, 2)
-    whole = log_probs(model, batch)
-    state, parts = None, []
-    for start, end in zip((0, *cuts), (*cuts, 12), strict=True):
-        part = TokenBatch(batch.tokens[start:end], batch.targets[start:end], carries=start > 0)
-        scores = model.token_log_probs(part, state)
-        state = scores.state
-        parts.append(scores.log_probs)
-    torch.testing.assert_close(torch.cat(parts), whole, rtol=0, atol=1e-12)
-
-
-every_sentence_model = every(ScoresTokens, among=list(SENTENCE_VARIANTS))
-
-
-@every_sentence_model
-def test_padding_and_other_sentences_never_change_a_sentence(name):
-    model, batch = built(name), sentences()
+    batch = sentences() if name in SENTENCE_VARIANTS else ragged(9, (9, 7, 5, 1))
     together = log_probs(model, batch)
     for column, length in enumerate(batch.lengths.tolist()):
         part = slice(length), slice(column, column + 1)
@@ -111,27 +76,26 @@ def test_padding_and_other_sentences_never_change_a_sentence(name):
         assert not together[length:, column].any(), "padding has a log-probability other than 0"
 
 
-@every_sentence_model
-def test_later_words_never_change_an_earlier_one(name):
-    model, batch = built(name), read_for(name, 7, 2)
+@every_sequence_model
+def test_later_tokens_never_change_an_earlier_one(name):
+    model, batch = built(name), read_for(name, 10, 2)
     tokens = batch.tokens.clone()
-    tokens[4:] = 3 + (tokens[4:] + 1) % (WORDS - 3)
+    tokens[6:] = 3 + (tokens[6:] + 1) % (WORDS - 3)  # neither BOS nor EOS
     one, other = log_probs(model, batch), log_probs(model, TokenBatch(tokens, batch.targets))
-    torch.testing.assert_close(one[:4], other[:4], rtol=0, atol=1e-12)
-    assert (one[4:] - other[4:]).abs().max() > 1e-6
+    torch.testing.assert_close(one[:6], other[:6], rtol=0, atol=1e-12)
+    assert (one[6:] - other[6:]).abs().max() > 1e-6
 
 
-@every_sentence_model
-@pytest.mark.parametrize("cuts", [(1,), (2, 4), tuple(range(1, 6))])
-def test_sentences_read_in_parts_equal_those_read_at_once(name, cuts):
-    model, batch = built(name), sentences((5, 5))
+@every_sequence_model
+@pytest.mark.parametrize("cuts", [(1,), (5,), (3, 4, 9), tuple(range(1, 12))])
+def test_a_text_in_batches_equals_the_whole_read_at_once(name, cuts):
+    model, batch = built(name), sentences((11, 11)) if name in SENTENCE_VARIANTS else read(12, 2)
     whole = log_probs(model, batch)
     state, parts = None, []
-    for start, end in zip((0, *cuts), (*cuts, 6), strict=True):
+    for start, end in zip((0, *cuts), (*cuts, 12), strict=True):
         part = TokenBatch(batch.tokens[start:end], batch.targets[start:end], carries=start > 0)
         scores = model.token_log_probs(part, state)
         state = scores.state
-        assert all(isinstance(key, str) and not value.requires_grad for key, value in state.items())
         parts.append(scores.log_probs)
     torch.testing.assert_close(torch.cat(parts), whole, rtol=0, atol=1e-12)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,11 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError
 
 KEPT = 1 << 18  # most distinct constituents counted as examples, over all symbols
+SYMBOLS = 10  # default number of nonterminals and of preterminals listed
+RULES, WORDS, EXAMPLES = 5, 8, 3  # listed for each symbol
+SAMPLED, SEED = 1_000, 0  # number of sentences sampled if there is no text, and the seed
+LONGEST_EXAMPLE = 70  # characters of an example in text and on a page
+SHOWN = 0.0005  # smaller probabilities would be 0.000 with three decimals
 
 LabelledSpan = tuple[int, int, int]
 
@@ -48,6 +53,7 @@ class SymbolUse:
 
     counts: (m + t,), number of constituents of each nonterminal and of words of each preterminal.
     sentences: their number.  skipped: number of sentences of one word, which the grammar does not generate.
+    source: a text file, or None for sentences sampled with the seed SEED.
     """
 
     counts: npt.NDArray[np.int64]
@@ -55,6 +61,7 @@ class SymbolUse:
     sentences: int
     skipped: int
     examples: dict[int, Counter[tuple[str, ...]]]
+    source: str | None = None
 
     @property
     def constituents(self) -> int:
@@ -80,14 +87,25 @@ class SymbolUse:
         total = self.constituents if symbol < self.nonterminal_count else self.words
         return float(self.counts[symbol] / total)
 
+    def to_dict(self) -> dict[str, Any]:
+        names = ("source", "sentences", "skipped", "constituents", "words")
+        used = {"nonterminals": self.used(True), "preterminals": self.used(False)}
+        seed = {"seed": SEED if self.source is None else None}
+        return {name: getattr(self, name) for name in names} | seed | used
+
+    def __str__(self) -> str:
+        what = f"parsed, {self.source}" if self.source else f"sampled from the grammar, seed {SEED}"
+        skipped = f"; {self.skipped:,} of one word skipped" if self.skipped else ""
+        return f"{self.sentences:,} sentences {what}{skipped}"
+
     def examples_of(self, symbol: int, count: int) -> list[tuple[str, ...]]:
         """Return the most frequent constituents of a nonterminal; of equally frequent ones the shortest first."""
         counts = self.examples.get(symbol, Counter())
         return sorted(counts, key=lambda words: (-counts[words], len(words)))[:count]
 
 
-def use_of(sentences: Iterable[LabelledSentence], model: HasGrammar) -> SymbolUse:
-    """Count the symbols of a model in sentences with trees."""
+def use_of(sentences: Iterable[LabelledSentence], model: HasGrammar, source: str | None = None) -> SymbolUse:
+    """Count the symbols of a model in sentences with trees.  source: see `SymbolUse`."""
     counts = np.zeros(len(model.labels), np.int64)
     examples: dict[int, Counter[tuple[str, ...]]] = {}
     number = skipped = kept = 0
@@ -104,12 +122,12 @@ def use_of(sentences: Iterable[LabelledSentence], model: HasGrammar) -> SymbolUs
             if words in of_symbol or kept < KEPT:
                 kept += words not in of_symbol
                 of_symbol[words] += 1
-    return SymbolUse(counts, model.nonterminal_count, number, skipped, examples)
+    return SymbolUse(counts, model.nonterminal_count, number, skipped, examples, source)
 
 
 def sampled_sentences(bundle: ModelBundle, count: int, seed: int) -> Iterator[LabelledSentence]:
     """Yield sentences sampled from the grammar, with unknown words."""
-    model = bundle.require(HasGrammar, "sentences")
+    model = bundle.require(HasGrammar, "sampling")
     longest = MAXIMUM[bundle.normaliser.units]
     generator = np.random.default_rng(seed)
     for _ in range(count):
@@ -123,42 +141,30 @@ def parsed_sentences(bundle: ModelBundle, path: str | Path) -> Iterator[Labelled
     Raises InputError like `read_sentences`, and for a text without a sentence of two or more words.
     """
     lines = read_sentences(path, bundle.normaliser)
-    found = False
+    is_empty = True
     for chunk in iter(lambda: list(islice(lines, LINES_TOGETHER)), []):
-        tokens = [_tokens(bundle, line, path, number) for number, line in chunk]
-        for sentence in _parsed(bundle, [one for one in tokens if len(one) > 1]):
-            found = True
-            yield sentence
-        yield from (LabelledSentence(one, (), ()) for one in tokens if len(one) == 1)
-    if not found:
+        sentences = []
+        for number, line in chunk:
+            try:
+                tokens = bundle.normaliser.tokens(line)
+            except UntaggedTokenError as error:
+                raise error.at(f"{path}, line {number}") from None
+            if len(tokens) == 1:
+                yield LabelledSentence(tokens, (), ())
+            elif tokens:
+                sentences.append(tokens)
+        if not sentences:
+            continue
+        is_empty = False
+        trees = structure_of(bundle, sentences).labelled("mbr")
+        assert trees.labels is not None
+        rows = list(zip(trees.starts.tolist(), (trees.ends - 1).tolist(), trees.labels.tolist(), strict=True))
+        for tokens, (begin, end) in zip(sentences, pairwise(trees.offsets.tolist()), strict=True):
+            words = sorted((first, label) for first, last, label in rows[begin:end] if first == last)
+            spans = [span for span in rows[begin:end] if span[0] < span[1]]
+            yield LabelledSentence(tokens, spans, [label for _, label in words])
+    if is_empty:
         raise InputError(f"{path}: no sentence has two or more words, as grammars need")
-
-
-def _tokens(bundle: ModelBundle, line: str, path: str | Path, number: int) -> list[str]:
-    try:
-        return bundle.normaliser.tokens(line)
-    except UntaggedTokenError as error:
-        raise error.at(f"{path}, line {number}") from None
-
-
-def _parsed(bundle: ModelBundle, sentences: list[list[str]]) -> Iterator[LabelledSentence]:
-    """Parse sentences of two or more words."""
-    if not sentences:
-        return
-    trees = structure_of(bundle, sentences).labelled("mbr")
-    assert trees.labels is not None
-    rows = list(zip(trees.starts.tolist(), (trees.ends - 1).tolist(), trees.labels.tolist(), strict=True))
-    for tokens, begin, end in zip(sentences, trees.offsets[:-1].tolist(), trees.offsets[1:].tolist(), strict=True):
-        own = rows[begin:end]
-        words = sorted((first, label) for first, last, label in own if first == last)
-        yield LabelledSentence(tokens, [span for span in own if span[0] < span[1]], [label for _, label in words])
-
-
-SYMBOLS = 10  # default number of nonterminals and of preterminals listed
-RULES, WORDS, EXAMPLES = 5, 8, 3  # listed for each symbol
-SAMPLED, SEED = 1_000, 0  # number of sentences sampled if there is no text, and the seed
-LONGEST_EXAMPLE = 70  # characters of an example in text and on a page
-SHOWN = 0.0005  # smaller probabilities would be 0.000 with three decimals
 
 
 @dataclass(frozen=True)
@@ -212,29 +218,6 @@ class ListedPreterminal:
     words: tuple[ListedWord, ...]
 
 
-@dataclass(frozen=True)
-class Use:
-    """The sentences in which symbols are counted. source: a text file, or None for sentences sampled with a seed.
-
-    skipped: number of one-word sentences, which are not in the grammar and not counted.
-    nonterminals, preterminals: number of symbols that occur.
-    """
-
-    source: str | None
-    seed: int | None
-    sentences: int
-    skipped: int
-    constituents: int
-    words: int
-    nonterminals: int
-    preterminals: int
-
-    def __str__(self) -> str:
-        what = f"parsed, {self.source}" if self.source else f"sampled from the grammar, seed {self.seed}"
-        skipped = f"; {self.skipped:,} of one word skipped" if self.skipped else ""
-        return f"{self.sentences:,} sentences {what}{skipped}"
-
-
 GRAMMAR_ENTRIES = Columns(
     "grammar",
     "rule of a nonterminal, or word of a preterminal",
@@ -254,7 +237,7 @@ GRAMMAR_ENTRIES = Columns(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GrammarReport(HasReport):
     """A grammar's most used symbols. rules_note: which rules are listed; "" for a grammar with fixed rules."""
 
@@ -262,7 +245,7 @@ class GrammarReport(HasReport):
     nonterminal_count: int
     preterminal_count: int
     rules_note: str
-    use: Use
+    use: SymbolUse
     nonterminals: tuple[ListedNonterminal, ...]
     preterminals: tuple[ListedPreterminal, ...]
 
@@ -290,7 +273,7 @@ class GrammarReport(HasReport):
             },
             [
                 f"use: {use}   constituents {use.constituents:,}   words {use.words:,}",
-                f"nonterminals in use {use.nonterminals:,}   preterminals in use {use.preterminals:,}",
+                f"nonterminals in use {use.used(True):,}   preterminals in use {use.used(False):,}",
             ],
             [*map(_rules, self.nonterminals), self._words()],
         )
@@ -333,13 +316,10 @@ def list_grammar(bundle: ModelBundle, text: str | Path | None = None, symbols: i
     model = bundle.require(HasGrammar, "syntaxlm grammar")
     bundle.model.eval()
     if text is None:
-        source, sentences = None, progress_bar(sampled_sentences(bundle, SAMPLED, SEED), "sentences", SAMPLED)
+        source, sentences = None, progress_bar(sampled_sentences(bundle, SAMPLED, SEED), "sampling", SAMPLED)
     else:
         source, sentences = source_name(text), progress_bar(parsed_sentences(bundle, text), "parsing")
-    return _listed(bundle, model, use_of(sentences, model), source, symbols)
-
-
-def _listed(bundle: ModelBundle, model: HasGrammar, use: SymbolUse, source: str | None, symbols: int) -> GrammarReport:
+    use = use_of(sentences, model, source)
     labels, starts = list(model.labels), model.start_probabilities()
 
     def words_of(symbol: int, count: int) -> tuple[ListedWord, ...]:
@@ -367,17 +347,7 @@ def _listed(bundle: ModelBundle, model: HasGrammar, use: SymbolUse, source: str 
         for symbol in use.most_used(False, symbols)
     )
     counts = use.nonterminal_count, len(labels) - use.nonterminal_count
-    counted = Use(
-        source,
-        SEED if source is None else None,
-        use.sentences,
-        use.skipped,
-        use.constituents,
-        use.words,
-        use.used(True),
-        use.used(False),
-    )
-    return GrammarReport(bundle.name, *counts, model.rules_note, counted, nonterminals, preterminals)
+    return GrammarReport(bundle.name, *counts, model.rules_note, use, nonterminals, preterminals)
 
 
 def _percent(share: float) -> str:

@@ -58,7 +58,7 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     model = model_shapes(settings.model, len(vocabulary))
     recipe = read_run_recipe(folder) if (folder / RECIPE).exists() else None
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "folder": str(folder),
         "model_type": settings.model.name,
         "abilities": abilities_of(model),
@@ -67,7 +67,7 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
         "trained_on": recipe and recipe.data.train,
     }
     if full:
-        found |= {
+        facts |= {
             "reads": model.reads,
             "carry_state": settings.carry_state,
             "predict_eos": settings.predict_eos,
@@ -80,13 +80,13 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
         if (folder / RESULT).exists():
             result = read_result(folder)
             scores = {"valid": result.valid, "test": result.test}
-            found["perplexity"] = {name: score.perplexity for name, score in scores.items() if score is not None}
-    return found
+            facts["perplexity"] = {name: score.perplexity for name, score in scores.items() if score is not None}
+    return facts
 
 
 def _describe_classifier(folder: Path, full: bool) -> dict[str, Any]:
     settings = read_config(PairClassifierSettings, folder / CLASSIFIER, CLASSIFIER_FORMAT)
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "folder": str(folder),
         "model_type": settings.model.name,
         "abilities": [
@@ -97,7 +97,7 @@ def _describe_classifier(folder: Path, full: bool) -> dict[str, Any]:
         "bytes": _weight_bytes(folder),
         "trained_on": None,
     }
-    return found | ({"settings": _plain(settings.model)} if full else {})
+    return facts | ({"settings": _plain(settings.model)} if full else {})
 
 
 def _weight_bytes(folder: Path) -> int:

@@ -147,8 +147,8 @@ def settings_section(bundle: ModelBundle, run: Run) -> Section:
     if run.recipe is not None:
         settings, first = run.recipe.to_dict(), Paragraph(f"All settings of {RECIPE}, by section.")
     else:
-        own = bundle.settings
-        settings = {"model": dataclasses.asdict(own.model), "text": {"normaliser": dataclasses.asdict(own.normaliser)}}
+        normaliser = dataclasses.asdict(bundle.settings.normaliser)
+        settings = {"model": dataclasses.asdict(bundle.settings.model), "text": {"normaliser": normaliser}}
         first = Paragraph(
             f"The folder has no {RECIPE}, so training text, optimiser and schedule are unknown. The settings shown are"
             f" from {CONFIG}.",
@@ -162,9 +162,9 @@ def _flattened(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[
     """Yield nested settings as flat ones, each section under its dotted name: text, text.normaliser, ..."""
     for name, values in settings.items():
         if isinstance(values, dict):
-            own = {key: value for key, value in values.items() if not isinstance(value, dict)}
-            if own:
-                yield prefix + name, own
+            plain = {key: value for key, value in values.items() if not isinstance(value, dict)}
+            if plain:
+                yield prefix + name, plain
             yield from _flattened(values, f"{prefix}{name}.")
 
 
@@ -199,20 +199,13 @@ def training_section(run: Run, reading: str) -> Section:
         f"{METRICS}{texts}; read as {reading}. Training: mean over the steps since the previous validation, with"
         " dropout; validation: the whole text, without dropout."
     )
-    return Section(
-        heading, (Paragraph(_summary(run, metrics)), Figure(picture, source, table=_validation_table(metrics)))
-    )
-
-
-def _validation_table(metrics: Metrics) -> HtmlTable | None:
-    if not metrics.validations:
-        return None
     headings = {"epoch": ".2f", "step": ",", "training loss": ".4f", "validation loss": ".4f", "weights": ""}
     rows = [
         [one.epoch, one.step, one.train_loss, one.valid_loss, "saved" if one.best else ""]
         for one in metrics.validations
     ]
-    return HtmlTable(ReportTable(headings, rows, "All validations"), is_folded=True)
+    table = HtmlTable(ReportTable(headings, rows, "All validations"), is_folded=True) if rows else None
+    return Section(heading, (Paragraph(_summary(run, metrics)), Figure(picture, source, table=table)))
 
 
 def _summary(run: Run, metrics: Metrics) -> str:
@@ -282,9 +275,10 @@ def parsing_sections(bundle: ModelBundle, parsing: ParsingReport) -> list[Sectio
     chosen, source = parsing.scores[parsing.chosen], parsing_source(parsing, evidence)
     branching = score(right(parsing.gold.spans.lengths), parsing.gold.spans, chosen.protocol)
     compared = {**parsing.scores, "right branching": branching}
+    by_length = {name: one.f1_by_length for name, one in compared.items()}
     return [
         f1_section(parsing, source),
-        length_section(compared, source),
+        _measured("F1 by length", "F1, percent", ("words", "sentences"), by_length, source, None),
         label_section(compared, source),
         *induced_label_sections(parsing, source),
         shape_section(chosen, compared, source),
@@ -295,18 +289,11 @@ def parsing_sections(bundle: ModelBundle, parsing: ParsingReport) -> list[Sectio
 def f1_section(parsing: ParsingReport, source: str) -> Section:
     """Return F1 of decoders, baselines and upper bounds; for a model with several layers also of each layer."""
     report = parsing.report()
-    headings = {
-        "trees": "trees",
-        "f1": "F1",
-        "precision": "precision",
-        "recall": "recall",
-        "std": "± std",
-        "max": "max",
-    }
-    rows = [
-        {**row, "trees": f"{row['trees']} (chosen)"} if row["trees"] == parsing.chosen else row for row in report.rows
-    ]
-    scores = ReportTable.of(report.columns, rows, headings | {"seeds": "seeds"}, "Unlabelled F1, percent", missing="")
+    names = {"trees": "trees", "f1": "F1", "precision": "precision", "recall": "recall"}
+    names |= {"std": "± std", "max": "max", "seeds": "seeds"}
+    marked = {parsing.chosen: f"{parsing.chosen} (chosen)"}
+    rows = [{**row, "trees": marked.get(row["trees"], row["trees"])} for row in report.rows]
+    scores = ReportTable.of(report.columns, rows, names, "Unlabelled F1, percent", missing="")
     blocks: list[Block] = [HtmlTable(scores, source)]
     blocks += [
         Paragraph(f"{name} compared with right branching: {result} (paired bootstrap over sentences).")
@@ -321,12 +308,6 @@ def f1_section(parsing: ParsingReport, source: str) -> Section:
         of_layers = parsing_source(parsing, "distances of each layer")
         blocks.append(HtmlTable(ReportTable(headings, layers, "F1 by layer, percent"), of_layers))
     return Section("Unlabelled F1", tuple(blocks))
-
-
-def length_section(compared: Mapping[str, ParsingScores], source: str) -> Section:
-    """Return compared: the decoders and right branching, by name."""
-    values = {name: one.f1_by_length for name, one in compared.items()}
-    return _measured("F1 by length", "F1, percent", ("words", "sentences"), values, source, None)
 
 
 def label_section(compared: Mapping[str, ParsingScores], source: str) -> Section:
@@ -344,26 +325,16 @@ def induced_label_sections(parsing: ParsingReport, source: str) -> list[Section]
     labels = parsing.labels
     if labels is None:
         return []
-    rows = [
-        [one.label, one.spans, one.matched, one.gold_label, one.gold_spans / one.matched if one.matched else ""]
-        for one in labels.labels[:LABELS]
-    ]
-    headings = {
-        "induced label": "", "spans": ",", "gold constituents": ",", "most frequent gold label": "",
-        "its share, percent": PERCENT,
-    }  # fmt: skip
-    rest = len(labels.labels) - len(rows)
-    table = HtmlTable(
-        ReportTable(headings, rows, "Induced labels, mapped many-to-one to gold labels"),
-        f"{source}; {parsing.chosen} decoder{f'; {rest} less frequent labels are not shown' * (rest > 0)}",
-    )
+    table = dataclasses.replace(labels.table(parsing.chosen), title="Induced labels, mapped many-to-one to gold labels")
+    rest = len(labels.labels) - len(table.rows)
+    source += f"; {parsing.chosen} decoder{f'; {rest} less frequent labels are not shown' * (rest > 0)}"
     accuracy, baseline = (format_value(value, PERCENT) for value in (labels.accuracy, labels.baseline))
     meaning = (
         f"Many-to-one accuracy {accuracy}: of the {labels.matched:,} predicted spans that are gold constituents, the"
         " percentage whose gold label is the most frequent one for their induced label. With all labels mapped to"
         f" {labels.most_frequent[0]}: {baseline}. The mapping is derived from the same gold trees."
     )
-    return [Section("Induced labels", (table, Paragraph(meaning)))]
+    return [Section("Induced labels", (HtmlTable(table, source), Paragraph(meaning)))]
 
 
 def _measured(

@@ -81,7 +81,7 @@ def read_trees(path: Path, number: int | None = None, preprocessing: str = "none
 
 
 def analyse(
-    stored: ModelBundle,
+    bundle: ModelBundle,
     sentence: str | Sequence[str] | Tree,
     options: ParseOptions = ParseOptions(**AS_WRITTEN),
 ) -> Analysis:
@@ -92,19 +92,19 @@ def analyse(
     Raises InputError like `parse_lines`, and for a sentence without words.
     """
     if not isinstance(sentence, str):
-        return _analyse_words(stored, sentence, options)
-    (parse,) = parse_lines(stored, [sentence], options)
+        return _analyse_words(bundle, sentence, options)
+    (parse,) = parse_lines(bundle, [sentence], options)
     if not parse:
         raise InputError(f"the sentence {sentence[:40]!r} has no words that the model reads")
-    return _analysis(stored, parse)
+    return _analysis(bundle, parse)
 
 
-def _analysis(stored: ModelBundle, parse: Parse) -> Analysis:
+def _analysis(bundle: ModelBundle, parse: Parse) -> Analysis:
     return Analysis(
         tuple(parse.words),
         tuple(parse.tokens),
         tuple(parse.distances),
-        tuple(not stored.vocabulary.knows(token) for token in parse.tokens),
+        tuple(not bundle.vocabulary.knows(token) for token in parse.tokens),
         parse.tree,
         parse.span_scores,
         parse.marginals,
@@ -112,29 +112,29 @@ def _analysis(stored: ModelBundle, parse: Parse) -> Analysis:
     )
 
 
-def _analyse_words(stored: ModelBundle, sentence: Sequence[str] | Tree, options: ParseOptions) -> Analysis:
+def _analyse_words(bundle: ModelBundle, sentence: Sequence[str] | Tree, options: ParseOptions) -> Analysis:
     words = list(sentence.words if isinstance(sentence, Tree) else sentence)
     tags = list(sentence.tags) if isinstance(sentence, Tree) else [""] * len(words)
-    tokens = list(map(stored.normaliser.word, words, tags))
-    (decoding,) = decodings([stored], options)
-    structure = structure_of(stored, [tokens], labels=False)
-    leaves = [tokens] if stored.normaliser.units == "tags" else None
+    tokens = list(map(bundle.normaliser.word, words, tags))
+    (decoding,) = decodings([bundle], options)
+    structure = structure_of(bundle, [tokens], labels=False)
+    leaves = [tokens] if bundle.normaliser.units == "tags" else None
     (tree,) = trees_of(structure.decode(*decoding), [words], leaves)
     of_words, of_spans = structure.word_values(decoding.layer), structure.span_values(0)
     parse = Parse(1, words, tokens, tree, of_words, of_spans)
-    return _analysis(stored, parse)
+    return _analysis(bundle, parse)
 
 
 @torch.no_grad()
-def maps_of(stored: ModelBundle, tokens: Sequence[str]) -> SentenceMaps:
+def maps_of(bundle: ModelBundle, tokens: Sequence[str]) -> SentenceMaps:
     """Return the model's gates and attention (`Maps`) over one sentence. Raises InputError for a model that has
     none.
     """
-    vocabulary = stored.vocabulary
+    vocabulary = bundle.vocabulary
     ids = vocabulary.encode(tokens)
     read = torch.tensor([[vocabulary.begin_id, *ids]]).T
     batch = TokenBatch(read, torch.tensor([[*ids, vocabulary.end_id]]).T)
-    maps = stored.require(HasMaps, "drawing of maps").maps(batch.to(stored.model.device))
+    maps = bundle.require(HasMaps, "drawing of maps").maps(batch.to(bundle.model.device))
     over_steps, over_units = (
         {name: values[:, 0].float().cpu().numpy() for name, values in group.items()}
         for group in (maps.earlier_tokens, maps.units)

@@ -123,8 +123,9 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         """Set q, the unigrams of one-word sentences (add-1/2 smoothing), and the end bias."""
         assert counts.final_words is not None
         assert counts.one_word_sentences is not None
-        words, ends, alone = (
-            counts_of_grammar(part) for part in (counts.words, counts.final_words, counts.one_word_sentences)
+        words, ends, alone = (  # without BOS and EOS
+            torch.cat([part[:1], part[SPECIALS + 1 :]])
+            for part in (counts.words, counts.final_words, counts.one_word_sentences)
         )
         if not ends.sum():
             raise InputError(
@@ -199,40 +200,37 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         On a GPU, or on a processor with bfloat16 tiles (AMX), matrix products of a float32 model are computed in
         bfloat16, as in training; the marginals are then within a few hundredths of the float32 ones.
         """
-        return self._marginals(batch, labelled=False)
+        return self._marginals(self._sentences(batch, closed=True), labelled=False)
 
     def labelled_structure(self, batch: TokenBatch) -> SpanMarginals:
         """Like `structure`, with the most probable symbol of every span: nonterminals, then preterminals."""
-        return self._marginals(batch, labelled=True)
+        return self._marginals(self._sentences(batch, closed=True), labelled=True)
 
     @torch.no_grad()
-    def _marginals(self, batch: TokenBatch, labelled: bool) -> SpanMarginals:
+    def _marginals(self, sentences: Sentences, labelled: bool) -> SpanMarginals:
         device_type = self.device.type
         low = self.unigrams.dtype == torch.float32 and (device_type == "cuda" or tiles_usable())
         with torch.autocast(device_type, torch.bfloat16, enabled=low or torch.is_autocast_enabled(device_type)):
-            return self._posteriors(self._sentences(batch, closed=True), labelled)
-
-    def _posteriors(self, sentences: Sentences, labelled: bool) -> SpanMarginals:
-        longest = max(1, *sentences.lengths)
-        shape = len(sentences), longest, longest
-        marginals = self.unigrams.new_zeros(shape)
-        labels = torch.full(shape, -1, device=self.device) if labelled else None
-        for chosen in self._groups(sentences, 2, _CHART // 2):
-            part = sentences.select(chosen)
-            tables = self._tables(part)
-            layout = Layout(part.lengths, self.device)
-            found = posteriors(tables.rules, tables.emissions, tables.words, layout, labels=labelled)
-            index, size = self._index(chosen), found.marginals.shape[-1]
-            marginals = marginals.to(found.marginals.dtype)
-            marginals[index, :size, :size] = found.marginals.clamp(0, 1)  # bfloat16 sums may slightly exceed 1
-            marginals[index, 0, self._index([length - 1 for length in part.lengths])] = 1
-            if labels is not None and found.labels is not None:
-                labels[index, :size, :size] = found.labels
-        single = [index for index, length in enumerate(sentences.lengths) if length == 1]
-        if single and labels is not None:  # not in the grammar: the preterminal that most probably emits the word
-            tables = self._tables(sentences.select(single))
-            labels[self._index(single), 0, 0] = self.nonterminal_count + tables.emissions[tables.words].argmax(-1)
-        return SpanMarginals(marginals, labels)
+            longest = max(1, *sentences.lengths)
+            shape = len(sentences), longest, longest
+            marginals = self.unigrams.new_zeros(shape)
+            labels = torch.full(shape, -1, device=self.device) if labelled else None
+            for chosen in self._groups(sentences, 2, _CHART // 2):
+                part = sentences.select(chosen)
+                tables = self._tables(part)
+                layout = Layout(part.lengths, self.device)
+                found = posteriors(tables.rules, tables.emissions, tables.words, layout, labels=labelled)
+                index, size = self._index(chosen), found.marginals.shape[-1]
+                marginals = marginals.to(found.marginals.dtype)
+                marginals[index, :size, :size] = found.marginals.clamp(0, 1)  # bfloat16 sums may slightly exceed 1
+                marginals[index, 0, self._index([length - 1 for length in part.lengths])] = 1
+                if labels is not None and found.labels is not None:
+                    labels[index, :size, :size] = found.labels
+            single = [index for index, length in enumerate(sentences.lengths) if length == 1]
+            if single and labels is not None:  # not in the grammar: the preterminal that most probably emits the word
+                tables = self._tables(sentences.select(single))
+                labels[self._index(single), 0, 0] = self.nonterminal_count + tables.emissions[tables.words].argmax(-1)
+            return SpanMarginals(marginals, labels)
 
     @torch.no_grad()
     def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
@@ -366,7 +364,14 @@ class PCFG(SentencePCFG, PredictsNextToken):
         tokens = batch.tokens if state is None else torch.cat([state["tokens"], batch.tokens])
         steps = len(batch.tokens)
         mask = batch.mask()
-        if self._is_text(batch, mask):
+        continues = mask[1:]
+        before_last = batch.targets[:-1][continues]
+        is_text = (  # each target is the next input, no target is BOS, and EOS is only a last target
+            torch.equal(before_last, batch.tokens[1:][continues])
+            and not bool((before_last == EOS).any())
+            and not bool((batch.targets[mask] == BOS).any())
+        )
+        if is_text:
             result = self._of_text(batch, tokens)
         else:  # each target from the distribution after its prefix
             result = self.unigrams.new_zeros(batch.targets.shape, dtype=torch.float64)
@@ -374,17 +379,6 @@ class PCFG(SentencePCFG, PredictsNextToken):
                 prefix = tokens[: len(tokens) - steps + step + 1]
                 result[step] = self._next(prefix).gather(1, batch.targets[step][:, None])[:, 0]
         return TokenScores(result.masked_fill(~mask, 0), {"tokens": tokens})
-
-    @staticmethod
-    def _is_text(batch: TokenBatch, mask: Tensor) -> bool:
-        """Return whether each target is the next input, no target is BOS, and EOS is only a last target."""
-        continues = mask[1:]
-        before_last = batch.targets[:-1][continues]
-        return (
-            torch.equal(before_last, batch.tokens[1:][continues])
-            and not bool((before_last == EOS).any())
-            and not bool((batch.targets[mask] == BOS).any())
-        )
 
     @torch.no_grad()
     def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
@@ -478,11 +472,6 @@ def _check_size(config: PCFGConfig, words: int) -> None:
 
 def _same(one: Tensor, other: Tensor) -> bool:
     return one.dtype == other.dtype and one.device == other.device and torch.equal(one, other)
-
-
-def counts_of_grammar(counts: Tensor) -> Tensor:
-    """Count per token, without BOS and EOS: (V,) -> (V - 2,)."""
-    return torch.cat([counts[:1], counts[SPECIALS + 1 :]])
 
 
 def to_grammar(tokens: Tensor) -> Tensor:
