@@ -160,7 +160,7 @@ def parsing(
         bundle,
         treebank,
         protocol=asked,
-        clean_up=preprocessing,
+        preprocessing=preprocessing,
         also=also,
         random_weights=random_weights,
         options=DecodingOptions(decoder=decoder, layer=layer, ties="first"),
