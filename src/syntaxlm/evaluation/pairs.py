@@ -234,7 +234,7 @@ class PairsReport(HasReport):
 
     def _totals(self) -> ReportTable:
         accuracies, among = [model.accuracies(self.adjacent) for model in self.models], self.adjacent
-        rows = [[title, *(str(one[words]) for one in accuracies)] for words, title in _TITLES.items()]
+        rows: list[list[Any]] = [[title, *(str(one[words]) for one in accuracies)] for words, title in _TITLES.items()]
         for title, words in (("", "all"), (", differing words known", "differing_words_known")):
             means = (format_value(self.mean_over_cases(model, words), PERCENT) for model in self.models)
             rows.append([f"mean over cases{title}", *means])
