@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
@@ -22,18 +23,19 @@ from syntaxlm.core.text_files import read_whole_text, source_name
 if TYPE_CHECKING:
     import nltk
 
+PROBED = 1000  # tokens at the start of a file that are searched for signs of missing labels first
 INDUCED_LABEL = "X"  # label of a constituent without a label
 
 # Only ASCII white space separates tokens: a no-break space is part of a word.
 _SPACE = r"[ \t\r\n\f\v]"
 _ATOM = r"[^ \t\r\n\f\v()]"
 _TOKEN = re.compile(
-    rf"\({_SPACE}*({_ATOM}+){_SPACE}+({_ATOM}+){_SPACE}*\)"  # 1, 2: a bracket of two atoms
+    rf"\({_SPACE}*({_ATOM}++){_SPACE}++({_ATOM}++){_SPACE}*\)"  # 1, 2: a bracket of two atoms
     rf"|(\(){_SPACE}*({_ATOM}*)"  # 3: an opening bracket, 4: the atom after it
     rf"|({_ATOM}+|\))"  # 5: a further atom, a closing bracket
 )
 # The same groups where no atom is a label: a bracket of one atom is a word without a tag.
-_UNLABELLED_TOKEN = re.compile(rf"()\({_SPACE}*({_ATOM}+){_SPACE}*\)|(\()()|({_ATOM}+|\))")
+_UNLABELLED_TOKEN = re.compile(rf"()\({_SPACE}*({_ATOM}++){_SPACE}*\)|(\()()|({_ATOM}+|\))")
 _READ = {
     "-LRB-": "(",
     "-RRB-": ")",
@@ -161,6 +163,9 @@ def parse_brackets(text: str, labelled: bool | None = None, source: str = "text"
     trees: list[Tree] | None = None
     if labelled is not False:
         with suppress(_Unlabelled):
+            if labelled is None:  # most unlabelled files show it at once, before the tokens of the whole file are found
+                with suppress(_Fault):
+                    _built((match.groups("") for match in islice(_TOKEN.finditer(text), PROBED)), False)
             trees = _parsed(text, _TOKEN, labelled is True, source)
     if trees is None:
         trees = _parsed(text, _UNLABELLED_TOKEN, True, source)
@@ -220,7 +225,7 @@ def _built(tokens: Iterable[_Token], is_sure: bool) -> list[Tree]:
     unescaped = _Words()
     first = children = 0  # the first token of the outermost bracket, and the number of its children
     for number, (tag, word, opening, label, other) in enumerate(tokens):
-        if len(stack) == 1 and other != ")":
+        if not is_sure and len(stack) == 1 and other != ")":
             children += 1
         if word:
             if stack:
