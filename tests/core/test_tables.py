@@ -135,13 +135,20 @@ def test_cells_of_numbers_lists_and_missing_values():
         (0.5, True, [0.25, 1], [[0, 2], [1, 2]], "a"),
         (1.5e-7, False, [], [], None),
         (None, None, [None], [], "b"),
+        (0.0, False, [], [], "c"),
+        (0.001, False, [], [], "d"),
     ]
     rows = [dict(zip(kinds, one, strict=True)) for one in values]
     assert [line.split(",") for line in "".join(format_rows(rows, table, "csv")).splitlines()[1:]] == [
         ["0.500000", "true", "0.250000 1", "0:2 1:2", "a"],
         ["1.5e-07", "false", "", "", ""],
         ["", "", "", "", "b"],
+        ["0.000000", "false", "", "", "c"],
+        ["0.001000", "false", "", "", "d"],
     ]
+    lines = list(format_rows(rows[:2], table, "json"))
+    assert [json.loads(line) for line in lines] == [json.loads(json.dumps(row)) for row in rows[:2]]
+    assert all(line.endswith("}\n") for line in lines)
 
 
 def test_an_error_before_the_first_row_leaves_no_header():

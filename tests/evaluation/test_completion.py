@@ -309,6 +309,8 @@ def test_what_cannot_be_scored_or_weighted_is_reported(small, two, files, spoken
     files[1].write_text("the cat\n")
     with pytest.raises(InputError, match="found one question; expected two or more"):
         evaluate_completion(two, *files)
+    spoken({"the cat": -1.0, "the cats": -2.0})
+    assert evaluate_completion(small, *files).models[0].accuracy().correct == 1
 
 
 CAT = SENTENCE.words

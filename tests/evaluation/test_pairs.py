@@ -136,13 +136,12 @@ def test_pairs_of_identical_sentences_are_named(count, places):
     assert places in warned
 
 
-def test_an_unknown_style_of_text_gives_a_warning_unless_a_style_is_chosen():
-    pairs = tuple(pair(name, "z") for name in "ab")
-    foreign = scores("mine", [1, 0], [False, False])
-    assert "hardly any pair has only words in the vocabulary of mine." in str(PairsReport(pairs, (foreign,), ("file",)))
-    treated = PairsReport(pairs, (foreign,), ("file",), TreebankStyle("drop"))
-    known = PairsReport(pairs, (scores("mine", [1, 0]),), ("file",))
-    assert not any("hardly any" in str(report) for report in (treated, known))
+@pytest.mark.parametrize(("known", "style", "warns"), [(0, "keep", True), (1, "keep", False), (0, "drop", False)])
+def test_an_unknown_style_of_text_gives_a_warning_unless_a_style_is_chosen(known, style, warns):
+    pairs = tuple(pair("a", "z") for _ in range(100))
+    foreign = scores("mine", [1] * 100, [True] * known + [False] * (100 - known))
+    reported = str(PairsReport(pairs, (foreign,), ("file",), TreebankStyle(style)))
+    assert ("hardly any pair has only words in the vocabulary of mine." in reported) == warns
 
 
 def test_the_bootstrap_has_the_spread_of_items_really_drawn():

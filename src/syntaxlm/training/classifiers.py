@@ -18,10 +18,9 @@ from syntaxlm.batches import TreeBatches
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import locked, remove_unfinished
 from syntaxlm.core.settings import Count, Settings, Size
-from syntaxlm.data.labelled_pairs import RELATIONS, FormulaPair
+from syntaxlm.data.labelled_pairs import RELATIONS, LabelledPair
 from syntaxlm.evaluation.pair_classification import (
     EncodedPairs,
-    Pair,
     classes_of,
     evaluate_classifier,
     evaluate_inference,
@@ -130,20 +129,20 @@ class PairBatches:
             yield self.pairs.batch(of_process[number * self.size : (number + 1) * self.size].tolist())
 
 
-def _read_for_training(files: PairSettings, path: str, labels: Sequence[str] | None = None) -> Sequence[Pair]:
+def _read_for_training(files: PairSettings, path: str, labels: Sequence[str] | None = None) -> Sequence[LabelledPair]:
     """Read pairs: of formulas, those with up to `maximum_operators`. Raises InputError if there are none.
 
     labels: allowed labels of sentence pairs; None: any.
     """
     most = files.maximum_operators
     pairs = read_pairs(path, files.task, files.normaliser, labels)
-    pairs = [pair for pair in pairs if not isinstance(pair, FormulaPair) or pair.operators <= most]
+    pairs = [pair for pair in pairs if pair.operators <= most]
     if not pairs:
         raise InputError(f"{path}: found no pair with {most} operators or fewer (pairs.maximum_operators)")
     return pairs
 
 
-def _vocabulary(files: PairSettings, pairs: Sequence[Pair]) -> Vocabulary:
+def _vocabulary(files: PairSettings, pairs: Sequence[LabelledPair]) -> Vocabulary:
     counts: Counter[str] = Counter()
     for pair in pairs:
         counts.update(files.normaliser.tokens(pair.left))
