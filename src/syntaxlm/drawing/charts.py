@@ -21,6 +21,7 @@ from syntaxlm.drawing.layout import MARGIN
 from syntaxlm.drawing.svg import (
     SERIES,
     TEXT_SIZES,
+    Anchor,
     Picture,
     figure,
     flowing,
@@ -458,15 +459,17 @@ def heat_map(
     def across(x: float) -> float:
         return width - x if mirrored else x
 
-    first, last, turn = ("end", "start", HEAT_TURNED) if mirrored else ("start", "end", -HEAT_TURNED)
+    first: Anchor = "end" if mirrored else "start"
+    last: Anchor = "start" if mirrored else "end"
+    turn = 0.0 if not is_turned else HEAT_TURNED if mirrored else -HEAT_TURNED
     parts = [svg.text(across(MARGIN), MARGIN + TEXT_SIZES["title"], title, "title", first)]
     for row, label in enumerate(rows):
         y = top + (row + 0.5) * cell + 4
         parts.append(svg.text(across(start - 6), y, label, "label", last, within_right_to_left=mirrored))
     for column, label in enumerate(columns):
         x = across(start + (column + 0.5) * cell + (3 if is_turned else 0))
-        placing = (first, turn) if is_turned else ("middle", 0.0)
-        parts.append(svg.text(x, top - 6, label, "label", *placing, within_right_to_left=mirrored))
+        anchor: Anchor = first if is_turned else "middle"
+        parts.append(svg.text(x, top - 6, label, "label", anchor, turn, within_right_to_left=mirrored))
     lefts = [across(start + column * cell) - (cell if mirrored else 0) for column in range(len(columns))]
     tops = [top + row * cell for row in range(len(rows))]
     if compact:
