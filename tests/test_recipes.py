@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from syntaxlm.data.treebanks import read_treebank, write_tags
+from syntaxlm.data.treebanks import read_treebank, write_words
 from syntaxlm.training.recipe import Recipe, read_recipe
 from syntaxlm.training.recipe_files import bundled_recipes, find_recipe
 from syntaxlm.training.result import TrainingResult
@@ -96,7 +96,7 @@ def trained_small(path: Path, whole: Recipe, toy: Toy, folder: Path) -> tuple[Tr
     overrides = [(f"{section}.{part}", str(toy / f"{part}.{suffix}")) for part in ("train", "valid", "test")]
     if whole.data.normaliser.units == "tags":
         tagged = folder.parent / "train.tagged.txt"
-        write_tags(read_treebank(toy / "train.mrg"), tagged, 10)
+        write_words(read_treebank(toy / "train.mrg"), tagged, 10, with_tags=True)
         overrides = [(f"text.{part}", str(tagged)) for part in ("train", "valid")]
     overrides.append(("run.accelerator", "cpu"))
     if whole.optimiser.warmup_steps:

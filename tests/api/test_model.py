@@ -241,7 +241,7 @@ def test_evaluations_are_those_of_the_modules(toy, prpn, tmp_path):
     treebank = toy / "test.mrg"
     protocol = protocol_named("wsj10")
     expected = evaluate_parsing(
-        prpn, treebank, protocol=protocol, clean_up="none", options=DecodingOptions(decoder="unbiased")
+        prpn, treebank, protocol=protocol, preprocessing="none", options=DecodingOptions(decoder="unbiased")
     ).to_dict()
     assert prpn.evaluate_parsing(treebank, "wsj10", decoder="unbiased", preprocessing="none").to_dict() == expected
     assert prpn.evaluate_parsing(treebank, protocol, decoder="unbiased", preprocessing="none").to_dict() == expected

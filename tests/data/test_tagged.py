@@ -7,7 +7,7 @@ import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.data.corpora import count_tokens, is_tagged, read_sentences, tagged_lines, treebank_suffix
-from syntaxlm.data.treebanks import read_treebank, treebank_tokens, write_tags, write_words
+from syntaxlm.data.treebanks import read_treebank, treebank_tokens, write_words
 from syntaxlm.text.normaliser import Normaliser
 
 TAGS, WORDS = Normaliser(units="tags"), Normaliser()
@@ -43,7 +43,7 @@ def test_one_setting_reads_a_treebank_as_tags_or_as_words(tmp_path):
     treebank = read_treebank(tmp_path / "trees.mrg", "ptb-keep")
     assert treebank_tokens(treebank, TAGS) == [["DT", "NN", "VBD"]]
     assert treebank_tokens(treebank, Normaliser(lower_case=True)) == [["the", "cat", "sat"]]
-    write_tags(treebank, tmp_path / "trees.tagged.txt")
+    write_words(treebank, tmp_path / "trees.tagged.txt", with_tags=True)
     assert (tmp_path / "trees.tagged.txt").read_text() == "The_DT cat_NN sat_VBD\n"
     assert list(read_sentences(tmp_path / "trees.tagged.txt", WORDS)) == [(1, "The cat sat")]
 
@@ -59,7 +59,7 @@ def test_a_tagged_file_is_a_treebank_without_trees(text, tmp_path):
 
 def test_longer_sentences_are_left_out_and_counted(text, tmp_path):
     treebank = read_treebank(text, "ptb-keep")
-    written = write_tags(treebank, tmp_path / "short.tagged.txt", 2)
+    written = write_words(treebank, tmp_path / "short.tagged.txt", 2, with_tags=True)
     assert (tmp_path / "short.tagged.txt").read_text() == "PRP_PRP sleeps_VBZ\n"
     assert (written.sentences, written.longer, written.emptied) == (1, 1, 0)
     assert str(written) == "1 sentences   2 words   1 longer sentences are left out"
@@ -75,10 +75,10 @@ def test_trees_without_tags_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"trees\.mrg, sentence 1: the word 'sat' has no part-of-speech tag"):
         treebank_tokens(treebank, TAGS)
     with pytest.raises(InputError, match="the word 'sat' has no tag; expected a part-of-speech tag"):
-        write_tags(treebank, tmp_path / "out.tagged.txt")
+        write_words(treebank, tmp_path / "out.tagged.txt", with_tags=True)
     (tmp_path / "trees.mrg").write_text("(S (NP_1 cat) (VBD sat))\n")
     with pytest.raises(InputError, match=r"the word 'cat' has the tag 'NP_1'; expected .* without underscore"):
-        write_tags(read_treebank(tmp_path / "trees.mrg"), tmp_path / "out.tagged.txt")
+        write_words(read_treebank(tmp_path / "trees.mrg"), tmp_path / "out.tagged.txt", with_tags=True)
     assert not (tmp_path / "out.tagged.txt").exists()
 
 

@@ -12,7 +12,7 @@ import torch
 
 from syntaxlm.app import cli
 from syntaxlm.core.errors import InputError
-from syntaxlm.data.treebanks import read_treebank, write_tags
+from syntaxlm.data.treebanks import read_treebank, write_words
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.ccm import CCM, CCMConfig, log_tree_count, random_split_marginals
 from syntaxlm.parsing.evaluation import evaluate_parsing
@@ -159,7 +159,7 @@ def tagged(toy, tmp_path_factory):
     """Tagged text of the built-in corpus's sentences of up to 10 words."""
     folder = tmp_path_factory.mktemp("tagged")
     for part in ("train", "valid"):
-        write_tags(read_treebank(toy / f"{part}.mrg"), folder / f"{part}.tagged.txt", 10)
+        write_words(read_treebank(toy / f"{part}.mrg"), folder / f"{part}.tagged.txt", 10, with_tags=True)
     path = folder / "train.tagged.txt"
     path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
     return folder
@@ -182,7 +182,7 @@ def folders(tagged, tmp_path_factory):
 def test_a_model_of_tags_or_words_parses_and_gives_no_perplexity(units, folders, tagged, toy, capsys):
     folder = str(folders / units)
     report = evaluate_parsing(
-        read_model(folder), toy / "test.mrg", clean_up="none", options=DecodingOptions(decoder="viterbi")
+        read_model(folder), toy / "test.mrg", preprocessing="none", options=DecodingOptions(decoder="viterbi")
     )
     assert set(report.scores) == {"mbr", "viterbi"}
     assert 0 < report.scores["viterbi"].f1 < 1

@@ -108,7 +108,7 @@ def test_the_score_of_a_model_is_the_score_of_the_trees_it_writes(prpn, toy, tmp
     gold = read_brackets(toy / "test.mrg")
     trees = parse_lines(prpn, [" ".join(tree.words) for tree in gold], ParseOptions(decoder="unbiased")).brackets()
     (tmp_path / "predicted.mrg").write_text("\n".join(trees) + "\n")
-    model = evaluate_parsing(prpn, toy / "test.mrg", clean_up="none", options=DecodingOptions(decoder="unbiased"))
+    model = evaluate_parsing(prpn, toy / "test.mrg", preprocessing="none", options=DecodingOptions(decoder="unbiased"))
     file = evaluate_trees(tmp_path / "predicted.mrg", toy / "test.mrg")
     figures, others = model.to_dict(), file.to_dict()
     for name in ("f1", "precision", "recall", "sentences", "recall_by_label", "baselines"):
@@ -131,7 +131,7 @@ def test_gold_against_itself_is_100(toy, protocol):
 
 
 def test_the_table_has_both_decoders_and_every_baseline(prpn, toy):
-    report = evaluate_parsing(prpn, toy / "test.mrg", clean_up="none")
+    report = evaluate_parsing(prpn, toy / "test.mrg", preprocessing="none")
     table = {line.split("   ")[-1].strip(): line.split() for line in str(report).splitlines() if line[:1] == " "}
     baselines = report.baselines
     expected = {
@@ -158,12 +158,12 @@ def test_the_table_has_both_decoders_and_every_baseline(prpn, toy):
 
 
 def test_every_decoder_is_compared_with_right_branching(prpn, toy):
-    report = evaluate_parsing(prpn, toy / "test.mrg", clean_up="none", random_weights=0)
+    report = evaluate_parsing(prpn, toy / "test.mrg", preprocessing="none", random_weights=0)
     figures = report.to_dict()
     assert figures["against_right_branching"] == figures["against_right_branching_by_decoder"]["biased"]
     for decoder in DECODING_RULES:
         chosen = evaluate_parsing(
-            prpn, toy / "test.mrg", clean_up="none", random_weights=0, options=DecodingOptions(decoder=decoder)
+            prpn, toy / "test.mrg", preprocessing="none", random_weights=0, options=DecodingOptions(decoder=decoder)
         )
         assert chosen.to_dict()["against_right_branching"] == figures["against_right_branching_by_decoder"][decoder]
         assert f"\n{decoder} compared with right branching: {chosen.against_right}" in str(report)
@@ -177,7 +177,7 @@ def test_scored_sentences_are_all_that_count_and_give_the_figures_again(prpn, to
         prpn,
         toy / "test.mrg",
         protocol=protocol_named(protocol, 12),
-        clean_up="none",
+        preprocessing="none",
         options=DecodingOptions(decoder=decoder),
     )
     sentences = scored_sentences(report)
@@ -205,7 +205,7 @@ def test_sentences_are_numbered_as_before_preprocessing(tmp_path):
     (tmp_path / "gold.mrg").write_text(
         "(S (. .))\n(S (A a) (B (A b) (C c)))\n(S (. !))\n(S (A é) (B -LRB-) (A d))\n(S (A a) (A b))\n"
     )
-    report = evaluate_trees(tmp_path / "gold.mrg", tmp_path / "gold.mrg", clean_up="letters")
+    report = evaluate_trees(tmp_path / "gold.mrg", tmp_path / "gold.mrg", preprocessing="letters")
     report.write_details(tmp_path / "out.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(row["number"], row["words"]) for row in rows] == [(2, ["a", "b", "c"]), (4, ["é", "d"]), (5, ["a", "b"])]
@@ -226,7 +226,7 @@ def test_trees_of_cleaned_words_are_scored_against_a_folder_of_gold_trees_with_a
         (tmp_path / "gold" / f"{name}.mrg").write_text(f"{tree}\n{second}\n")
     sentence = "(X (X the (X old dog)) (X sees us))"
     (tmp_path / "predicted.mrg").write_text(f"{sentence}\n(X it ends)\n{sentence}\n(X no)\n")
-    report = evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold", clean_up="ptb-keep")
+    report = evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold", preprocessing="ptb-keep")
     assert report.scores["predicted"].sentences == 3
     assert report.scores["predicted"].recall == 1
     with pytest.raises(InputError, match=r"gold, sentence 1: the tree has 7 words, but the prediction has 5"):
@@ -332,12 +332,12 @@ def test_the_score_of_several_models_is_that_of_their_average(prpn, others, toy,
     ).brackets()
     (tmp_path / "predicted.mrg").write_text("\n".join(trees) + "\n")
     report = evaluate_parsing(
-        prpn, toy / "test.mrg", clean_up="none", also=others, options=DecodingOptions(decoder="unbiased")
+        prpn, toy / "test.mrg", preprocessing="none", also=others, options=DecodingOptions(decoder="unbiased")
     )
     assert report.to_dict()["f1"] == evaluate_trees(tmp_path / "predicted.mrg", toy / "test.mrg").to_dict()["f1"]
     assert report.to_dict()["averaged_models"] == 3
     assert "   average of 3 models\n" in str(report)
-    assert "averaged_models" not in evaluate_parsing(prpn, toy / "test.mrg", clean_up="none").to_dict()
+    assert "averaged_models" not in evaluate_parsing(prpn, toy / "test.mrg", preprocessing="none").to_dict()
 
 
 def test_models_that_read_different_words_are_reported_with_the_sentence(prpn, others):
@@ -544,7 +544,7 @@ def test_the_parse_of_span_scores_has_the_score_of_each_span_and_no_distances(na
 def test_a_model_of_span_scores_is_scored_by_all_its_rules(name, toy, tmp_path):
     stored, gold = scoring(name), read_brackets(toy / "test.mrg")
     reports = {
-        rule: evaluate_parsing(stored, toy / "test.mrg", clean_up="none", options=DecodingOptions(decoder=rule))
+        rule: evaluate_parsing(stored, toy / "test.mrg", preprocessing="none", options=DecodingOptions(decoder=rule))
         for rule in (None, *SPAN_RULES)
     }
     assert reports[None].chosen == "greedy-right"
@@ -582,7 +582,7 @@ def test_models_of_both_types_are_averaged_with_the_requested_or_default_decoder
     assert len({tuple(trees) for trees in expected.values()}) == 3
     for decoder, trees in expected.items():
         assert parse_lines(models, lines, ParseOptions(decoder=decoder)).brackets() == trees
-    report = evaluate_parsing(models[0], toy / "test.mrg", also=models[1:], clean_up="none")
+    report = evaluate_parsing(models[0], toy / "test.mrg", also=models[1:], preprocessing="none")
     names = ["2 biased + greedy-right", "2 unbiased + greedy-right", "2 biased + greedy-sum", "2 biased + cky"]
     assert list(report.to_dict()["f1_by_decoder"]) == names
     assert report.chosen == names[0]
@@ -591,14 +591,14 @@ def test_models_of_both_types_are_averaged_with_the_requested_or_default_decoder
     text = [" ".join(tree.words) for tree in gold]
     for decoder, name in {"unbiased": names[1], "greedy-sum": names[2], "greedy-right": names[0]}.items():
         chosen = evaluate_parsing(
-            models[0], toy / "test.mrg", also=models[1:], clean_up="none", options=DecodingOptions(decoder=decoder)
+            models[0], toy / "test.mrg", also=models[1:], preprocessing="none", options=DecodingOptions(decoder=decoder)
         )
         assert chosen.chosen == name
         assert list(chosen.scores) == names
         found = parse_lines(models, text, ParseOptions(decoder=decoder)).spans
         assert np.array_equal(chosen.predicted[name].starts, found.starts)
         assert np.array_equal(chosen.predicted[name].ends, found.ends)
-    turned = evaluate_parsing(spans, toy / "test.mrg", also=[prpn, spans], clean_up="none")
+    turned = evaluate_parsing(spans, toy / "test.mrg", also=[prpn, spans], preprocessing="none")
     assert turned.chosen == "greedy-right + biased + greedy-right"
 
 
@@ -635,7 +635,7 @@ def test_random_weights_are_one_more_baseline(kind, prpn, toy, monkeypatch, caps
         monkeypatch.setattr(parsing, "build_model", lambda config, size: Ends(size))
     decoder = "greedy-sum" if kind == "spans" else "unbiased"
     options = DecodingOptions(decoder=decoder, layer=stored.model.distance_layers or None)
-    asked = {"options": options, "clean_up": "none"}
+    asked = {"options": options, "preprocessing": "none"}
     report = evaluate_parsing(stored, toy / "test.mrg", random_weights=3, **asked)
     singles = [evaluate_parsing(with_fresh_weights(stored, seed), toy / "test.mrg", **asked) for seed in range(3)]
     f1 = [one.scores[decoder].f1 for one in singles]
@@ -659,7 +659,7 @@ def test_random_weights_are_one_more_baseline(kind, prpn, toy, monkeypatch, caps
 
 
 def test_a_single_seed_of_random_weights_has_no_deviation(prpn, toy):
-    report = evaluate_parsing(prpn, toy / "test.mrg", clean_up="none", random_weights=1)
+    report = evaluate_parsing(prpn, toy / "test.mrg", preprocessing="none", random_weights=1)
     assert isinstance(report.random_weights, RandomWeights)
     assert report.random_weights.f1.std == report.random_weights.shape()["left"][1] == 0
     assert rows_of(report)["random weights, biased"]["std"] == 0
@@ -710,11 +710,13 @@ def test_the_command_line_has_all_decoders_and_reports_those_of_the_model(toy, m
 
 def test_a_model_of_span_probabilities_is_scored_by_mbr_and_on_request_by_viterbi(toy):
     stored, gold = bracketing(), read_brackets(toy / "test.mrg")
-    report = evaluate_parsing(stored, toy / "test.mrg", clean_up="none")
+    report = evaluate_parsing(stored, toy / "test.mrg", preprocessing="none")
     assert list(report.scores) == ["mbr"]
     assert stored.model.viterbi_calls == 0
     assert not {"layer", "f1_by_layer"} & report.to_dict().keys()
-    chosen = evaluate_parsing(stored, toy / "test.mrg", clean_up="none", options=DecodingOptions(decoder="viterbi"))
+    chosen = evaluate_parsing(
+        stored, toy / "test.mrg", preprocessing="none", options=DecodingOptions(decoder="viterbi")
+    )
     assert list(chosen.scores) == ["mbr", "viterbi"]
     assert chosen.chosen == "viterbi"
     text = [" ".join(tree.words) for tree in gold]
@@ -729,7 +731,7 @@ def test_the_labels_of_a_single_model_are_mapped_to_gold_labels(toy, rule, capsy
     stored = bracketing()
     protocol = protocol_named("wsj-test", 20)
     report = evaluate_parsing(
-        stored, toy / "test.mrg", protocol=protocol, clean_up="none", options=DecodingOptions(decoder=rule)
+        stored, toy / "test.mrg", protocol=protocol, preprocessing="none", options=DecodingOptions(decoder=rule)
     )
     gold = read_brackets(toy / "test.mrg")
     text = [" ".join(tree.words) for tree in gold]
@@ -762,7 +764,7 @@ def test_an_average_of_all_structures_is_scored_by_each_rule_of_any_model(prpn, 
     text = [" ".join(tree.words) for tree in gold]
     for ties in TIE_RULES:
         report = evaluate_parsing(
-            models[0], toy / "test.mrg", also=models[1:], clean_up="none", options=DecodingOptions(ties=ties)
+            models[0], toy / "test.mrg", also=models[1:], preprocessing="none", options=DecodingOptions(ties=ties)
         )
         assert list(report.scores) == [
             "mbr + biased + greedy-right",
@@ -775,14 +777,14 @@ def test_an_average_of_all_structures_is_scored_by_each_rule_of_any_model(prpn, 
         assert np.array_equal(report.predicted[report.chosen].starts, found.starts)
         assert np.array_equal(report.predicted[report.chosen].ends, found.ends)
     chosen = evaluate_parsing(
-        models[0], toy / "test.mrg", also=models[1:], clean_up="none", options=DecodingOptions(decoder="viterbi")
+        models[0], toy / "test.mrg", also=models[1:], preprocessing="none", options=DecodingOptions(decoder="viterbi")
     )
     assert chosen.chosen == "viterbi + biased + greedy-right"
 
 
 def test_random_weights_of_a_model_of_span_probabilities_are_a_baseline(toy, monkeypatch):
     monkeypatch.setattr(parsing, "build_model", lambda config, size: Brackets(size))
-    report = evaluate_parsing(bracketing(), toy / "test.mrg", clean_up="none", random_weights=2)
+    report = evaluate_parsing(bracketing(), toy / "test.mrg", preprocessing="none", random_weights=2)
     assert rows_of(report)["random weights, mbr"]["seeds"] == 2
 
 
@@ -791,7 +793,7 @@ def test_another_number_of_trees_is_reported_before_unknown_tags(tmp_path):
     gold.write_text("(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))\n" * 3)
     predicted.write_text("(X the (X cat sleeps))\n" * 2)
     with pytest.raises(InputError, match=r"predicted\.penn: found 2 trees, expected 3 as in .*gold\.mrg") as caught:
-        evaluate_trees(predicted, gold, clean_up="ptb-keep")
+        evaluate_trees(predicted, gold, preprocessing="ptb-keep")
     assert "First difference: sentence 3" in str(caught.value)
 
 

@@ -1,7 +1,7 @@
-"""Every call into syntaxlm that the test of stored models makes.
+"""Calls into syntaxlm whose results are recorded in part or in another form.
 
-Where the package changes its names, this file changes and the recorded values do not. Each function takes models, lines
-and paths, and returns plain JSON values with all digits. Paths are relative to this folder.
+Each function takes models, lines and paths, and returns plain JSON values with all digits. Paths are relative to this
+folder.
 """
 
 from __future__ import annotations
@@ -15,56 +15,36 @@ from typing import Any
 import numpy as np
 import torch
 
-from syntaxlm.app.report.report import write_report
-from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.data.parse_candidates import read_candidates
-from syntaxlm.evaluation.boundaries import evaluate_boundaries
 from syntaxlm.evaluation.completion import evaluate_completion
 from syntaxlm.evaluation.pair_classification import EncodedPairs, evaluate_inference
 from syntaxlm.evaluation.pairs import evaluate_pairs
-from syntaxlm.evaluation.reranking import evaluate_reranking, rerank
+from syntaxlm.evaluation.reranking import rerank
 from syntaxlm.generation.options import SamplingOptions, TreeSamplingOptions
 from syntaxlm.generation.sentences import generate
-from syntaxlm.generation.stops import evaluate_stops, read_stops, tree_corpus
+from syntaxlm.generation.stops import read_stops
 from syntaxlm.generation.trees import generate_trees
 from syntaxlm.models.abilities import GeneratesTrees, ParsesSentences
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.structures import SpanScores
-from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees, protocol_named
+from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
 from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.report import scored_sentences
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.cache_tuning import tune_cache
-from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.perplexity import evaluate_text
-from syntaxlm.scoring.surprisal import WordSurprisal, surprisals, tree_log_probs, tree_surprisals
-from syntaxlm.storage.arpa import read_arpa, write_arpa
+from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
 from syntaxlm.storage.folder import (
     ModelBundle,
-    distinct_tensors,
     read_classifier,
-    read_model,
-    write_model,
 )
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.training.recipe import read_recipe
-from syntaxlm.training.result import read_result
-from syntaxlm.training.run import resume, train
 from syntaxlm.trees.averaging import average_files
 from tests.fresh_models import reading
-
-__all__ = [
-    "InputWarning",
-    "read_classifier",
-    "read_recipe",
-    "write_report",
-]  # as they are
-
-Refusal = InputError
 
 MODES = {
     "sentences": TextMode(carry_state=False, predict_eos=True),
@@ -75,14 +55,6 @@ MODES = {
 
 
 # ---- a model and its type
-
-
-def read(folder: str) -> ModelBundle:
-    return read_model(folder)
-
-
-def write(bundle: ModelBundle, folder: Path) -> None:
-    write_model(folder, bundle)
 
 
 def mode(bundle: ModelBundle) -> str:
@@ -120,17 +92,12 @@ def tokens(bundle: ModelBundle, lines: Sequence[str]) -> list[list[str]]:
     return [bundle.normaliser.tokens(line) for line in lines]
 
 
-def log_probs(bundle: ModelBundle, lines: Sequence[str]) -> list[float]:
-    """Natural log-probability of each line read by itself; EOS counts where the model predicts it."""
-    return Scorer.of(bundle).sentences(tokens(bundle, lines)).tolist()
-
-
 def word_surprisals(bundle: ModelBundle, lines: Sequence[str], context: Any = None) -> list[list[list[Any]]]:
     """Rows [word, begin, end, token, in vocabulary, bits] of each line.  context: "reset", "carry", None as trained."""
-    return [list(map(_row, rows)) for rows in surprisals(bundle, lines, ScoreOptions(context=context, **AS_WRITTEN))]
+    return [list(map(row_of, rows)) for rows in surprisals(bundle, lines, ScoreOptions(context=context, **AS_WRITTEN))]
 
 
-def _row(row: WordSurprisal) -> list[Any]:
+def row_of(row: WordSurprisal) -> list[Any]:
     return [row.word, row.begin, row.end, row.token, row.in_vocabulary, row.surprisal]
 
 
@@ -193,7 +160,7 @@ def parsing(
         bundle,
         treebank,
         protocol=asked,
-        clean_up=preprocessing,
+        preprocessing=preprocessing,
         also=also,
         random_weights=random_weights,
         options=DecodingOptions(decoder=decoder, layer=layer, ties="first"),
@@ -213,10 +180,6 @@ def averaged(
     """Figures and trees of the average of tree files, ties broken as when the figures were recorded."""
     found = average_files(paths, protocol_named("wsj-test", max_words), weights, ties="first")
     return {"figures": found.to_dict(), "trees": found.brackets()}
-
-
-def scored_trees(predicted: str | Path, gold: str) -> dict[str, Any]:
-    return evaluate_trees(predicted, gold, protocol_named("wsj-test", None), "none").to_dict()
 
 
 def minimal_pairs(
@@ -242,35 +205,12 @@ def completion(
     return {"figures": report.to_dict(), "questions": [row["models"] for row in report.details()]}
 
 
-def boundaries(bundle: ModelBundle, path: str, tune: str | None = None) -> dict[str, Any]:
-    return evaluate_boundaries(bundle, path, tune).to_dict()
-
-
 def generated(bundle: ModelBundle, count: int, prompt: str | None = None, **sampling: Any) -> list[dict[str, Any]]:
     """sampling: temperature, top_k, seed, maximum_words, keep_unknown."""
     return [dict(vars(one)) for one in generate(bundle, count, prompt, SamplingOptions(**sampling))]
 
 
-def arpa(bundle: ModelBundle, path: Path) -> None:
-    """Writes an n-gram model as an ARPA file."""
-    write_arpa(bundle, path)
-
-
-def of_arpa(path: Path) -> ModelBundle:
-    return read_arpa(path)
-
-
 # ---- dependency-tree models
-
-
-def tree_scores(bundle: ModelBundle, path: str) -> list[float]:
-    """ln P(S | T) of each tree of a CoNLL-U file."""
-    return tree_log_probs(bundle, tree_corpus(bundle, path)).tolist()
-
-
-def word_surprisals_of_trees(bundle: ModelBundle, path: str) -> list[list[list[Any]]]:
-    """Rows as those of `word_surprisals`."""
-    return [list(map(_row, rows)) for rows in tree_surprisals(bundle, path)]
 
 
 def reranked(bundle: ModelBundle, candidates: str, weight: float) -> list[dict[str, Any]]:
@@ -279,15 +219,6 @@ def reranked(bundle: ModelBundle, candidates: str, weight: float) -> list[dict[s
         {"picked": int(one.picked), "log_probs": one.log_probs.tolist(), "values": one.values.tolist()}
         for one in rerank(bundle, read_candidates(candidates), weight)
     ]
-
-
-def reranking(bundle: ModelBundle, candidates: str, gold: str, tune: tuple[str, str] | None = None) -> dict[str, Any]:
-    return evaluate_reranking(bundle, candidates, gold, tune=tune).to_dict()
-
-
-def stops_score(bundle: ModelBundle, folder: str, path: str) -> dict[str, Any]:
-    """How often the stop classifiers of a folder are correct on the trees of a file."""
-    return evaluate_stops(bundle, read_stops(folder, bundle), path).to_dict()
 
 
 def generated_trees(bundle: ModelBundle, folder: str, count: int, **sampling: Any) -> list[dict[str, Any]]:
@@ -308,26 +239,3 @@ def logic(folder: str, path: str) -> dict[str, Any]:
     with torch.no_grad():
         logits = stored.classifier(pairs.batch(range(len(pairs))))[0]
     return {"figures": report.to_dict(), "answers": list(report.answers), "logits": logits.double().tolist()}
-
-
-# ---- training
-
-
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    """The weights of a model folder under their present names."""
-    return distinct_tensors(read_model(folder).model)
-
-
-def trained(recipe: str, folder: Path) -> dict[str, Any]:
-    """Figures of a run in a new folder."""
-    return train(read_recipe(recipe), folder).to_dict()
-
-
-def resumed(folder: Path) -> dict[str, Any]:
-    """Figures of a run that is resumed to its end."""
-    return resume(folder).to_dict()
-
-
-def stored_result(folder: str) -> dict[str, Any]:
-    """The figures in the `result.json` of a run's folder."""
-    return read_result(Path(folder)).to_dict()

@@ -9,6 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from syntaxlm.core.errors import InputError
+from syntaxlm.evaluation.boundaries import evaluate_boundaries
+from syntaxlm.evaluation.reranking import evaluate_reranking
+from syntaxlm.generation.stops import evaluate_stops, read_stops, tree_corpus
+from syntaxlm.parsing.evaluation import evaluate_trees, protocol_named
+from syntaxlm.scoring.engine import Scorer
+from syntaxlm.scoring.surprisal import tree_log_probs, tree_surprisals
+from syntaxlm.storage.arpa import read_arpa, write_arpa
+from syntaxlm.storage.folder import ModelBundle, distinct_tensors, read_model
+from syntaxlm.training.recipe import read_recipe
+from syntaxlm.training.run import resume, train
 from tests.stored_models import calls
 from tests.stored_models.calls import MODES
 
@@ -34,7 +45,7 @@ def folder(name: str) -> str:
 
 @functools.cache
 def model(name: str) -> Any:
-    return calls.read(folder(name))
+    return read_model(folder(name))
 
 
 @functools.cache
@@ -49,9 +60,10 @@ def lines() -> list[str]:
 def tried(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """The value of a call, or a note that it was refused."""
     try:
-        return call(*arguments, **options)
-    except calls.Refusal as error:
+        value = call(*arguments, **options)
+    except InputError as error:
         return {"error": "InputError", "message": str(error)}
+    return value.to_dict() if hasattr(value, "to_dict") else value
 
 
 # ---- models of text
@@ -62,6 +74,11 @@ def surprisals(name: str) -> dict[str, Any]:
     other = "reset" if calls.mode(model(name)) == "stream" else "carry"
     bits = [[row[-1] for row in rows] for rows in calls.word_surprisals(model(name), lines(), other)]
     return {"as trained": calls.word_surprisals(model(name), lines()), other: bits}
+
+
+def sentence_log_probs(bundle: ModelBundle) -> list[float]:
+    """Natural log-probability of each line read by itself; EOS counts where the model predicts it."""
+    return Scorer.of(bundle).sentences(calls.tokens(bundle, lines())).tolist()
 
 
 def text_scores(name: str) -> dict[str, Any]:
@@ -133,27 +150,27 @@ def parsing(name: str) -> dict[str, Any]:
 
 def boundaries(name: str) -> dict[str, Any]:
     return {
-        "first tenth": tried(calls.boundaries, model(name), TEST),
-        "tuned": tried(calls.boundaries, model(name), TEST, DEV),
+        "first tenth": tried(evaluate_boundaries, model(name), TEST),
+        "tuned": tried(evaluate_boundaries, model(name), TEST, DEV),
     }
 
 
 def arpa(name: str, outputs: Path) -> dict[str, Any]:
     path = outputs / "model.arpa"
-    calls.arpa(model(name), path)
+    write_arpa(model(name), path)
     written = path.read_text(encoding="utf-8")
     return {
         "characters": len(written),
         "sha256": hashlib.sha256(written.encode()).hexdigest(),
         "first lines": written.split("\n")[:20],
-        "sentence_log_probs of the model read back": calls.log_probs(calls.of_arpa(path), lines()),
+        "sentence_log_probs of the model read back": sentence_log_probs(read_arpa(path)),
     }
 
 
 TEXT: dict[str, Section] = {
     "facts": facts,
     "tokens": lambda name: calls.tokens(model(name), lines()),
-    "sentence_log_probs": lambda name: tried(calls.log_probs, model(name), lines()),
+    "sentence_log_probs": lambda name: tried(sentence_log_probs, model(name)),
     "surprisals": surprisals,
     "evaluate_text": text_scores,
     "evaluate_text_with_cache": text_scores_with_cache,
@@ -181,8 +198,8 @@ def tree_text_scores(name: str) -> dict[str, Any]:
 
 def reranking(name: str) -> dict[str, Any]:
     return {
-        "model alone": calls.reranking(model(name), BEST, GOLD),
-        "tuned": calls.reranking(model(name), BEST, GOLD, TUNE),
+        "model alone": evaluate_reranking(model(name), BEST, GOLD).to_dict(),
+        "tuned": evaluate_reranking(model(name), BEST, GOLD, tune=TUNE).to_dict(),
     }
 
 
@@ -203,15 +220,20 @@ def generated_trees(name: str) -> dict[str, Any]:
     }
 
 
+def stops_score(name: str) -> dict[str, Any]:
+    """How often the stop classifiers of a folder are correct on the trees of a file."""
+    return evaluate_stops(model(name), read_stops(folder(name), model(name)), TREES).to_dict()
+
+
 DEPENDENCY_TREES: dict[str, Section] = {
     "facts": facts,
     "evaluate_text": tree_text_scores,
-    "tree_log_probs": lambda name: calls.tree_scores(model(name), TREES),
-    "surprisals": lambda name: calls.word_surprisals_of_trees(model(name), TREES),
+    "tree_log_probs": lambda name: tree_log_probs(model(name), tree_corpus(model(name), TREES)).tolist(),
+    "surprisals": lambda name: [list(map(calls.row_of, rows)) for rows in tree_surprisals(model(name), TREES)],
     "rerank": lambda name: {str(weight): calls.reranked(model(name), BEST, weight) for weight in (1.0, 0.4)},
     "evaluate_reranking": reranking,
     "evaluate_completion": tree_completion,
-    "stops": lambda name: tried(calls.stops_score, model(name), folder(name), TREES),
+    "stops": lambda name: tried(stops_score, name),
     "generate": generated_trees,
 }
 
@@ -267,6 +289,11 @@ def completion_together() -> dict[str, Any]:
 
 PREDICTED = ["inputs/predicted/prpn.mrg", "inputs/predicted/on-lstm.mrg", "inputs/predicted/palm.mrg"]
 
+
+def scored_trees(path: str) -> dict[str, Any]:
+    return evaluate_trees(path, TREEBANK, protocol_named("wsj-test", None), "none").to_dict()
+
+
 TOGETHER: dict[str, Callable[[], Any]] = {
     "parse_together": parses_together,
     "evaluate_parsing_together": parsing_together,
@@ -276,7 +303,7 @@ TOGETHER: dict[str, Callable[[], Any]] = {
         "alike": calls.averaged(PREDICTED),
         "2,1,1, up to 10 words": calls.averaged(PREDICTED, [2, 1, 1], 10),
     },
-    "evaluate_trees": lambda: {path: calls.scored_trees(path, TREEBANK) for path in PREDICTED},
+    "evaluate_trees": lambda: {path: scored_trees(path) for path in PREDICTED},
 }
 
 
@@ -287,18 +314,18 @@ def resumed(name: str, outputs: Path) -> tuple[dict[str, Any], Path]:
     """Figures and folder of a stopped run that is resumed to its end."""
     made = outputs / name
     shutil.copytree(f"{folder(name)}-stopped", made)
-    return calls.resumed(made), made
+    return resume(made).to_dict(), made
 
 
 def trained(name: str, outputs: Path) -> tuple[dict[str, Any], Path]:
     """Figures and folder of a run with the stored recipe."""
     made = outputs / name
-    return calls.trained(f"{folder(name)}/recipe.yaml", made), made
+    return train(read_recipe(f"{folder(name)}/recipe.yaml"), made).to_dict(), made
 
 
 def largest_weight_difference(one: Path, other: Path) -> float:
     """Of two model folders. 0 means that all weights are identical."""
-    tensors, others = calls.weights(one), calls.weights(other)
+    tensors, others = (distinct_tensors(read_model(path).model) for path in (one, other))
     assert tensors.keys() == others.keys()
     pairs = [(tensors[name].double(), others[name].double()) for name in tensors if tensors[name].numel()]
     return max(float((tensor - other).abs().max()) for tensor, other in pairs)

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from syntaxlm.app.report.report import write_report
+from syntaxlm.storage.folder import read_model, write_model
+from syntaxlm.training.result import read_result
 from tests.stored_models import calls, kernels, measurements
 from tests.stored_models.comparison import differences
 
@@ -165,11 +168,11 @@ def test_stored_recipe_trains_the_same_weights(name: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", MODELS)
 def test_rewritten_folder_has_the_same_settings_and_weights(name: str, tmp_path: Path) -> None:
-    old = calls.read(f"models/{name}")
-    calls.write(old, tmp_path)
+    old = read_model(f"models/{name}")
+    write_model(tmp_path, old)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        new = calls.read(str(tmp_path))
+        new = read_model(str(tmp_path))
     assert calls.facts(new) == calls.facts(old)
     assert measurements.largest_weight_difference(tmp_path, Path("models", name)) == 0
 
@@ -179,10 +182,10 @@ def test_stored_result_is_read(name: str) -> None:
     path = f"models/{name}"
     expected = json.loads(Path(path, "result.json").read_text(encoding="utf-8"))
     del expected["folder"]
-    assert not list(differences(calls.stored_result(path), expected, 0.0, 0.0))
+    assert not list(differences(read_result(Path(path)).to_dict(), expected, 0.0, 0.0))
 
 
 @pytest.mark.parametrize("name", ["prpn", "ngram", "tree-rnn-nce"])
 def test_report_of_a_stored_run_is_written(name: str, tmp_path: Path) -> None:
-    calls.write_report(f"models/{name}", tmp_path)
+    write_report(f"models/{name}", tmp_path)
     assert (tmp_path / "report.html").stat().st_size > 1000

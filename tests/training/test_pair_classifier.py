@@ -10,7 +10,7 @@ import torch
 
 from syntaxlm.app import cli
 from syntaxlm.core.errors import InputError
-from syntaxlm.data.labelled_pairs import RELATIONS, FormulaPair, read_formula_pairs, write_formula_pairs, write_logic
+from syntaxlm.data.labelled_pairs import RELATIONS, LabelledPair, read_formula_pairs, write_formula_pairs, write_logic
 from syntaxlm.evaluation.pair_classification import InferenceReport, answers, evaluate_inference
 from syntaxlm.storage.folder import CLASSIFIER, WEIGHTS, ClassifierBundle, logic_vocabulary, read_classifier
 from syntaxlm.training.classifiers import folder_settings
@@ -107,7 +107,7 @@ def test_the_answer_to_a_pair_does_not_depend_on_its_batch(logic, tmp_path):
 
 def test_the_report_has_scores_by_operators_and_relation_and_the_baseline():
     rows = [("#", "#", 1), ("#", "<", 1), ("<", "<", 2), ("#", "#", 7), ("v", "#", 7)]
-    pairs = tuple(FormulaPair(relation, "a", "b", number) for relation, _, number in rows)
+    pairs = tuple(LabelledPair("a", "b", relation, number) for relation, _, number in rows)
     report = InferenceReport("file", pairs, tuple(answer for _, answer, _ in rows), maximum_operators=6)
     assert report.majority == "#"
     counts = {number: dataclasses.astuple(score) for number, score in report.by_operators().items()}

@@ -11,7 +11,7 @@ import pytest
 from syntaxlm.app import cli
 from syntaxlm.app.report.sentence import analyse
 from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.data.treebanks import read_treebank, write_tags
+from syntaxlm.data.treebanks import read_treebank, write_words
 from syntaxlm.generation.sentences import generate
 from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.parsing.options import ParseOptions
@@ -33,7 +33,7 @@ def tagged(toy, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tagged")
     for name in ("train", "test"):
         path = folder / f"{name}.tagged.txt"
-        write_tags(read_treebank(toy / f"{name}.mrg"), path)
+        write_words(read_treebank(toy / f"{name}.mrg"), path, with_tags=True)
         path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
     return folder
 
@@ -127,7 +127,7 @@ def test_a_gold_tree_is_analysed_by_its_tags(parser):
 
 
 def test_parse_and_evaluate_parse_read_the_same_tags(parser, toy, tagged):
-    report = evaluate_parsing(parser, toy / "test.mrg", clean_up="none")
+    report = evaluate_parsing(parser, toy / "test.mrg", preprocessing="none")
     lines = (tagged / "test.tagged.txt").read_text().splitlines()
     expected = [
         parse.tree for parse in parse_lines(parser, lines, ParseOptions(decoder=report.chosen)) if parse is not None
@@ -162,13 +162,13 @@ def test_unknown_tags_of_a_treebank_are_counted_or_refused(parser, tmp_path):
     with pytest.warns(
         InputWarning, match=r"trees\.mrg: 1 of 7 words \(14\.3%\) have tags that are unknown to the model: XX"
     ):
-        evaluate_parsing(parser, path, clean_up="none")
+        evaluate_parsing(parser, path, preprocessing="none")
     path.write_text("(S (NP (D the) (N dog)) (VP (V sees) (PRP it)))\n")
     with pytest.raises(InputError, match=r"trees\.mrg: 3 of 4 words \(75\.0%\) .*: D, N, V\.\n  known tags: .*NN"):
-        evaluate_parsing(parser, path, clean_up="none")
+        evaluate_parsing(parser, path, preprocessing="none")
     path.write_text("(S (NP the dog) (VP sees it))\n")
     with pytest.raises(InputError, match=r"sentence 1: the word 'the' has no part-of-speech tag"):
-        evaluate_parsing(parser, path, clean_up="none")
+        evaluate_parsing(parser, path, preprocessing="none")
 
 
 def test_supervision_is_read_over_tags(toy, tagged, tmp_path):

@@ -46,7 +46,7 @@ def keep_freed_memory() -> None:
 
 @cache
 def memory_size() -> int:
-    """Return bytes of memory that this process may have: the machine's, or fewer where a container has a limit."""
+    """Return the bytes of memory that this process may have: the machine's, or fewer where a container has a limit."""
     limits = [sys.maxsize]
     with suppress(AttributeError, OSError, ValueError):  # not all systems have these names
         limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
@@ -114,8 +114,8 @@ def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | 
             continue
         if any(same_file(output, file) for file in _files_of(path)):
             raise InputError(f"{output}: is also an input; expected a different output file")
-        folder = Path(path)
-        if _exists(folder) and folder.is_dir() and _is_below(output, folder):
+        folder, above = Path(path), [parent for parent in Path(os.path.realpath(output)).parents if parent.exists()]
+        if _exists(folder) and folder.is_dir() and any(same_file(parent, folder) for parent in above):
             if holds_model(folder):
                 raise InputError(f"{output}: is in the model folder {folder}; expected an output file outside it")
             if os.path.exists(output):
@@ -153,11 +153,6 @@ def _exists(path: str | Path) -> bool:
         return os.path.exists(path)
     except ValueError:  # a zero byte
         return False
-
-
-def _is_below(path: Path, folder: Path) -> bool:
-    """Return whether a path is in a folder or in one below it."""
-    return any(same_file(parent, folder) for parent in Path(os.path.realpath(path)).parents if parent.exists())
 
 
 _MODEL_FILES = (
@@ -219,23 +214,16 @@ def open_stored(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file of a model or run folder for reading.
 
     Only regular files are opened: links are not followed, and pipes, sockets and devices are an error, without waiting.
-    The links of the Hugging Face cache are an exception, see `_cached_file`.
+    The links of the Hugging Face cache are an exception: the cache of a repository has the folders snapshots/COMMIT,
+    with links, and blobs, with the files.
     Raises InputError, including for an OSError in the block.
     """
-    with _opened_stored(_cached_file(Path(path)) or path, os.O_RDONLY) as file:
+    if os.path.islink(path):
+        folder, target = Path(os.path.realpath(Path(path).parent)), os.path.realpath(path)
+        if folder.parent.name == "snapshots" and os.path.dirname(target) == str(folder.parents[1] / "blobs"):
+            path = target
+    with _opened_stored(path, os.O_RDONLY) as file:
         yield file
-
-
-def _cached_file(path: Path) -> str | None:
-    """Return the file in `blobs` that a link in a snapshot of the Hugging Face cache points to; None for other paths.
-
-    The cache of a repository has the folders snapshots/COMMIT, with links, and blobs, with the files.
-    """
-    if not os.path.islink(path):
-        return None
-    folder, target = Path(os.path.realpath(path.parent)), os.path.realpath(path)
-    is_cached = folder.parent.name == "snapshots" and os.path.dirname(target) == str(folder.parents[1] / "blobs")
-    return target if is_cached else None
 
 
 @contextmanager
@@ -413,6 +401,8 @@ def locked(path: Path) -> Iterator[None]:
 
     Raises InputError if another process has locked it. Does nothing if the file system has no locks.
     """
+    from filelock import lock_descriptor  # imported here because most commands lock nothing
+
     folder = path if os.path.isdir(path) else path.parent
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
     if path == folder and not hasattr(os, "O_DIRECTORY"):  # a system that cannot open folders
@@ -422,25 +412,14 @@ def locked(path: Path) -> Iterator[None]:
     except OSError as error:
         raise system_error(path, "opened", error) from error
     try:
-        lock(descriptor, folder)
+        is_locked = True
+        with suppress(OSError):  # a network file system without locks
+            is_locked = lock_descriptor(descriptor, blocking=False)
+        if not is_locked:
+            raise InputError(f"{folder}: another process is using this folder; wait until it ends")
         yield
     finally:
         os.close(descriptor)
-
-
-def lock(descriptor: int, folder: Path) -> None:
-    """Lock an open file until it is closed; the lock of a killed process is released.
-
-    Raises InputError naming the folder if another process has locked the file.
-    """
-    from filelock import lock_descriptor  # imported here because most commands lock nothing
-
-    try:
-        is_locked = lock_descriptor(descriptor, blocking=False)
-    except OSError:
-        return  # a network file system without locks
-    if not is_locked:
-        raise InputError(f"{folder}: another process is using this folder; wait until it ends")
 
 
 def remove_unfinished(folder: Path) -> None:

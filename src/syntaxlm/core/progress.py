@@ -57,6 +57,15 @@ class Progress:
     note: str = ""
     counted: bool = True
 
+    @property
+    def amount(self) -> str:
+        """The finished amount: "1,200/5,000", "1,200" without a total, or "24%"."""
+        if not self.counted or (self.percent and not self.total):
+            return ""
+        if self.percent:
+            return f"{100 * min(1, self.done / (self.total or 1)):.0f}%"
+        return f"{self.done:,.0f}" + ("" if self.total is None else f"/{self.total:,.0f}")
+
 
 @contextmanager
 def status(what: str) -> Iterator[Progress]:
@@ -101,18 +110,6 @@ def working(work: Progress, console: Console | None = None) -> Iterator[Progress
         _remove(work)
 
 
-class _Done(ProgressColumn):
-    """Column with the finished amount: "1,200/5,000", "1,200" without a total, or "24%"."""
-
-    def render(self, task: Task) -> Text:
-        work: Progress = task.fields["work"]
-        if not work.counted:
-            return Text("")
-        if work.percent:
-            return Text(f"{task.percentage:.0f}%" if work.total else "")
-        return Text(f"{work.done:,.0f}" + ("" if work.total is None else f"/{work.total:,.0f}"))
-
-
 class _Time(ProgressColumn):
     """Column with the remaining time or, if the total is unknown, the elapsed time."""
 
@@ -138,7 +135,7 @@ class _Display(rich_progress.Progress):
         super().__init__(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            _Done(),
+            TextColumn("{task.fields[work].amount}", markup=False),
             TextColumn("{task.fields[work].note}", markup=False),
             _Time(),
             console=console,

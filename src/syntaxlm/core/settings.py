@@ -85,11 +85,13 @@ class Settings:
         cls._section = section
 
     def __post_init__(self) -> None:
-        faults = [
-            fault
-            for name, reader in _field_readers(typing.cast(typing.Hashable, type(self))).items()
-            for fault in _faults_of_field(type(self), name, reader, getattr(self, name))
-        ]
+        faults: list[str] = []
+        for name, reader in _field_readers(typing.cast(typing.Hashable, type(self))).items():
+            try:
+                reader.validate_python(getattr(self, name))
+            except pydantic.ValidationError as error:
+                lines, more = _described(type(self), error, (name,))
+                faults += [*lines, *[f"{name}: and {more:,} more"] * (more > 0)]
         faults = faults or self.contradictions()
         if faults:
             raise SettingsError(faults, self._section)
@@ -162,16 +164,6 @@ def _field_readers(settings: Any) -> dict[str, pydantic.TypeAdapter[Any]]:
     }
 
 
-def _faults_of_field(settings: type, name: str, reader: pydantic.TypeAdapter[Any], value: Any) -> list[str]:
-    try:
-        reader.validate_python(value)
-    except pydantic.ValidationError as error:
-        faults = [{**fault, "loc": (name, *fault["loc"])} for fault in error.errors(include_url=False)]
-        more = [f"{name}: and {len(faults) - _MOST_FAULTS:,} more"] * (len(faults) > _MOST_FAULTS)
-        return [line for fault in faults[:_MOST_FAULTS] for line in _lines(settings, fault)] + more
-    return []
-
-
 @cache
 def _reader(settings: Any) -> pydantic.TypeAdapter[Any]:
     _refuse_unknown_keys(settings)
@@ -203,9 +195,12 @@ def read_settings(
         text = json.dumps(data, default=str)  # a YAML date, such as 2024-01-31, becomes text
         return typing.cast(T, _reader(typing.cast(typing.Hashable, settings)).validate_json(text))
     except pydantic.ValidationError as error:
-        faults = error.errors(include_url=False)
-        lines = [line for fault in faults[:_MOST_FAULTS] for line in _lines(settings, fault, advice)]
-        raise InputError(_listed(source, lines, max(0, len(faults) - _MOST_FAULTS))) from None
+        lines, more = _described(settings, error, known=advice)
+        if len(lines) == 1:
+            raise InputError(f"{source}: {lines[0]}") from None
+        rest = [f"and {more:,} more"] * (more > 0)
+        head = f"{source}: {len(lines) + more} settings cannot be used"
+        raise InputError("\n  ".join([head, *lines, *rest])) from None
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{source}: {error}") from None
 
@@ -221,15 +216,19 @@ def _is_small(data: Any) -> bool:
     return count <= _MOST_VALUES
 
 
-def _listed(source: str, faults: Sequence[str], more: int = 0) -> str:
-    """Format the faults of one source, one line per fault. more: number of further faults."""
-    if len(faults) == 1:
-        return f"{source}: {faults[0]}"
-    rest = [f"and {more:,} more"] * (more > 0)
-    return "\n  ".join([f"{source}: {len(faults) + more} settings cannot be used", *faults, *rest])
+def _described(
+    settings: Any, error: pydantic.ValidationError, place: tuple[str, ...] = (), known: Mapping[str, str] | None = None
+) -> tuple[list[str], int]:
+    """Return lines about the first faults that pydantic found, and the number of the others.
+
+    place: the part of the settings that was validated.  known: see `advice` of `read_settings`.
+    """
+    faults = [{**fault, "loc": (*place, *fault["loc"])} for fault in error.errors(include_url=False)]
+    lines = [line for fault in faults[:_MOST_FAULTS] for line in _lines(settings, fault, known or {})]
+    return lines, max(0, len(faults) - _MOST_FAULTS)
 
 
-def _lines(settings: type, fault: Any, known: Mapping[str, str] = types.MappingProxyType({})) -> list[str]:
+def _lines(settings: type, fault: Any, known: Mapping[str, str]) -> list[str]:
     """Format an error of pydantic as one line, or as several if settings contradict each other.
 
     known: see `advice` of `read_settings`.
@@ -457,7 +456,8 @@ def override(data: dict[str, Any], overrides: Overrides) -> None:
     if isinstance(overrides, Mapping):
         given: dict[str, Any] = {}
         for key, value in _leaves(overrides):
-            twice = next((old for old in given if _overlap(old, key)), None)
+            pairs = ((old, *sorted((f"{old}.", f"{key}."), key=len)) for old in given)
+            twice = next((old for old, section, name in pairs if name.startswith(section)), None)
             if twice is not None:
                 also = f" (as {twice} and {key})" if twice != key else ""
                 raise InputError(f"overrides: {min(twice, key, key=len)} is given twice{also}; expected one value")
@@ -471,11 +471,6 @@ def override(data: dict[str, Any], overrides: Overrides) -> None:
         except (yaml.YAMLError, RecursionError):
             raise InputError(f"--{key}: {shortened(repr(text), _LONGEST_VALUE)} is not a value YAML can read") from None
         _put(data, key, value, f"--{key}")
-
-
-def _overlap(key: str, other: str) -> bool:
-    """Return whether two dotted names are the same, or one is a section of the other."""
-    return f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")
 
 
 def _leaves(settings: Mapping[str, Any], section: str = "") -> Iterator[tuple[str, Any]]:

@@ -59,17 +59,17 @@ def _open_zstandard() -> tuple[Any, type[Exception]]:
     return zstandard.ZstdDecompressor(max_window_size=_MAXIMUM_WINDOW).decompressobj(), zstandard.ZstdError
 
 
-def _open_xz() -> tuple[Any, type[Exception]]:
-    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MAXIMUM_WINDOW), lzma.LZMAError
-
-
-def _open_gzip() -> tuple[Any, type[Exception]]:
-    return zlib.decompressobj(31), zlib.error  # 31: with a gzip header and checksum, of any window
-
-
 _COMPRESSIONS = {
-    ".gz": _Compression("gzip", re.compile(rb"\x1f\x8b"), _open_gzip),
-    ".xz": _Compression("xz", re.compile(rb"\xfd7zXZ\x00"), _open_xz),
+    ".gz": _Compression(
+        "gzip",
+        re.compile(rb"\x1f\x8b"),
+        lambda: (zlib.decompressobj(31), zlib.error),  # 31: with a gzip header and checksum, of any window
+    ),
+    ".xz": _Compression(
+        "xz",
+        re.compile(rb"\xfd7zXZ\x00"),
+        lambda: (lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MAXIMUM_WINDOW), lzma.LZMAError),
+    ),
     # Each byte given to zstandard may expand to 32,768.
     ".zst": _Compression("zstd", re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"), _open_zstandard, 2**10),
 }
@@ -143,7 +143,7 @@ def is_compressed(path: str | Path) -> bool:
 
 
 def plain_size(path: str | Path) -> int | None:
-    """Return bytes of an uncompressed file; None if the length is unknown (standard input, a pipe, or a compressed
+    """Return the bytes of an uncompressed file; None if the length is unknown (standard input, a pipe, or a compressed
     file).
 
     Raises InputError as `open_bytes` does.
@@ -168,12 +168,12 @@ def check_encodable(text: str, place: str) -> None:
 
 
 def line_bytes(line: str) -> int:
-    """Return bytes of a line of UTF-8 text, including its line end."""
+    """Return the bytes of a line of UTF-8 text, including its line end."""
     return len(line.encode()) + 1
 
 
 def open_bytes(path: str | Path) -> io.BufferedReader:
-    """Open a file, or "-" (standard input), for reading, and decompresses it if necessary.
+    """Open a file, or "-" (standard input), for reading, and decompress it if necessary.
 
     Raises InputError, on opening and on every read, if the file cannot be read, is truncated or damaged, is an archive
     of an unsupported format, or if its name has the suffix of a compression that the content does not have.
@@ -280,23 +280,19 @@ _taken: weakref.WeakSet[Any] = weakref.WeakSet()  # standard inputs that were al
 def _plain(path: str | Path) -> io.BufferedReader:
     """Open a file without decompression. Raises InputError."""
     if str(path) == STANDARD_INPUT:
-        return _standard_input()
+        buffer = getattr(sys.stdin, "buffer", None)
+        if buffer is None:
+            raise InputError("standard input: not available; expected a file")
+        if buffer in _taken:
+            raise InputError("standard input: already read; - can be given for only one file")
+        _taken.add(buffer)
+        return io.BufferedReader(_Unclosed(buffer), _PIECE)
     try:
         return open(path, "rb")
     except OSError as error:
         beside = [f"{path}{suffix}" for suffix in COMPRESSED_SUFFIXES if os.path.exists(f"{path}{suffix}")]
         hint = f". Did you mean {beside[0]}?" if isinstance(error, FileNotFoundError) and beside else ""
         raise InputError(f"{system_error(path, 'read', error)}{hint}") from error
-
-
-def _standard_input() -> io.BufferedReader:
-    buffer = getattr(sys.stdin, "buffer", None)
-    if buffer is None:
-        raise InputError("standard input: not available; expected a file")
-    if buffer in _taken:
-        raise InputError("standard input: already read; - can be given for only one file")
-    _taken.add(buffer)
-    return io.BufferedReader(_Unclosed(buffer), _PIECE)
 
 
 class _Unclosed(io.RawIOBase):

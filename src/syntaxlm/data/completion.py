@@ -167,7 +167,7 @@ def _bare(line: str) -> str:
 def _groups(
     asked: Sequence[_Sentence], given: Sequence[_Sentence], source: str, answers: str
 ) -> list[tuple[_Sentence, ...]]:
-    """Return group sentences by question."""
+    """Group sentences by question."""
     if any(sentence.number for sentence in asked):
         return _labelled(asked)
     if asked[-1].block:
@@ -199,7 +199,7 @@ def _first_fault(asked: Sequence[_Sentence], given: Sequence[_Sentence], size: i
 
 
 def _labelled(asked: Sequence[_Sentence]) -> list[tuple[_Sentence, ...]]:
-    """Return group candidates by labels: the number of the question followed by a), b), ..."""
+    """Group candidates by labels: the number of the question followed by a), b), ..."""
     for sentence in asked:
         if not sentence.number:
             raise InputError(

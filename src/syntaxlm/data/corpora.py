@@ -205,7 +205,8 @@ class EncodedCorpus:
         Raises InputError like `read_lines`, and if the file contains no token.
         """
         lines, source = _shown(path, "reading", read_sentences(path, normaliser)), source_name(path)
-        if _fits_memory(path):
+        # A pipe, whose size is unknown, can be opened only once.
+        if os.path.isfile(path) and os.path.getsize(path) < IN_MEMORY and not is_compressed(path):
             return cls._of_numbered(lines, normaliser, vocabulary, source)
         folder = Path(tempfile.gettempdir())
         try:
@@ -343,8 +344,3 @@ class _Column:
         self.file.close()
         assert self.path is not None
         return np.memmap(self.path, self.dtype, "r")
-
-
-def _fits_memory(path: str | Path) -> bool:
-    """Return whether a file is plain text of known, small size. False for a pipe, which can be opened only once."""
-    return os.path.isfile(path) and os.path.getsize(path) < IN_MEMORY and not is_compressed(path)

@@ -61,7 +61,7 @@ def label_vocabulary(counts: Counter[str]) -> Vocabulary:
 
 
 class _Ids(dict[str, int]):
-    """Maps each written word to its id, which is computed once."""
+    """The id of each written word, computed once."""
 
     def __init__(self, normaliser: Normaliser, vocabulary: Vocabulary) -> None:
         super().__init__()

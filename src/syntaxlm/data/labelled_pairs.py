@@ -37,11 +37,15 @@ FORMULA_COLUMNS = ("relation", "left", "right", "operators")
 
 @dataclass(frozen=True)
 class LabelledPair:
-    """Two sentences as written, and the label of the pair."""
+    """Two sentences as written, or two formulas as tokens separated by spaces, and the label of the pair.
+
+    label: of formulas, their relation.  operators: of formulas, those in the formula with more of them.
+    """
 
     left: str
     right: str
     label: str
+    operators: int = 0
 
 
 def read_labelled_pairs(
@@ -62,8 +66,23 @@ def read_labelled_pairs(
             repeated = [name for name in PAIR_COLUMNS if cells.count(name) > 1]
             if repeated:
                 raise InputError(f"{place}: found several columns {repeated[0]!r}; expected one")
-        else:
-            pairs.append(_pair_of(cells, places, normaliser, labels, place))
+            continue
+        if len(cells) <= max(places):
+            raise InputError(
+                f"{place}: number of cells {len(cells)}; expected at least {max(places) + 1}, with"
+                f" {', '.join(PAIR_COLUMNS)}, separated by tabs"
+            )
+        left, right, label = (cells[column] for column in places)
+        for name, sentence in zip(PAIR_COLUMNS, (left, right), strict=False):
+            if not normaliser.tokens(sentence):
+                raise InputError(f"{place}: {name} is {sentence!r}, which has no word after normalisation")
+        if not label:
+            raise InputError(f"{place}: the label is empty")
+        if labels is not None and label not in labels:
+            raise InputError(
+                f"{place}: found the label {label!r}; expected one of the training file's: {', '.join(labels)}"
+            )
+        pairs.append(LabelledPair(left, right, label))
     return pairs or _no_pair(path, PAIR_COLUMNS)
 
 
@@ -82,27 +101,6 @@ def _no_pair(path: str | Path, columns: Sequence[str]) -> NoReturn:
 def _write_rows(path: str | Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write a tab-separated table with a header, atomically."""
     write_text("".join("\t".join(map(str, row)) + "\n" for row in (columns, *rows)), path)
-
-
-def _pair_of(
-    cells: Sequence[str], places: Sequence[int], normaliser: Normaliser, labels: Sequence[str] | None, place: str
-) -> LabelledPair:
-    if len(cells) <= max(places):
-        raise InputError(
-            f"{place}: number of cells {len(cells)}; expected at least {max(places) + 1}, with"
-            f" {', '.join(PAIR_COLUMNS)}, separated by tabs"
-        )
-    left, right, label = (cells[column] for column in places)
-    for name, sentence in zip(PAIR_COLUMNS, (left, right), strict=False):
-        if not normaliser.tokens(sentence):
-            raise InputError(f"{place}: {name} is {sentence!r}, which has no word after normalisation")
-    if not label:
-        raise InputError(f"{place}: the label is empty")
-    if labels is not None and label not in labels:
-        raise InputError(
-            f"{place}: found the label {label!r}; expected one of the training file's: {', '.join(labels)}"
-        )
-    return LabelledPair(left, right, label)
 
 
 # ---- next-sentence prediction
@@ -232,23 +230,6 @@ class Formula:
         return self.truth in (0, _ALWAYS)
 
 
-@dataclass(frozen=True)
-class FormulaPair:
-    """Two formulas, as tokens separated by spaces, and their relation.
-
-    operators: the number of operators in the formula with more operators.
-    """
-
-    relation: str
-    left: str
-    right: str
-    operators: int
-
-    @property
-    def label(self) -> str:
-        return self.relation
-
-
 def relation(left: int, right: int) -> str:
     """Return the relation between two truth values (`Formula.truth`) that are not constant.
 
@@ -293,45 +274,40 @@ def _splits(level: int, operators: int) -> tuple[float, ...]:
     return tuple(accumulate(inner[left] * inner[operators - left] for left in range(operators + 1)))
 
 
-def sample_formula(draw: random.Random, operators: int, variables: Sequence[str] = VARIABLES) -> Formula:
-    """Sample a formula with the given number of operators, 0 to 12.
+def sample_formula(
+    draw: random.Random, operators: int, variables: Sequence[str] = VARIABLES, level: int = _LEVELS
+) -> Formula:
+    """Sample a formula with the given number of operators, 0 to 12, and at most `level` levels of `and` and `or`.
 
     The distribution is that of all sampled formulas, conditioned on this number.
     """
-    return _sampled(draw, operators, variables, _LEVELS)
-
-
-def _sampled(draw: random.Random, operators: int, variables: Sequence[str], level: int) -> Formula:
     both, plain = _shares(level)
-    if operators and draw.random() * both[operators] >= (1 - _NEGATED) * plain[operators]:
-        return _plain(draw, operators - 1, variables, level).negated()
-    return _plain(draw, operators, variables, level)
-
-
-def _plain(draw: random.Random, operators: int, variables: Sequence[str], level: int) -> Formula:
-    """Sample a formula that is not negated: a variable if it has no operator, else two joined formulas."""
-    if not operators:
-        return Formula.variable(draw.choice(variables))
-    (part,) = draw.choices(range(operators), cum_weights=_splits(level - 1, operators - 1))
-    left = _sampled(draw, part, variables, level - 1)
-    operator = draw.choice(("and", "or"))
-    return left.joined(operator, _sampled(draw, operators - 1 - part, variables, level - 1))
+    is_negated = operators > 0 and draw.random() * both[operators] >= (1 - _NEGATED) * plain[operators]
+    rest = operators - is_negated
+    if rest:
+        (part,) = draw.choices(range(rest), cum_weights=_splits(level - 1, rest - 1))
+        left = sample_formula(draw, part, variables, level - 1)
+        operator = draw.choice(("and", "or"))
+        formula = left.joined(operator, sample_formula(draw, rest - 1 - part, variables, level - 1))
+    else:
+        formula = Formula.variable(draw.choice(variables))
+    return formula.negated() if is_negated else formula
 
 
 class _Sampler:
-    """Samples pairs without repetition. A pair and its mirror image count as the same pair."""
+    """Sampler of pairs without repetition. A pair and its mirror image count as the same pair."""
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
         self.seen: set[tuple[str, str]] = set()
 
-    def pairs(self, count: int, operators: range) -> list[FormulaPair]:
+    def pairs(self, count: int, operators: range) -> list[LabelledPair]:
         """Sample `count` pairs with these numbers of operators, in the proportions of the published sampling."""
         weights, _ = _shares(_LEVELS)
         numbers = range(MOST_OPERATORS + 1)
         both = [(left, right) for left in numbers for right in numbers if max(left, right) in operators]
         shares = [weights[left] * weights[right] for left, right in both]
-        pairs: list[FormulaPair] = []
+        pairs: list[LabelledPair] = []
         with working(Progress("sampling pairs", count)) as work:
             while len(pairs) < count:
                 for left, right in self.draw.choices(both, shares, k=count - len(pairs)):
@@ -341,7 +317,7 @@ class _Sampler:
                         work.done += 1
         return pairs
 
-    def _pair(self, *operators: int) -> FormulaPair | None:
+    def _pair(self, *operators: int) -> LabelledPair | None:
         """Sample a pair. Returns None if a formula is constant or if the pair was sampled before in either order."""
         variables = self.draw.sample(VARIABLES, _VARIABLES_OF_A_PAIR)
         left, right = (sample_formula(self.draw, count, variables) for count in operators)
@@ -349,7 +325,7 @@ class _Sampler:
         if left.is_constant or right.is_constant or key in self.seen:
             return None
         self.seen.add(key)
-        return FormulaPair(relation(left.truth, right.truth), left.text, right.text, max(operators))
+        return LabelledPair(left.text, right.text, relation(left.truth, right.truth), max(operators))
 
 
 @dataclass(frozen=True)
@@ -402,10 +378,10 @@ def write_logic(folder: str | Path, pairs: int = 100_000, seed: int = 0) -> Logi
     return LogicSummary(str(folder), **{name: _counts(part) for name, part in parts.items()})
 
 
-def _counts(pairs: Iterable[FormulaPair]) -> dict[str, dict[str, int]]:
+def _counts(pairs: Iterable[LabelledPair]) -> dict[str, dict[str, int]]:
     relations, operators = Counter[str](), Counter[int]()
     for pair in pairs:
-        relations[pair.relation] += 1
+        relations[pair.label] += 1
         operators[pair.operators] += 1
     return {
         "relations": {sign: relations[sign] for sign in RELATIONS},
@@ -413,12 +389,12 @@ def _counts(pairs: Iterable[FormulaPair]) -> dict[str, dict[str, int]]:
     }
 
 
-def write_formula_pairs(pairs: Iterable[FormulaPair], path: str | Path) -> None:
+def write_formula_pairs(pairs: Iterable[LabelledPair], path: str | Path) -> None:
     """Write a tab-separated table with a header and one pair per line."""
-    _write_rows(path, FORMULA_COLUMNS, ((pair.relation, pair.left, pair.right, pair.operators) for pair in pairs))
+    _write_rows(path, FORMULA_COLUMNS, ((pair.label, pair.left, pair.right, pair.operators) for pair in pairs))
 
 
-def read_formula_pairs(path: str | Path) -> list[FormulaPair]:
+def read_formula_pairs(path: str | Path) -> list[LabelledPair]:
     """Read the pairs of a tab-separated file with the columns relation, left and right. Other columns are ignored.
 
     The first line may be the header that `write_formula_pairs` writes; published files have no header. The number of
@@ -435,7 +411,7 @@ def read_formula_pairs(path: str | Path) -> list[FormulaPair]:
         sign, left, right = cells[:3]
         if sign not in RELATIONS:
             raise InputError(f"{place}: found the relation {sign!r}; expected one of {' '.join(RELATIONS)}")
-        pairs.append(FormulaPair(sign, left, right, max(_operators_of(left, place), _operators_of(right, place))))
+        pairs.append(LabelledPair(left, right, sign, max(_operators_of(left, place), _operators_of(right, place))))
     return pairs or _no_pair(path, columns)
 
 

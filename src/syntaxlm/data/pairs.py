@@ -75,7 +75,14 @@ def read_pairs(paths: Sequence[str | Path]) -> list[MinimalPair]:
 
     Raises InputError, naming file and line, for invalid items and for files without items.
     """
-    pairs = [pair for path in paths for file in _files(path) for pair in _pairs_of_file(file)]
+    pairs: list[MinimalPair] = []
+    for file in (file for path in paths for file in _files(path)):
+        before, source = len(pairs), source_name(file)
+        for number, line in read_lines(file):
+            if line.strip():
+                pairs += _pairs_of_line(line, source, number)
+        if len(pairs) == before:
+            raise InputError(f"{source}: no minimal pairs found; expected JSON lines, with one item per line.")
     if not pairs:
         raise InputError("no file of minimal pairs given; expected at least one")
     return pairs
@@ -92,17 +99,6 @@ def _files(path: str | Path) -> list[str | Path]:
     return files
 
 
-def _pairs_of_file(path: str | Path) -> Iterator[MinimalPair]:
-    any_pair = False
-    source = source_name(path)
-    for number, line in read_lines(path):
-        if line.strip():
-            any_pair = True
-            yield from _pairs_of_line(line, source, number)
-    if not any_pair:
-        raise InputError(f"{source}: no minimal pairs found; expected JSON lines, with one item per line.")
-
-
 def _pairs_of_line(line: str, source: str, number: int) -> Iterator[MinimalPair]:
     place = f"{source}, line {number}"
     try:
@@ -117,7 +113,8 @@ def _pairs_of_line(line: str, source: str, number: int) -> Iterator[MinimalPair]
     if "field" in groups:  # BLiMP spells one of them both syntax/semantics and syntax_semantics
         groups["field"] = groups["field"].replace("/", "_")
     known = _MARVIN_LINZEN.get(case.removesuffix("_anim").removesuffix("_inanim")) if "field" not in groups else None
-    for better, worse in _ranked(len(sentences)):
+    neighbours_first = sorted(combinations(range(len(sentences)), 2), key=lambda pair: pair[1] - pair[0])
+    for better, worse in neighbours_first:
         adjacent = worse == better + 1
         pair_groups = dict(groups) if adjacent else {}
         if known is not None:
@@ -129,11 +126,6 @@ def _pairs_of_line(line: str, source: str, number: int) -> Iterator[MinimalPair]
         elif len(sentences) > 2:
             pair_groups["comparison"] = f"{better + 1} vs {worse + 1}"
         yield MinimalPair(sentences[better], sentences[worse], case, pair_groups, source, number, adjacent)
-
-
-def _ranked(count: int) -> list[tuple[int, int]]:
-    """Return all pairs of an item's sentences, best first, as indices: neighbours first."""
-    return sorted(combinations(range(count), 2), key=lambda pair: pair[1] - pair[0])
 
 
 def _sentences(item: dict[str, Any], place: str) -> list[str]:

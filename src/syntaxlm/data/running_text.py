@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import chain, compress, pairwise, zip_longest
@@ -68,7 +68,7 @@ _AROUND = _OPENING_MARKS + ")]}’”»,;:"
 
 
 class _Marks(PunktLanguageVars):
-    """Extends the nltk defaults to sentence ends of more scripts and quotation marks of more languages."""
+    """The marks of nltk, with sentence ends of more scripts and quotation marks of more languages."""
 
     sent_end_chars = (".", "?", "!", "。", "！", "？", "।", "؟", "።")
     re_boundary_realignment = re.compile(r"[\"')\]}‘’“”„«»」』）]+?(?:\s+|(?=--)|$)", re.MULTILINE)
@@ -119,7 +119,7 @@ class SentencesSummary:
 
 @dataclass(frozen=True)
 class Splitter:
-    """Splits paragraphs into sentences.
+    """Splitter of paragraphs into sentences.
 
     A sentence ends at a mark such as . ? or !, with any closing quotation marks and brackets, if white space follows.
     It does not end
@@ -139,7 +139,7 @@ class Splitter:
 
     @classmethod
     def learn(cls, texts: Sequence[Sequence[str]], abbreviations: Sequence[str] = ()) -> Splitter:
-        """Return learn abbreviations from the paragraphs of books.
+        """Learn abbreviations from the paragraphs of books.
 
         abbreviations: additional abbreviations, with or without full stop.
         """
@@ -253,9 +253,12 @@ def likely_abbreviations(
             continue
         if stem == bare:
             without[stem] += 1
-        elif begins_with_small_letters and following[:1].islower():
-            pass
-        elif word[-1] in ",;:" or _continues_sentence(following.lstrip(_OPENING_MARKS), small):
+            continue
+        if begins_with_small_letters and following[:1].islower():
+            continue
+        after = following.lstrip(_OPENING_MARKS)
+        is_name = after[:1].isalpha() and not small.get(after.strip(_AROUND + ".!?…").lower(), 0)
+        if word[-1] in ",;:" or after[:1].islower() or after[:1].isdigit() or is_name:
             inside[stem] += 1
         else:
             ends[stem] += 1
@@ -264,15 +267,6 @@ def likely_abbreviations(
         for word in candidates
         if "." in word or (inside[word] > max(1, ends[word]) and inside[word] + ends[word] > without[word])
     }
-
-
-def _continues_sentence(word: str, small: Mapping[str, int]) -> bool:
-    """Return whether a word after a full stop shows that the sentence continues. small: counts of words in small
-    letters.
-    """
-    if not word or word[0].islower() or word[0].isdigit():
-        return bool(word)
-    return word[0].isalpha() and not small.get(word.strip(_AROUND + ".!?…").lower(), 0)
 
 
 def is_english(words: Sequence[str]) -> bool:
@@ -466,25 +460,8 @@ def split_text8(path: str | Path, folder: str | Path) -> Text8Summary:
     Raises InputError if the file does not have 10^8 bytes, or contains other characters than a to z and spaces.
     """
     path, folder = Path(path), Path(folder)
-    text = _read_text8(path)
-    make_folder(folder)
-    train, valid = text[:TEXT8_TRAINING_BYTES], text[TEXT8_TRAINING_BYTES:]
-    for name, part in (("valid", valid), ("train", train)):  # the larger last: it is what is missing after a failure
-        with replaced(folder / f"{name}.txt") as temporary, open(temporary, "wb") as file:
-            file.write(part)
-            file.write(b"\n")
-    return Text8Summary(
-        str(folder / "train.txt"),
-        str(folder / "valid.txt"),
-        _word_count(train),
-        _word_count(valid),
-        _word_on_cut(train, valid),
-    )
-
-
-def _read_text8(path: Path) -> bytes:
-    with open_bytes(path) as file:
-        text = file.read(TEXT8_BYTES + 1)
+    with open_bytes(path) as opened:
+        text = opened.read(TEXT8_BYTES + 1)
     if len(text) != TEXT8_BYTES:
         size = f"{len(text):,}" if len(text) < TEXT8_BYTES else f"more than {TEXT8_BYTES:,}"
         expected = f"expected the unpacked text8, which has {TEXT8_BYTES:,}"
@@ -495,17 +472,20 @@ def _read_text8(path: Path) -> bytes:
             f"{source_name(path)}: found byte 0x{other.group()[0]:02x} at offset {other.start():,}; expected text8,"
             " which has only a to z and spaces"
         )
-    return text
+    make_folder(folder)
+    train, valid = text[:TEXT8_TRAINING_BYTES], text[TEXT8_TRAINING_BYTES:]
+    for name, part in (("valid", valid), ("train", train)):  # the larger last: it is what is missing after a failure
+        with replaced(folder / f"{name}.txt") as temporary, open(temporary, "wb") as file:
+            file.write(part)
+            file.write(b"\n")
+    cut = None
+    if not train.endswith(b" ") and not valid.startswith(b" "):
+        cut = (train[train.rfind(b" ") + 1 :] + valid.partition(b" ")[0]).decode("ascii")
+    files = str(folder / "train.txt"), str(folder / "valid.txt")
+    return Text8Summary(*files, _word_count(train), _word_count(valid), cut)
 
 
 def _word_count(text: bytes) -> int:
     """Return the number of words, counted without a list: split() would create 17 million strings."""
     letters = np.frombuffer(b" " + text, np.uint8) != ord(" ")
     return int(np.count_nonzero(letters[1:] & ~letters[:-1]))
-
-
-def _word_on_cut(before: bytes, after: bytes) -> str | None:
-    """Return the word that the cut divides."""
-    if before.endswith(b" ") or after.startswith(b" "):
-        return None
-    return (before[before.rfind(b" ") + 1 :] + after.partition(b" ")[0]).decode("ascii")

@@ -87,9 +87,16 @@ def read_supervision(
     if trees != sentences:
         empty = len(treebank.emptied) + len(treebank) - trees
         left_out = f" ({empty:,} more have no word left after preprocessing {preprocessing.name})" if empty else ""
+        if not same.all():
+            first = f"that differ: {aligned.difference(int(np.argmin(same)))}"
+        else:
+            what, (place, tokens) = (
+                ("a tree", aligned.line(trees)) if trees < sentences else ("a sentence", aligned.tree(sentences))
+            )
+            first = f"without {what}: {place}: {_around(tokens, 0)}"
         raise InputError(
             f"{path}: {trees:,} trees{left_out}, {source}: {sentences:,} sentences; expected one tree for each"
-            f" sentence, in the same order.\n{aligned.parting(same)}"
+            f" sentence, in the same order.\nThe first {first}"
         )
     differing = tuple(aligned.difference(place) for place in np.flatnonzero(~same)[:TOLD].tolist())
     if np.count_nonzero(same) < FEWEST_SUPERVISED * sentences:
@@ -102,7 +109,7 @@ def read_supervision(
 
 
 class _Reader:
-    """Maps tokens to codes. Two tokens have the same code if they are equal for the model or after unescaping brackets.
+    """Codes of tokens. Two tokens have the same code if they are equal for the model or after unescaping brackets.
 
     of_ids: (V,) the code of each id of the vocabulary.
     leads: whether a token for white space separates words.
@@ -183,7 +190,7 @@ class _GoldTokens:
 
 
 class _Alignment:
-    """Compares the sentences of a text with the trees at the same positions."""
+    """The sentences of a text beside the trees at the same positions."""
 
     def __init__(self, treebank: Treebank, corpus: EncodedCorpus, reader: _Reader) -> None:
         self.treebank, self.corpus, self.reader = treebank, corpus, reader
@@ -210,32 +217,22 @@ class _Alignment:
         gold = self.gold.codes[slice(*self._gold_offsets[place : place + 2])]
         shorter = min(len(text), len(gold))
         first = int(np.argmax(np.append(text[:shorter] != gold[:shorter], True)))
+        (line, words), (tree, gold_words) = self.line(place), self.tree(place)
         return (
-            f"{self._line(place)} and {self._tree(place)} differ from word {first + 1} on\n"
-            f"  text: {_around(self._line_tokens(place), first)}\n  tree: {_around(self._tree_tokens(place), first)}"
+            f"{line} and {tree} differ from word {first + 1} on\n"
+            f"  text: {_around(words, first)}\n  tree: {_around(gold_words, first)}"
         )
 
-    def parting(self, same: Flags) -> str:
-        """Describe the first difference between a text and trees whose numbers differ. same: the result of `same()`."""
-        if not same.all():
-            return f"The first that differ: {self.difference(int(np.argmin(same)))}"
-        place = len(same)
-        if place < len(self.corpus):
-            return f"The first without a tree: {self._line(place)}: {_around(self._line_tokens(place), 0)}"
-        return f"The first without a sentence: {self._tree(place)}: {_around(self._tree_tokens(place), 0)}"
+    def line(self, place: int) -> tuple[str, list[str]]:
+        """Return place and tokens of a sentence of the text."""
+        source = f"{self.corpus.source or 'the text'}, line {self.corpus.line_numbers[place]}"
+        return source, self.reader.vocabulary.decode(self.corpus.sentence(place))
 
-    def _line(self, place: int) -> str:
-        return f"{self.corpus.source or 'the text'}, line {self.corpus.line_numbers[place]}"
-
-    def _tree(self, place: int) -> str:
-        return f"{self.treebank.source}, tree {self.treebank.sentences[self.gold.numbers[place]].number}"
-
-    def _line_tokens(self, place: int) -> list[str]:
-        return self.reader.vocabulary.decode(self.corpus.sentence(place))
-
-    def _tree_tokens(self, place: int) -> list[str]:
+    def tree(self, place: int) -> tuple[str, list[str]]:
+        """Return place and tokens of a tree."""
         sentence = self.treebank.sentences[self.gold.numbers[place]]
-        return self.reader.tokens(self.reader.written(sentence.words, sentence.tags))
+        tokens = self.reader.tokens(self.reader.written(sentence.words, sentence.tags))
+        return f"{self.treebank.source}, tree {sentence.number}", tokens
 
 
 def _around(tokens: Sequence[str], place: int) -> str:

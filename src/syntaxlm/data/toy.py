@@ -65,93 +65,59 @@ class LexicalCategory(NamedTuple):
         return cls(tag, tuple(words), tuple(1 / rank / total for rank in range(1, len(words) + 1)))
 
 
-class _Alternative(NamedTuple):
-    """One right-hand side of a line of rules, before its features are expanded."""
-
-    weight: float
-    symbols: tuple[str, ...]
-    head: int
-    relations: tuple[str, ...]
-
-
 def read_rules(table: str, features: Features, start: str) -> list[Rule]:
     """Return the rules reachable from `start`, with expanded features and normalised weights.
 
     table: lines in the notation of `toy.yaml`. A category without a line has no rule and must be in the lexicon.
     """
-    lines: dict[str, list[tuple[list[str], list[_Alternative]]]] = defaultdict(list)
+    weights: dict[str, dict[tuple[tuple[str, ...], int, tuple[str, ...]], float]] = defaultdict(dict)
     for line in filter(str.strip, table.splitlines()):
         left, _, right = line.partition("->")
-        name, arguments = _split_symbol(left.strip())
-        lines[name].append((arguments, [_read_alternative(part) for part in right.split("|")]))
+        for alternative in right.split("|"):
+            weight, *written = alternative.split()
+            children = [child for text in written if (child := _CHILD.fullmatch(text))]
+            heads = [place for place, child in enumerate(children) if child["head"] or len(children) == 1]
+            relations = tuple(child["relation"] or "" for child in children)
+            for category, symbols, share in _expanded(left.strip(), [child["symbol"] for child in children], features):
+                key = symbols, heads[0], relations
+                weights[category][key] = weights[category].get(key, 0.0) + float(weight) * share
     rules: list[Rule] = []
     seen, agenda = {start}, [start]
     while agenda:
         category = agenda.pop()
-        weights: dict[tuple[tuple[str, ...], int, tuple[str, ...]], float] = defaultdict(float)
-        name, values = _split_symbol(category)
-        for arguments, alternatives in lines.get(name, []):
-            binding = _match(arguments, values, features)
-            for alternative in alternatives if binding is not None else []:
-                for weight, children in _instances(alternative, binding or {}, features):
-                    weights[children, alternative.head, alternative.relations] += weight
-        total = sum(weights.values())
-        for (children, head, relations), weight in weights.items():
-            rules.append(Rule(category, children, weight / total, head, relations))
-            fresh = [child for child in dict.fromkeys(children) if child not in seen]
+        total = sum(weights[category].values())
+        for (symbols, head, relations), share in weights[category].items():
+            rules.append(Rule(category, symbols, share / total, head, relations))
+            fresh = [symbol for symbol in dict.fromkeys(symbols) if symbol not in seen]
             seen.update(fresh)
             agenda.extend(fresh)
     return rules
 
 
-def _split_symbol(symbol: str) -> tuple[str, list[str]]:
-    """Split a symbol such as "NP[person,sg]" into its name and its features."""
-    name, bracket, inside = symbol.partition("[")
-    return name, inside.rstrip("]").split(",") if bracket else []
+def _expanded(left: str, right: Sequence[str], features: Features) -> Iterator[tuple[str, tuple[str, ...], float]]:
+    """Yield category, children and share for each assignment of the variables of a rule.
+
+    Each value of a variable on the left has all of the weight; those of the others share it.
+    """
+
+    on_left = [name for name in _arguments(left) if name in features]
+    names = dict.fromkeys(name for symbol in (left, *right) for name in _arguments(symbol) if name in features)
+    for values in itertools.product(*(features[name] for name in names)):
+        binding = dict(zip(names, values, strict=True))
+        shares = (features[name][binding[name]] / sum(features[name].values()) for name in names if name not in on_left)
+        category, *children = (_bound(symbol, binding) for symbol in (left, *right))
+        yield category, tuple(children), math.prod(shares)
 
 
-def _read_alternative(text: str) -> _Alternative:
-    weight, *written = text.split()
-    children = [_CHILD.fullmatch(child) for child in written]
-    assert all(children), text
-    heads = [place for place, child in enumerate(children) if child and (child["head"] or len(children) == 1)]
-    symbols = tuple(child["symbol"] for child in children if child)
-    return _Alternative(float(weight), symbols, heads[0], tuple(child["relation"] or "" for child in children if child))
+def _arguments(symbol: str) -> list[str]:
+    """Return the features of a symbol: "person" and "n" of "NP[person,n]"."""
+    return symbol.partition("[")[2].rstrip("]").split(",")
 
 
-def _match(arguments: Sequence[str], values: Sequence[str], features: Features) -> dict[str, str] | None:
-    """Return the values of the variables for which the left-hand side of a line is the category, or None."""
-    binding: dict[str, str] = {}
-    if len(arguments) != len(values):
-        return None
-    for argument, value in zip(arguments, values, strict=True):
-        if argument in features:
-            if value not in features[argument] or binding.setdefault(argument, value) != value:
-                return None
-        elif argument != value:
-            return None
-    return binding
-
-
-def _instances(
-    alternative: _Alternative, binding: Mapping[str, str], features: Features
-) -> Iterator[tuple[float, tuple[str, ...]]]:
-    """Yield weight and children of an alternative for each assignment of the variables that are only on the right."""
-    symbols = [(symbol, *_split_symbol(symbol)) for symbol in alternative.symbols]
-    names = dict.fromkeys(name for _, _, arguments in symbols for name in arguments)
-    free = [name for name in names if name in features and name not in binding]
-    for values in itertools.product(*(features[variable] for variable in free)):
-        full = {**binding, **dict(zip(free, values, strict=True))}
-        weight = alternative.weight
-        for variable, value in zip(free, values, strict=True):
-            weight *= features[variable][value] / sum(features[variable].values())
-        yield (
-            weight,
-            tuple(
-                f"{name}[{','.join(full.get(argument, argument) for argument in arguments)}]" if arguments else symbol
-                for symbol, name, arguments in symbols
-            ),
-        )
+def _bound(symbol: str, binding: Mapping[str, str]) -> str:
+    """Return a symbol with the values of its variables."""
+    name, bracket, _ = symbol.partition("[")
+    return f"{name}[{','.join(binding.get(feature, feature) for feature in _arguments(symbol))}]" if bracket else symbol
 
 
 def plural(noun: str) -> str:
@@ -301,7 +267,7 @@ def _uniforms(generator: np.random.Generator) -> Iterator[float]:
 
 
 class _Sampler:
-    """Samples derivations from left to right with an explicit stack and builds both trees.
+    """Sampler of derivations, from left to right with an explicit stack, with both trees.
 
     A projection is the path from a word up through the constituents that it heads. The head child of a rule continues
     the projection of its parent, and every other child starts a new one. Heads are therefore known when all words are.
@@ -476,7 +442,7 @@ class _Inside:
         return charts[length][0, self.start]
 
     def _pair_sums(self, charts: Sequence[NDArray[np.float64]], width: int, starts: int) -> NDArray[np.float64]:
-        """Return sum left times right probability over splits for each pair. Shape: (pairs, starts, sentences)."""
+        """Return, for each pair, left times right probability summed over splits: (pairs, starts, sentences)."""
         sums = np.zeros((len(self.left), starts, charts[1].shape[2]))
         for (wide_left, wide_right), rows in self.slices.items():
             splits = range(1 if wide_right else width - 1, (width - 1 if wide_left else 1) + 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import io
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import accumulate, chain
 from pathlib import Path
@@ -189,7 +189,7 @@ def check_tags(treebank: Treebank) -> None:
 
 @dataclass(frozen=True)
 class WrittenWords:
-    """What `write_words` or `write_tags` wrote.
+    """What `write_words` wrote.
 
     joined: the number of words that contain white space, which is removed.
     blank: the number of words that consist of white space; they are left out.
@@ -218,52 +218,25 @@ class WrittenWords:
         return "   ".join([f"{self.sentences:,} sentences", f"{self.words:,} words", *parts])
 
 
-def write_words(treebank: Treebank, path: str | Path, maximum_words: int | None = None) -> WrittenWords:
-    """Write the words of a treebank as plain training text, one sentence per line.
+def write_words(
+    treebank: Treebank, path: str | Path, maximum_words: int | None = None, with_tags: bool = False
+) -> WrittenWords:
+    """Write the words of a treebank as training text, one sentence per line.
 
     maximum_words: longer sentences are left out; None: no limit.
+    with_tags: write tagged text (`word_TAG` tokens), to train models that read tags.
 
     White space within a word is removed, because it would split the word when the text is read. The word then equals
-    the word that `treebank_tokens` reads. The file is written atomically. Raises InputError.
+    the word that `treebank_tokens` reads. The file is written atomically. Raises InputError, with tags also if a word
+    has no tag, or a tag that contains an underscore or white space; the message then names the sentence.
     """
-    return _write(treebank, path, lambda sentence: sentence.words, maximum_words)
-
-
-def write_tags(treebank: Treebank, path: str | Path, maximum_words: int | None = None) -> WrittenWords:
-    """Write a treebank as tagged text (`word_TAG` tokens), one sentence per line, to train models that read tags.
-
-    Words and maximum_words: see `write_words`. Raises InputError, also if a word has no tag, or a tag that contains an
-    underscore or white space. The message then names the sentence.
-    """
-    return _write(treebank, path, lambda sentence: _tagged_words(sentence, treebank.source), maximum_words)
-
-
-def _tagged_words(sentence: TreebankSentence, source: str) -> list[str]:
-    tagged = []
-    for word, tag in zip(sentence.words, sentence.tags, strict=True):
-        if not tag or TAG_MARK in tag or split_words(tag) != [tag]:
-            found = f"the tag {tag!r}" if tag else "no tag"
-            raise InputError(
-                f"{source}, sentence {sentence.number}: the word {word!r} has {found}; expected a part-of-speech tag"
-                " without underscore or white space"
-            )
-        tagged.append(f"{word}{TAG_MARK}{tag}" if split_words(word) else word)
-    return tagged
-
-
-def _write(
-    treebank: Treebank,
-    path: str | Path,
-    words_of: Callable[[TreebankSentence], Sequence[str]],
-    maximum_words: int | None,
-) -> WrittenWords:
     if maximum_words is not None:
         check_number("maximum words", maximum_words, 1)
     short = [sentence for sentence in treebank if maximum_words is None or len(sentence) <= maximum_words]
     lines: list[str] = []
     words = joined = blank = 0
     for sentence in short:
-        read = words_of(sentence)
+        read = _tagged_words(sentence, treebank.source) if with_tags else sentence.words
         written = ["".join(split_words(word)) for word in read]
         joined += sum(0 < len(new) < len(word) for new, word in zip(written, read, strict=True))
         kept = [word for word in written if word]
@@ -277,6 +250,19 @@ def _write(
         raise InputError(f"{treebank.source}: found no word to write{within}")
     write_text("".join(lines), path)
     return WrittenWords(len(lines), words, joined, blank, len(treebank.emptied) + len(short) - len(lines), longer)
+
+
+def _tagged_words(sentence: TreebankSentence, source: str) -> list[str]:
+    tagged = []
+    for word, tag in zip(sentence.words, sentence.tags, strict=True):
+        if not tag or TAG_MARK in tag or split_words(tag) != [tag]:
+            problem = f"the tag {tag!r}" if tag else "no tag"
+            raise InputError(
+                f"{source}, sentence {sentence.number}: the word {word!r} has {problem}; expected a part-of-speech tag"
+                " without underscore or white space"
+            )
+        tagged.append(f"{word}{TAG_MARK}{tag}" if split_words(word) else word)
+    return tagged
 
 
 class _File(NamedTuple):
@@ -310,8 +296,19 @@ def treebank_files(path: str | Path) -> list[Path]:
             )
     elif path.exists():
         files = [path]
-    else:
-        files = _matching(str(path))
+    else:  # a pattern: *.mrg matches a.mrg or, if that is missing, a.mrg.gz
+        pattern = str(path)
+        names = set(glob.glob(pattern, recursive=True))
+        compressed = [
+            name for suffix in COMPRESSED_SUFFIXES for name in sorted(glob.glob(pattern + suffix, recursive=True))
+        ]
+        if glob.escape(pattern) == pattern:
+            hint = f". There is {compressed[0]}" if compressed else ""
+            raise InputError(f"{pattern}: no such file or folder{hint}")
+        names.update(name for name in compressed if str(uncompressed_name(name)) not in names)
+        if not names:
+            raise InputError(f"{pattern}: no such file or folder, and no file matches this pattern")
+        files = sorted(map(Path, names))
     name, copies = Counter(map(uncompressed_name, files)).most_common(1)[0]
     if copies > 1:
         raise InputError(f"{name}: found both compressed and uncompressed; expected it once")
@@ -321,7 +318,8 @@ def treebank_files(path: str | Path) -> list[Path]:
 def _files(path: str | Path) -> list[_File]:
     """Return the files of a treebank with their formats. Raises InputError if the files are of different types."""
     files = list(map(_file, treebank_files(path)))
-    types = {_content_type(file.suffix): source_name(file.path) for file in reversed(files)}
+    contents = dict.fromkeys(DEPENDENCY_SUFFIXES, "dependency trees") | {TAGGED_SUFFIX: "tagged text"}
+    types = {contents.get(file.suffix, "constituency trees"): source_name(file.path) for file in reversed(files)}
     if len(types) > 1:
         listed = ", ".join(f"{content} ({name})" for content, name in sorted(types.items()))
         pattern = Path(path) / "*.mrg" if Path(path).is_dir() else "*.mrg"
@@ -352,25 +350,6 @@ def _file(path: Path) -> _File:
     raise no_sentence(path, "a treebank")
 
 
-def _content_type(suffix: str) -> str:
-    if suffix in DEPENDENCY_SUFFIXES:
-        return "dependency trees"
-    return "tagged text" if suffix == TAGGED_SUFFIX else "constituency trees"
-
-
-def _matching(pattern: str) -> list[Path]:
-    """Return the sorted files that match a pattern: *.mrg matches a.mrg or, if that is missing, a.mrg.gz."""
-    names = set(glob.glob(pattern, recursive=True))
-    beside = [name for suffix in COMPRESSED_SUFFIXES for name in sorted(glob.glob(pattern + suffix, recursive=True))]
-    if glob.escape(pattern) == pattern:
-        hint = f". There is {beside[0]}" if beside else ""
-        raise InputError(f"{pattern}: no such file or folder{hint}")
-    names.update(name for name in beside if str(uncompressed_name(name)) not in names)
-    if not names:
-        raise InputError(f"{pattern}: no such file or folder, and no file matches this pattern")
-    return sorted(map(Path, names))
-
-
 def _suffix_of(line: str, place: str) -> str:
     """Return the format of a file with this line. CoNLL-X with ten columns is read as CoNLL-U. Raises InputError."""
     if line.lstrip().startswith("(") and not line.startswith("(\t"):
@@ -393,18 +372,23 @@ def _read_all(files: Sequence[_File]) -> list[_Read]:
 
 def _read_file(file: _File) -> Iterator[_Read]:
     path, suffix, lines = file
-    source = source_name(path)
+    source, any_sentence = source_name(path), False
     if suffix in DEPENDENCY_SUFFIXES:
         for number, arcs in enumerate(iterate_dependencies(path, suffix, lines), 1):
             yield _Read(f"{source}, sentence {number}", Tree(arcs.words, arcs.tags, ()), dependencies=arcs)
-        return
-    if suffix == TAGGED_SUFFIX:
-        for number, tree in _tagged_sentences(source, read_lines(path) if lines is None else lines):
-            yield _Read(f"{source}, line {number}", tree)
-        return
-    trees = read_brackets(path) if lines is None else parse_brackets(_joined(lines), source=source)
-    for number, tree in enumerate(trees, 1):
-        yield _Read(f"{source}, sentence {number}", tree, has_tree=True)
+    elif suffix == TAGGED_SUFFIX:
+        for number, line in tagged_lines(source, read_lines(path) if lines is None else lines):
+            pairs = [split_tag(token) for token in split_words(line)]
+            if pairs:  # a missing word is replaced by its tag
+                any_sentence = True
+                words, tags = tuple(word or tag for word, tag in pairs), tuple(tag for _, tag in pairs)
+                yield _Read(f"{source}, line {number}", Tree(words, tags, ()))
+        if not any_sentence:
+            raise no_sentence(source, "word_TAG tokens, one sentence per line")
+    else:
+        trees = read_brackets(path) if lines is None else parse_brackets(_joined(lines), source=source)
+        for number, tree in enumerate(trees, 1):
+            yield _Read(f"{source}, sentence {number}", tree, has_tree=True)
 
 
 def _joined(lines: Iterable[tuple[int, str]]) -> str:
@@ -415,21 +399,6 @@ def _joined(lines: Iterable[tuple[int, str]]) -> str:
         if text.tell() > MAXIMUM_TEXT:
             raise InputError(f"standard input: more than {MAXIMUM_TEXT / 2**20:,.0f} MiB of trees; split it")
     return text.getvalue()
-
-
-def _tagged_sentences(source: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Tree]]:
-    """Yield the line number and tree of each sentence of tagged text.
-
-    The trees have no constituents. A missing word is replaced by its tag.
-    """
-    any_sentence = False
-    for number, line in tagged_lines(source, lines):
-        pairs = [split_tag(token) for token in split_words(line)]
-        if pairs:
-            any_sentence = True
-            yield number, Tree(tuple(word or tag for word, tag in pairs), tuple(tag for _, tag in pairs), ())
-    if not any_sentence:
-        raise no_sentence(source, "word_TAG tokens, one sentence per line")
 
 
 def _paired(path: str | Path, trees: Sequence[_Read], dependencies: str | Path, arcs: Sequence[_Read]) -> list[_Read]:

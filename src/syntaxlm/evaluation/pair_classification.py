@@ -21,8 +21,8 @@ from torch import Tensor
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
-from syntaxlm.data.labelled_pairs import RELATIONS, FormulaPair, LabelledPair, read_formula_pairs, read_labelled_pairs
-from syntaxlm.models.pair_classifier import PairBatch, PairClassifier
+from syntaxlm.data.labelled_pairs import RELATIONS, LabelledPair, read_formula_pairs, read_labelled_pairs
+from syntaxlm.models.classifiers import PairBatch, PairClassifier
 from syntaxlm.storage.folder import ClassifierBundle, PairClassifierSettings, PairTask
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
@@ -42,12 +42,10 @@ CLASSIFIER_ACCURACIES = Columns(
     },
 )
 
-Pair = LabelledPair | FormulaPair
-
 
 def read_pairs(
     path: str | Path, task: PairTask, normaliser: Normaliser, labels: Sequence[str] | None = None
-) -> Sequence[Pair]:
+) -> Sequence[LabelledPair]:
     """Read a file of pairs. labels: allowed labels of sentence pairs; None: any.
 
     Raises InputError for the reasons of `read_formula_pairs` and `read_labelled_pairs`.
@@ -58,7 +56,7 @@ def read_pairs(
 class EncodedPairs:
     """Pairs as token ids, and their labels as classes, (n,). Every label must be in the settings."""
 
-    def __init__(self, pairs: Sequence[Pair], settings: PairClassifierSettings, vocabulary: Vocabulary) -> None:
+    def __init__(self, pairs: Sequence[LabelledPair], settings: PairClassifierSettings, vocabulary: Vocabulary) -> None:
         def encoded(sentence: str) -> Tensor:
             return torch.tensor(vocabulary.encode(settings.normaliser.tokens(sentence)))
 
@@ -105,7 +103,7 @@ class AnsweredPairs(HasReport):
     """
 
     source: str
-    pairs: Sequence[Pair]
+    pairs: Sequence[LabelledPair]
     answers: tuple[str, ...]
 
     @cached_property
@@ -196,14 +194,14 @@ class InferenceReport(AnsweredPairs):
     maximum_operators: largest number of operators in the classifier's training pairs.
     """
 
-    pairs: tuple[FormulaPair, ...]
+    pairs: tuple[LabelledPair, ...]
     maximum_operators: int
 
     def score(self, operators: range | None = None, relation: str | None = None) -> GroupScore:
         """Score the pairs with these numbers of operators and with this relation; None: any."""
 
-        def kept(pair: FormulaPair) -> bool:
-            return (operators is None or pair.operators in operators) and relation in (None, pair.relation)
+        def kept(pair: LabelledPair) -> bool:
+            return (operators is None or pair.operators in operators) and relation in (None, pair.label)
 
         return self.score_where(kept)
 
@@ -261,7 +259,9 @@ def classes_of(classifier: PairClassifier, pairs: EncodedPairs, device: torch.de
     return classes
 
 
-def answers(bundle: ClassifierBundle, pairs: Sequence[Pair], device: torch.device | str = "cpu") -> tuple[str, ...]:
+def answers(
+    bundle: ClassifierBundle, pairs: Sequence[LabelledPair], device: torch.device | str = "cpu"
+) -> tuple[str, ...]:
     """Return the predicted label of every pair, in order."""
     encoded = EncodedPairs(pairs, bundle.settings, bundle.vocabulary)
     labels = bundle.settings.labels

@@ -12,13 +12,13 @@ import torch
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
-from syntaxlm.data.treebanks import Treebank, read_treebank
+from syntaxlm.data.treebanks import Preprocessing, Treebank, read_treebank
 from syntaxlm.models.abilities import ParsesDependencies
 from syntaxlm.ops.dmv import TreeDecisions, expected_counts
 from syntaxlm.parsing.evaluation import tokens_for
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.trees.preprocessing import GoldPreprocessing, find_preprocessing
+from syntaxlm.trees.preprocessing import find_preprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, Protocol
 from syntaxlm.trees.spans import AnyIntegers, Integers, offsets_of
 
@@ -157,18 +157,18 @@ def evaluate_attachment(
     bundle: ModelBundle,
     treebank: str | Path | Treebank,
     protocol: Protocol = PROTOCOLS["wsj-test"],
-    clean_up: GoldPreprocessing | str | Path = "ptb-keep",
+    preprocessing: Preprocessing = "ptb-keep",
 ) -> AttachmentReport:
     """Parse the sentences of a dependency treebank with a model and scores the heads of the words.
 
     treebank: a file, folder or pattern; or what was read with the same preprocessing.
     protocol: selects the sentences by their length. Those of one word are left out, unless the protocol counts them.
-    clean_up: the gold-tree preprocessing. Dependents of a dropped word are attached to its head, or if it was the root,
-        to its first remaining dependent, which becomes the root.
+    preprocessing: of gold trees. Dependents of a dropped word are attached to its head, or if it was the root, to its
+        first remaining dependent, which becomes the root.
     Raises InputError for a model that gives no dependency trees, for a treebank without them, and like `read_treebank`.
     """
     bundle.require(ParsesDependencies, "evaluation on dependency trees")
-    rule = find_preprocessing(clean_up)
+    rule = find_preprocessing(preprocessing)
     read = treebank if isinstance(treebank, Treebank) else read_treebank(treebank, rule)
     if any(sentence.heads is None for sentence in read):
         raise InputError(f"{read.source}: found sentences without heads; expected dependency trees")

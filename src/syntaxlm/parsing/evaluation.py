@@ -14,7 +14,7 @@ import torch
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.settings import check_number
-from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_tokens
+from syntaxlm.data.treebanks import Preprocessing, Treebank, read_treebank, treebank_tokens
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.models.registry import build_encoder, build_model
 from syntaxlm.models.structures import CorpusStructure
@@ -87,7 +87,7 @@ def evaluate_parsing(
     treebank: str | Path | Treebank,
     protocol: Protocol = PROTOCOLS["wsj-test"],
     options: DecodingOptions = DecodingOptions(),
-    clean_up: GoldPreprocessing | str | Path = "ptb-keep",
+    preprocessing: Preprocessing = "ptb-keep",
     also: Sequence[ModelBundle] = (),
     random_weights: int | None = None,
 ) -> ParsingReport:
@@ -98,7 +98,7 @@ def evaluate_parsing(
     protocol: the evaluation protocol.
     options: the decoder to report in detail, which may be costly, and the layer of the distances; F1 of all layers is
         reported for a single model.
-    clean_up: the gold-tree preprocessing: a name, a YAML file or a rule.
+    preprocessing: the gold-tree preprocessing: a name, a YAML file or a rule.
     also: further models. The average of the trees of all models is scored, with the given layer of each model. Models
         without the decoder use their default.
     random_weights: number of untrained models to score as a baseline, by every decoder, with seeds 0, 1, ...; for a
@@ -116,7 +116,7 @@ def evaluate_parsing(
             f"random weights: found {len(models)} models; expected one. Evaluate each model separately, or without"
             " random weights."
         )
-    rule = find_preprocessing(clean_up)
+    rule = find_preprocessing(preprocessing)
     read = treebank if isinstance(treebank, Treebank) else read_treebank(treebank, rule)
     all_gold = gold_trees_of(read, rule).spans
     read = sentences_up_to(read, protocol.max_words)  # longer sentences take much longer and are not scored
@@ -238,14 +238,14 @@ def evaluate_trees(
     predicted: str | Path,
     gold: str | Path,
     protocol: Protocol = PROTOCOLS["wsj-test"],
-    clean_up: GoldPreprocessing | str | Path = "none",
+    preprocessing: Preprocessing = "none",
 ) -> ParsingReport:
     """Score predicted trees against gold trees.
 
     predicted: a bracket file.
     gold: gold trees, a bracket file or a treebank (file, folder or pattern).
     protocol: the evaluation protocol.
-    clean_up: the gold-tree preprocessing: a name, a YAML file or a rule. It is applied to both sides, except to
+    preprocessing: the gold-tree preprocessing: a name, a YAML file or a rule. It is applied to both sides, except to
         predicted trees that already have the same lengths as the preprocessed gold trees.
     If brackets can be read with or without labels, the reading that matches the lengths of the gold trees is used.
     Raises InputError if the sentences differ in number or length.
@@ -254,7 +254,7 @@ def evaluate_trees(
     >>> report.scores["predicted"].f1
     1.0
     """
-    rule = find_preprocessing(clean_up)
+    rule = find_preprocessing(preprocessing)
     gold_side = gold_trees_of(read_treebank(gold, rule), rule)
     trees = read_brackets(predicted)
     if list(map(len, trees)) != list(map(len, gold_side.trees)):

@@ -24,14 +24,14 @@ class GoldTrees:
 
     spans: the spans of the trees.
     numbers: for each tree, the number of its sentence in the source before preprocessing, from 1.
-    clean_up: the name of the gold-tree preprocessing.
+    preprocessing: the name of the gold-tree preprocessing.
     """
 
     trees: Sequence[Tree]
     spans: SpanSets
     numbers: Sequence[int]
     source: str
-    clean_up: str
+    preprocessing: str
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class ParsingReport(HasReport):
                 "protocol": protocol["name"],
                 "protocol_fields": protocol,
                 "treebank": self.gold.source,
-                "preprocessing": self.gold.clean_up,
+                "preprocessing": self.gold.preprocessing,
                 "decoder": self.chosen,
                 **({"averaged_models": self.models} if self.models > 1 else {}),
                 **figures,
@@ -188,7 +188,7 @@ class ParsingReport(HasReport):
             },
             {
                 self.gold.source: "",
-                "preprocessing": self.gold.clean_up,
+                "preprocessing": self.gold.preprocessing,
                 "protocol": scores.protocol,
                 "sentences": f"{scores.sentences} ({lengths.min()} to {lengths.max()} words)",
                 **({f"average of {self.models} models": ""} if self.models > 1 else {}),
@@ -221,7 +221,7 @@ class ParsingReport(HasReport):
         shared = {
             "sentences": chosen.sentences,
             "protocol": chosen.protocol.name,
-            "preprocessing": self.gold.clean_up,
+            "preprocessing": self.gold.preprocessing,
             "treebank": self.gold.source,
         }
         empty = dict.fromkeys(PARSING_SCORES)

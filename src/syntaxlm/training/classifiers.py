@@ -18,10 +18,9 @@ from syntaxlm.batches import TreeBatches
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import locked, remove_unfinished
 from syntaxlm.core.settings import Count, Settings, Size
-from syntaxlm.data.labelled_pairs import RELATIONS, FormulaPair
+from syntaxlm.data.labelled_pairs import RELATIONS, LabelledPair
 from syntaxlm.evaluation.pair_classification import (
     EncodedPairs,
-    Pair,
     classes_of,
     evaluate_classifier,
     evaluate_inference,
@@ -36,8 +35,7 @@ from syntaxlm.generation.stops import (
     tree_model,
     write_stops,
 )
-from syntaxlm.models.pair_classifier import PairBatch
-from syntaxlm.models.stop_classifiers import Reads, Stops, StopSettings
+from syntaxlm.models.classifiers import PairBatch, StopInputs, Stops, StopSettings
 from syntaxlm.storage.folder import (
     ModelBundle,
     PairClassifierSettings,
@@ -130,20 +128,20 @@ class PairBatches:
             yield self.pairs.batch(of_process[number * self.size : (number + 1) * self.size].tolist())
 
 
-def _read_for_training(files: PairSettings, path: str, labels: Sequence[str] | None = None) -> Sequence[Pair]:
+def _read_for_training(files: PairSettings, path: str, labels: Sequence[str] | None = None) -> Sequence[LabelledPair]:
     """Read pairs: of formulas, those with up to `maximum_operators`. Raises InputError if there are none.
 
     labels: allowed labels of sentence pairs; None: any.
     """
     most = files.maximum_operators
     pairs = read_pairs(path, files.task, files.normaliser, labels)
-    pairs = [pair for pair in pairs if not isinstance(pair, FormulaPair) or pair.operators <= most]
+    pairs = [pair for pair in pairs if pair.operators <= most]
     if not pairs:
         raise InputError(f"{path}: found no pair with {most} operators or fewer (pairs.maximum_operators)")
     return pairs
 
 
-def _vocabulary(files: PairSettings, pairs: Sequence[Pair]) -> Vocabulary:
+def _vocabulary(files: PairSettings, pairs: Sequence[LabelledPair]) -> Vocabulary:
     counts: Counter[str] = Counter()
     for pair in pairs:
         counts.update(files.normaliser.tokens(pair.left))
@@ -155,7 +153,7 @@ def _vocabulary(files: PairSettings, pairs: Sequence[Pair]) -> Vocabulary:
 class StopRecipe(Settings):
     """Settings of training stop classifiers: Adam at a constant rate, until the validation loss stops improving."""
 
-    reads: Reads = StopSettings.reads  # input of the classifiers for each word
+    reads: StopInputs = StopSettings.reads  # input of the classifiers for each word
     hidden_size: Size | None = None  # neurons of the hidden layer; None: the size of the model's state
     batch_words: Count = 512  # words per batch of whole trees
     optimiser: OptimiserSettings = field(
@@ -179,7 +177,7 @@ class StopResult:
     """
 
     folder: Path
-    reads: Reads
+    reads: StopInputs
     weights: int
     epoch: int
     epochs: int

@@ -25,7 +25,7 @@ from syntaxlm.data.corpora import EncodedCorpus, count_tokens, read_lines, read_
 from syntaxlm.data.pairs import read_pairs
 from syntaxlm.data.running_text import Splitter, read_paragraphs
 from syntaxlm.data.tables import read_table
-from syntaxlm.data.treebanks import read_treebank, treebank_tokens, write_tags, write_words
+from syntaxlm.data.treebanks import read_treebank, treebank_tokens, write_words
 from syntaxlm.storage.arpa import read_arpa, write_arpa
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.treebank_style import TreebankStyle
@@ -247,7 +247,7 @@ def tagged(path: Path) -> None:
         assert treebank_tokens(treebank, TAGS) == [list(one.tags) for one in treebank]
         assert write_words(treebank, path.with_name("words.txt")).words <= sum(map(len, treebank))
         with refusal("expected a part-of-speech tag"):
-            write_tags(treebank, path.with_name("again.tagged.txt"))
+            write_words(treebank, path.with_name("again.tagged.txt"), with_tags=True)
             again = read_treebank(path.with_name("again.tagged.txt"))
             assert [one.tags for one in again] == [one.tags for one in treebank]
     lines = [line for _, line in read_sentences(path, TAGS)]

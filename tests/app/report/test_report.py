@@ -476,7 +476,7 @@ def test_odd_names_and_words_are_text_and_not_markup(trained, tmp_path):
     bank = tmp_path / "{{ 7 * 7 }}<i>\udcff.mrg"
     words = ["<script>alert</script>", "&amp;", '"', "{{parts}}", "{%", "\u202e", "שלום"]
     bank.write_text("(S " + " ".join(f"(NP<b> (NN {word}) (NN x))" for word in words) + ")\n")
-    path = write_report(folder, tmp_path / "out", bank, clean_up="none").path
+    path = write_report(folder, tmp_path / "out", bank, preprocessing="none").path
     html = path.read_text(encoding="utf-8")
     read = Read(html)
     assert "<script" not in html
@@ -491,14 +491,14 @@ def test_odd_names_and_words_are_text_and_not_markup(trained, tmp_path):
 def test_a_treebank_without_labels_has_no_recall_by_label(trained, tmp_path):
     bank = tmp_path / "plain.mrg"
     bank.write_text("((the cat) (sees (a dog)))\n((a dog) (sleeps (now then)))\n")
-    written = write_report(trained.prpn, tmp_path / "out", bank, clean_up="none")
+    written = write_report(trained.prpn, tmp_path / "out", bank, preprocessing="none")
     assert "have no labels" in written.left_out["Recall by label"]
 
 
 def test_rare_labels_are_counted_but_not_shown(trained, tmp_path):
     bank = tmp_path / "many.mrg"
     bank.write_text("".join(f"(S (L{number} (A the) (B cat)) (C sleeps))\n" * (40 - number) for number in range(33)))
-    html = write_report(trained.prpn, tmp_path / "out", bank, clean_up="none").path.read_text(encoding="utf-8")
+    html = write_report(trained.prpn, tmp_path / "out", bank, preprocessing="none").path.read_text(encoding="utf-8")
     rows = Read(html).tables["Recall by label: recall, percent"][1:]
     assert [row[0] for row in rows] == [f"L{number}" for number in range(30)]
     assert "3 less frequent ones are not shown" in html

@@ -134,7 +134,7 @@ def test_a_gold_tree_is_read_from_brackets_or_a_file(tmp_path):
     path.write_text("(S (A a) (B b))\n(S (A c) (B d))\n", encoding="utf-8")
     assert read_gold(str(path), 2).words == ("c", "d")
     assert read_gold(" (S (A c) (B d))").words == ("c", "d")
-    assert read_gold(GOLD, clean_up="ptb-keep").words == ("The", "cat", "cost", "50")
+    assert read_gold(GOLD, preprocessing="ptb-keep").words == ("The", "cat", "cost", "50")
     with pytest.raises(InputError, match=r"gold.mrg: found 2 trees; choose one with a number from 1 to 2"):
         read_gold(str(path))
     for number in (0, 3):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from syntaxlm.app.cli.options import Files, MaxWords, Preprocessing, SentencesFile, Share
 from syntaxlm.app.cli.output import OutputFile, SummaryFormat, formatted, output_path, print_summary
@@ -14,7 +14,7 @@ from syntaxlm.core.files import to_json
 from syntaxlm.core.options import Argument, Count, Name, Seed, Shown
 
 if TYPE_CHECKING:
-    from syntaxlm.data.treebanks import Treebank
+    pass
 
 SPLITS = ("train", "valid", "test")
 PAIR_FILES = tuple(f"{split}.tsv" for split in SPLITS)
@@ -92,9 +92,7 @@ def words(
     output: the text
     example: syntaxlm data words treebank.mrg -o train.txt
     """
-    from syntaxlm.data.treebanks import write_words
-
-    _extract(write_words, treebank, output, preprocessing, max_words, format)
+    _extract(treebank, output, preprocessing, max_words, format)
 
 
 def tags(
@@ -113,24 +111,22 @@ def tags(
     output: the text
     example: syntaxlm data tags masc.tagged.txt.gz -o train.tagged.txt --preprocessing ptb-keep
     """
-    from syntaxlm.data.treebanks import write_tags
-
-    _extract(write_tags, treebank, output, preprocessing, max_words, format)
+    _extract(treebank, output, preprocessing, max_words, format, with_tags=True)
 
 
 def _extract(
-    write: Callable[[Treebank, Path, int | None], Any],
     treebank: str,
     output: Path | None,
     preprocessing: str,
     max_words: int | None,
     format: str,
+    with_tags: bool = False,
 ) -> None:
     from syntaxlm.core.progress import status
-    from syntaxlm.data.treebanks import read_treebank
+    from syntaxlm.data.treebanks import read_treebank, write_words
 
     with status("reading"), output_path(output) as path:
-        summary = write(read_treebank(treebank, preprocessing), path, max_words)
+        summary = write_words(read_treebank(treebank, preprocessing), path, max_words, with_tags)
     print_summary(summary, format, output, f"{output or 'standard output'}: ")
 
 

@@ -20,6 +20,7 @@ from syntaxlm.app.report.sentence import analyse
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import make_folder, parse_json, read_stored_text
 from syntaxlm.core.tables import PERCENT, ReportTable, format_value
+from syntaxlm.data.treebanks import Preprocessing
 from syntaxlm.drawing.charts import LineChart, Point, bar_chart
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.drawing.svg import Theme
@@ -33,7 +34,6 @@ from syntaxlm.training.recipe import PairRecipe, Recipe
 from syntaxlm.training.result import RESULT, TrainingResult, read_result
 from syntaxlm.training.run import METRICS, RECIPE, read_run_recipe
 from syntaxlm.trees.bounds import right
-from syntaxlm.trees.preprocessing import GoldPreprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, ParsingScores, Protocol, score
 from syntaxlm.trees.spans import trees_of
 
@@ -263,7 +263,7 @@ def parsing_source(parsing: ParsingReport, evidence: str) -> str:
     scores = parsing.scores[parsing.chosen]
     lengths = scores.by_sentence.lengths
     return (
-        f"{parsing.gold.source}; preprocessing {parsing.gold.clean_up}; protocol {scores.protocol};"
+        f"{parsing.gold.source}; preprocessing {parsing.gold.preprocessing}; protocol {scores.protocol};"
         f" {scores.sentences:,} sentences of {lengths.min()} to {lengths.max()} words;"
         f" {evidence}, decoded by {' and '.join(parsing.scores)}"
     )
@@ -421,7 +421,7 @@ def _drawn(bundle: ModelBundle, parsing: ParsingReport, place: int, sentence: Sc
     source = (
         f"{', '.join(f'{name} {format_value(value, PERCENT)}' for name, value in scores.items())}."
         f" Sentence {sentence.number:,} of {parsing.gold.source}, {sentence.length} words; {sentence.decoder} decoder;"
-        f" preprocessing {parsing.gold.clean_up}; protocol {sentence.protocol}."
+        f" preprocessing {parsing.gold.preprocessing}; protocol {sentence.protocol}."
     )
     if any(analysis.unknown):
         source += " Underlined words are not in the model's vocabulary."
@@ -434,7 +434,7 @@ def write_report(
     treebank: str | Path | None = None,
     protocol: Protocol = PROTOCOLS["wsj-test"],
     options: DecodingOptions = DecodingOptions(),
-    clean_up: GoldPreprocessing | str | Path = "ptb-keep",
+    preprocessing: Preprocessing = "ptb-keep",
     theme: Theme = "auto",
     device: torch.device | str = "cpu",
 ) -> WrittenReport:
@@ -453,7 +453,7 @@ def write_report(
     bundle.to(device)
     parsing = None
     if treebank is not None and isinstance(bundle.model, ParsesSentences):
-        parsing = evaluate_parsing(bundle, treebank, protocol, options, clean_up)
+        parsing = evaluate_parsing(bundle, treebank, protocol, options, preprocessing)
     page = page_of(bundle, run, parsing)
     make_folder(output)
     return page.write(output / PAGE, theme)

@@ -37,7 +37,7 @@ def is_dependency_file(path: Path) -> bool:
     return content_suffix(path) in DEPENDENCY_FORMATS and not path.is_dir()
 
 
-def read_gold(text_or_path: str, number: int | None = None, clean_up: str = "none") -> Tree:
+def read_gold(text_or_path: str, number: int | None = None, preprocessing: str = "none") -> Tree:
     """Return a gold tree from bracketed text or a bracket file. number: index of the tree, from 1.
 
     Raises InputError, for example if there are several trees and no number is given.
@@ -50,11 +50,11 @@ def read_gold(text_or_path: str, number: int | None = None, clean_up: str = "non
         raise InputError(f"{source}: found {len(trees)} trees; choose one with a number from 1 to {len(trees)}")
     if number is not None and not 1 <= number <= len(trees):
         raise InputError(f"{source}: there is no tree {number}; the file has trees 1 to {len(trees)}")
-    (tree,), _ = clean_all([trees[(number or 1) - 1]], find_preprocessing(clean_up), source)
+    (tree,), _ = clean_all([trees[(number or 1) - 1]], find_preprocessing(preprocessing), source)
     return tree
 
 
-def read_trees(path: Path, number: int | None = None, clean_up: str = "none") -> list[DependencyTree]:
+def read_trees(path: Path, number: int | None = None, preprocessing: str = "none") -> list[DependencyTree]:
     """Return the dependency trees of a file. number: index of the only tree to read, from 1; None: all, at most
     MOST_TREES.
 
@@ -64,7 +64,7 @@ def read_trees(path: Path, number: int | None = None, clean_up: str = "none") ->
     if number is not None and number < 1:
         raise InputError(f"{path}: there is no tree {number}; trees are numbered from 1")
     most = MOST_TREES + 1 if number is None else number
-    trees = list(islice(dependency_trees(path, clean_up), most))
+    trees = list(islice(dependency_trees(path, preprocessing), most))
     if number is None and len(trees) > MOST_TREES:
         raise InputError(f"{path}: found more than {MOST_TREES} trees; choose one with --number")
     if number is not None and len(trees) < number:

@@ -1,4 +1,4 @@
-"""Splitting of books into sentences: sentence ends, paragraphs, notices, and the validation part."""
+"""Splitting of books into sentences, with their paragraphs, notices and validation part; the split of text8."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from syntaxlm.app import cli
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.text_files import read_whole_text
-from syntaxlm.data import running_text as sentences_room
-from syntaxlm.data.running_text import Splitter, likely_abbreviations, read_paragraphs, write_sentences
+from syntaxlm.data import running_text
+from syntaxlm.data.running_text import Splitter, likely_abbreviations, read_paragraphs, split_text8, write_sentences
 from tests.shared_data import DATA
 
 GUM = DATA / "gum"
@@ -141,7 +141,7 @@ def test_no_letter_is_lost_or_changed(splitter):
 
 def test_a_paragraph_of_any_length_is_split_like_its_pieces(splitter, monkeypatch):
     whole = splitter(" ".join([VISIT] * 20))
-    monkeypatch.setattr(sentences_room, "LONGEST", 300)
+    monkeypatch.setattr(running_text, "LONGEST", 300)
     assert splitter(" ".join([VISIT] * 20)) == whole == splitter(VISIT) * 20
     assert "".join(splitter("X" * 1000)) == "X" * 1000
     assert len(splitter("Word " * 1000)) >= 1
@@ -308,3 +308,57 @@ def test_sentences_of_fiction_are_found_where_people_put_their_ends():
     assert sum(len(gold) for _, gold in pairs) > 800
     assert right / sum(len(found) for found, _ in pairs) > 0.95
     assert right / sum(len(gold) for _, gold in pairs) > 0.92
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """A text8 of 40 bytes, of which 30 are training text."""
+    monkeypatch.setattr(running_text, "TEXT8_BYTES", 40)
+    monkeypatch.setattr(running_text, "TEXT8_TRAINING_BYTES", 30)
+
+
+def test_the_real_sizes_are_those_of_the_published_split():
+    assert (running_text.TEXT8_BYTES, running_text.TEXT8_TRAINING_BYTES) == (100_000_000, 99_000_000)
+
+
+def test_the_parts_are_the_bytes_before_and_after_the_split(short, tmp_path):
+    content = b" anarchism originated as a term of abuse"
+    (tmp_path / "text8").write_bytes(content)
+    summary = split_text8(tmp_path / "text8", tmp_path / "out")
+    train, valid = ((tmp_path / "out" / f"{name}.txt").read_bytes() for name in ("train", "valid"))
+    assert train == content[:30] + b"\n"
+    assert valid == content[30:] + b"\n"
+    assert (summary.train_words, summary.valid_words, summary.cut) == (5, 3, "term")
+    assert "cut is inside the word 'term'" in str(summary)
+
+
+@pytest.mark.parametrize("content", [b"a" * 29 + b" " + b"b" * 10, b"a" * 30 + b" " + b"b" * 9])
+def test_a_split_between_words_divides_no_word(short, tmp_path, content):
+    (tmp_path / "text8").write_bytes(content)
+    summary = split_text8(tmp_path / "text8", tmp_path / "out")
+    assert summary.cut is None
+    assert (summary.train_words, summary.valid_words) == (len(content[:30].split()), 1)
+    assert "cut falls" not in str(summary)
+
+
+@pytest.mark.parametrize("size", [0, 39, 41])
+def test_a_file_of_another_size_is_reported_with_both_sizes_and_nothing_is_written(short, tmp_path, size):
+    (tmp_path / "text8").write_bytes(b"a" * size)
+    with pytest.raises(
+        InputError,
+        match=rf"text8: found .*{min(size, 40)} bytes; expected the unpacked text8, which has 40",
+    ):
+        split_text8(tmp_path / "text8", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_of_the_same_size_with_other_bytes_is_reported_by_place(short, tmp_path):
+    (tmp_path / "text8").write_bytes(b"a" * 20 + b"\n" + b"a" * 19)
+    with pytest.raises(InputError, match="found byte 0x0a at offset 20"):
+        split_text8(tmp_path / "text8", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_file_is_reported(tmp_path):
+    with pytest.raises(InputError, match="text8: cannot be read: No such file"):
+        split_text8(tmp_path / "text8", tmp_path / "out")
