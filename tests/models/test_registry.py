@@ -17,11 +17,8 @@ from syntaxlm.models.registry import MODELS, model_types_with, require
 from tests.models.variants import EVERY, batch_for, built, config_of
 
 STORED = Path(__file__).parents[1] / "stored_models" / "models"
-SHARED = {
-    *("abilities", "backbone", "batches", "layers", "registry", "sentences", "sizes", "structures"),
-    *("pair_classifier", "stop_classifiers"),  # no model types
-}
-PARTS = {"simple-pcfg": {"pcfg", "pcfg.grammars", "pcfg.derivations"}, "dmv-ccm": {"dmv", "ccm"}}
+SHARED = {"abilities", "backbone", "batches", "classifiers", "layers", "registry", "sentences", "sizes", "structures"}
+PARTS = {"simple-pcfg": {"pcfg", "pcfg.grammars"}, "dmv-ccm": {"dmv", "ccm"}}
 """Modules that a model type needs, besides its own and those shared by all."""
 
 
