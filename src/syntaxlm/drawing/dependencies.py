@@ -87,7 +87,12 @@ def lay_out_arcs(tree: DrawableDependencies) -> ArcLayout:
     tags = [shortened(visible(tag), LONGEST_LABEL) if tag else "" for tag in tree.tags]
     labels = [_label(tree, word) for word in range(1, len(tree.words) + 1)]
     spans = _levels(tree)
-    legs = _legs(tree, spans)
+    legs: dict[Leg, float] = {}  # x of each leg, relative to the middle of its word
+    for place, head in enumerate(tree.heads, 1):
+        before = [span.word for span in spans if span.high == place]
+        after = [span.word for span in reversed(spans) if span.low == place]
+        order = [*before, *([] if head else [place]), *after]
+        legs |= {(place, word): LEG * (number - (len(order) - 1) / 2) for number, word in enumerate(order)}
     centres, width = _columns(tree, shown, tags, labels, spans, legs)
     mirrored = right_to_left(tree.words)
 
@@ -160,17 +165,6 @@ def _levels(tree: DrawableDependencies) -> list[_Span]:
         below = [span.level for span in spans if span.low < high and low < span.high]
         spans.append(_Span(low, high, word, 1 + max(below, default=0)))
     return spans
-
-
-def _legs(tree: DrawableDependencies, spans: Sequence[_Span]) -> dict[Leg, float]:
-    """Return the x of each leg, relative to the middle of its word. spans: shorter ones first."""
-    found: dict[Leg, float] = {}
-    for place, head in enumerate(tree.heads, 1):
-        before = [span.word for span in spans if span.high == place]
-        after = [span.word for span in reversed(spans) if span.low == place]
-        order = [*before, *([] if head else [place]), *after]
-        found |= {(place, word): LEG * (number - (len(order) - 1) / 2) for number, word in enumerate(order)}
-    return found
 
 
 def _columns(
