@@ -87,7 +87,12 @@ def lay_out_arcs(tree: DrawableDependencies) -> ArcLayout:
     tags = [shortened(visible(tag), LONGEST_LABEL) if tag else "" for tag in tree.tags]
     labels = [_label(tree, word) for word in range(1, len(tree.words) + 1)]
     spans = _levels(tree)
-    legs = _legs(tree, spans)
+    legs: dict[Leg, float] = {}  # x of each leg, relative to the middle of its word
+    for place, head in enumerate(tree.heads, 1):
+        before = [span.word for span in spans if span.high == place]
+        after = [span.word for span in reversed(spans) if span.low == place]
+        order = [*before, *([] if head else [place]), *after]
+        legs |= {(place, word): LEG * (number - (len(order) - 1) / 2) for number, word in enumerate(order)}
     centres, width = _columns(tree, shown, tags, labels, spans, legs)
     mirrored = right_to_left(tree.words)
 
@@ -108,7 +113,7 @@ def lay_out_arcs(tree: DrawableDependencies) -> ArcLayout:
             start, y = uprights[head, word], foot - FOOT - (levels[word] - 1) * step
             ends = sorted((start, end))
             middle = _label_place(word, head, ends, uprights, levels, text_width(label, TEXT_SIZES["relation"]))
-        crossing = head > 0 and not all(_hangs_on(tree, other, head) for other in _between(word, head))
+        crossing = head > 0 and not all(_depends_on(tree, other, head) for other in _between(word, head))
         places = across(start), across(end), y, label, across(middle), y - RAISED
         arcs.append(Arc(head, word, *places, full, crossing))
     baseline = foot + 17
@@ -162,17 +167,6 @@ def _levels(tree: DrawableDependencies) -> list[_Span]:
     return spans
 
 
-def _legs(tree: DrawableDependencies, spans: Sequence[_Span]) -> dict[Leg, float]:
-    """Return the x of each leg, relative to the middle of its word. spans: shorter ones first."""
-    found: dict[Leg, float] = {}
-    for place, head in enumerate(tree.heads, 1):
-        before = [span.word for span in spans if span.high == place]
-        after = [span.word for span in reversed(spans) if span.low == place]
-        order = [*before, *([] if head else [place]), *after]
-        found |= {(place, word): LEG * (number - (len(order) - 1) / 2) for number, word in enumerate(order)}
-    return found
-
-
 def _columns(
     tree: DrawableDependencies,
     words: Sequence[str],
@@ -198,8 +192,13 @@ def _columns(
     for span in spans:  # shorter ones first: the width they need also widens longer ones
         label = labels[span.word - 1]
         needed = text_width(label, TEXT_SIZES["relation"]) + 6 if label else 2 * BEND
-        if label and _is_crossed(tree, span, spans):
-            needed *= 2  # then the label fits on one side of the leg
+        inside = range(span.low + 1, span.high)
+        crossing = (other for other in spans if other.level > span.level)
+        if label and (
+            any(not tree.heads[place - 1] for place in inside)
+            or any(other.low in inside or other.high in inside for other in crossing)
+        ):  # a leg of another arc, or ROOT's arrow, crosses this one: the label has to fit on one side of it
+            needed *= 2
         has = sum(gaps[span.low - 1 : span.high - 1]) + legs[span.high, span.word] - legs[span.low, span.word]
         if has < needed:
             more = (needed - has) / (span.high - span.low)
@@ -217,14 +216,6 @@ def _columns(
     before_first = max(widths[0] / 2, *(half - x for x, half in halves), 0.0)
     behind_last = max(widths[-1] / 2, *(half - (places[-1] - x) for x, half in halves), 0.0)
     return [MARGIN + before_first + x for x in places], 2 * MARGIN + before_first + places[-1] + behind_last
-
-
-def _is_crossed(tree: DrawableDependencies, span: _Span, spans: Sequence[_Span]) -> bool:
-    """Return whether a leg of another arc, or ROOT's arrow, crosses an arc's horizontal line."""
-    inside = range(span.low + 1, span.high)
-    return any(not tree.heads[place - 1] for place in inside) or any(
-        other.level > span.level and (other.low in inside or other.high in inside) for other in spans
-    )
 
 
 def _label_place(
@@ -252,7 +243,7 @@ def _between(word: int, head: int) -> range:
     return range(min(word, head) + 1, max(word, head))
 
 
-def _hangs_on(tree: DrawableDependencies, word: int, head: int) -> bool:
+def _depends_on(tree: DrawableDependencies, word: int, head: int) -> bool:
     """Return whether a word directly or indirectly depends on this head. Also terminates if there is a cycle."""
     for _ in range(len(tree.words)):
         word = tree.heads[word - 1]
@@ -271,7 +262,10 @@ def dependency_picture(tree: DrawableDependencies) -> Picture:
     Raises InputError for a word that is its own head.
     """
     layout = lay_out_arcs(tree)
-    descriptions = [_description(tree, word) for word in range(1, len(tree.words) + 1)]
+    descriptions = []  # such as "cat: nsubj of sleeps"
+    for word, head, label in zip(tree.words, tree.heads, tree.labels, strict=True):
+        arc = f"{label or 'dependent'} of {tree.words[head - 1]}" if head else label or "root"
+        descriptions.append(f"{word}: {arc}")
     lower_last = sorted(layout.arcs, key=lambda arc: arc.top)
     elements = [element for arc in lower_last for element in _arc(arc, layout, descriptions[arc.word - 1])]
     elements += [
@@ -283,14 +277,6 @@ def dependency_picture(tree: DrawableDependencies) -> Picture:
     elements += [_text(tag, "tag", False) for tag in layout.tags]
     title = f"Dependency tree: {' '.join(tree.words)}"
     return Picture(layout.width, layout.height, tuple(elements), title, "; ".join(descriptions))
-
-
-def _description(tree: DrawableDependencies, word: int) -> str:
-    """Return the arc to a word as text, such as "cat: nsubj of sleeps"."""
-    head, label = tree.heads[word - 1], tree.labels[word - 1]
-    if not head:
-        return f"{tree.words[word - 1]}: {label or 'root'}"
-    return f"{tree.words[word - 1]}: {label or 'dependent'} of {tree.words[head - 1]}"
 
 
 def _text(word: Word, role: str, mirrored: bool) -> str:
@@ -318,27 +304,21 @@ def _arc(arc: Arc, layout: ArcLayout, tooltip: str) -> list[str]:
 
 def write_dependencies(trees: Sequence[DrawableDependencies], path: Path, theme: Theme = "auto") -> None:
     """Write trees, one below another, as SVG, PNG, HTML or LaTeX, chosen by the extension. Raises InputError."""
-    write_picture(
-        path,
-        lambda: _stacked(trees),
-        lambda: _page(trees, theme),
-        lambda: "".join(
-            ["% \\usepackage{tikz-dependency}\n", *(f"{format_dependency_latex(tree)}\n" for tree in trees)]
-        ),
-        theme,
-    )
 
+    def picture() -> Picture:
+        if len(trees) == 1:
+            return dependency_picture(trees[0])
+        mirrored = right_to_left(word for tree in trees for word in tree.words)
+        pictures = [headed(dependency_picture(tree), tree.name, right_to_left(tree.words)) for tree in trees]
+        return svg.stacked(pictures, "Dependency trees", gap=4, align_right=mirrored)
 
-def _stacked(trees: Sequence[DrawableDependencies]) -> Picture:
-    if len(trees) == 1:
-        return dependency_picture(trees[0])
-    mirrored = right_to_left(word for tree in trees for word in tree.words)
-    pictures = [headed(dependency_picture(tree), tree.name, right_to_left(tree.words)) for tree in trees]
-    return svg.stacked(pictures, "Dependency trees", gap=4, align_right=mirrored)
+    def page() -> str:
+        if len(trees) == 1:
+            return html_page(" ".join(trees[0].words), [PageSection("", (dependency_picture(trees[0]),))], theme)
+        sections = [PageSection(tree.name, (dependency_picture(tree),), " ".join(tree.words)) for tree in trees]
+        return html_page("Dependency trees", sections, theme)
 
+    def latex() -> str:
+        return "".join(["% \\usepackage{tikz-dependency}\n", *(f"{format_dependency_latex(tree)}\n" for tree in trees)])
 
-def _page(trees: Sequence[DrawableDependencies], theme: Theme) -> str:
-    if len(trees) == 1:
-        return html_page(" ".join(trees[0].words), [PageSection("", (dependency_picture(trees[0]),))], theme)
-    sections = [PageSection(tree.name, (dependency_picture(tree),), " ".join(tree.words)) for tree in trees]
-    return html_page("Dependency trees", sections, theme)
+    write_picture(path, picture, page, latex, theme)
