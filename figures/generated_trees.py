@@ -20,7 +20,7 @@ from syntaxlm.drawing.svg import Picture
 from syntaxlm.generation.options import TreeSamplingOptions
 from syntaxlm.generation.stops import read_stops
 from syntaxlm.generation.trees import generate_trees
-from syntaxlm.models.stop_classifiers import Stops
+from syntaxlm.models.classifiers import Stops
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.tree import DependencyTree
 

@@ -28,8 +28,8 @@ TABLES = {
     "syntaxlm.training.study_table:COMPARED_RECIPES": ["compare"],
     "syntaxlm.scoring.cache_tuning:CACHE_TRIALS": ["tune cache"],
     "syntaxlm.app.report.grammar:GRAMMAR_ENTRIES": ["grammar"],
-    "syntaxlm.app.cli.models:MODEL_FOLDERS": ["models list"],
-    "syntaxlm.app.cli.models:BUNDLED_RECIPES": ["recipes list"],
+    "syntaxlm.app.report.models:MODEL_FOLDERS": ["models list"],
+    "syntaxlm.app.report.models:BUNDLED_RECIPES": ["recipes list"],
 }
 
 

@@ -305,10 +305,10 @@ def test_models_are_measured_on_the_same_words_and_the_true_effect_is_found(repo
     assert abs(lstm.regression.coefficient("previous_surprisal").value - 3) < 0.5
     assert lstm.delta.low > 0
     assert lstm.delta.value > kn.delta.value
-    (difference,) = report.differences
-    assert difference.label == "kn, reset"
-    assert difference.difference.high < 0
-    assert difference.difference.value == pytest.approx(kn.delta.value - lstm.delta.value)
+    ((label, difference),) = report.differences.items()
+    assert label == "kn, reset"
+    assert difference.high < 0
+    assert difference.value == pytest.approx(kn.delta.value - lstm.delta.value)
     assert len(lstm.deltas) == len(kn.deltas) == report.count
     assert lstm.delta.value == pytest.approx(lstm.deltas.mean())
 

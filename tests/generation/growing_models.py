@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from syntaxlm.models.stop_classifiers import Stops, StopSettings
+from syntaxlm.models.classifiers import Stops, StopSettings
 from syntaxlm.storage.folder import ModelBundle, ModelSettings
 from syntaxlm.text.normaliser import Normaliser
 from tests.models.tree_variants import LABELS, VOCABULARY, built

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.classifiers import ClassifierSettings, PairBatch, PairClassifier
 from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.on_lstm import ONLSTMConfig
-from syntaxlm.models.pair_classifier import ClassifierSettings, PairBatch, PairClassifier
 from syntaxlm.models.prpn import PRPNConfig
 
 ENCODERS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,8 +16,9 @@ from syntaxlm.models.batches import TreeBatch
 from syntaxlm.models.registry import MODELS, model_types_with, require
 from tests.models.variants import EVERY, batch_for, built, config_of
 
-SHARED = {"abilities", "backbone", "batches", "layers", "registry", "sentences", "sizes", "structures"}
-PARTS = {"simple-pcfg": {"pcfg", "pcfg.grammars", "pcfg.derivations"}, "dmv-ccm": {"dmv", "ccm"}}
+STORED = Path(__file__).parents[1] / "stored_models" / "models"
+SHARED = {"abilities", "backbone", "batches", "classifiers", "layers", "registry", "sentences", "sizes", "structures"}
+PARTS = {"simple-pcfg": {"pcfg", "pcfg.grammars"}, "dmv-ccm": {"dmv", "ccm"}}
 """Modules that a model type needs, besides its own and those shared by all."""
 
 
@@ -24,19 +26,30 @@ def type_of(name: str) -> str:
     return config_of(name).name
 
 
+def modules_after(code: str) -> set[str]:
+    """The modules of models that Python has imported after running this code."""
+    shown = "\nimport sys; print(*(one[16:] for one in sys.modules if one.startswith('syntaxlm.models.')))"
+    result = subprocess.run([sys.executable, "-c", code + shown], capture_output=True, text=True, check=True)
+    return set(result.stdout.split())
+
+
 @pytest.mark.parametrize("name", ["lstm", "on-lstm", "palm", "simple-pcfg", "dmv", "dmv-ccm", "ngram"])
 def test_reading_the_settings_of_a_model_imports_the_modules_of_that_model_only(name):
-    code = (
-        "import sys; from dataclasses import dataclass; from syntaxlm.core.settings import Settings, read_settings\n"
-        "from syntaxlm.models.registry import ModelConfig, MODELS\n"
-        "@dataclass(frozen=True)\n"
-        "class Recipe(Settings):\n    model: ModelConfig\n"
-        f"assert read_settings(Recipe, {{'model': {{'name': '{name}'}}}}, 'test').model == MODELS['{name}'].config()\n"
-        "print(*(one.removeprefix('syntaxlm.models.') for one in sys.modules if one.startswith('syntaxlm.models.')))"
+    modules = modules_after(
+        "from syntaxlm.core.settings import read_settings\n"
+        "from syntaxlm.training.recipe import TextRecipe\n"
+        "texts = {'train': 'a', 'valid': 'b'}\n"
+        f"assert read_settings(TextRecipe, {{'model': {{'name': '{name}'}}, 'text': texts}}, '').model.name == '{name}'"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     expected = {registry._MODULES[name]} | PARTS.get(name, set())
-    assert expected <= set(result.stdout.split()) <= expected | SHARED
+    assert expected <= modules <= expected | SHARED
+
+
+@pytest.mark.parametrize("name", ["lstm", "palm", "ngram", "tree-rnn-nce"])
+def test_loading_a_model_imports_the_module_of_that_model_only(name):
+    module = name.removesuffix("-nce").replace("-", "_")
+    modules = modules_after(f"import syntaxlm; syntaxlm.load({str(STORED / name)!r})")
+    assert {module} <= modules <= {module} | SHARED
 
 
 @pytest.mark.parametrize("name", EVERY)

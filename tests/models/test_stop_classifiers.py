@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from syntaxlm.models.stop_classifiers import Stops, StopSettings
+from syntaxlm.models.classifiers import Stops, StopSettings
 
 SIZES = {"state_size": 5, "word_size": 3, "input_size": 4, "hidden_size": 6}
 

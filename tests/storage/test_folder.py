@@ -17,7 +17,7 @@ from syntaxlm.app import cli
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import UNFINISHED, remove_unfinished, replaced, write_text
 from syntaxlm.core.tensor_files import read_tensors, write_tensors
-from syntaxlm.models.pair_classifier import ClassifierSettings
+from syntaxlm.models.classifiers import ClassifierSettings
 from syntaxlm.models.registry import MODELS, build_model
 from syntaxlm.storage.folder import (
     CONFIG,

@@ -115,11 +115,24 @@ class SentenceBatches:
     def epoch(self, number: int) -> list[Integers]:
         """Return the batches of an epoch as sentence indices, longest sentence first; a function of seed and number."""
         chosen = self._chosen(number)
-        batches = self._shuffled(number, chosen) if self.shuffle else self._sorted(chosen)
-        if self.shuffle:
-            batches = batches[: len(batches) // self.ranks * self.ranks]
-            if not batches:
-                raise InputError(f"too few sentences for {self.ranks} processes; each needs at least one batch")
+        lengths = self._lengths[chosen]
+        if not self.shuffle:
+            order = np.argsort(-lengths, kind="stable")
+            return self._cut(chosen[order], lengths[order], 1.0)[self.rank :: self.ranks]
+        random = np.random.default_rng([self.seed, number])
+        if self.mixed:
+            batches = self._mixed(random, chosen)
+        else:
+            noisy = lengths * (1 + LENGTH_NOISE * random.random(len(lengths))) + random.random(len(lengths))
+            order = np.argsort(-noisy)
+            # No later sentence is longer than the integer part of the noisy length, so cutting by that keeps the
+            # budget. The first batch has a random smaller size, which shifts all later cuts.
+            batches = self._cut(chosen[order], noisy[order].astype(np.int64), random.random())
+            batches = [batches[place] for place in random.permutation(len(batches))]
+        batches = [batch[np.argsort(-self._lengths[batch], kind="stable")] for batch in batches]
+        batches = batches[: len(batches) // self.ranks * self.ranks]
+        if not batches:
+            raise InputError(f"too few sentences for {self.ranks} processes; each needs at least one batch")
         return batches[self.rank :: self.ranks]
 
     def count(self, epoch: int = 0) -> int:
@@ -141,26 +154,22 @@ class SentenceBatches:
         targets = words_at(self.corpus, self.corpus.offsets[indices] + steps)
         targets[steps >= words] = self.vocabulary.end_id
         first = np.full((1, len(indices)), self.vocabulary.begin_id, np.int64)
+        spans = None
+        if self.spans is not None:
+            places = self.spans.places(indices)
+            columns = np.repeat(np.arange(len(indices)), np.diff(self.spans.offsets)[indices])
+            ends = self.spans.ends[places].astype(np.int64)
+            # Step 0 reads BOS, so word k, counted from 1, is read at step k.
+            spans = np.stack([ends + 1, columns, ends - self.spans.starts[places]], axis=1)
+            if not self._final_spans:
+                spans = spans[ends + 1 < lengths[columns]]
         return TokenBatch(
             tokens=torch.from_numpy(np.concatenate([first, targets[:-1]])),
             targets=torch.from_numpy(targets),
             lengths=torch.from_numpy(lengths),
             indices=torch.from_numpy(indices.copy()),
-            spans=self._spans_of(indices),
+            spans=None if spans is None else torch.from_numpy(spans),
         )
-
-    def _spans_of(self, indices: Integers) -> Tensor | None:
-        """Return `TokenBatch.spans` of the batch of these sentences."""
-        if self.spans is None:
-            return None
-        places = self.spans.places(indices)
-        columns = np.repeat(np.arange(len(indices)), np.diff(self.spans.offsets)[indices])
-        ends = self.spans.ends[places].astype(np.int64)
-        # Step 0 reads BOS, so word k, counted from 1, is read at step k.
-        spans = np.stack([ends + 1, columns, ends - self.spans.starts[places]], axis=1)
-        if self._final_spans:
-            return torch.from_numpy(spans)
-        return torch.from_numpy(spans[ends + 1 < self._lengths[indices][columns]])
 
     def places(self, batch: TokenBatch) -> Tensor:
         """Return the position of each real step of a batch among all predictions, concatenated by sentence.
@@ -173,24 +182,6 @@ class SentenceBatches:
         # If EOS is predicted, each previous sentence adds one.
         places: Integers = np.asarray(self.corpus.offsets)[indices] + self._more * indices + steps
         return torch.from_numpy(places[batch.mask().cpu().numpy()])
-
-    def _sorted(self, chosen: Integers) -> list[Integers]:
-        lengths = self._lengths[chosen]
-        order = np.argsort(-lengths, kind="stable")
-        return self._cut(chosen[order], lengths[order], 1.0)
-
-    def _shuffled(self, number: int, chosen: Integers) -> list[Integers]:
-        random = np.random.default_rng([self.seed, number])
-        if self.mixed:
-            return [batch[np.argsort(-self._lengths[batch], kind="stable")] for batch in self._mixed(random, chosen)]
-        lengths = self._lengths[chosen]
-        noisy = lengths * (1 + LENGTH_NOISE * random.random(len(lengths))) + random.random(len(lengths))
-        order = np.argsort(-noisy)
-        # No later sentence is longer than the integer part of the noisy length, so cutting by that keeps the budget.
-        # The first batch has a random smaller size, which shifts all later cuts.
-        batches = self._cut(chosen[order], noisy[order].astype(np.int64), random.random())
-        batches = [batch[np.argsort(-self._lengths[batch], kind="stable")] for batch in batches]
-        return [batches[place] for place in random.permutation(len(batches))]
 
     def _mixed(self, random: np.random.Generator, chosen: Integers) -> list[Integers]:
         """Return sentences in random order, cut into batches of as many real tokens as the budget allows.
@@ -303,7 +294,18 @@ class StreamBatches:
         self._column_starts: Integers = mine * short + np.minimum(mine, longer)
         self._column_lengths: Integers = short + (mine < longer)
         self._shortest, self._longest = short, short + (longer > 0)
-        self._spans = None if spans is None else self._in_columns(spans)
+        self._spans: Integers | None = None
+        if spans is not None:
+            # (3, n): steps, columns and lengths of the spans within this process's columns, sorted by step. The step,
+            # counted from 0, is the one that reads the token after the span; it predicts the token after its input.
+            span_lengths = spans.ends.astype(np.int64) - spans.starts
+            targets = self._begins[spans.sentences()] + spans.ends + 1
+            span_columns = np.searchsorted(self._column_starts, targets, side="right") - 1
+            steps = targets - self._column_starts[span_columns]
+            # Steps before the first column are negative.
+            inside = (steps >= span_lengths) & (steps < self._column_lengths[span_columns])
+            in_columns: Integers = np.stack([steps, span_columns, span_lengths])[:, inside]
+            self._spans = in_columns[:, np.argsort(in_columns[0], kind="stable")]
 
     def __len__(self) -> int:
         """Return number of batches; with variable bptt, of epoch 0."""
@@ -328,53 +330,30 @@ class StreamBatches:
             targets = self._tokens(self._column_starts + np.minimum(steps, self._column_lengths - 1))
             before = np.concatenate([self._tokens(self._column_starts[None] + begin - 1), targets[:-1]])
             ragged = bool((lengths < end - begin).any())
+            spans = None
+            if self._spans is not None:
+                first, last = np.searchsorted(self._spans[0], [begin, end])
+                spans = torch.from_numpy(self._spans[:, first:last].T - [begin, 0, 0])
             yield TokenBatch(
                 tokens=torch.from_numpy(before),
                 targets=torch.from_numpy(targets),
                 lengths=torch.from_numpy(lengths) if ragged else None,
                 carries=number > 0,
-                spans=self._spans_between(begin, end),
+                spans=spans,
             )
-
-    def _in_columns(self, spans: SpanSets) -> Integers:
-        """(3, n): steps, columns and lengths of the spans within this process's columns, sorted by step.
-
-        The step, counted from 0, is the one that reads the token after the span.
-        """
-        lengths = spans.ends.astype(np.int64) - spans.starts
-        # A step predicts the token after its input.
-        targets = self._begins[spans.sentences()] + spans.ends + 1
-        columns = np.searchsorted(self._column_starts, targets, side="right") - 1
-        steps = targets - self._column_starts[columns]
-        # Steps before the first column are negative.
-        inside = (steps >= lengths) & (steps < self._column_lengths[columns])
-        found: Integers = np.stack([steps, columns, lengths])[:, inside]
-        return found[:, np.argsort(found[0], kind="stable")]
-
-    def _spans_between(self, begin: int, end: int) -> Tensor | None:
-        """Return `TokenBatch.spans` of a batch with the columns' steps from `begin` to `end`."""
-        if self._spans is None:
-            return None
-        first, last = np.searchsorted(self._spans[0], [begin, end])
-        steps, columns, lengths = self._spans[:, first:last]
-        return torch.from_numpy(np.stack([steps - begin, columns, lengths], axis=1))
 
     def _cuts(self, epoch: int) -> Integers:
         """(batches + 1,) the first step of each batch of an epoch, and the end of the last."""
         if self.variable_bptt:
-            ends = np.cumsum(self._drawn_lengths(epoch))
+            random = np.random.default_rng([self.seed, epoch])
+            count = -(-self._shortest // FEWEST_STEPS)  # enough for the shortest column
+            means = np.where(random.random(count) < FULL_SHARE, self.bptt, self.bptt / 2)
+            drawn = random.normal(means, STEPS_SPREAD).astype(np.int64)
+            ends = np.cumsum(np.clip(drawn, FEWEST_STEPS, self.bptt + MOST_MORE_STEPS))
             begins = np.concatenate([[0], ends[ends < self._shortest]])
         else:
             begins = np.arange(0, self._shortest, self.bptt)
         return np.append(begins, self._longest)
-
-    def _drawn_lengths(self, epoch: int) -> Integers:
-        """Return random numbers of steps, enough for the shortest column; determined by seed and epoch."""
-        random = np.random.default_rng([self.seed, epoch])
-        count = -(-self._shortest // FEWEST_STEPS)
-        means = np.where(random.random(count) < FULL_SHARE, self.bptt, self.bptt / 2)
-        drawn = random.normal(means, STEPS_SPREAD).astype(np.int64)
-        return np.clip(drawn, FEWEST_STEPS, self.bptt + MOST_MORE_STEPS)
 
     def _tokens(self, positions: Integers) -> Integers:
         """Return the tokens at positions of the stream; BOS at the position before the first token."""

@@ -7,16 +7,13 @@ folder itself may be a link, and files may be links as in the cache of the Huggi
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import glob
-import hashlib
 import json
 import math
 import os
 import stat
 import sys
-import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -35,6 +32,8 @@ def keep_freed_memory() -> None:
     A step of training, or a batch that is read, frees and takes the same blocks as the one before. Given back to the
     system, each must be mapped and cleared anew, page by page.
     """
+    import ctypes
+
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError, TypeError):
@@ -193,6 +192,8 @@ def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: in
 
 def sha256(parts: Iterable[bytes | memoryview]) -> str:
     """Return the SHA-256 hash, in hexadecimal digits, of bytes that are given in parts."""
+    import hashlib
+
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -381,7 +382,7 @@ def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
     if not stored:
         path = path.resolve()  # a link is kept; its target is replaced
     # Not tempfile: its files are readable only by their owner, and would keep these permissions.
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{UNFINISHED}")
+    temporary = path.with_name(f".{path.name}.{os.urandom(16).hex()}{UNFINISHED}")
     try:
         yield temporary
         with open(temporary, "rb") as written:

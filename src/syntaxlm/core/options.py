@@ -11,7 +11,7 @@
 
 The line "name: help" of the docstring is the help of the command line and the description in the page's schema. The
 parameters of a command are declared in the same way; see docs/explanation/command-line.md.
-This module imports neither torch nor pydantic, so `--help` is quick.
+This module imports neither torch, pydantic nor annotated_types, so `--help` is quick.
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ import inspect
 import math
 import re
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
-
-from annotated_types import Interval
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from syntaxlm.core.errors import InputError
 
 T = TypeVar("T")
+ReportFormat = Literal["text", "json", "tsv", "csv", "markdown", "html", "parquet"]
 LARGEST_COUNT, LARGEST_SEED = 2**31 - 1, 2**32 - 1
 
 
@@ -70,15 +69,33 @@ class Form:
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """The smallest and the largest number: `ge` and `le` are allowed, `lt` is not. pydantic understands it too."""
+
+    ge: float | None = None
+    le: float | None = None
+    lt: float | None = None
+    __is_annotated_types_grouped_metadata__: ClassVar[Literal[True]] = True
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the limits as pydantic knows them."""
+        from annotated_types import Ge, Le, Lt
+
+        for limit, value in ((Ge, self.ge), (Le, self.le), (Lt, self.lt)):
+            if value is not None:
+                yield limit(value)
+
+
+@dataclass(frozen=True)
 class Only:
     """The options of a dataclass that a command takes; the others have their defaults."""
 
     names: tuple[str, ...]
 
 
-Count = Annotated[int, Interval(ge=1, le=LARGEST_COUNT), Shown("N")]
-Layers = Annotated[int, Interval(ge=1, le=100), Shown("L")]
-Seed = Annotated[int, Interval(ge=0, le=LARGEST_SEED), Shown("S", help="random seed")]
+Count = Annotated[int, Bounds(ge=1, le=LARGEST_COUNT), Shown("N")]
+Layers = Annotated[int, Bounds(ge=1, le=100), Shown("L")]
+Seed = Annotated[int, Bounds(ge=0, le=LARGEST_SEED), Shown("S", help="random seed")]
 Name = Annotated[str, Shown("NAME")]
 InputFile = Annotated[str, Shown("FILE", use="input")]
 OutputFile = Annotated[Path, Shown("FILE", ("-o", "--output"), "output")]
@@ -103,13 +120,13 @@ class Option:
     marks: tuple[Any, ...]
 
     @property
-    def limits(self) -> Interval | None:
-        """The smallest and the largest number."""
-        limits: Interval | None = self.mark(Interval)
-        return limits
+    def limits(self) -> Bounds:
+        """The smallest and the largest number; without any by default."""
+        limits: Bounds | None = self.mark(Bounds)
+        return limits or Bounds()
 
     def mark(self, kind: Any) -> Any:
-        """Return the annotation of a type, such as `Interval`."""
+        """Return the annotation of a type, such as `Bounds`."""
         return next((mark for mark in self.marks if isinstance(mark, kind)), None)
 
     def read(self, text: str) -> Any:
@@ -135,10 +152,10 @@ class Option:
         number = {int: Integral, float: Real}.get(self.type)
         if number is None:
             return isinstance(value, self.type)
-        limits: Any = self.limits or Interval()
         if not isinstance(value, number) or isinstance(value, bool) or not math.isfinite(value):
             return False
-        return (limits.ge is None or value >= limits.ge) and (limits.le is None or value <= limits.le)
+        ge, le = self.limits.ge, self.limits.le
+        return (ge is None or float(value) >= ge) and (le is None or float(value) <= le)
 
     @property
     def _expected(self) -> str:
@@ -148,7 +165,7 @@ class Option:
         if self.type is not int and self.type is not float:
             return self.type.__name__
         expected = "an integer" if self.type is int else "a number"
-        limits: Any = self.limits or Interval()
+        limits = self.limits
         if limits.ge is None:
             return expected
         is_open = limits.le is None or limits.le == LARGEST_COUNT

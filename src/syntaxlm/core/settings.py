@@ -24,13 +24,12 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 
 import pydantic
 import yaml
-from annotated_types import Interval
 from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, ValidationError, core_schema
 
 from syntaxlm.core.errors import InputError, closest_match, shortened
 from syntaxlm.core.files import read_text
-from syntaxlm.core.options import LARGEST_COUNT, LARGEST_SEED, Count, Layers, Seed  # noqa: F401 - for settings
+from syntaxlm.core.options import LARGEST_COUNT, LARGEST_SEED, Bounds, Count, Layers, Seed  # noqa: F401 - for settings
 
 T = TypeVar("T")
 Overrides: TypeAlias = Mapping[str, Any] | Sequence[tuple[str, str]]
@@ -38,12 +37,12 @@ Overrides: TypeAlias = Mapping[str, Any] | Sequence[tuple[str, str]]
 
 # Common limits. Upper limits are far above useful values: they reject a mistyped number before memory is allocated.
 # `Count`, `Layers` and `Seed` are those of the options.
-Size = Annotated[int, Interval(ge=1, le=65_536)]  # one dimension of a tensor
-Fraction = Annotated[float, Interval(ge=0, lt=1)]  # dropout rates, decay rates
+Size = Annotated[int, Bounds(ge=1, le=65_536)]  # one dimension of a tensor
+Fraction = Annotated[float, Bounds(ge=0, lt=1)]  # dropout rates, decay rates
 # Numbers outside these limits overflow in the computations, or vanish.
-Positive = Annotated[float, Interval(ge=1e-30, le=1e9)]
-NonNegative = Annotated[float, Interval(ge=0, le=1e9)]
-Finite = Annotated[float, Interval(ge=-1e9, le=1e9)]
+Positive = Annotated[float, Bounds(ge=1e-30, le=1e9)]
+NonNegative = Annotated[float, Bounds(ge=0, le=1e9)]
+Finite = Annotated[float, Bounds(ge=-1e9, le=1e9)]
 
 _STRICT = pydantic.ConfigDict(strict=True)  # no conversion of types, such as "yes" to true
 _MOST_VALUES = 20_000  # in a file of settings
@@ -305,7 +304,7 @@ def limits_of(hint: Any) -> dict[str, Any]:
     """Return the limits in the `Field` of a setting, {"ge": 1, "le": 65536}; for a union, those of all its members."""
     limits: dict[str, Any] = {}
     for part in typing.get_args(hint):
-        if isinstance(part, FieldInfo | Interval):
+        if isinstance(part, FieldInfo | Bounds):
             for mark in part.metadata if isinstance(part, FieldInfo) else [part]:
                 limits |= {name: value for name in _LIMITS if (value := getattr(mark, name, None)) is not None}
         elif typing.get_origin(hint) in (typing.Union, types.UnionType, typing.Annotated):

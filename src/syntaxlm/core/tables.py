@@ -24,12 +24,12 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import replaced, to_json
+from syntaxlm.core.options import ReportFormat
 
 ColumnType = Literal[
     "integer", "number", "text", "boolean", "list of integers", "list of numbers", "list of text", "list of pairs"
 ]
 RowFormat = Literal["tsv", "csv", "json", "parquet"]
-ReportFormat = Literal["text", "json", "tsv", "csv", "markdown", "html", "parquet"]
 Row = Mapping[str, Any]
 
 ROWS_PER_GROUP = 1 << 16  # of a Parquet file: what is held in memory, and what readers skip or read at once

@@ -233,16 +233,13 @@ class PairsReport(HasReport):
         return lines
 
     def _totals(self) -> ReportTable:
-        accuracies = [model.accuracies(self.adjacent) for model in self.models]
-        figures = [self._figures_of(model) for model in self.models]
-        rows = [[title, *(str(one[words]) for one in accuracies)] for words, title in _TITLES.items()]
-        for title, name in (
-            ("mean over cases", "mean_over_cases"),
-            ("mean over cases, differing words known", "mean_over_cases_differing_words_known"),
-        ):
-            rows.append([title, *(format_value(one[name], PERCENT) for one in figures)])
-        for title, name in (("ties", "ties"), ("identical after normalisation", "read_alike")):
-            rows.append([title, *(one[name] for one in figures)])
+        accuracies, among = [model.accuracies(self.adjacent) for model in self.models], self.adjacent
+        rows: list[list[Any]] = [[title, *(str(one[words]) for one in accuracies)] for words, title in _TITLES.items()]
+        for title, words in (("", "all"), (", differing words known", "differing_words_known")):
+            means = (format_value(self.mean_over_cases(model, words), PERCENT) for model in self.models)
+            rows.append([f"mean over cases{title}", *means])
+        rows.append(["ties", *(int(model.ties[among].sum()) for model in self.models)])
+        rows.append(["identical after normalisation", *(int(model.read_alike[among].sum()) for model in self.models)])
         return ReportTable({"accuracy (number of pairs)": "", **{model.name: RIGHT for model in self.models}}, rows)
 
     def _sections(self) -> list[ReportTable]:

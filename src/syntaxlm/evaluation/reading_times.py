@@ -291,13 +291,6 @@ class ModelResult:
         }
 
 
-class Difference(NamedTuple):
-    """Delta log-likelihood of a model minus that of the first model."""
-
-    label: str
-    difference: Interval
-
-
 @dataclass(frozen=True)
 class AnalysedWords:
     """Displayed words with their times and predictors.
@@ -330,11 +323,14 @@ class ReadingTimesReport(AnalysedWords, HasReport):
     models: tuple[ModelResult, ...]
 
     @cached_property
-    def differences(self) -> tuple[Difference, ...]:
-        """Each other model minus the first, with 95% intervals by a paired bootstrap over sentences."""
+    def differences(self) -> dict[str, Interval]:
+        """Delta log-likelihood of each other model minus that of the first, by label of the model.
+
+        The 95% intervals are by a paired bootstrap over sentences.
+        """
         first, *others = self.models
         units, seed = self.words.sentences[self.analysed], self.settings.seed
-        return tuple(Difference(one.label, bootstrap_mean(one.deltas - first.deltas, units, seed)) for one in others)
+        return {one.label: bootstrap_mean(one.deltas - first.deltas, units, seed) for one in others}
 
     def report(self) -> Report:
         """Return the main figures of each model.
@@ -362,7 +358,7 @@ class ReadingTimesReport(AnalysedWords, HasReport):
         first = self.models[0].label
         differences = [
             f"{label} minus {first}: {1000 * difference.value:+.2f}  95% interval {difference}"
-            for label, difference in self.differences
+            for label, difference in self.differences.items()
         ]
         facts, sections = self._facts(), [ReportTable(headings, shown)]
         return Report(columns, rows, self._figures(), facts, self._explanation(), sections, differences)
@@ -397,7 +393,7 @@ class ReadingTimesReport(AnalysedWords, HasReport):
             "baseline_predictors": list(self.predictors),
             "folds": int(self.fold.max()) + 1,
             "models": self.models,
-            "minus_first": [{"model": one.label, **one.difference._asdict()} for one in self.differences],
+            "minus_first": [{"model": label, **interval._asdict()} for label, interval in self.differences.items()],
         }
 
     def _facts(self) -> dict[str, Any]:

@@ -98,17 +98,14 @@ def rerank(
         end = 0
         for one in chunk:
             begin, end = end, end + len(one)
-            yield _picked(one, log_probs[begin:end], weight)
-
-
-def _picked(candidates: ParseCandidates, log_probs: Values, weight: float) -> Reranked:
-    if weight < 1 and not candidates.scores:
-        raise InputError(
-            f"{candidates.sentences[0].place}: no parser's score in its comments; expected one for each candidate,"
-            f" because weight {weight:g} is below 1"
-        )
-    values = log_probs if weight == 1 else weight * log_probs + (1 - weight) * np.array(candidates.scores)
-    return Reranked(candidates, log_probs, values, int(values.argmax()))
+            if weight < 1 and not one.scores:
+                raise InputError(
+                    f"{one.sentences[0].place}: no parser's score in its comments; expected one for each candidate,"
+                    f" because weight {weight:g} is below 1"
+                )
+            of_one = log_probs[begin:end]
+            values = of_one if weight == 1 else weight * of_one + (1 - weight) * np.array(one.scores)
+            yield Reranked(one, of_one, values, int(values.argmax()))
 
 
 def _chunks(candidates: Iterable[ParseCandidates]) -> Iterator[list[ParseCandidates]]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, TypedDict
 
-from annotated_types import Interval
-
-from syntaxlm.core.options import Count, Options, Seed, Shown
+from syntaxlm.core.options import Bounds, Count, Options, Seed, Shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +21,7 @@ class SamplingOptions(Options):
     keep_unknown: allow the unknown word to be drawn
     """
 
-    temperature: Annotated[float, Interval(ge=0), Shown("T")] = 1.0
+    temperature: Annotated[float, Bounds(ge=0), Shown("T")] = 1.0
     top_k: Annotated[Count, Shown("K")] | None = None
     seed: Seed = 0
     max_words: Count | None = None

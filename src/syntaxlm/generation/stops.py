@@ -18,8 +18,8 @@ from syntaxlm.core.tensor_files import TensorFile, read_tensors, refuse, tensor_
 from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.models.abilities import GeneratesTrees, Model
 from syntaxlm.models.batches import TreeBatch
+from syntaxlm.models.classifiers import STOPS_FORMAT, StopExamples, Stops, StopSettings
 from syntaxlm.models.sizes import shapes_of
-from syntaxlm.models.stop_classifiers import FORMAT, StopExamples, Stops, StopSettings
 from syntaxlm.ops.tree_levels import EDGES
 from syntaxlm.scoring.engine import TOKEN_BUDGET, check_labels
 from syntaxlm.storage.folder import STOP_WEIGHTS, STOPS, ModelBundle, distinct_tensors, put_tensors, read_config
@@ -245,7 +245,7 @@ def read_stops(folder: str | Path, bundle: ModelBundle) -> Stops:
             f"{folder}: to generate trees, the model needs stop classifiers, which predict where a tree ends."
             f" Train them on dependency trees:\n  {train}"
         )
-    settings = read_config(StopSettings, folder / STOPS, FORMAT)
+    settings = read_config(StopSettings, folder / STOPS, STOPS_FORMAT)
     expected = model.state_size, model.word_size, model.input_size, model.label_count or 0
     found = settings.state_size, settings.word_size, settings.input_size, settings.labels
     if found != expected or settings.hidden_size < 1:

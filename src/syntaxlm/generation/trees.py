@@ -23,7 +23,7 @@ from syntaxlm.generation.options import SamplingOptions, TreeSamplingOptions
 from syntaxlm.generation.sentences import MAXIMUM, SAMPLED_TOGETHER, Numbers, choose, numbers_to
 from syntaxlm.generation.stops import possible_edges, tree_model
 from syntaxlm.models.abilities import GeneratesTrees
-from syntaxlm.models.stop_classifiers import Stops
+from syntaxlm.models.classifiers import Stops
 from syntaxlm.ops.tree_levels import EDGES, Levels, States
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.vocabulary import Vocabulary

@@ -221,7 +221,7 @@ class ParseBatch:
         if self.labelled:
             trees = iter(list(map(format_brackets, self._trees())))
         else:
-            trees = iter(format_spans(self.spans, self._bracketed(), self._tags()))
+            trees = iter(format_spans(self.spans, *self._leaves()))
         return [next(trees) if words else "" for words in self.words]
 
     def __iter__(self) -> Iterator[Parse]:
@@ -235,9 +235,12 @@ class ParseBatch:
                 continue
             start, end = end, end + len(words)
             tree = next(trees)
-            labels = _word_labels(tree) if self.labelled else None
-            if labels and not self._reads_tags:  # they take the place of tags
-                tree = Tree(tree.words, tuple(labels), tuple(filter(_is_long, tree.constituents)))
+            labels = None
+            if self.labelled:
+                label_of = {part.start: part.label for part in tree.constituents if not _is_long(part)}
+                labels = [label_of.get(place, "") for place in range(len(tree))]
+                if self.reader.normaliser.units != "tags":  # they take the place of tags
+                    tree = Tree(tree.words, tuple(labels), tuple(filter(_is_long, tree.constituents)))
             starts, ends, not_read = (
                 self.positions[number - self.first] if self.positions else positions_in(self.reader.align(line))
             )
@@ -255,23 +258,16 @@ class ParseBatch:
             )
             sentence += 1
 
-    @property
-    def _reads_tags(self) -> bool:
-        return self.reader.normaliser.units == "tags"
-
     def _trees(self) -> list[Tree]:
         """Return the trees of all lines with words. Labels of single words are constituents."""
-        return trees_of(self.spans, self._bracketed(), self._tags()) if self.spans else []
+        return trees_of(self.spans, *self._leaves()) if self.spans else []
 
-    def _tags(self) -> list[list[str]] | None:
-        return [tokens for tokens in self.tokens if tokens] if self._reads_tags else None
-
-    def _bracketed(self) -> list[list[str]]:
-        """Return the words for bracket notation.
+    def _leaves(self) -> tuple[list[list[str]], list[list[str]] | None]:
+        """Return the words of the trees for bracket notation and, if the model reads tags, their tags.
 
         Character-level models may read white space as a character; it is replaced by its token.
         """
-        return [
+        bracketed = [
             [
                 token if word.isspace() or token == f"\\{word}" else word
                 for word, token in zip(words, tokens, strict=True)
@@ -279,6 +275,8 @@ class ParseBatch:
             for words, tokens in zip(self.words, self.tokens, strict=True)
             if words
         ]
+        reads_tags = self.reader.normaliser.units == "tags"
+        return bracketed, list(filter(None, self.tokens)) if reads_tags else None
 
 
 def _is_long(part: Constituent) -> bool:
@@ -287,12 +285,6 @@ def _is_long(part: Constituent) -> bool:
 
 def _rounded(values: Sequence[float]) -> list[float]:
     return [round(value, 6) for value in values]
-
-
-def _word_labels(tree: Tree) -> list[str]:
-    """Return the label of the one-word constituent of each word; "" if there is none."""
-    labels = {part.start: part.label for part in tree.constituents if not _is_long(part)}
-    return [labels.get(place, "") for place in range(len(tree))]
 
 
 def parse_lines(
@@ -372,7 +364,14 @@ def _readings(
         readings.append(_reading(its_reader, lines_for(other, split), first))
         for number, (words, its_words) in enumerate(zip(expected, readings[-1].words, strict=True), first):
             if words != its_words:
-                raise _read_differently(number, words, its_words, names[0], name)
+                pairs = zip(words, its_words, strict=False)
+                same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+                raise InputError(
+                    f"sentence {number}: the models read different words, starting with word {same + 1}.\n"
+                    f"  {names[0]}, {len(words)} words: {beginning(words[same:])}\n"
+                    f"  {name}, {len(its_words)} words: {beginning(its_words[same:])}\n"
+                    "Expected models with the same tokenisation (text.normaliser in their recipes)."
+                )
     return readings
 
 
@@ -396,16 +395,6 @@ def positions_in(aligned: Sequence[AlignedToken]) -> tuple[list[int], list[int],
     return [part.start for part in read], [part.end for part in read], not_read
 
 
-def _read_differently(number: int, words: list[str], others: list[str], name: str, other_name: str) -> InputError:
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(words, others, strict=False)))
-    return InputError(
-        f"sentence {number}: the models read different words, starting with word {same + 1}.\n"
-        f"  {name}, {len(words)} words: {beginning(words[same:])}\n"
-        f"  {other_name}, {len(others)} words: {beginning(others[same:])}\n"
-        "Expected models with the same tokenisation (text.normaliser in their recipes)."
-    )
-
-
 def parse_text(
     models: Sequence[ModelBundle], text: str | Path | GivenText, options: ParseOptions, names: Sequence[str] = ()
 ) -> Iterator[ParseBatch]:
@@ -420,13 +409,12 @@ def parse_text(
     parse_lines(models, [], options, names=names)  # reports wrong options before the text is read
     first = 1
     size = None if isinstance(text, GivenText) else plain_size(text)
-    amount = len if size is None else _bytes_of
+
+    def amount(chunk: Sequence[str]) -> int:
+        return len(chunk) if size is None else sum(map(line_bytes, chunk))
+
     for chunk in progress_bar(chunks, f"parsing {source_name(text)}", size, amount, percent=size is not None):
         yield parse_lines(models, chunk, options, first, names)
         first += len(chunk)
     if first == 1:
         raise no_sentence(text)
-
-
-def _bytes_of(lines: Sequence[str]) -> int:
-    return sum(map(line_bytes, lines))

@@ -150,23 +150,20 @@ class _Parsing:
         Also yields the number of words of each column, and the index of its sentence: (B,) each. Batches are smaller
         for models that compare spans, which need memory for every span and time as the cube of the length.
         """
-        power = 3 if self.compares_spans else 1
         lengths, device = self.corpus.lengths, self.bundle.model.device
         batches = SentenceBatches(self.corpus, self.bundle.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, closed=True)
 
-        def parts() -> Iterator[Integers]:
-            for indices in batches.epoch(0):
-                size = len(indices)
-                while len(indices):
-                    if self.compares_spans:
-                        size = max(1, SPAN_BUDGET // int(lengths[indices[0]] + 2) ** 2)
-                    yield indices[:size]
-                    indices = indices[size:]
-
-        def work(indices: Integers) -> float:
-            return float((lengths[indices].astype(float) ** power).sum())
-
-        for indices in progress_bar(parts(), "parsing", work(np.arange(len(lengths))), work, percent=True):
+        parts: list[Integers] = []
+        for indices in batches.epoch(0):
+            size = len(indices)
+            while len(indices):
+                if self.compares_spans:
+                    size = max(1, SPAN_BUDGET // int(lengths[indices[0]] + 2) ** 2)
+                parts.append(indices[:size])
+                indices = indices[size:]
+        work = lengths.astype(float) ** (3 if self.compares_spans else 1)
+        total = float(work.sum())
+        for indices in progress_bar(parts, "parsing", total, lambda part: float(work[part].sum()), percent=True):
             yield batches.batch(indices).to(device), lengths[indices], indices
 
     def _check_longest(self, read: Callable[[TokenBatch], Any]) -> None:

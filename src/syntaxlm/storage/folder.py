@@ -20,8 +20,8 @@ from syntaxlm.core.settings import Settings, T, read_settings
 from syntaxlm.core.tensor_files import TensorFile, read_tensors, refuse, tensor_faults, write_tensors
 from syntaxlm.models.abilities import GeneratesTrees, Model, ParsesSentences
 from syntaxlm.models.batches import TextMode
+from syntaxlm.models.classifiers import ClassifierSettings, PairClassifier
 from syntaxlm.models.layers import value_faults
-from syntaxlm.models.pair_classifier import ClassifierSettings, PairClassifier
 from syntaxlm.models.registry import MODELS, ModelConfig, require
 from syntaxlm.models.sizes import allocated, shapes_of, without_memory
 from syntaxlm.storage.bundled import bundled_names, find_model

@@ -140,6 +140,7 @@ class Normaliser(Settings, section="normaliser"):
         # The caches are not settings, and therefore not fields.
         object.__setattr__(self, "_dropped", frozenset(self.drop_words))
         object.__setattr__(self, "_spaced", self.units == "characters" and self.space is not None)
+        object.__setattr__(self, "_space_length", 0 if self.units == "characters" and self.space is None else 1)
         object.__setattr__(self, "_memory", _Memory(self._tokens_of_piece))
         object.__setattr__(self, "_part_memory", _Memory(self._parts))
         object.__setattr__(self, "_written_memory", _Memory(self._written_of_piece))
@@ -221,11 +222,7 @@ class Normaliser(Settings, section="normaliser"):
         """
         memory: _Memory[int] = self._length_memory  # type: ignore[attr-defined]
         total = sum(sum(map(memory.__getitem__, split_words(part))) for part in _parts_of_line(line))
-        return max(0, total - self._space_length)
-
-    @property
-    def _space_length(self) -> int:
-        return 0 if self.units == "characters" and self.space is None else 1
+        return max(0, total - self._space_length)  # type: ignore[attr-defined]
 
     def _length_of_piece(self, piece: str) -> int:
         """Return the number of kept characters of a piece, including the space next to it; 0 if nothing is kept."""
@@ -233,7 +230,7 @@ class Normaliser(Settings, section="normaliser"):
             length = sum(len(token) for part in self._parts(piece) for token in part.tokens)
         else:
             length = sum(part.end - part.start for part in self._parts(piece) if part.tokens)
-        return length and length + self._space_length
+        return length and length + self._space_length  # type: ignore[attr-defined]
 
     def written_tokens(self, line: str) -> tuple[list[str], list[str]]:
         """Return the kept tokens of a line, as written and as the model reads them: a fast form of `align`."""

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.text.normaliser import AlignedToken, Normaliser, UntaggedTokenError, word_spans
-from syntaxlm.text.options import Contractions, TextOptions
+from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.treebank_style import Piece, TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
 
@@ -75,11 +75,17 @@ class TextReader:
     vocabulary: Vocabulary
     style: TreebankStyle = AS_TOKENISED
     adapts: bool = False
+    is_plain: bool = field(init=False, repr=False, compare=False)
     knows: Callable[[str], bool] = field(init=False, repr=False, compare=False)
     _spelled: Callable[[str, bool, bool, bool], Sequence[Piece]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Let results for words be remembered. knows: whether the vocabulary contains all tokens of a word."""
+        """Let results for words be remembered.
+
+        is_plain: whether words are neither split nor respelled before the normaliser reads them.
+        knows: whether the vocabulary contains all tokens of a word.
+        """
+        object.__setattr__(self, "is_plain", self.style == AS_TOKENISED and not self.adapts)
         object.__setattr__(self, "knows", lru_cache(REMEMBERED_WORDS)(self._knows))
         object.__setattr__(self, "_spelled", lru_cache(REMEMBERED_WORDS)(self._spelled_pieces))
 
@@ -106,12 +112,20 @@ class TextReader:
         if normaliser.units == "tags" and {"split", "drop"} & {style.punctuation, style.contractions}:
             raise InputError(f"{style}: the model reads tagged text, whose words are not split; expected keep or auto")
         adapts = is_auto and normaliser.units == "words" and not vocabulary.is_open
-        if is_auto:
-            suited = cls(normaliser, vocabulary, adapts=True)._suited_style() if adapts else AS_TOKENISED
-            style = TreebankStyle(
-                suited.punctuation if style.punctuation == "auto" else style.punctuation,
-                suited.contractions if style.contractions == "auto" else style.contractions,
-            )
+        punctuation: Punctuation = "keep"
+        contractions: Contractions = "keep"
+        if adapts:  # the style that `auto` stands for
+            knows = cls(normaliser, vocabulary).knows
+            contractions = "split" if any(map(knows, _ENDINGS)) else "keep"
+            if normaliser.splitting == "punctuation" or any(map(knows, _MARKS)):
+                punctuation = "split"
+            else:
+                with_mark = sum(_WITH_MARK.fullmatch(token) is not None for token in vocabulary.tokens)
+                punctuation = "keep" if with_mark > _FEW * len(vocabulary) else "drop"
+        style = TreebankStyle(
+            punctuation if style.punctuation == "auto" else style.punctuation,
+            contractions if style.contractions == "auto" else style.contractions,
+        )
         return cls(normaliser, vocabulary, style, adapts)
 
     def tokens(self, line: str) -> list[str]:
@@ -183,19 +197,6 @@ class TextReader:
         first, second = (self.vocabulary.encode(self.normaliser.tokens(self._spelling(one))) for one in (word, other))
         return first < second
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether words are neither split nor respelled before the normaliser reads them."""
-        return self.style == AS_TOKENISED and not self.adapts
-
-    def _suited_style(self) -> TreebankStyle:
-        """Return the style that `auto` stands for."""
-        contractions: Contractions = "split" if any(map(self.knows, _ENDINGS)) else "keep"
-        if self.normaliser.splitting == "punctuation" or any(map(self.knows, _MARKS)):
-            return TreebankStyle("split", contractions)
-        with_mark = sum(_WITH_MARK.fullmatch(token) is not None for token in self.vocabulary.tokens)
-        return TreebankStyle("keep" if with_mark > _FEW * len(self.vocabulary) else "drop", contractions)
-
     def _pieces(self, line: str, spelled: bool) -> list[Piece]:
         """Return the pieces of a line. spelled: in the spelling of the vocabulary, if the reader adapts to it."""
         spans = list(word_spans(line))
@@ -219,35 +220,37 @@ class TextReader:
         spelled = []
         for piece in pieces:
             text = piece.text
-            if text == _PLAIN_QUOTE:
-                text = self._first_known(text, _QUOTES[0 if opens else 1])
-            elif text:
-                opens = False  # a quotation mark after a word closes
-                text = self._spelling(text, is_first)
-            spelled.append(piece._replace(text=text))
+            if text:
+                spelled.append(piece._replace(text=self._spelling(text, is_first, _QUOTES[0 if opens else 1])))
+                opens = opens and text == _PLAIN_QUOTE  # a quotation mark after a word closes
+            else:
+                spelled.append(piece)
         return spelled
 
-    def _spelling(self, text: str, is_first: bool = False) -> str:
-        """Return a word or mark in the spelling of the vocabulary; unchanged if it has none."""
-        if text in _SPELLINGS:
-            return self._first_known(text, _SPELLINGS[text])
-        straight = text.replace("’", "'")
-        forms = [straight]
-        if self._is_lower_case or is_first:
-            forms += [text.lower(), straight.lower()]
-        if self._has_numbers_as_n and _NUMBER.fullmatch(text):
-            forms.append("N")
-        return self._first_known(text, forms)
+    def _spelling(self, text: str, is_first: bool = False, quotes: Sequence[str] = ()) -> str:
+        """Return a word or mark in the spelling of the vocabulary; unchanged if it has none.
 
-    def _first_known(self, text: str, others: Sequence[str]) -> str:
-        return next(filter(self.knows, (text, *others)), text)
+        quotes: how other texts write a straight quotation mark at this place.
+        """
+        if text == _PLAIN_QUOTE:
+            forms = [text, *quotes]
+        elif text in _SPELLINGS:
+            forms = [text, *_SPELLINGS[text]]
+        else:
+            straight = text.replace("’", "'")
+            is_lower_case, has_numbers_as_n = self._conventions
+            forms = [text, straight]
+            if is_lower_case or is_first:
+                forms += [text.lower(), straight.lower()]
+            if has_numbers_as_n and _NUMBER.fullmatch(text):
+                forms.append("N")
+        return next(filter(self.knows, forms), text)
 
     @cached_property
-    def _is_lower_case(self) -> bool:
+    def _conventions(self) -> tuple[bool, bool]:
+        """Whether the vocabulary has no capitals, and whether it has N instead of numbers."""
+        tokens = self.vocabulary.tokens
         special = {self.vocabulary.unknown, self.vocabulary.begin, self.vocabulary.end, "N"}
-        words = (token for token in self.vocabulary.tokens if token not in special and not _MARKUP.fullmatch(token))
-        return all(word == word.lower() for word in words)
-
-    @cached_property
-    def _has_numbers_as_n(self) -> bool:
-        return self.knows("N") and not any(token.isdecimal() for token in self.vocabulary.tokens)
+        words = (token for token in tokens if token not in special and not _MARKUP.fullmatch(token))
+        has_numbers_as_n = self.knows("N") and not any(token.isdecimal() for token in tokens)
+        return all(word == word.lower() for word in words), has_numbers_as_n

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -54,26 +54,27 @@ class Vocabulary:
         self.tokens: Sequence[str] = tuple(tokens)
         self.unknown, self.begin, self.end = unknown, begin, end
         ids: dict[str, int] = {token: number for number, token in enumerate(self.tokens)}
-        self._check(ids)
-        self.unknown_id, self.begin_id, self.end_id = ids[unknown], ids[begin], ids[end]
-        names = ((_class_name(unknown, token), number) for token, number in ids.items())
-        classes = {name: number for name, number in names if name}
-        self.unknown_ids: tuple[int, ...] = (self.unknown_id, *sorted(classes.values()))
-        self._unknown = frozenset(self.unknown_ids)
-        in_text = {token: number for token, number in ids.items() if token not in (begin, end)}
-        self._ids_in_text = _Ids(in_text, self.unknown_id, classes)
-
-    def _check(self, ids: Mapping[str, int]) -> None:
         if len(ids) < len(self.tokens):
             twice = [token for token, count in Counter(self.tokens).items() if count > 1]
             raise InputError(f"the vocabulary contains {len(twice)} tokens more than once; the first is {twice[0]!r}")
         if "" in ids:
             raise InputError(f"token {ids['']} of the vocabulary is empty")
-        for role, token in (("unknown", self.unknown), ("begin", self.begin), ("end", self.end)):
+        for role, token in (("unknown", unknown), ("begin", begin), ("end", end)):
             if token not in ids:
                 raise InputError(f"the vocabulary of {len(self.tokens)} tokens lacks its {role} token {token!r}")
-        if self.unknown in (self.begin, self.end):
-            raise InputError(f"the token {self.unknown!r} of the vocabulary is both unknown and begin or end")
+        if unknown in (begin, end):
+            raise InputError(f"the token {unknown!r} of the vocabulary is both unknown and begin or end")
+        self.unknown_id, self.begin_id, self.end_id = ids[unknown], ids[begin], ids[end]
+        before, after = _around_class(unknown)
+        classes = {
+            token[len(before) : len(token) - len(after)]: number
+            for token, number in ids.items()
+            if token.startswith(before) and token.endswith(after) and len(token) > len(before) + len(after)
+        }
+        self.unknown_ids: tuple[int, ...] = (self.unknown_id, *sorted(classes.values()))
+        self._unknown = frozenset(self.unknown_ids)
+        in_text = {token: number for token, number in ids.items() if token not in (begin, end)}
+        self._ids_in_text = _Ids(in_text, self.unknown_id, classes)
 
     @classmethod
     def build(
@@ -108,7 +109,8 @@ class Vocabulary:
             known = {*frequent, *special}
             rare = {token: count for token, count in counts.items() if token not in known}
             names = [*shapes, *_frequent_suffixes(rare, unknown_classes)]
-            special += [_class_token(unknown, name) for name in names]
+            before, after = _around_class(unknown)
+            special += [before + name + after for name in names]
         return cls(special + frequent, unknown, begin, end)
 
     def fingerprint(self) -> str:
@@ -135,7 +137,7 @@ class Vocabulary:
 
     def knows(self, token: str) -> bool:
         """Return whether a token of a text is in the vocabulary."""
-        return self.id(token) not in self._unknown
+        return self._ids_in_text[token] not in self._unknown
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """Return the `id` of every token. BOS and EOS are not added."""
@@ -187,31 +189,19 @@ class Vocabulary:
             raise InputError(f"{path}: {error}") from error
 
 
-def _class_token(unknown: str, name: str) -> str:
-    """Return the token of a class of unknown words: <unk> and "ing" give <unk:ing>."""
-    return f"{unknown.removesuffix('>')}:{name}" + ">" * unknown.endswith(">")
+def _around_class(unknown: str) -> tuple[str, str]:
+    """Return the text before and after the name of a class of unknown words in its token: "<unk:", ">"."""
+    return f"{unknown.removesuffix('>')}:", ">" * unknown.endswith(">")
 
 
-def _class_name(unknown: str, token: str) -> str:
-    """Return the inverse of `_class_token`; "" for other tokens."""
-    start, end = f"{unknown.removesuffix('>')}:", ">" * unknown.endswith(">")
-    return token[len(start) : len(token) - len(end)] if token.startswith(start) and token.endswith(end) else ""
-
-
-def _classes_of(word: str) -> Iterator[str]:
-    """Yield the names of the classes that a word can belong to, in order of preference."""
+def _classes_of(word: str) -> list[str]:
+    """Return the names of the classes that a word can belong to, in order of preference: its longest suffix first."""
     if any(map(str.isdigit, word)):
-        yield _WITH_DIGIT
-    elif "-" in word[1:-1]:
-        yield _WITH_HYPHEN
-    else:
-        yield from _suffixes(word)
-
-
-def _suffixes(word: str) -> Iterator[str]:
-    """Return the suffixes of a word that can be classes, the longest first."""
+        return [_WITH_DIGIT]
+    if "-" in word[1:-1]:
+        return [_WITH_HYPHEN]
     lengths = range(min(_LONGEST_SUFFIX, len(word) - _STEM), 0, -1)
-    return (word[-length:] for length in lengths if word[-length:].isalpha())
+    return [word[-length:] for length in lengths if word[-length:].isalpha()]
 
 
 def _frequent_suffixes(counts: Mapping[str, int], number: int) -> list[str]:
@@ -219,23 +209,24 @@ def _frequent_suffixes(counts: Mapping[str, int], number: int) -> list[str]:
 
     A word belongs to its longest chosen suffix. counts: the frequency of each word.
     """
-    words = {word: count for word, count in counts.items() if next(_classes_of(word), "").isalpha()}
+    suffixes = {word: _classes_of(word) for word in counts}
+    suffixes = {word: names for word, names in suffixes.items() if names and names[0].isalpha()}
     with_suffix: dict[str, list[str]] = defaultdict(list)
     totals: Counter[str] = Counter()
-    for word, count in words.items():
-        for suffix in _suffixes(word):
+    for word, names in suffixes.items():
+        for suffix in names:
             with_suffix[suffix].append(word)
-            totals[suffix] += count
+            totals[suffix] += counts[word]
     chosen: list[str] = []
-    lengths: dict[str, int] = dict.fromkeys(words, 0)  # of each word's longest chosen suffix
+    lengths: dict[str, int] = dict.fromkeys(suffixes, 0)  # of each word's longest chosen suffix
     while len(chosen) < number and totals:
         best = max(totals, key=lambda suffix: (len(suffix) * totals[suffix], suffix))
         chosen.append(best)
         del totals[best]
         for word in with_suffix[best]:  # remain available to longer suffixes, which divide the class further
-            for suffix in _suffixes(word):
+            for suffix in suffixes[word]:
                 if suffix in totals and lengths[word] < len(suffix) < len(best):
-                    totals[suffix] -= words[word]
+                    totals[suffix] -= counts[word]
             lengths[word] = max(lengths[word], len(best))
     return chosen
 

@@ -35,8 +35,7 @@ from syntaxlm.generation.stops import (
     tree_model,
     write_stops,
 )
-from syntaxlm.models.pair_classifier import PairBatch
-from syntaxlm.models.stop_classifiers import Reads, Stops, StopSettings
+from syntaxlm.models.classifiers import PairBatch, StopInputs, Stops, StopSettings
 from syntaxlm.storage.folder import (
     ModelBundle,
     PairClassifierSettings,
@@ -154,7 +153,7 @@ def _vocabulary(files: PairSettings, pairs: Sequence[LabelledPair]) -> Vocabular
 class StopRecipe(Settings):
     """Settings of training stop classifiers: Adam at a constant rate, until the validation loss stops improving."""
 
-    reads: Reads = StopSettings.reads  # input of the classifiers for each word
+    reads: StopInputs = StopSettings.reads  # input of the classifiers for each word
     hidden_size: Size | None = None  # neurons of the hidden layer; None: the size of the model's state
     batch_words: Count = 512  # words per batch of whole trees
     optimiser: OptimiserSettings = field(
@@ -178,7 +177,7 @@ class StopResult:
     """
 
     folder: Path
-    reads: Reads
+    reads: StopInputs
     weights: int
     epoch: int
     epochs: int

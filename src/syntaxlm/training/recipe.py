@@ -34,7 +34,7 @@ from syntaxlm.core.settings import (
 )
 from syntaxlm.data.labelled_pairs import TRAINED_OPERATORS
 from syntaxlm.models.batches import TextMode
-from syntaxlm.models.pair_classifier import ClassifierSettings
+from syntaxlm.models.classifiers import ClassifierSettings
 from syntaxlm.models.registry import MODELS, ModelConfig
 from syntaxlm.storage.folder import Operators, PairTask
 from syntaxlm.text.normaliser import Normaliser

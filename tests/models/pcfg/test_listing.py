@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from syntaxlm.models.abilities import HasGrammar
-from syntaxlm.models.pcfg import derivations
+from syntaxlm.models.pcfg import grammars as derivations
 from syntaxlm.models.pcfg.grammars import CompoundGrammar
 from syntaxlm.ops.inside import FactoredRules
 from tests.grammar_models import every_grammar, grammar

@@ -32,7 +32,6 @@ from syntaxlm.app.cli.options import (
 from syntaxlm.app.cli.output import ReportOutput
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.options import Argument, Count, InputFile, Name, Only, Seed, Shown
-from syntaxlm.core.tables import RowFormat, write_rows
 from syntaxlm.parsing.options import DecodingOptions
 from syntaxlm.scoring.options import PerplexityOptions
 from syntaxlm.text.options import TextOptions
@@ -376,6 +375,8 @@ def reading_times(
         context=context, minimum=min_time, maximum=max_time, style=style, settings=settings,
     )  # fmt: skip
     if details is not None:
+        from syntaxlm.core.tables import RowFormat, write_rows
+
         formats: dict[str, RowFormat] = {".csv": "csv", ".json": "json", ".jsonl": "json"}
         table = report.word_table()
         write_rows(table.rows(), table.columns, details, formats.get(details.suffix.lower(), "tsv"))

@@ -11,7 +11,6 @@ from syntaxlm.app.cli.output import OutputFile, text_output
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
 from syntaxlm.core.options import Count, Shown
-from syntaxlm.core.tables import write_rows
 from syntaxlm.generation.options import SamplingOptions, TreeSamplingOptions
 from syntaxlm.text.options import TextOptions
 
@@ -73,6 +72,8 @@ def generate(
         sampled = generate_sentences(bundle, sentences, prompt, options, style)
     sampled = iter(progress_bar(sampled, "sentences", sentences))
     if format in ("tsv", "csv", "parquet"):
+        from syntaxlm.core.tables import write_rows
+
         first = next(sampled)
         rows = (row for sentence in chain([first], sampled) for row in sentence.rows())
         write_rows(rows, first.columns, output, format)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,37 +19,14 @@ from syntaxlm.app.cli.output import (
 )
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import to_json
 from syntaxlm.core.options import Argument, Name, Only, Shown
-from syntaxlm.core.tables import Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.parsing.options import DecodingOptions
 
 InputPath = Annotated[Path, Shown("FILE", use="input")]
 NewModel = Annotated[Path, Folder(may_hold="nothing")]
 Repository = Annotated[str, Argument("NAME", use="value")]
 Revision = Annotated[str, Shown("R")]
-
-MODEL_FOLDERS = Columns(
-    "model folders",
-    "model folder",
-    {
-        "folder": Column("text", "folder"),
-        "model_type": Column("text", "type of the model; missing after an error"),
-        "abilities": Column("list of text", "abilities of the model"),
-        "parameters": Column("integer", "number of parameters; missing for models that are counted"),
-        "bytes": Column("integer", "size of the weights on disk"),
-        "trained_on": Column("text", "training text"),
-        "error": Column("text", "why the folder cannot be described"),
-    },
-)
-BUNDLED_RECIPES = Columns(
-    "bundled recipes",
-    "recipe",
-    {
-        "name": Column("text", "name, for train, compare and focus"),
-        "model_type": Column("text", "type of the model"),
-        "purpose": Column("text", "what the recipe is for"),
-    },
-)
 
 
 def list_models(
@@ -66,16 +41,9 @@ def list_models(
     folder: folder to search; default: the current folder, with the bundled models first
     example: syntaxlm models list runs --json
     """
-    from syntaxlm.app.report.models import describe, model_folders
-    from syntaxlm.storage.bundled import bundled_folder, bundled_names
+    from syntaxlm.app.report.models import list_models
 
-    models = [] if folder else [describe(bundled_folder(name)) | {"folder": name} for name in bundled_names()]
-    for path in model_folders(folder or Path()):
-        try:
-            models.append(describe(path))
-        except InputError as error:
-            models.append({"folder": str(path), "error": str(error).splitlines()[0]})
-    output.write(ModelList(folder or Path(), models))
+    list_models(folder).write(output.output, output.format)
 
 
 def describe_model(
@@ -94,7 +62,9 @@ def describe_model(
     from syntaxlm.app.report.models import describe
 
     with text_output(output) as file:
-        file.write(formatted(ModelDescription(describe(model, full=True)), format) + "\n")
+        facts = describe(model, full=True)
+        text = to_json({"schema_version": 1, **facts}) if format == "json" else "\n".join(_lines(facts))
+        file.write(text + "\n")
 
 
 def download(name: Repository, revision: Revision | None = None, output: NewModel | None = None) -> None:
@@ -155,58 +125,16 @@ def push(
     print(address)
 
 
-@dataclass(frozen=True)
-class ModelList(HasReport):
-    """The model folders below a folder: descriptions, or the reason why a folder cannot be described."""
-
-    folder: Path
-    models: list[dict[str, Any]]
-
-    def report(self) -> Report:
-        return Report(
-            MODEL_FOLDERS,
-            [{name: model.get(name) for name in MODEL_FOLDERS} for model in self.models],
-            {"schema_version": 1, "folder": str(self.folder), "models": self.models},
-            tables=[
-                ReportTable(
-                    dict.fromkeys(("model", "type", "parameters", "size", "trained on", "abilities"), ""),
-                    [_cells(model) for model in self.models],
-                )
-            ],
-            notes=[] if self.models else [f"{self.folder}: no model folders found"],
-        )
-
-
-def _cells(model: dict[str, Any]) -> list[Any]:
-    if "error" in model:
-        return [model["folder"], None, None, None, None, model["error"]]
-    return [
-        model["folder"], model["model_type"], model["parameters"], _size(model["bytes"]), model["trained_on"] or None,
-        ", ".join(model["abilities"]),
-    ]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class ModelDescription:
-    """What `models info` prints."""
-
-    values: dict[str, Any]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"schema_version": 1, **self.values}
-
-    def __str__(self) -> str:
-        return "\n".join(_lines(self.values))
-
-
 def _lines(values: dict[str, Any], indent: str = "") -> list[str]:
+    from syntaxlm.app.report.models import shown_size
+
     lines = []
     for key, value in values.items():
         name = indent + key.replace("_", " ")
         if isinstance(value, dict):
             lines += [f"{name}:", *_lines(value, indent + "  ")]
         elif key == "bytes":
-            lines.append(f"{indent}size: {_size(value)}")
+            lines.append(f"{indent}size: {shown_size(value)}")
         elif value not in (None, [], ()):
             lines.append(f"{name}: {_value(value)}")
     return lines
@@ -220,10 +148,6 @@ def _value(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _size(number: int) -> str:
-    return f"{number / 2**20:,.1f} MiB" if number >= 2**20 else f"{number / 2**10:,.1f} KiB"
-
-
 def list_recipes(output: ReportOutput) -> None:
     """List the bundled recipes.
 
@@ -231,10 +155,9 @@ def list_recipes(output: ReportOutput) -> None:
 
     example: syntaxlm recipes list --json
     """
-    from syntaxlm.core.files import read_text
-    from syntaxlm.training.recipe_files import find_recipe, recipe_names
+    from syntaxlm.app.report.models import list_recipes
 
-    output.write(RecipeList([{"name": name} | _summary(read_text(find_recipe(name))) for name in recipe_names()]))
+    list_recipes().write(output.output, output.format)
 
 
 def show_recipe(recipe: Annotated[str, Argument("RECIPE")], output: OutputFile | None = None) -> None:
@@ -252,31 +175,6 @@ def show_recipe(recipe: Annotated[str, Argument("RECIPE")], output: OutputFile |
     text = read_text(find_recipe(recipe))
     with text_output(output) as file:
         file.write(text)
-
-
-@dataclass(frozen=True)
-class RecipeList(HasReport):
-    """The bundled recipes: name, model type, purpose."""
-
-    recipes: list[dict[str, str]]
-
-    def report(self) -> Report:
-        headings = {"name": "recipe", "model_type": "model type", "purpose": "purpose"}
-        sections = [ReportTable.of(BUNDLED_RECIPES, self.recipes, headings)]
-        return Report(BUNDLED_RECIPES, self.recipes, {"schema_version": 1, "recipes": self.recipes}, tables=sections)
-
-
-def _summary(text: str) -> dict[str, str]:
-    """Return model type and purpose of a recipe; its purpose is the first sentence of its first comment."""
-    import yaml
-
-    comments: list[str] = []
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            break
-        comments.append(line.removeprefix("#").strip())
-    purpose = re.split(r"(?<!et al)\. ", " ".join(comments))[0].rstrip(".:")
-    return {"model_type": yaml.safe_load(text)["model"]["name"], "purpose": purpose}
 
 
 def to_arpa(model: ModelFolder, output: OutputFile | None = None, format: SummaryFormat = "text") -> None:
@@ -387,23 +285,12 @@ def combine(
     with status("combining"):
         bundle = combine([read_model(folder) for folder in parsers], read_model(scorer))
         write_model(output, bundle, getattr(torch, precision))
-    print(formatted(CombinedModel(output, len(parsers), bundle.model.parameter_count), format))
-
-
-@dataclass(frozen=True)
-class CombinedModel:
-    """What was written. parsers: number of grammars.  parameters: of all members together."""
-
-    folder: Path
-    parsers: int
-    parameters: int
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"schema_version": 1, "folder": str(self.folder), "parsers": self.parsers, "parameters": self.parameters}
-
-    def __str__(self) -> str:
-        grammars = f"{self.parsers} grammar{'s' if self.parsers > 1 else ''}"
-        return f"{self.folder}: {grammars} and a language model, {self.parameters:,} parameters"
+    parameters = bundle.model.parameter_count
+    if format == "json":
+        print(to_json({"schema_version": 1, "folder": str(output), "parsers": len(parsers), "parameters": parameters}))
+    else:
+        grammars = f"{len(parsers)} grammar{'s' if len(parsers) > 1 else ''}"
+        print(f"{output}: {grammars} and a language model, {parameters:,} parameters")
 
 
 def rerank(

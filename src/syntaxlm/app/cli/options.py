@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from annotated_types import Interval
-
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import LARGEST_COUNT, Argument, Count, Form, Name, Shown
+from syntaxlm.core.options import LARGEST_COUNT, Argument, Bounds, Count, Form, Name, Shown
 from syntaxlm.parsing.options import Ties
 
 if TYPE_CHECKING:
@@ -62,8 +60,8 @@ Preprocessing = Annotated[
 Theme = Annotated[
     Literal["auto", "light", "dark"], Shown(help="colour theme; auto (default) follows the reader's system{}")
 ]
-Size = Annotated[int, Interval(ge=0, le=LARGEST_COUNT), Shown("N")]
-Share = Annotated[float, Interval(ge=0, le=1), Shown("W")]
+Size = Annotated[int, Bounds(ge=0, le=LARGEST_COUNT), Shown("N")]
+Share = Annotated[float, Bounds(ge=0, le=1), Shown("W")]
 Weights = Annotated[Sequence[str], Shown("W,W,...")]
 Details = Annotated[Path, Shown("FILE", use="output", help="write {} to this file, as JSON lines")]
 

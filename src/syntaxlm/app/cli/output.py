@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 from syntaxlm.core.files import to_json
-from syntaxlm.core.options import Shown
-from syntaxlm.core.tables import HasReport, ReportFormat
+from syntaxlm.core.options import ReportFormat, Shown
+
+if TYPE_CHECKING:
+    from syntaxlm.core.tables import HasReport
 
 ROW_FORMATS = ("tsv", "csv", "parquet")  # without JSON, of which some results have more than their rows
 OutputFile = Annotated[
@@ -61,6 +61,9 @@ def output_path(path: Path | None, suffix: str = ".txt") -> Iterator[Path]:
     if path is not None:
         yield path
         return
+    import shutil
+    import tempfile
+
     with tempfile.TemporaryDirectory() as folder:
         temporary = Path(folder) / f"output{suffix}"
         yield temporary

@@ -21,7 +21,6 @@ from syntaxlm.app.cli.output import text_output
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
 from syntaxlm.core.options import Count, Name, OutputFile, Shown
-from syntaxlm.core.tables import write_rows
 from syntaxlm.parsing.options import ParseOptions
 
 if TYPE_CHECKING:
@@ -161,6 +160,7 @@ def parse(
     if column is not None:
         raise InputError("--column: applies only to jobs that read Parquet files; add --workers N, or omit it")
     source = text.read()
+    from syntaxlm.core.tables import write_rows
     from syntaxlm.parsing.parse import CONSTITUENTS, parse_text
 
     models = [load_model(folder, model.device) for folder in folders]

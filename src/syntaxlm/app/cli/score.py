@@ -11,7 +11,6 @@ from syntaxlm.app.cli.options import ModelOptions, TextSource, WordColumns
 from syntaxlm.app.cli.parse import JobOptions
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.options import InputFile, Name, OutputFile, Shown
-from syntaxlm.core.tables import write_rows
 from syntaxlm.scoring.options import ScoreOptions
 
 if TYPE_CHECKING:
@@ -65,6 +64,8 @@ def score(
             raise InputError("--words and --group: cannot be used in a job; omit --workers and --engine")
         work = partial(ScoreWork, options=options)
         return job.run(work, [model.model], text, output, format, column, model.device)
+    from syntaxlm.core.tables import write_rows
+
     text.refuse_several()
     if asked:
         from syntaxlm.core.progress import error_console

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from annotated_types import Interval
-
 from syntaxlm.app.cli.options import Device, distinct_names
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Argument, Count, Name, Shown
+from syntaxlm.core.options import Argument, Bounds, Count, Name, Shown
 
 DEFAULT_MODEL = "en"
 
@@ -19,7 +17,7 @@ def serve(
     models: Annotated[Sequence[Path], Argument("MODEL")] = (),
     device: Device | None = None,
     host: Name = "127.0.0.1",
-    port: Annotated[int, Interval(ge=0, le=65_535), Shown("N")] = 8000,
+    port: Annotated[int, Bounds(ge=0, le=65_535), Shown("N")] = 8000,
     allow_host: Annotated[Sequence[str], Shown("NAME")] = (),
     max_words: Count = 100,
     max_sentences: Count = 50,

@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from annotated_types import Interval
-
 from syntaxlm.app.cli.options import (
     TREEBANK_HELP,
     AlsoModels,
@@ -31,13 +29,13 @@ from syntaxlm.app.cli.output import ROW_FORMATS, ReportOutput, SummaryFormat, fo
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
-from syntaxlm.core.options import Argument, Count, InputFile, Name, Seed, Shown
+from syntaxlm.core.options import Argument, Bounds, Count, InputFile, Name, Seed, Shown
 from syntaxlm.scoring.options import PerplexityOptions
 
 Overrides = Annotated[Sequence[tuple[str, str]], Shown(use="overrides")]
 Recipe = Annotated[str, Argument("RECIPE")]
 RunFolder = Annotated[Path, Folder(may_hold="run")]
-Minutes = Annotated[float, Interval(ge=0), Shown("M")]
+Minutes = Annotated[float, Bounds(ge=0), Shown("M")]
 Trees = Annotated[str, Shown("TREES", use="input")]
 
 
@@ -269,7 +267,7 @@ def tune_stops(
     test: Trees | None = None,
     reads: Literal["states", "states-and-words"] = "states-and-words",
     hidden_size: Count | None = None,
-    learning_rate: Annotated[float, Interval(ge=0), Shown("R")] = 1e-3,
+    learning_rate: Annotated[float, Bounds(ge=0), Shown("R")] = 1e-3,
     epochs: Count = 30,
     patience: Count = 3,
     minutes: Minutes | None = None,

@@ -1,18 +1,23 @@
-"""What model folders hold, for lists of them: described from settings and file sizes, without reading weights."""
+"""Model folders, described from settings and file sizes without reading weights, and lists of them and of recipes."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import read_text
+from syntaxlm.core.tables import Column, Columns, Report, ReportTable
 from syntaxlm.models.abilities import ParsesSentences, TrainsByCounting, abilities_of
 from syntaxlm.models.registry import model_shapes
 from syntaxlm.models.sizes import shapes_of
-from syntaxlm.storage.bundled import find_model
+from syntaxlm.storage.bundled import bundled_folder, bundled_names, find_model
 from syntaxlm.storage.folder import (
     CLASSIFIER,
     CLASSIFIER_FORMAT,
@@ -27,8 +32,88 @@ from syntaxlm.storage.folder import (
 )
 from syntaxlm.storage.folder import FORMAT as MODEL_FORMAT
 from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.training.recipe_files import find_recipe, recipe_names
 from syntaxlm.training.result import RESULT, read_result
 from syntaxlm.training.run import RECIPE, read_run_recipe
+
+MODEL_FOLDERS = Columns(
+    "model folders",
+    "model folder",
+    {
+        "folder": Column("text", "folder"),
+        "model_type": Column("text", "type of the model; missing after an error"),
+        "abilities": Column("list of text", "abilities of the model"),
+        "parameters": Column("integer", "number of parameters; missing for models that are counted"),
+        "bytes": Column("integer", "size of the weights on disk"),
+        "trained_on": Column("text", "training text"),
+        "error": Column("text", "why the folder cannot be described"),
+    },
+)
+BUNDLED_RECIPES = Columns(
+    "bundled recipes",
+    "recipe",
+    {
+        "name": Column("text", "name, for train, compare and focus"),
+        "model_type": Column("text", "type of the model"),
+        "purpose": Column("text", "what the recipe is for"),
+    },
+)
+
+
+def list_models(folder: Path | None) -> Report:
+    """Return a report of the model folders at and below a folder, or why one cannot be described.
+
+    folder: None: the current folder, with the bundled models first.
+    """
+    models = [] if folder else [describe(bundled_folder(name)) | {"folder": name} for name in bundled_names()]
+    folder = folder or Path()
+    for path in model_folders(folder):
+        try:
+            models.append(describe(path))
+        except InputError as error:
+            models.append({"folder": str(path), "error": str(error).splitlines()[0]})
+    cells = [
+        [model["folder"], None, None, None, None, model["error"]]
+        if "error" in model
+        else [
+            model["folder"], model["model_type"], model["parameters"], shown_size(model["bytes"]),
+            model["trained_on"] or None, ", ".join(model["abilities"]),
+        ]
+        for model in models
+    ]  # fmt: skip
+    headings = dict.fromkeys(("model", "type", "parameters", "size", "trained on", "abilities"), "")
+    return Report(
+        MODEL_FOLDERS,
+        [{name: model.get(name) for name in MODEL_FOLDERS} for model in models],
+        {"schema_version": 1, "folder": str(folder), "models": models},
+        tables=[ReportTable(headings, cells)],
+        notes=[] if models else [f"{folder}: no model folders found"],
+    )
+
+
+def list_recipes() -> Report:
+    """Return a report of the bundled recipes."""
+    recipes = [{"name": name} | _recipe_summary(read_text(find_recipe(name))) for name in recipe_names()]
+    table = ReportTable.of(
+        BUNDLED_RECIPES, recipes, {"name": "recipe", "model_type": "model type", "purpose": "purpose"}
+    )
+    return Report(BUNDLED_RECIPES, recipes, {"schema_version": 1, "recipes": recipes}, tables=[table])
+
+
+def _recipe_summary(text: str) -> dict[str, str]:
+    """Return model type and purpose of a recipe; its purpose is the first sentence of its first comment."""
+    comments: list[str] = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        comments.append(line.removeprefix("#").strip())
+    purpose = re.split(r"(?<!et al)\. ", " ".join(comments))[0].rstrip(".:")
+    return {"model_type": yaml.safe_load(text)["model"]["name"], "purpose": purpose}
+
+
+def shown_size(number: int) -> str:
+    """Return a number of bytes in KiB or MiB."""
+    return f"{number / 2**20:,.1f} MiB" if number >= 2**20 else f"{number / 2**10:,.1f} KiB"
 
 
 def model_folders(folder: str | Path) -> Iterator[Path]:

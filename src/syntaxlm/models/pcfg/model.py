@@ -39,15 +39,17 @@ from syntaxlm.models.abilities import (
 )
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LOG_PROBS, PROBABILITIES
-from syntaxlm.models.pcfg.derivations import Sampler, top_rules, top_words
 from syntaxlm.models.pcfg.grammars import (
     CompoundPCFGConfig,
     NeuralPCFGConfig,
     PCFGConfig,
+    Sampler,
     Sentences,
     SimplePCFGConfig,
     Tables,
     TensorPCFGConfig,
+    top_rules,
+    top_words,
 )
 from syntaxlm.models.registry import model
 from syntaxlm.models.sentences import BOS, EOS, SPECIALS, draw_from, draw_short, token_of
