@@ -18,7 +18,7 @@ from syntaxlm.drawing.tree import tree_picture
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees.conllu import dependency_faults, read_conllu
 from syntaxlm.trees.preprocessing import PREPROCESSINGS, clean_all
-from syntaxlm.trees.tree import DependencyTree, from_nltk, parse_brackets, read_brackets, to_nltk
+from syntaxlm.trees.tree import DependencyTree, from_nltk, parse_brackets, read_brackets
 
 READERS = [lambda path: list(read_lines(path)), read_whole_text, read_brackets, read_conllu, read_treebank]
 NAMES = ["lines", "text", "brackets", "conllu", "treebank"]
@@ -122,7 +122,7 @@ def test_deeply_nested_trees_are_read_preprocessed_and_written(depth):
     with pytest.raises(InputError, match="too large for a picture; expected at most 20,000"):
         tree_picture(tree).svg()
     if depth == 20_000:
-        assert from_nltk(to_nltk(tree)) == tree
+        assert from_nltk(tree.to_nltk()) == tree
 
 
 def test_a_deep_chain_over_one_word_is_not_drawn_in_a_terminal():

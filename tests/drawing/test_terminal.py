@@ -10,7 +10,7 @@ from nltk.tree.prettyprinter import TreePrettyPrinter
 from syntaxlm.drawing.layout import INDUCED_LABEL
 from syntaxlm.drawing.terminal import DEEPEST, WIDEST, draw_tree
 from syntaxlm.trees import tree as trees
-from syntaxlm.trees.tree import Constituent, Tree, parse_brackets, to_nltk
+from syntaxlm.trees.tree import Constituent, Tree, parse_brackets
 from tests.trees.enumeration import random_tree
 
 LONG = ("Donaudampfschifffahrtsgesellschaft", "very-long-hyphenated-word", "a b c d e f g h i j k")
@@ -18,7 +18,7 @@ LONG = ("Donaudampfschifffahrtsgesellschaft", "very-long-hyphenated-word", "a b 
 
 def by_nltk(tree: Tree) -> list[str]:
     """The lines of nltk's drawing; its leaves are numbers, because it sorts them."""
-    drawn = to_nltk(tree)
+    drawn = tree.to_nltk()
     for number, place in enumerate(drawn.treepositions("leaves")):
         drawn[place] = number
     text = TreePrettyPrinter(drawn, list(tree.words)).text(unicodelines=True)

@@ -17,7 +17,6 @@ from syntaxlm.trees.tree import (
     from_nltk,
     parse_brackets,
     read_brackets,
-    to_nltk,
     write_brackets,
 )
 
@@ -130,7 +129,7 @@ def test_deep_trees_need_no_recursion(labelled, leaf):
     (tree,) = parse_brackets(text, labelled)
     assert len(tree.constituents) == DEPTH
     assert parse_brackets(format_brackets(tree, labelled), labelled) == [tree]
-    assert from_nltk(to_nltk(tree)) == Tree(tree.words, tree.tags, tree.constituents)
+    assert from_nltk(tree.to_nltk()) == Tree(tree.words, tree.tags, tree.constituents)
     assert SpanSets.of([tree]).sentence(0) == right([DEPTH + 1]).sentence(0)
 
 
@@ -138,9 +137,9 @@ def test_trees_are_converted_to_and_from_nltk():
     source = random.Random(3)
     for _ in range(100):
         tree = random_tree(source.randint(1, 9), source)
-        assert from_nltk(to_nltk(tree)) == tree
+        assert from_nltk(tree.to_nltk()) == tree
     text = "(S (NP (DT the) (NN cat)) sat (VP (RB down)))"
-    assert to_nltk(parse_brackets(text)[0]) == nltk.Tree.fromstring(text)
+    assert parse_brackets(text)[0].to_nltk() == nltk.Tree.fromstring(text)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ charts are on one page; its charts cannot be stacked with trees, and take 0.5 s 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, pairwise
@@ -76,12 +76,18 @@ class LineChart:
     width: float = WIDTH
 
     def picture(self) -> Picture:
-        """Draw the axes, then the levels, then each line with its intervals.
+        """Draw the axes, then the levels, then each line with its intervals, with markers if it has few points.
 
         Raises ValueError for more series than there are colours, and for a value that is not positive on a logarithmic
         axis.
         """
-        frame = self._frame()
+        points = [point for line in self.series.values() for run in _finite_runs(line) for point in run]
+        ends = chain.from_iterable(interval[1:] for some in self.intervals.values() for interval in some)
+        xs, ys = [x for x, _ in points], [*(y for _, y in points), *self.levels.values(), *ends]
+        if self.from_zero or (len(set(xs)) == 1 and xs[0] > 0 and not self.log_x):
+            xs.append(0.0)
+        axes = _Axis.over(xs, self.log_x), _Axis.over(ys, self.log_y)
+        frame = _Frame(self.title, tuple(self.series), self.x_label, self.y_label, *axes, self.width)
         parts = frame.elements()
         for name, level in self.levels.items():
             y = frame.up(level)
@@ -91,28 +97,13 @@ class LineChart:
             for interval in self.intervals.get(name, ()):
                 parts += _interval(frame, *interval)
             for run in _finite_runs(line):
-                parts += _line(frame, place, name, run, len(line) <= MARKED)
+                placed = [(frame.across(x), frame.up(y)) for x, y in run]
+                if len(run) > 1:
+                    parts.append(svg.polyline(placed, f"line-{place}"))
+                if len(run) == 1 or len(line) <= MARKED:
+                    for point, (x, y) in zip(placed, run, strict=True):
+                        parts.append(svg.circle(*point, 3, f"area-{place}", f"{name}: {x:g}, {y:.4g}"))
         return frame.picture(parts)
-
-    def _frame(self) -> _Frame:
-        """Return axes over all values."""
-        points = [point for line in self.series.values() for run in _finite_runs(line) for point in run]
-        ends = chain.from_iterable(interval[1:] for some in self.intervals.values() for interval in some)
-        xs, ys = [x for x, _ in points], [*(y for _, y in points), *self.levels.values(), *ends]
-        if self.from_zero or (len(set(xs)) == 1 and xs[0] > 0 and not self.log_x):
-            xs.append(0.0)
-        axes = _Axis.over(xs, self.log_x), _Axis.over(ys, self.log_y)
-        return _Frame(self.title, tuple(self.series), self.x_label, self.y_label, *axes, self.width)
-
-
-def _line(frame: _Frame, place: int, name: str, run: Sequence[Point], is_marked: bool) -> list[str]:
-    """Return an uninterrupted line of the series at a place, with markers if wanted or if it is a single point."""
-    placed = [(frame.across(x), frame.up(y)) for x, y in run]
-    parts = [svg.polyline(placed, f"line-{place}")] if len(placed) > 1 else []
-    if is_marked or len(placed) == 1:
-        for point, (x, y) in zip(placed, run, strict=True):
-            parts.append(svg.circle(*point, 3, f"area-{place}", f"{name}: {x:g}, {y:.4g}"))
-    return parts
 
 
 def _interval(frame: _Frame, x: float, low: float, high: float) -> list[str]:
@@ -233,19 +224,14 @@ def bar_chart(names: Sequence[str], series: Mapping[str, Sequence[float]], title
             parts.append(svg.text(middle, frame.foot + 16, name, "label", "middle"))
         for number, (key, values) in enumerate(series.items()):
             if math.isfinite(values[place]):
-                x = middle + (number - len(series) / 2) * bar
-                tooltip = f"{names[place]}, {key}: {values[place]:.4g}"
-                parts += _bar(frame, number, x, bar, values[place], tooltip, with_values)
+                value, x = values[place], middle + (number - len(series) / 2) * bar
+                low, high = sorted((frame.up(0), frame.up(value)))
+                tooltip = f"{names[place]}, {key}: {value:.4g}"
+                parts.append(svg.rectangle(x + 1, low, bar - 2, max(high - low, 1), f"area-{number}", tooltip))
+                if with_values:
+                    y = high + 10 if value < 0 else low - 3
+                    parts.append(svg.text(x + bar / 2, y, f"{value:.4g}", "small", "middle"))
     return frame.picture(parts)
-
-
-def _bar(frame: _Frame, series: int, x: float, width: float, value: float, tooltip: str, with_value: bool) -> list[str]:
-    """Return a bar from 0, and its value at its end if wanted. x: of its left side."""
-    low, high = sorted((frame.up(0), frame.up(value)))
-    parts = [svg.rectangle(x + 1, low, width - 2, max(high - low, 1), f"area-{series}", tooltip)]
-    if with_value:
-        parts.append(svg.text(x + width / 2, high + 10 if value < 0 else low - 3, f"{value:.4g}", "small", "middle"))
-    return parts
 
 
 @dataclass(frozen=True)
@@ -458,140 +444,106 @@ def heat_map(
     rows, columns = ([shortened(visible(label), LABEL) for label in labels] for labels in (row_labels, column_labels))
     if mirrored is None:
         mirrored = right_to_left(chain(rows, columns))
-    axes = [f"{what}: {name}." for what, name in (("rows", row_axis), ("columns", column_axis)) if name]
-    return _HeatMap(values, rows, columns, title, " ".join(axes), mirrored, compact).picture()
+    with_values = not compact and max(values.shape) <= MOST_WITH_VALUES
+    cell = ROOMY_CELL if with_values else CELL if max(values.shape) <= LARGE else SMALL_CELL
+    widest, angle = _widest(columns), math.radians(HEAT_TURNED)
+    is_turned = widest > cell - 4 and any(len(label) > 1 for label in columns)
+    above, overhang = (widest * math.sin(angle) + 14, widest * math.cos(angle) + 8) if is_turned else (20.0, 0.0)
+    start, top = MARGIN + _widest(rows) + 8, MARGIN + TEXT_SIZES["title"] + 10 + above
+    axes = " ".join(f"{what}: {name}." for what, name in (("rows", row_axis), ("columns", column_axis)) if name)
+    foot = top + len(rows) * cell
+    legend, legend_width = _colour_scale(values, axes, foot + 16)
+    grid_width = start + len(columns) * cell + overhang + MARGIN
+    width = max(grid_width, text_width(title, TEXT_SIZES["title"]) * 1.1 + 2 * MARGIN, legend_width)
+
+    def across(x: float) -> float:
+        return width - x if mirrored else x
+
+    first: Anchor = "end" if mirrored else "start"
+    last: Anchor = "start" if mirrored else "end"
+    turn = 0.0 if not is_turned else HEAT_TURNED if mirrored else -HEAT_TURNED
+    parts = [svg.text(across(MARGIN), MARGIN + TEXT_SIZES["title"], title, "title", first)]
+    for row, label in enumerate(rows):
+        y = top + (row + 0.5) * cell + 4
+        parts.append(svg.text(across(start - 6), y, label, "label", last, within_right_to_left=mirrored))
+    for column, label in enumerate(columns):
+        x = across(start + (column + 0.5) * cell + (3 if is_turned else 0))
+        anchor: Anchor = first if is_turned else "middle"
+        parts.append(svg.text(x, top - 6, label, "label", anchor, turn, within_right_to_left=mirrored))
+    lefts = [across(start + column * cell) - (cell if mirrored else 0) for column in range(len(columns))]
+    tops = [top + row * cell for row in range(len(rows))]
+    if compact:
+        left = min(lefts, default=across(start))
+        parts.append(svg.rectangle(left, top, len(columns) * cell, foot - top, "frame"))
+        parts += _runs(values, lefts, tops, cell)
+    else:
+        parts += _cells(values, rows, columns, lefts, tops, cell, with_values)
+    return Picture(width, foot + 44, (*parts, *legend), title, axes)
 
 
-@dataclass(frozen=True)
-class _HeatMap:
-    """The layout of a heat map, in pixels, and its elements. axes: what rows and columns are."""
+def _cells(
+    values: npt.NDArray[np.float64],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    lefts: Sequence[float],
+    tops: Sequence[float],
+    cell: float,
+    with_values: bool,
+) -> list[str]:
+    """Return a square per finite value, with a tooltip, and with the value inside if wanted and if it fits.
 
-    values: npt.NDArray[np.float64]
-    rows: Sequence[str]
-    columns: Sequence[str]
-    title: str
-    axes: str
-    mirrored: bool
-    compact: bool
+    lefts, tops: x of the left sides of the columns, y of the upper sides of the rows.  cell: the side of a square.
+    """
+    parts = []
+    largest = _largest(values)
+    for row, column in np.argwhere(np.isfinite(values)).tolist():
+        value = float(values[row, column])
+        share = abs(value) / largest if largest else 0.0
+        x, y = lefts[column], tops[row]
+        tooltip = f"{rows[row]} → {columns[column]}: {value:.4g}"
+        parts.append(svg.rectangle(x, y, cell, cell, "negative" if value < 0 else "cell", tooltip, share))
+        shown = figure(value, (0.0, largest))
+        if with_values and text_width(shown, TEXT_SIZES["small"]) <= cell - 2:
+            role = "inverse" if share > DARK else "figure"
+            parts.append(svg.text(x + cell / 2, y + cell / 2 + 3.5, shown, role, "middle"))
+    return parts
 
-    @cached_property
-    def with_values(self) -> bool:
-        """Whether cells show their values."""
-        return max(self.values.shape) <= MOST_WITH_VALUES and not self.compact
 
-    @cached_property
-    def cell(self) -> float:
-        """The side of a cell."""
-        return ROOMY_CELL if self.with_values else CELL if max(self.values.shape) <= LARGE else SMALL_CELL
+def _runs(values: npt.NDArray[np.float64], lefts: Sequence[float], tops: Sequence[float], cell: float) -> Iterator[str]:
+    """Yield the cells of a compact map: a rectangle per column and run of rows with one shade."""
+    largest = _largest(values)
+    scale = STRENGTHS / largest if largest else 0.0
+    shades = np.round(np.nan_to_num(values * scale, posinf=0.0, neginf=0.0)).astype(int)
+    for column, left in enumerate(lefts):
+        bounds = [0, *(np.flatnonzero(np.diff(shades[:, column])) + 1).tolist(), len(tops)]
+        for begin, end in pairwise(bounds):
+            if end > begin and (shade := int(shades[begin, column])):
+                role, opacity = "negative" if shade < 0 else "cell", abs(shade) / STRENGTHS
+                yield svg.rectangle(left, tops[begin], cell, (end - begin) * cell, role, opacity=opacity)
 
-    @cached_property
-    def largest(self) -> float:
-        """The largest absolute value."""
-        return float(np.abs(self.values[np.isfinite(self.values)]).max(initial=0.0))
 
-    @cached_property
-    def is_turned(self) -> bool:
-        """Whether column labels are turned."""
-        return _widest(self.columns) > self.cell - 4 and any(len(label) > 1 for label in self.columns)
+def _colour_scale(values: npt.NDArray[np.float64], axes: str, y: float) -> tuple[list[str], float]:
+    """Return the colour scale from least to greatest with the axis names behind it, and the width that it needs."""
+    largest = _largest(values)
+    least = figure(-largest, (0.0, largest)) if (values < 0).any() else "0"
+    greatest = figure(largest, (0.0, largest))
+    x = MARGIN
+    parts = [svg.text(x, y + 10, least, "note")]
+    x += text_width(least, TEXT_SIZES["note"]) + 6
+    for step in range(8):
+        share = -1 + step / 3.5 if least != "0" else step / 7
+        parts.append(svg.rectangle(x, y, 9, 12, "negative" if share < 0 else "cell", opacity=abs(share)))
+        x += 9
+    parts.append(svg.text(x + 6, y + 10, greatest, "note"))
+    x += text_width(greatest, TEXT_SIZES["note"]) + 24
+    parts.append(svg.text(x, y + 10, axes, "note"))
+    width = sum(text_width(text, TEXT_SIZES["note"]) for text in (least, greatest, axes)) + 110 + 2 * MARGIN
+    return parts, width
 
-    @cached_property
-    def start(self) -> float:
-        """The side of the first column."""
-        return MARGIN + _widest(self.rows) + 8
 
-    @cached_property
-    def top(self) -> float:
-        """The y of the first row."""
-        height = _widest(self.columns) * math.sin(math.radians(HEAT_TURNED)) + 14 if self.is_turned else 20.0
-        return MARGIN + TEXT_SIZES["title"] + 10 + height
-
-    @cached_property
-    def scale(self) -> tuple[str, str]:
-        """The texts at the ends of the colour scale."""
-        ends = (0.0, self.largest)
-        return figure(-self.largest, ends) if (self.values < 0).any() else "0", figure(self.largest, ends)
-
-    @cached_property
-    def width(self) -> float:
-        overhang = _widest(self.columns) * math.cos(math.radians(HEAT_TURNED)) + 8 if self.is_turned else 0.0
-        end = self.start + len(self.columns) * self.cell + overhang + MARGIN
-        legend = sum(text_width(text, TEXT_SIZES["note"]) for text in (*self.scale, self.axes)) + 110 + 2 * MARGIN
-        return max(end, text_width(self.title, TEXT_SIZES["title"]) * 1.1 + 2 * MARGIN, legend)
-
-    def across(self, x: float) -> float:
-        return self.width - x if self.mirrored else x
-
-    def left_of(self, column: int) -> float:
-        """Return the x of the left side of a column."""
-        return self.across(self.start + column * self.cell) - (self.cell if self.mirrored else 0)
-
-    def picture(self) -> Picture:
-        anchor: Anchor = "end" if self.mirrored else "start"
-        heading = svg.text(self.across(MARGIN), MARGIN + TEXT_SIZES["title"], self.title, "title", anchor)
-        parts = [heading, *self._labels(), *(self._runs() if self.compact else self._cells()), *self._legend()]
-        height = self.top + len(self.rows) * self.cell + 44
-        return Picture(self.width, height, tuple(parts), self.title, self.axes)
-
-    def _labels(self) -> list[str]:
-        parts = []
-        anchor: Anchor = "start" if self.mirrored else "end"
-        x = self.across(self.start - 6)
-        for row, label in enumerate(self.rows):
-            y = self.top + (row + 0.5) * self.cell + 4
-            parts.append(svg.text(x, y, label, "label", anchor, within_right_to_left=self.mirrored))
-        anchor, turn = "middle", 0.0
-        if self.is_turned:
-            anchor, turn = ("end", HEAT_TURNED) if self.mirrored else ("start", -HEAT_TURNED)
-        for column, label in enumerate(self.columns):
-            x = self.across(self.start + (column + 0.5) * self.cell + (3 if self.is_turned else 0))
-            parts.append(svg.text(x, self.top - 6, label, "label", anchor, turn, "", self.mirrored))
-        return parts
-
-    def _cells(self) -> list[str]:
-        parts = []
-        for row, column in np.argwhere(np.isfinite(self.values)).tolist():
-            value = float(self.values[row, column])
-            share = abs(value) / self.largest if self.largest else 0.0
-            x, y = self.left_of(column), self.top + row * self.cell
-            tooltip = f"{self.rows[row]} → {self.columns[column]}: {value:.4g}"
-            role = "negative" if value < 0 else "cell"
-            parts.append(svg.rectangle(x, y, self.cell, self.cell, role, tooltip, share))
-            shown = figure(value, (0.0, self.largest))
-            if self.with_values and text_width(shown, TEXT_SIZES["small"]) <= self.cell - 2:
-                role = "inverse" if share > DARK else "figure"
-                parts.append(svg.text(x + self.cell / 2, y + self.cell / 2 + 3.5, shown, role, "middle"))
-        return parts
-
-    def _runs(self) -> list[str]:
-        """Return the cells of a compact map: a rectangle per column and run of rows with one shade, in a frame."""
-        scale = STRENGTHS / self.largest if self.largest else 0.0
-        shades = np.round(np.nan_to_num(self.values * scale, posinf=0.0, neginf=0.0)).astype(int)
-        columns, rows = len(self.columns), len(self.rows)
-        left = self.left_of(columns - 1 if self.mirrored else 0)
-        parts = [svg.rectangle(left, self.top, columns * self.cell, rows * self.cell, "frame")]
-        for column in range(columns):
-            bounds = [0, *(np.flatnonzero(np.diff(shades[:, column])) + 1).tolist(), rows]
-            for begin, end in pairwise(bounds):
-                if end > begin and (shade := int(shades[begin, column])):
-                    role = "negative" if shade < 0 else "cell"
-                    y, height = self.top + begin * self.cell, (end - begin) * self.cell
-                    opacity = abs(shade) / STRENGTHS
-                    parts.append(svg.rectangle(self.left_of(column), y, self.cell, height, role, opacity=opacity))
-        return parts
-
-    def _legend(self) -> list[str]:
-        """Return the colour scale from least to greatest, and the axis names."""
-        least, greatest = self.scale
-        x, y = MARGIN, self.top + len(self.rows) * self.cell + 16
-        parts = [svg.text(x, y + 10, least, "note")]
-        x += text_width(least, TEXT_SIZES["note"]) + 6
-        for step in range(8):
-            share = -1 + step / 3.5 if least != "0" else step / 7
-            parts.append(svg.rectangle(x, y, 9, 12, "negative" if share < 0 else "cell", opacity=abs(share)))
-            x += 9
-        parts.append(svg.text(x + 6, y + 10, greatest, "note"))
-        x += text_width(greatest, TEXT_SIZES["note"]) + 24
-        return [*parts, svg.text(x, y + 10, self.axes, "note")]
+def _largest(values: npt.NDArray[np.float64]) -> float:
+    """Return the largest finite absolute value."""
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
 def _widest(labels: Sequence[str]) -> float:

@@ -198,8 +198,13 @@ def _columns(
     for span in spans:  # shorter ones first: the width they need also widens longer ones
         label = labels[span.word - 1]
         needed = text_width(label, TEXT_SIZES["relation"]) + 6 if label else 2 * BEND
-        if label and _is_crossed(tree, span, spans):
-            needed *= 2  # then the label fits on one side of the leg
+        inside = range(span.low + 1, span.high)
+        crossing = (other for other in spans if other.level > span.level)
+        if label and (
+            any(not tree.heads[place - 1] for place in inside)
+            or any(other.low in inside or other.high in inside for other in crossing)
+        ):  # a leg of another arc, or ROOT's arrow, crosses this one: the label has to fit on one side of it
+            needed *= 2
         has = sum(gaps[span.low - 1 : span.high - 1]) + legs[span.high, span.word] - legs[span.low, span.word]
         if has < needed:
             more = (needed - has) / (span.high - span.low)
@@ -217,14 +222,6 @@ def _columns(
     before_first = max(widths[0] / 2, *(half - x for x, half in halves), 0.0)
     behind_last = max(widths[-1] / 2, *(half - (places[-1] - x) for x, half in halves), 0.0)
     return [MARGIN + before_first + x for x in places], 2 * MARGIN + before_first + places[-1] + behind_last
-
-
-def _is_crossed(tree: DrawableDependencies, span: _Span, spans: Sequence[_Span]) -> bool:
-    """Return whether a leg of another arc, or ROOT's arrow, crosses an arc's horizontal line."""
-    inside = range(span.low + 1, span.high)
-    return any(not tree.heads[place - 1] for place in inside) or any(
-        other.level > span.level and (other.low in inside or other.high in inside) for other in spans
-    )
 
 
 def _label_place(
@@ -318,27 +315,21 @@ def _arc(arc: Arc, layout: ArcLayout, tooltip: str) -> list[str]:
 
 def write_dependencies(trees: Sequence[DrawableDependencies], path: Path, theme: Theme = "auto") -> None:
     """Write trees, one below another, as SVG, PNG, HTML or LaTeX, chosen by the extension. Raises InputError."""
-    write_picture(
-        path,
-        lambda: _stacked(trees),
-        lambda: _page(trees, theme),
-        lambda: "".join(
-            ["% \\usepackage{tikz-dependency}\n", *(f"{format_dependency_latex(tree)}\n" for tree in trees)]
-        ),
-        theme,
-    )
 
+    def picture() -> Picture:
+        if len(trees) == 1:
+            return dependency_picture(trees[0])
+        mirrored = right_to_left(word for tree in trees for word in tree.words)
+        pictures = [headed(dependency_picture(tree), tree.name, right_to_left(tree.words)) for tree in trees]
+        return svg.stacked(pictures, "Dependency trees", gap=4, align_right=mirrored)
 
-def _stacked(trees: Sequence[DrawableDependencies]) -> Picture:
-    if len(trees) == 1:
-        return dependency_picture(trees[0])
-    mirrored = right_to_left(word for tree in trees for word in tree.words)
-    pictures = [headed(dependency_picture(tree), tree.name, right_to_left(tree.words)) for tree in trees]
-    return svg.stacked(pictures, "Dependency trees", gap=4, align_right=mirrored)
+    def page() -> str:
+        if len(trees) == 1:
+            return html_page(" ".join(trees[0].words), [PageSection("", (dependency_picture(trees[0]),))], theme)
+        sections = [PageSection(tree.name, (dependency_picture(tree),), " ".join(tree.words)) for tree in trees]
+        return html_page("Dependency trees", sections, theme)
 
+    def latex() -> str:
+        return "".join(["% \\usepackage{tikz-dependency}\n", *(f"{format_dependency_latex(tree)}\n" for tree in trees)])
 
-def _page(trees: Sequence[DrawableDependencies], theme: Theme) -> str:
-    if len(trees) == 1:
-        return html_page(" ".join(trees[0].words), [PageSection("", (dependency_picture(trees[0]),))], theme)
-    sections = [PageSection(tree.name, (dependency_picture(tree),), " ".join(tree.words)) for tree in trees]
-    return html_page("Dependency trees", sections, theme)
+    write_picture(path, picture, page, latex, theme)

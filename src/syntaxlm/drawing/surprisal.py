@@ -85,8 +85,13 @@ def pair_picture(
     """
     most = [max(row.surprisal or 0.0 for row in rows) for rows in (first, second)]
     full = max(FULL["words"], *most)
-    aligned = [_aligned(first, second, places) for places in columns]
-    widths = [max(COLUMN, *(_name_width(row) + 14 for row in rows if row is not None)) for rows in aligned]
+    aligned = [
+        (None if above is None else first[above], None if below is None else second[below]) for above, below in columns
+    ]
+    widths = [
+        max(COLUMN, *(text_width(_name(row), TEXT_SIZES["word"]) + 14 for row in rows if row is not None))
+        for rows in aligned
+    ]
     total = sum(widths) + 2 * MARGIN
     axis = MARGIN + 16 + BAR_ZONE * most[0] / full  # of the first sentence
     foot = axis + BETWEEN + BAR_ZONE * most[1] / full + 16
@@ -109,13 +114,6 @@ def pair_picture(
     return Picture(total, foot + MARGIN, tuple(elements), f"Surprisal: {sentences[0]} / {sentences[1]}")
 
 
-def _aligned(
-    first: Sequence[DrawableSurprisal], second: Sequence[DrawableSurprisal], places: tuple[int | None, int | None]
-) -> tuple[DrawableSurprisal | None, DrawableSurprisal | None]:
-    """Return the rows of a column."""
-    return None if places[0] is None else first[places[0]], None if places[1] is None else second[places[1]]
-
-
 def _bar(row: DrawableSurprisal, bits: float, x: float, y: float, full: float, rises: bool = False) -> tuple[str, str]:
     """Return a bar that rises or hangs from y, and its value."""
     is_unknown = row.in_vocabulary is False
@@ -129,7 +127,3 @@ def _bar(row: DrawableSurprisal, bits: float, x: float, y: float, full: float, r
 
 def _name(row: DrawableSurprisal) -> str:
     return shortened(visible(row.word), LONGEST_WORD) if row.word else END
-
-
-def _name_width(row: DrawableSurprisal) -> float:
-    return text_width(_name(row), TEXT_SIZES["word"])

@@ -350,8 +350,10 @@ def number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def _titled(element: str, role: str, attributes: str, title: str) -> str:
+def _titled(element: str, role: str, attributes: str, title: str, opacity: float | None = None) -> str:
     opened = f'<{element} class="slm-{role}" {attributes}'
+    if opacity is not None:
+        opened += f' fill-opacity="{opacity:.3f}"'
     return f"{opened}><title>{escaped(title)}</title></{element}>" if title else f"{opened}/>"
 
 
@@ -377,17 +379,13 @@ def rectangle(
     """Return a rectangle. opacity: fill opacity, 0 to 1."""
     sides = zip(("x", "y", "width", "height"), (x, y, width, height), strict=True)
     attributes = " ".join(f'{name}="{number(value)}"' for name, value in sides)
-    return _titled("rect", role, attributes + _fill_opacity(opacity), title)
+    return _titled("rect", role, attributes, title, opacity)
 
 
 def circle(x: float, y: float, radius: float, role: str, title: str = "", opacity: float | None = None) -> str:
     """Return a circle. opacity: fill opacity, 0 to 1."""
     attributes = f'cx="{number(x)}" cy="{number(y)}" r="{number(radius)}"'
-    return _titled("circle", role, attributes + _fill_opacity(opacity), title)
-
-
-def _fill_opacity(opacity: float | None) -> str:
-    return "" if opacity is None else f' fill-opacity="{opacity:.3f}"'
+    return _titled("circle", role, attributes, title, opacity)
 
 
 def text(

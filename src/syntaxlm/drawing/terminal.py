@@ -59,7 +59,13 @@ class _Cell:
 def _root(tree: DrawableTree, words: Sequence[str]) -> _Cell:
     """Return the outermost node, with all others as descendants. A tree without one over all words gets one."""
     spans = [span for span in tree.constituents if span[1] < span[2]]
-    leaves = [_leaf(place, *texts) for place, texts in enumerate(zip(words, tree.tags, strict=True))]
+    leaves = []
+    for place, (word, tag) in enumerate(zip(words, tree.tags, strict=True)):
+        leaf = _Cell(_broken(word), 2 * place)
+        leaves.append(leaf)
+        if tag:
+            leaves[-1] = _Cell(_broken(tag), leaf.column)
+            leaves[-1].adopt(leaf)
     if not spans or spans[0][1:] != (0, len(leaves)):
         if len(leaves) == 1 and tree.tags[0]:
             return leaves[0]
@@ -74,16 +80,6 @@ def _root(tree: DrawableTree, words: Sequence[str]) -> _Cell:
         if place:
             cells[parents[place]].adopt(cells[place])
     return cells[0]
-
-
-def _leaf(place: int, word: str, tag: str) -> _Cell:
-    """Return a word, below its tag if it has one."""
-    leaf = _Cell(_broken(word), 2 * place)
-    if not tag:
-        return leaf
-    cell = _Cell(_broken(tag), leaf.column)
-    cell.adopt(leaf)
-    return cell
 
 
 def _broken(text: str) -> list[str]:
@@ -133,8 +129,15 @@ def _lines(nodes: Sequence[_Cell]) -> list[str]:
         lines += block
         if height:
             branches = _blank(total, passed)
-            for node in row:
-                _draw_branch(branches, middles[node.column], [middles[child.column] for child in node.children])
+            for node in row:  # a horizontal line from the first to the last child
+                parent, children = middles[node.column], [middles[child.column] for child in node.children]
+                low, high = min(children), max(children)
+                if low == high:
+                    branches[low] = "│"
+                    continue
+                for place in range(low + 1, high):
+                    branches[place] = _CROSSINGS[place == parent, place in children]
+                branches[low], branches[high] = "┌", "┐"
             lines.append(branches)
     return ["".join(line).rstrip() for line in lines]
 
@@ -145,14 +148,3 @@ def _blank(width: int, passed: Sequence[int]) -> list[str]:
     for place in passed:
         line[place] = "│"
     return line
-
-
-def _draw_branch(line: list[str], parent: int, children: Sequence[int]) -> None:
-    """Draw the horizontal line from the first to the last child."""
-    low, high = min(children), max(children)
-    if low == high:
-        line[low] = "│"
-        return
-    for place in range(low + 1, high):
-        line[place] = _CROSSINGS[place == parent, place in children]
-    line[low], line[high] = "┌", "┐"

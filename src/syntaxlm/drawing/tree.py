@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from syntaxlm.core.errors import InputError
@@ -132,14 +132,11 @@ def _two_trees(
         both = svg.beside(pictures[::-1] if mirrored else pictures, title)
     else:
         # Only the first tree has an axis before its first column.
-        shifted = _wider(pictures[1], induced_layout.width - gold_layout.width, mirrored)
-        both = svg.stacked([pictures[0], shifted], title, align_right=mirrored)
+        below, by = pictures[1], induced_layout.width - gold_layout.width
+        moved = f'<g transform="translate({svg.number(0 if mirrored else by)} 0)">{"".join(below.elements)}</g>'
+        pictures[1] = replace(below, width=below.width + by, elements=(moved,))
+        both = svg.stacked(pictures, title, align_right=mirrored)
     return svg.stacked([both, _legend(comparison)], title, gap=4, align_right=mirrored)
-
-
-def _wider(picture: Picture, by: float, at_right: bool) -> Picture:
-    moved = f'<g transform="translate({svg.number(0 if at_right else by)} 0)">{"".join(picture.elements)}</g>'
-    return Picture(picture.width + by, picture.height, (moved,), picture.title, picture.description)
 
 
 def _legend(comparison: SharedSpans) -> Picture:
@@ -176,7 +173,12 @@ def _paint(
             for node in layout.nodes
             if bool(node.shared) == shared_too and node.left < node.right
         ]
-    elements += [element for node in layout.nodes for element in _node(node, full_words)]
+    for node in layout.nodes:
+        if node.shared is not None:
+            role = "node-shared" if node.shared else "node-other"
+            elements.append(svg.circle(node.x, node.y, NODE, role, _span_tooltip(full_words[slice(*node.span)])))
+        if node.label:
+            elements.append(svg.text(node.x, node.y - 6, node.label, "label", "middle"))
     marked = span_notes or {}
     elements += [_noted_node(node, marked[node.span], full_words) for node in layout.nodes if node.span in marked]
     elements += [
@@ -192,29 +194,16 @@ def _paint(
         elements.append(
             svg.text(word.x, word.y, word.text, "unknown" if note else "word", anchor, turned, tooltip, layout.mirrored)
         )
-    return Picture(layout.width, layout.height, tuple(elements), title, _brackets(tree))
+    try:
+        description = str(tree)
+    except InputError:  # some words cannot be written in brackets, but all can be drawn
+        description = ""
+    return Picture(layout.width, layout.height, tuple(elements), title, description)
 
 
 def _unshortened(drawn: str, full: str) -> str:
     """Return the tooltip of a word or tag that is shortened."""
     return "" if drawn == full else full
-
-
-def _brackets(tree: DrawableTree) -> str:
-    try:
-        return str(tree)
-    except InputError:  # some words cannot be written in brackets, but all can be drawn
-        return ""
-
-
-def _node(node: Node, full_words: Sequence[str]) -> list[str]:
-    elements = []
-    if node.shared is not None:
-        role = "node-shared" if node.shared else "node-other"
-        elements.append(svg.circle(node.x, node.y, NODE, role, _span_tooltip(full_words[slice(*node.span)])))
-    if node.label:
-        elements.append(svg.text(node.x, node.y - 6, node.label, "label", "middle"))
-    return elements
 
 
 def _noted_node(node: Node, note: SpanNote, full_words: Sequence[str]) -> str:
@@ -241,6 +230,7 @@ def _span_tooltip(words: Sequence[str]) -> str:
 
 
 def _painted_bars(layout: TreeLayout, full_words: Sequence[str]) -> list[str]:
+    """Return the bars with their values, if all of them fit, and their axis."""
     bars = layout.bars
     if not bars:
         return []
@@ -253,17 +243,13 @@ def _painted_bars(layout: TreeLayout, full_words: Sequence[str]) -> list[str]:
         elements.append(svg.rectangle(bar.x - bar.width / 2, bar.top, bar.width, bar.bottom - bar.top, "bar", tooltip))
         if has_room:
             elements.append(svg.text(bar.x, bar.top - 4, shown, "small", "middle"))
-    return elements + _axis(layout)
-
-
-def _axis(layout: TreeLayout) -> list[str]:
-    """Return the axis of the bars, on the side where the sentence starts."""
-    bottom, top = layout.bars[0].bottom, min(bar.top for bar in layout.bars)
+    # The axis, on the side where the sentence starts.
+    bottom, top = bars[0].bottom, min(bar.top for bar in bars)
     x = layout.width - MARGIN - AXIS + 6 if layout.mirrored else MARGIN + AXIS - 6
     outward = 1 if layout.mirrored else -1
     anchor: Anchor = "start" if layout.mirrored else "end"
-    name = svg.text(x + 38 * outward, (top + bottom) / 2 + 3, "distance", "small", "middle", -90)
-    elements = [name, svg.line(x, top, x, bottom, "axis")]
+    elements.append(svg.text(x + 38 * outward, (top + bottom) / 2 + 3, "distance", "small", "middle", -90))
+    elements.append(svg.line(x, top, x, bottom, "axis"))
     for y, value in ((bottom, layout.scale[0]), (top, layout.scale[1])):
         elements.append(svg.line(x, y, x + 4 * outward, y, "axis"))
         elements.append(svg.text(x + 6 * outward, y + 3, figure(value, layout.scale), "small", anchor))

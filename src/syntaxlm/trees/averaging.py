@@ -139,11 +139,13 @@ def average(
     # Probabilities are rounded to multiples of 1e-9 and added as integers, so the order of additions breaks no ties.
     counted = _whole_numbers([1.0] * len(predictions) if scored and weights is None else weights, len(predictions))
     pairs = list(zip(predictions, counted, strict=True))
-    spans, shared = _shared(
-        lengths,
-        [(prediction, weight) for prediction, weight in pairs if isinstance(prediction, SpanSets)],
-        counted.dtype,
-    )
+    # The distinct spans of two or more words of all trees, and the weight of the trees that have each.
+    keys = [(span_keys(spans, True)[0], weight) for spans, weight in pairs if isinstance(spans, SpanSets)]
+    distinct = np.unique(np.concatenate([np.zeros(0, np.int64), *(of_trees for of_trees, _ in keys)]))
+    shared = np.zeros(len(distinct), counted.dtype)
+    for of_trees, weight in keys:
+        shared[np.searchsorted(distinct, of_trees)] += weight
+    spans = spans_of_keys(distinct, lengths)
     if not scored:
         return best_trees(spans, shared, ties=ties)
     probabilities = [(prediction, weight) for prediction, weight in pairs if isinstance(prediction, SpanTable)]
@@ -157,18 +159,6 @@ def average(
         return chart
 
     return best_trees_of_charts(lengths, chart_of, ties=ties, seeds=seeds_of(spans))
-
-
-def _shared(
-    lengths: Integers, trees: Sequence[tuple[SpanSets, Any]], number_type: Any
-) -> tuple[SpanSets, npt.NDArray[np.signedinteger[Any]]]:
-    """Return the distinct spans of two or more words of all trees, and the weight of the trees that have each."""
-    keys = [span_keys(spans, keep_whole=True)[0] for spans, _ in trees]
-    distinct = np.unique(np.concatenate([np.zeros(0, np.int64), *keys]))
-    shared = np.zeros(len(distinct), number_type)
-    for keys_of_tree, (_, weight) in zip(keys, trees, strict=True):
-        shared[np.searchsorted(distinct, keys_of_tree)] += weight
-    return spans_of_keys(distinct, lengths), shared
 
 
 @dataclass(frozen=True, eq=False)

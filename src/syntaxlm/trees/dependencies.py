@@ -137,26 +137,19 @@ def paths_of(heads: npt.NDArray[Any], offsets: Integers, names: Sequence[str] = 
     parents, edges = np.empty(len(heads), np.int32), np.empty(len(heads), np.int8)
     parents[order] = np.where(is_first, heads[order], positions[before])
     edges[order] = np.where(is_first, Edge.LEFT, Edge.NX_LEFT) + is_right[order]
-    depths = _depths(np.where(parents > 0, starts + parents, 0), int(lengths.max(initial=0)))
+    # Pointer doubling. Words are numbered from 1 here; those without a path from ROOT get depth 0.
+    ancestors = np.concatenate([np.zeros(1, np.int64), np.where(parents > 0, starts + parents, 0)])
+    sums = np.ones(len(ancestors), np.int32)
+    sums[0] = 0
+    for _ in range(int(lengths.max(initial=0)).bit_length()):
+        sums = sums + sums[ancestors]
+        ancestors = ancestors[ancestors]
+    depths = np.where(ancestors[1:] > 0, 0, sums[1:]).astype(np.int32)
     rootless = np.flatnonzero(depths == 0)
     if len(rootless):
         same = rootless[sentences[rootless] == sentences[rootless[0]]]
         raise InputError(f"{place(int(same[0]))}: {_rootless(positions[same].tolist())}")
     return Paths(parents, edges, depths)
-
-
-def _depths(parents: Integers, most: int) -> npt.NDArray[np.int32]:
-    """Return the number of edges from ROOT to each word, by pointer doubling; 0 for words without a path from ROOT.
-
-    parents: (N,), number of the previous word on the path, from 1, 0 for ROOT.  most: maximal number of edges.
-    """
-    ancestors = np.concatenate([np.zeros(1, np.int64), parents])
-    depths = np.ones(len(ancestors), np.int32)
-    depths[0] = 0
-    for _ in range(most.bit_length()):
-        depths = depths + depths[ancestors]
-        ancestors = ancestors[ancestors]
-    return np.where(ancestors[1:] > 0, 0, depths[1:]).astype(np.int32)
 
 
 def in_order(edges: Sequence[int], parents: Sequence[int]) -> list[int]:

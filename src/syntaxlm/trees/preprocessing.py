@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Literal
 
@@ -100,18 +100,14 @@ def find_preprocessing(rule: GoldPreprocessing | str | Path) -> GoldPreprocessin
         return PREPROCESSINGS[str(rule)]
     path = Path(rule)
     if path.suffix in (".yaml", ".yml") or path.exists():
-        return _read_file(path)
+        data = read_yaml(path)
+        if not isinstance(data, dict):
+            names = ", ".join(GoldPreprocessing.__dataclass_fields__)
+            raise InputError(f"{path}: found no settings; expected some of {names}, for example punctuation: unicode")
+        return read_settings(GoldPreprocessing, {"name": str(path)} | data, str(path))
     available = f"Available: {', '.join(PREPROCESSINGS)}; or a YAML file."
     hint = f"{closest_match(rule, PREPROCESSINGS)} {available}".strip()
     raise InputError(f"preprocessing {str(rule)!r}: no such rule or file. {hint}")
-
-
-def _read_file(path: Path) -> GoldPreprocessing:
-    data = read_yaml(path)
-    if not isinstance(data, dict):
-        settings = ", ".join(GoldPreprocessing.__dataclass_fields__)
-        raise InputError(f"{path}: found no settings; expected some of {settings}, for example punctuation: unicode")
-    return read_settings(GoldPreprocessing, {"name": str(path)} | data, str(path))
 
 
 @lru_cache(maxsize=2**16)
@@ -171,27 +167,23 @@ def clean_all(trees: Sequence[Tree], preprocessing: GoldPreprocessing, source: s
     fit: more than half of the sentences lose every word, or most words' tags are not in the tag set.
     """
     cleaned = [clean(tree, preprocessing) for tree in trees]
+    counts = Counter(chain.from_iterable(tree.tags for tree in trees))
     indices = [index for index, tree in enumerate(cleaned) if tree is not None]
     if 2 * len(indices) < len(trees):
         lost = f"{len(trees) - len(indices)} of {len(trees)} sentences"
-        raise _foreign(trees, preprocessing, f"{source}: preprocessing {preprocessing.name} drops every word of {lost}")
-    counts = _tag_counts(trees)
+        raise _foreign(
+            counts, preprocessing, f"{source}: preprocessing {preprocessing.name} drops every word of {lost}"
+        )
     foreign = sum(count for tag, count in counts.items() if tag not in preprocessing.known_tags)
     if preprocessing.known_tags and 2 * foreign > counts.total():
         unsupported = f"have tags that preprocessing {preprocessing.name} does not support"
-        raise _foreign(trees, preprocessing, f"{source}: {foreign} of {counts.total()} words {unsupported}")
+        raise _foreign(counts, preprocessing, f"{source}: {foreign} of {counts.total()} words {unsupported}")
     return [tree for tree in cleaned if tree is not None], indices
 
 
-def _tag_counts(trees: Iterable[Tree]) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for tree in trees:
-        counts.update(tree.tags)
-    return counts
-
-
-def _foreign(trees: Iterable[Tree], preprocessing: GoldPreprocessing, found: str) -> InputError:
-    met = ", ".join(f"{tag or '(none)'} {count}" for tag, count in _tag_counts(trees).most_common(20))
+def _foreign(counts: Counter[str], preprocessing: GoldPreprocessing, found: str) -> InputError:
+    """Return the error of rules that do not fit, with the tags found. counts: of the treebank's tags."""
+    met = ", ".join(f"{tag or '(none)'} {count}" for tag, count in counts.most_common(20))
     expected = preprocessing.keep_tags or preprocessing.known_tags
     tags = f"tags: {' '.join(sorted(expected))}" if expected else "words that contain a letter or digit"
     others = ", ".join(name for name in PREPROCESSINGS if name != preprocessing.name)

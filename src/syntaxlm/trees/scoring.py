@@ -6,7 +6,7 @@ statistics (recall by label, F1 by length, shape of the trees) are apart, so tha
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -142,7 +142,12 @@ def score(predicted: SpanSets, gold: SpanSets, protocol: Protocol, details: bool
     details: also recall by gold label (if gold has labels), F1 by length, and the shape of the trees.
     Raises InputError if the sentences differ in number or length, or none is left to score.
     """
-    _check_same(predicted, gold)
+    if len(predicted) != len(gold):
+        raise InputError(f"found {len(predicted)} predicted trees, expected {len(gold)}, one for each gold sentence")
+    wrong = np.flatnonzero(predicted.lengths != gold.lengths)
+    if len(wrong):
+        sizes = f"{predicted.lengths[wrong[0]]} words, expected {gold.lengths[wrong[0]]} as in the gold tree"
+        raise InputError(f"sentence {wrong[0] + 1}: the predicted tree has {sizes}")
     scored = protocol.scored(gold.lengths)
     indices = np.flatnonzero(scored)
     if not len(indices):
@@ -153,29 +158,16 @@ def score(predicted: SpanSets, gold: SpanSets, protocol: Protocol, details: bool
     matched = common(predicted_keys, gold_keys, gold.lengths)
     rows = _sentence_scores(indices, gold.lengths, matched, predicted_counts, gold_counts)
     precision, recall, f1 = _averaged(rows, protocol, slice(None))
+    scores = ParsingScores(protocol, precision, recall, f1, len(indices), rows)
     if not details:
-        return ParsingScores(protocol, precision, recall, f1, len(indices), rows)
-    return ParsingScores(
-        protocol,
-        precision,
-        recall,
-        f1,
-        len(indices),
-        rows,
-        recall_by_label(predicted, gold, scored, keep_whole),
-        f1_by_length(rows, protocol),
-        shape_of(predicted, scored),
-        shape_of(gold, scored),
+        return scores
+    return replace(
+        scores,
+        recall_by_label=recall_by_label(predicted, gold, scored, keep_whole),
+        f1_by_length=f1_by_length(rows, protocol),
+        predicted_shape=shape_of(predicted, scored),
+        gold_shape=shape_of(gold, scored),
     )
-
-
-def _check_same(predicted: SpanSets, gold: SpanSets) -> None:
-    if len(predicted) != len(gold):
-        raise InputError(f"found {len(predicted)} predicted trees, expected {len(gold)}, one for each gold sentence")
-    wrong = np.flatnonzero(predicted.lengths != gold.lengths)
-    if len(wrong):
-        sizes = f"{predicted.lengths[wrong[0]]} words, expected {gold.lengths[wrong[0]]} as in the gold tree"
-        raise InputError(f"sentence {wrong[0] + 1}: the predicted tree has {sizes}")
 
 
 def _sentence_scores(

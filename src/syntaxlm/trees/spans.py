@@ -143,21 +143,17 @@ def trees_of(
             found = f"found {len(words[sentence])} words, expected {spans.lengths[sentence]}"
             raise InputError(f"sentence {sentence + 1}: {found}: {' '.join(words[sentence][:12])}")
         constituents = tuple(map(Constituent, names[first:last], starts[first:last], ends[first:last]))
-        _check_nested(constituents, sentence)
+        around: list[Constituent] = []
+        for span in constituents:
+            while around and around[-1].end <= span.start:
+                around.pop()
+            if around and around[-1].end < span.end:
+                found = f"spans ({around[-1].start}, {around[-1].end}) and ({span.start}, {span.end})"
+                raise InputError(f"sentence {sentence + 1}: found {found}, which cross; expected a tree")
+            around.append(span)
         of_words = ("",) * len(words[sentence]) if tags is None else tuple(tags[sentence])
         trees.append(Tree(tuple(words[sentence]), of_words, constituents))
     return trees
-
-
-def _check_nested(constituents: tuple[Constituent, ...], sentence: int) -> None:
-    around: list[Constituent] = []
-    for span in constituents:
-        while around and around[-1].end <= span.start:
-            around.pop()
-        if around and around[-1].end < span.end:
-            found = f"spans ({around[-1].start}, {around[-1].end}) and ({span.start}, {span.end})"
-            raise InputError(f"sentence {sentence + 1}: found {found}, which cross; expected a tree")
-        around.append(span)
 
 
 def format_spans(
@@ -177,7 +173,10 @@ def format_spans(
     known: dict[str, str] = {}
     lines = []
     if tags is not None:
-        words = [list(map(_preterminal, *pair)) for pair in zip(words, tags, strict=True)]
+        words = [
+            [f"({escaped(tag, 'tag')} {escaped(word, 'word')})" for word, tag in zip(*pair, strict=False)]
+            for pair in zip(words, tags, strict=True)
+        ]
         known = {leaf: leaf for sentence in words for leaf in sentence}
     for start, sentence in zip(offsets.tolist(), words, strict=False):
         if len(sentence) == 1:
@@ -190,10 +189,6 @@ def format_spans(
             pieces.append(f"{opening * opened[place]}{known[word]}{')' * closed[place]}")
         lines.append(" ".join(pieces))
     return lines
-
-
-def _preterminal(word: str, tag: str) -> str:
-    return f"({escaped(tag, 'tag')} {escaped(word, 'word')})"
 
 
 def joined(sets: Sequence[SpanSets]) -> SpanSets:

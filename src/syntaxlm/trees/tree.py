@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import write_text
@@ -22,18 +23,19 @@ from syntaxlm.core.text_files import read_whole_text, source_name
 if TYPE_CHECKING:
     import nltk
 
+PROBED = 1000  # tokens at the start of a file that are searched for signs of missing labels first
 INDUCED_LABEL = "X"  # label of a constituent without a label
 
 # Only ASCII white space separates tokens: a no-break space is part of a word.
 _SPACE = r"[ \t\r\n\f\v]"
 _ATOM = r"[^ \t\r\n\f\v()]"
 _TOKEN = re.compile(
-    rf"\({_SPACE}*({_ATOM}+){_SPACE}+({_ATOM}+){_SPACE}*\)"  # 1, 2: a bracket of two atoms
+    rf"\({_SPACE}*({_ATOM}++){_SPACE}++({_ATOM}++){_SPACE}*\)"  # 1, 2: a bracket of two atoms
     rf"|(\(){_SPACE}*({_ATOM}*)"  # 3: an opening bracket, 4: the atom after it
     rf"|({_ATOM}+|\))"  # 5: a further atom, a closing bracket
 )
 # The same groups where no atom is a label: a bracket of one atom is a word without a tag.
-_UNLABELLED_TOKEN = re.compile(rf"()\({_SPACE}*({_ATOM}+){_SPACE}*\)|(\()()|({_ATOM}+|\))")
+_UNLABELLED_TOKEN = re.compile(rf"()\({_SPACE}*({_ATOM}++){_SPACE}*\)|(\()()|({_ATOM}+|\))")
 _READ = {
     "-LRB-": "(",
     "-RRB-": ")",
@@ -92,8 +94,24 @@ class Tree:
         print(draw_tree(self), file=file)
 
     def to_nltk(self) -> nltk.Tree:
-        """Return the tree as nltk has it, words as they are. Raises InputError for a tree without words."""
-        return to_nltk(self)
+        """Return the tree as nltk has it: tags become preterminals, words without a tag bare leaves.
+
+        `from_nltk` reads a constituent that contains one bare leaf as that word's tag.
+        Raises InputError for a tree without words.
+        """
+        from nltk.tree import Tree as NltkTree  # nltk takes a third of a second, so it is imported only when needed
+
+        stack = [NltkTree("", [])]
+        for label, place in _walk(self.words, self.tags, self.constituents):
+            if label is not None:
+                stack.append(NltkTree(label, []))
+                stack[-2].append(stack[-1])
+            elif place is not None:
+                word, tag = self.words[place], self.tags[place]
+                stack[-1].append(NltkTree(tag, [word]) if tag else word)
+            else:
+                stack.pop()
+        return stack[0][0]
 
     def _repr_svg_(self) -> str:
         """Return the tree as an SVG picture, for notebooks."""
@@ -161,6 +179,10 @@ def parse_brackets(text: str, labelled: bool | None = None, source: str = "text"
     trees: list[Tree] | None = None
     if labelled is not False:
         with suppress(_Unlabelled):
+            if labelled is None:  # most unlabelled files show it at once, before the tokens of the whole file are found
+                with suppress(_Fault):
+                    start = [match.groups("") for match in islice(_TOKEN.finditer(text), PROBED)]
+                    _built(cast(list[_Token], start), False)
             trees = _parsed(text, _TOKEN, labelled is True, source)
     if trees is None:
         trees = _parsed(text, _UNLABELLED_TOKEN, True, source)
@@ -220,7 +242,7 @@ def _built(tokens: Iterable[_Token], is_sure: bool) -> list[Tree]:
     unescaped = _Words()
     first = children = 0  # the first token of the outermost bracket, and the number of its children
     for number, (tag, word, opening, label, other) in enumerate(tokens):
-        if len(stack) == 1 and other != ")":
+        if not is_sure and len(stack) == 1 and other != ")":
             children += 1
         if word:
             if stack:
@@ -238,7 +260,9 @@ def _built(tokens: Iterable[_Token], is_sure: bool) -> list[Tree]:
             starts.append(len(words))
             ends.append(-1)
         elif not stack:
-            raise _outside(number, other)
+            if other == ")":
+                raise _Fault(number, "a closing bracket without an opening one", "the start of a tree")
+            raise _Fault(number, f"{other[:40]!r} outside brackets", "a tree that starts with an opening bracket")
         elif other == ")":
             ends[stack.pop()] = len(words)
             if not stack:
@@ -269,12 +293,6 @@ def _tree(words: list[str], tags: list[str], labels: list[str], starts: list[int
     if any(map(int.__eq__, starts, ends)):
         constituents = tuple(constituent for constituent in constituents if constituent.start < constituent.end)
     return Tree(tuple(words), tuple(tags), constituents)
-
-
-def _outside(token: int, other: str) -> _Fault:
-    if other == ")":
-        return _Fault(token, "a closing bracket without an opening one", "the start of a tree")
-    return _Fault(token, f"{other[:40]!r} outside brackets", "a tree that starts with an opening bracket")
 
 
 def write_brackets(trees: Iterable[Tree], path: str | Path, labelled: bool = True) -> None:
@@ -369,26 +387,6 @@ def escaped(text: str, what: str) -> str:
     if not text or _UNSAFE.search(text):
         raise InputError(f"found the {what} {text!r}; in bracketed text it must not be empty or contain white space")
     return _TO_WRITE.sub(lambda match: _WRITTEN[match.group()], text)
-
-
-def to_nltk(tree: Tree) -> nltk.Tree:
-    """Convert a tree to an nltk.Tree: tags become preterminals, words without a tag bare leaves.
-
-    `from_nltk` reads a constituent that contains one bare leaf as that word's tag.
-    """
-    from nltk.tree import Tree as NltkTree  # nltk takes a third of a second, so it is imported only when needed
-
-    stack = [NltkTree("", [])]
-    for label, place in _walk(tree.words, tree.tags, tree.constituents):
-        if label is not None:
-            stack.append(NltkTree(label, []))
-            stack[-2].append(stack[-1])
-        elif place is not None:
-            word, tag = tree.words[place], tree.tags[place]
-            stack[-1].append(NltkTree(tag, [word]) if tag else word)
-        else:
-            stack.pop()
-    return stack[0][0]
 
 
 def from_nltk(tree: nltk.Tree) -> Tree:

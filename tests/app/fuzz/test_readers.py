@@ -37,7 +37,7 @@ from syntaxlm.trees.conllu import dependency_faults, iterate_dependencies, read_
 from syntaxlm.trees.preprocessing import PREPROCESSINGS, clean_all, find_preprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, score
 from syntaxlm.trees.spans import SpanSets
-from syntaxlm.trees.tree import format_brackets, from_nltk, parse_brackets, read_brackets, to_nltk
+from syntaxlm.trees.tree import format_brackets, from_nltk, parse_brackets, read_brackets
 from tests.app.fuzz.mutation import mutated, near_valid
 
 FEW, MANY = 60, 16_500
@@ -166,7 +166,7 @@ def brackets(path: Path) -> None:
     text = "".join(format_brackets(tree) + "\n" for tree in trees)
     assert [tree.words for tree in parse_brackets(text, labelled=True)] == [tree.words for tree in trees]
     for tree in trees:
-        assert from_nltk(to_nltk(tree)).words == tree.words
+        assert from_nltk(tree.to_nltk()).words == tree.words
     for rule in PREPROCESSINGS.values():
         with refusal(path):
             spans = SpanSets.of(clean_all(trees, rule, str(path))[0])
