@@ -250,7 +250,12 @@ class LanguageModel(ModelBundle):
                     f"generate: found {found}; a {self.name} model samples dependency trees: expected trees=True and no"
                     " prompt"
                 )
-            stops = read_stops(self._folder("generate"), self)
+            if self.folder is None:
+                raise InputError(
+                    "generate: the model was not read from a folder, so it has no stop classifiers; load it from its"
+                    " folder"
+                )
+            stops = read_stops(self.folder, self)
             return Results(generate_trees(self, stops, count, TreeSamplingOptions(**options)))
         sampling = SamplingOptions(**options)
         if not trees:
@@ -466,13 +471,6 @@ class LanguageModel(ModelBundle):
         if name in (also or {}):
             raise InputError(f"also: {name} is the name of this model; expected a different name")
         return {name: self, **(also or {})}
-
-    def _folder(self, use: str) -> Path:
-        if self.folder is None:
-            raise InputError(
-                f"{use}: the model was not read from a folder, so it has no stop classifiers; load it from its folder"
-            )
-        return self.folder
 
     def _check_reads_text(self, use: str, instead: str) -> None:
         if self.model.reads == "trees":

@@ -112,7 +112,7 @@ def sample_with_trees(
     def sentence(number: int) -> SentenceWithTree:
         (sampled,) = model.sample(1, longest, np.random.default_rng([options.seed, number]), omitted=omitted)
         tokens = bundle.vocabulary.decode(sampled.words)
-        return SentenceWithTree(number, as_text(bundle.normaliser, tokens), tokens, tree_of(sampled, tokens, labels))
+        return SentenceWithTree(number, as_text(bundle.normaliser, tokens), tokens, _tree_of(sampled, tokens, labels))
 
     return map(sentence, numbers_to(count))
 
@@ -136,7 +136,7 @@ def refuse_word_options(prompt: str | None, options: SamplingOptions, reason: st
         raise InputError(f"{', '.join(named)}: {reason} Leave {'it' if len(named) == 1 else 'them'} out.")
 
 
-def tree_of(sampled: SampledSentence, tokens: list[str], labels: list[str]) -> Tree:
+def _tree_of(sampled: SampledSentence, tokens: list[str], labels: list[str]) -> Tree:
     """Return the tree of a sampled sentence. labels: those of the model."""
     spans = tuple(
         Constituent(INDUCED_LABEL if label < 0 else labels[label], first, last + 1)

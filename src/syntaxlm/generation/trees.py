@@ -155,8 +155,7 @@ class _Level:
         return len(self.trees)
 
     def levels(self) -> Levels:
-        counts = np.bincount(self.edges, minlength=EDGES).tolist()
-        return Levels.of(torch.from_numpy(self.rows), (tuple(counts),))
+        return Levels.of(torch.from_numpy(self.rows), (_counts(self.edges),))
 
 
 class _Sampler:
@@ -193,24 +192,28 @@ class _Sampler:
                 f"tree {wanted[0]}: none of {ATTEMPTS} ended within {self.most_words} words and a depth of"
                 f" {self.most_depth}; use higher limits, or allow trees to be cut at them"
             )
-        return [self._finished(number, found[number]) for number in numbers]
+        trees = []
+        for number in numbers:
+            grown = found[number]
+            words = self.vocabulary.decode(grown.words)
+            labels = self.labels.decode(grown.labels) if self.model.reads_labels else ()
+            tree = tree_of_steps(words, grown.edges, grown.parents, labels, str(number))
+            bits = [grown.bits[step - 1] for step in in_order(grown.edges, grown.parents)]
+            trees.append(GeneratedTree(number, tree, bits, grown.tree_bits, tuple(grown.cut)))
+        return trees
 
     @torch.no_grad()
     def _grow(self, trees: list[_Growing]) -> None:
         model, device = self.model, self.device
-        states, level = model.root_states(), self._roots(len(trees))
+        zeros = np.zeros(len(trees), np.int64)
+        begin, begin_label = zeros + self.vocabulary.begin_id, zeros + self.labels.begin_id
+        level = _Level(np.arange(len(trees)), zeros + Edge.RIGHT, zeros, begin, begin_label, zeros, zeros + 1)
+        states = model.root_states()
         while len(level):
             levels = level.levels().to(device)
             ids = (torch.from_numpy(one).to(device) for one in (level.sources, level.labels))
             states = model.follow(model.inputs(*ids), levels, states)
             level = self._step(trees, level, levels, states)
-
-    def _roots(self, count: int) -> _Level:
-        def all_of(value: int) -> Integers:
-            return np.full(count, value, np.int64)
-
-        begins = all_of(self.vocabulary.begin_id), all_of(self.labels.begin_id)
-        return _Level(np.arange(count), all_of(Edge.RIGHT), all_of(0), *begins, all_of(0), all_of(1))
 
     def _step(self, trees: list[_Growing], level: _Level, levels: Levels, states: States) -> _Level:
         """Sample the words of a level, their labels and stop decisions. Returns the next level."""
@@ -259,27 +262,23 @@ class _Sampler:
         possible = possible_edges(edges, torch.from_numpy(level.steps == 0)).numpy()
         uniform = np.stack([_uniform(trees, level.trees) for _ in Edge], axis=1)
         wanted = logits.numpy() > 0 if temperature == 0 else uniform < torch.sigmoid(logits / temperature).numpy()
-        answers = self._within_limits(trees, level, wanted & possible)
-        signs = torch.from_numpy(np.where(answers, 1.0, -1.0))
-        nats = -torch.nn.functional.logsigmoid(signs * logits).numpy()
-        for place, bits in zip(level.trees.tolist(), (nats * possible).sum(1) / math.log(2), strict=True):
-            trees[place].tree_bits += float(bits)
-        return answers
-
-    def _within_limits(self, trees: list[_Growing], level: _Level, wanted: Answers) -> Answers:
-        """Return the decisions that the limits of depth and size allow; trees that reach a limit are marked as cut."""
-        most_words, most_depth = self.most_words, self.most_depth
+        wanted &= possible
+        # Trees that reach a limit of depth or size are marked as cut.
         answers = wanted.copy()
-        answers[level.depths >= most_depth, : Edge.NX_LEFT] = False  # LEFT and RIGHT lead to dependents
+        answers[level.depths >= self.most_depth, : Edge.NX_LEFT] = False  # LEFT and RIGHT lead to dependents
         for place in level.trees[(wanted & ~answers).any(1)].tolist():
-            trees[place].cut[f"at a depth of {most_depth}"] = None
-        rooms = [most_words - len(tree.words) for tree in trees]
+            trees[place].cut[f"at a depth of {self.most_depth}"] = None
+        rooms = [self.most_words - len(tree.words) for tree in trees]
         for row, edge in np.argwhere(answers).tolist():
             place = int(level.trees[row])
             rooms[place] -= 1
             if rooms[place] < 0:
                 answers[row, edge] = False
-                trees[place].cut[f"at {most_words} words"] = None
+                trees[place].cut[f"at {self.most_words} words"] = None
+        signs = torch.from_numpy(np.where(answers, 1.0, -1.0))
+        nats = -torch.nn.functional.logsigmoid(signs * logits).numpy()
+        for place, bits in zip(level.trees.tolist(), (nats * possible).sum(1) / math.log(2), strict=True):
+            trees[place].tree_bits += float(bits)
         return answers
 
     def _next(self, level: _Level, answers: Answers, words: Integers, labels: Integers, steps: Integers) -> _Level:
@@ -291,13 +290,6 @@ class _Sampler:
         return _Level(
             level.trees[rows], edges, rows, words[rows], labels[rows], steps[rows], level.depths[rows] + below
         )
-
-    def _finished(self, number: int, grown: _Growing) -> GeneratedTree:
-        words = self.vocabulary.decode(grown.words)
-        labels = self.labels.decode(grown.labels) if self.model.reads_labels else ()
-        tree = tree_of_steps(words, grown.edges, grown.parents, labels, str(number))
-        bits = [grown.bits[step - 1] for step in in_order(grown.edges, grown.parents)]
-        return GeneratedTree(number, tree, bits, grown.tree_bits, tuple(grown.cut))
 
 
 def _barred(vocabulary: Vocabulary, keep_unknown: bool) -> Answers:

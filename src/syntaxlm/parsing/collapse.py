@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.models.structures import CorpusStructure
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.averaging import branching_f1
@@ -69,7 +68,14 @@ def tree_figures(bundle: ModelBundle, corpus: EncodedCorpus, sentences: int = SE
     words: Sequence[Sequence[str]] = [bundle.vocabulary.decode(corpus.sentence(int(one))) for one in chosen]
     structure = structure_of(bundle, words)
     found = branching_f1(structure.decode(structure.decoders[0]), PROTOCOLS["wsj-test"])
-    return TreeFigures(found.right, found.left, _symbols(structure), found.sentences)
+    symbols = None
+    if structure.labels:
+        labelled = structure.labelled(structure.decoders[0])
+        assert labelled.labels is not None
+        counts = np.bincount(labelled.labels[labelled.ends - labelled.starts > 1])
+        shares = counts[counts > 0] / counts.sum()
+        symbols = float(np.exp(-(shares * np.log(shares)).sum()))
+    return TreeFigures(found.right, found.left, symbols, found.sentences)
 
 
 def branching_side(right: float, left: float) -> Literal["right", "left"] | None:
@@ -80,13 +86,3 @@ def branching_side(right: float, left: float) -> Literal["right", "left"] | None
     if max(right, left) < ONE_SIDED:
         return None
     return "right" if right >= left else "left"
-
-
-def _symbols(structure: CorpusStructure) -> float | None:
-    if not structure.labels:
-        return None
-    labelled = structure.labelled(structure.decoders[0])
-    assert labelled.labels is not None
-    counts = np.bincount(labelled.labels[labelled.ends - labelled.starts > 1])
-    shares = counts[counts > 0] / counts.sum()
-    return float(np.exp(-(shares * np.log(shares)).sum()))

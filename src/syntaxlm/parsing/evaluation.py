@@ -25,7 +25,7 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.bounds import right
 from syntaxlm.trees.matching import GOLD_ADVICE, gold_sides, read_matching, wrong_number
 from syntaxlm.trees.preprocessing import GoldPreprocessing, clean_all, find_preprocessing
-from syntaxlm.trees.scoring import PROTOCOLS, LabelMapping, ParsingScores, Protocol, label_mapping, score
+from syntaxlm.trees.scoring import PROTOCOLS, ParsingScores, Protocol, label_mapping, score
 from syntaxlm.trees.significance import baseline_scores, paired_bootstrap
 from syntaxlm.trees.spans import SpanSets
 from syntaxlm.trees.tree import Tree, read_brackets
@@ -133,7 +133,9 @@ def evaluate_parsing(
         layer=chosen[0].layer if layers else None,
         f1_by_layer=_f1_by_layer(structures[0], gold, protocol),
         random_weights=_random_weights(bundle, read, report, protocol, chosen[0].layer, random_weights),
-        labels=_labels(structures[0], chosen[0].decoder, gold, protocol),
+        labels=label_mapping(structures[0].labelled(chosen[0].decoder), gold.spans, protocol)
+        if structures[0].labels
+        else None,
     )
 
 
@@ -204,11 +206,6 @@ def _f1_by_layer(structure: CorpusStructure, gold: GoldTrees, protocol: Protocol
     }
 
 
-def _labels(structure: CorpusStructure, decoder: str, gold: GoldTrees, protocol: Protocol) -> LabelMapping | None:
-    """Map induced labels to gold labels. Returns None for a model without labels."""
-    return label_mapping(structure.labelled(decoder), gold.spans, protocol) if structure.labels else None
-
-
 def _random_weights(
     bundle: ModelBundle, read: Treebank, report: ParsingReport, protocol: Protocol, layer: int, seeds: int
 ) -> RandomWeights | None:
@@ -258,23 +255,15 @@ def evaluate_trees(
     gold_side = gold_trees_of(read_treebank(gold, rule), rule)
     trees = read_brackets(predicted)
     if list(map(len, trees)) != list(map(len, gold_side.trees)):
-        trees = _matched(trees, str(predicted), gold_side, rule)
+        sides = gold_sides(str(predicted), gold_side.source)
+        try:
+            cleaned = clean_all(trees, rule, str(predicted))[0]
+        except InputError:
+            if len(trees) != len(gold_side.trees):  # report a wrong number of trees before wrong tags
+                raise wrong_number(trees, gold_side.trees, *sides, GOLD_ADVICE) from None
+            raise
+        trees = list(read_matching(cleaned, gold_side.trees, *sides, GOLD_ADVICE))
     return _report({"predicted": SpanSets.of(trees)}, "predicted", gold_side, protocol)
-
-
-def _matched(trees: list[Tree], source: str, gold: GoldTrees, rule: GoldPreprocessing) -> list[Tree]:
-    """Return the predicted trees after preprocessing.
-
-    Raises InputError if their number or lengths differ from those of the gold trees.
-    """
-    sides = gold_sides(source, gold.source)
-    try:
-        cleaned = clean_all(trees, rule, source)[0]
-    except InputError:
-        if len(trees) != len(gold.trees):  # report a wrong number of trees before wrong tags
-            raise wrong_number(trees, gold.trees, *sides, GOLD_ADVICE) from None
-        raise
-    return list(read_matching(cleaned, gold.trees, *sides, GOLD_ADVICE))
 
 
 def gold_trees_of(read: Treebank, rule: GoldPreprocessing) -> GoldTrees:

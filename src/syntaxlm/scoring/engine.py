@@ -183,19 +183,6 @@ class Scorer:
             corpus, self.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, predict_eos=self.mode.predict_eos
         )
 
-    def _shown(self, corpus: EncodedCorpus) -> Iterator[TokenBatch]:
-        """Return batches of a corpus with a progress bar."""
-        # A model of whole sentences compares all spans, which takes time as the cube of the length.
-        power = 3 if self.model.reads == "sentences" else 1
-        more = int(self.mode.predict_eos)
-
-        def work(batch: TokenBatch) -> float:
-            assert batch.lengths is not None
-            return float((batch.lengths.double() ** power).sum())
-
-        total = float(((corpus.lengths + more).astype(float) ** power).sum())
-        return progress_bar(self._batches(corpus).iterate(), "scoring", total, work, percent=True)
-
     def _sentence_tokens(self, model: ScoresTokens, corpus: EncodedCorpus, hidden: bool) -> ScoredTokens:
         """Score the sentences of a part of a text, each read independently."""
         distinct, index = _distinct(corpus)
@@ -210,13 +197,16 @@ class Scorer:
                 assert scores.hidden is not None
                 states.append(scores.hidden)
         order = torch.cat(places).argsort()
-        if index is not None:
-            order = order[_repeated(distinct, index, int(self.mode.predict_eos))]
+        if index is not None:  # positions, among the tokens of the distinct sentences, of those of all sentences
+            lengths = distinct.lengths + int(self.mode.predict_eos)
+            starts, counts = np.cumsum(lengths) - lengths, lengths[index]
+            within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+            order = order[torch.from_numpy(np.repeat(starts[index], counts) + within)]
         order = order.to(tokens[0].device)
-        values = torch.cat(log_probs)[order]
-        _check(values, self.name)
+        values = _checked(torch.cat(log_probs)[order], self.name)
         return ScoredTokens(torch.cat(tokens)[order], values, torch.cat(states)[order] if hidden else None)
 
+    @torch.no_grad()
     def _sentence_sums(self, model: ScoresSentences, corpus: EncodedCorpus) -> LogProbs:
         """(S,) log-probabilities of sentences read independently; 0 for empty ones if ends are not predicted."""
         distinct, index = _distinct(corpus)
@@ -227,9 +217,19 @@ class Scorer:
                 sentences = EncodedCorpus.from_sentences([distinct.sentence(int(number)) for number in full])
                 found[full] = self._sentence_sums(model, sentences)
             return found if index is None else found[index]
-        for batch, log_probs in _read_sentences(model, self._shown(distinct)):
+        # A model of whole sentences compares all spans, which takes time as the cube of the length.
+        power = 3 if self.model.reads == "sentences" else 1
+
+        def work(batch: TokenBatch) -> float:
+            assert batch.lengths is not None
+            return float((batch.lengths.double() ** power).sum())
+
+        total = float(((distinct.lengths + int(self.mode.predict_eos)).astype(float) ** power).sum())
+        self.model.eval()
+        for batch in progress_bar(self._batches(distinct).iterate(), "scoring", total, work, percent=True):
             assert batch.indices is not None
-            found[batch.indices.numpy(force=True)] = log_probs.double().cpu().numpy()
+            log_probs = model.sentence_log_probs(batch.to(self.model.device))
+            found[batch.indices.numpy()] = log_probs.double().cpu().numpy()
         return found if index is None else found[index]
 
 
@@ -254,10 +254,9 @@ class TokenStream:
         scored = [scores for _, scores in _read(self._model, self._batches(inputs, targets), self._state)]
         self._state = scored[-1].state
         device = scored[0].log_probs.device
-        log_probs = torch.cat([one.log_probs[:, 0] for one in scored])
+        log_probs = _checked(torch.cat([one.log_probs[:, 0] for one in scored]), self._name)
         hidden = torch.cat([one.hidden for one in scored if one.hidden is not None]) if self._hidden else None
         targets = targets.to(device)
-        _check(log_probs, self._name)
         if self._predict_eos:
             return ScoredTokens(targets, log_probs, hidden)
         kept = torch.ones(len(targets), dtype=torch.bool, device=device)
@@ -279,6 +278,7 @@ def check_labels(model: Model, corpus: DependencyCorpus) -> None:
         )
 
 
+Values = TypeVar("Values", Tensor, LogProbs)
 AnyBatch = TypeVar("AnyBatch", TokenBatch, TreeBatch)
 
 
@@ -296,16 +296,6 @@ def _read(
         scores = model.token_log_probs(batch, state if batch.carries else None)
         state = scores.state
         yield batch, scores
-
-
-@torch.no_grad()
-def _read_sentences(model: ScoresSentences, batches: Iterable[TokenBatch]) -> Iterator[tuple[TokenBatch, Tensor]]:
-    """Yield each batch of whole sentences with their log-probabilities."""
-    assert isinstance(model, Model)
-    model.eval()
-    for batch in batches:
-        batch = batch.to(model.device)
-        yield batch, model.sentence_log_probs(batch)
 
 
 def _parts(corpus: EncodedCorpus, tokens: int) -> Iterator[EncodedCorpus]:
@@ -340,26 +330,8 @@ def _distinct(corpus: EncodedCorpus) -> tuple[EncodedCorpus, Integers | None]:
     return EncodedCorpus.from_sentences([ids[offsets[one] : offsets[one + 1]].tolist() for one in first]), index
 
 
-def _repeated(distinct: EncodedCorpus, index: Integers, more: int) -> Tensor:
-    """Return the token positions, among those of the distinct sentences, for the sentences in `index`; more: 1 to add
-    EOS.
-
-    (n,) int64.
-    """
-    lengths = distinct.lengths + more
-    starts = np.cumsum(lengths) - lengths
-    counts = lengths[index]
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return torch.from_numpy(np.repeat(starts[index], counts) + within)
-
-
-def _check(log_probs: Tensor, name: str) -> None:
-    if bool(log_probs.isnan().any()):
-        raise unusable(name)
-
-
-def _checked(log_probs: LogProbs, name: str) -> LogProbs:
-    if np.isnan(log_probs).any():
+def _checked(log_probs: Values, name: str) -> Values:
+    if bool(torch.as_tensor(log_probs).isnan().any()):
         raise unusable(name)
     return log_probs
 

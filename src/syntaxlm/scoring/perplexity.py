@@ -215,16 +215,14 @@ def evaluate_text(
         if not isinstance(text, str | Path):
             raise InputError(f"a {bundle.name} model reads dependency trees; expected a file of trees, not sentences")
         trees = DependencyCorpus.read(text, bundle.normaliser, bundle.vocabulary, bundle.labels)
-        return _usable(evaluate_language_model(scorer, trees, cache), bundle)
-    if isinstance(text, str | Path):
-        encoded = EncodedCorpus.encode(text, bundle.normaliser, bundle.vocabulary)
+        score = evaluate_language_model(scorer, trees, cache)
     else:
-        encoded = EncodedCorpus.of_lines(text, bundle.normaliser, bundle.vocabulary)
-    with encoded as corpus:
-        return _usable(evaluate_language_model(scorer, corpus, cache), bundle)
-
-
-def _usable(score: LanguageModelScore, bundle: ModelBundle) -> LanguageModelScore:
+        if isinstance(text, str | Path):
+            encoded = EncodedCorpus.encode(text, bundle.normaliser, bundle.vocabulary)
+        else:
+            encoded = EncodedCorpus.of_lines(text, bundle.normaliser, bundle.vocabulary)
+        with encoded as corpus:
+            score = evaluate_language_model(scorer, corpus, cache)
     if math.isnan(score.nats):
         raise unusable(bundle.name)
     return score

@@ -53,9 +53,6 @@ SURPRISALS = Columns(
 )
 
 
-Bits = npt.NDArray[np.float64]
-
-
 class WordSurprisal(NamedTuple):
     """One word of a text with its surprisal.
 
@@ -151,7 +148,8 @@ def _rows(
         words = list(each_line(partial(written_words, reader), chunk, first))
         ids = [bundle.vocabulary.encode(token for word in line for token in word.tokens) for line in words]
         full = [sentence for sentence in ids if sentence]
-        bits = _bits(log_probs(EncodedCorpus.from_sentences(full))) if full else np.zeros(0)
+        nats = log_probs(EncodedCorpus.from_sentences(full)).double().cpu().numpy() if full else np.zeros(0)
+        bits = 0.0 - nats / math.log(2)  # never -0
         end = 0
         for number, (line, line_words, line_ids) in enumerate(zip(chunk, words, ids, strict=True), first):
             begin, end = end, end + (len(line_ids) + ends if line_ids else 0)
@@ -244,11 +242,6 @@ class UnknownWords:
         )
 
 
-def _bits(log_probs: Tensor) -> Bits:
-    """Convert natural log-probabilities to surprisals in bits; never -0."""
-    return 0.0 - log_probs.double().cpu().numpy() / math.log(2)
-
-
 # Log-probabilities of words and sentences given their dependency trees, P(S | T).
 
 
@@ -290,7 +283,7 @@ def tree_surprisals(bundle: ModelBundle, path: str | Path) -> Iterator[list[Word
     those in the sentence with single spaces between words. The end is not predicted and has no row.
     Raises InputError like `dependency_trees`, and for a model that does not read trees.
     """
-    labels = _labels(bundle)
+    labels, vocabulary = _labels(bundle), bundle.vocabulary
     trees, first = dependency_trees(path), 1
     while chunk := list(islice(trees, LINES_TOGETHER)):
         corpus = DependencyCorpus.from_trees(chunk, bundle.normaliser, bundle.vocabulary, labels, str(path))
@@ -298,7 +291,15 @@ def tree_surprisals(bundle: ModelBundle, path: str | Path) -> Iterator[list[Word
         for number, (tree, start, end) in enumerate(
             zip(chunk, corpus.text.offsets[:-1], corpus.text.offsets[1:], strict=True), first
         ):
-            yield _tree_rows(bundle, number, tree, bits[start:end].tolist())
+            rows, begin = [], 0
+            for position, surprisal in enumerate(bits[start:end].tolist()):
+                word = tree.words[position]
+                read = vocabulary.id(bundle.normaliser.word(word, tree.tags[position]))
+                stop, known = begin + len(word), read not in vocabulary.unknown_ids
+                token = vocabulary.tokens[read]
+                rows.append(WordSurprisal(number, position + 1, word, begin, stop, token, known, surprisal))
+                begin = stop + 1
+            yield rows
         first += len(chunk)
 
 
@@ -306,13 +307,3 @@ def _labels(bundle: ModelBundle) -> Vocabulary:
     bundle.require(GeneratesTrees, "scoring of dependency trees")
     assert bundle.labels is not None
     return bundle.labels
-
-
-def _tree_rows(bundle: ModelBundle, number: int, tree: DependencyTree, bits: list[float]) -> list[WordSurprisal]:
-    vocabulary, rows, begin = bundle.vocabulary, [], 0
-    for position, (word, surprisal) in enumerate(zip(tree.words, bits, strict=True), 1):
-        read = vocabulary.id(bundle.normaliser.word(word, tree.tags[position - 1]))
-        end, known = begin + len(word), read not in vocabulary.unknown_ids
-        rows.append(WordSurprisal(number, position, word, begin, end, vocabulary.tokens[read], known, surprisal))
-        begin = end + 1
-    return rows

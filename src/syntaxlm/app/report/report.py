@@ -169,15 +169,13 @@ def _flattened(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[
 
 
 def _settings_table(title: str, values: Mapping[str, Any]) -> HtmlTable:
-    rows = [[name, _setting(value)] for name, value in values.items()]
+    """Return settings as written in a recipe."""
+    rows = []
+    for name, value in values.items():
+        if isinstance(value, (list, tuple)):
+            value = " ".join(map(str, value)) or "none"
+        rows.append([name, value if isinstance(value, str) else json.dumps(value).replace("null", "none")])
     return HtmlTable(ReportTable({"setting": "", "value": ""}, rows, title), is_numeric=False)
-
-
-def _setting(value: Any) -> str:
-    """Return a value as written in a recipe."""
-    if isinstance(value, (list, tuple)):
-        return " ".join(map(str, value)) or "none"
-    return value if isinstance(value, str) else json.dumps(value).replace("null", "none")
 
 
 def training_section(run: Run, reading: str) -> Section:
@@ -276,13 +274,25 @@ def parsing_sections(bundle: ModelBundle, parsing: ParsingReport) -> list[Sectio
     branching = score(right(parsing.gold.spans.lengths), parsing.gold.spans, chosen.protocol)
     compared = {**parsing.scores, "right branching": branching}
     by_length = {name: one.f1_by_length for name, one in compared.items()}
+    by_label = {name: one.recall_by_label for name, one in compared.items()}
+    if chosen.recall_by_label:
+        of_labels, heads = f"{source}; spans of two or more words", ("label", "gold spans")
+        labels = _measured("Recall by label", "recall, percent", heads, by_label, of_labels, CHARTED_LABELS)
+    else:
+        labels = Section("Recall by label", (Paragraph("The treebank's constituents have no labels.", missing=True),))
+    sentences = scored_sentences(parsing)
+    best, worst, rule = best_and_worst(parsing, sentences)
+    drawn = []
+    for heading, places in (("Best sentences", best), ("Worst sentences", worst)):
+        figures = [_drawn(bundle, parsing, place, sentences[place]) for place in places]
+        drawn.append(Section(heading, (Paragraph(rule, missing=not places), *figures)))
     return [
         f1_section(parsing, source),
         _measured("F1 by length", "F1, percent", ("words", "sentences"), by_length, source, None),
-        label_section(compared, source),
+        labels,
         *induced_label_sections(parsing, source),
         shape_section(chosen, compared, source),
-        *sentence_sections(bundle, parsing),
+        *drawn,
     ]
 
 
@@ -308,16 +318,6 @@ def f1_section(parsing: ParsingReport, source: str) -> Section:
         of_layers = parsing_source(parsing, "distances of each layer")
         blocks.append(HtmlTable(ReportTable(headings, layers, "F1 by layer, percent"), of_layers))
     return Section("Unlabelled F1", tuple(blocks))
-
-
-def label_section(compared: Mapping[str, ParsingScores], source: str) -> Section:
-    """Return recall of each gold label. compared: the decoders and right branching, by name."""
-    values = {name: one.recall_by_label for name, one in compared.items()}
-    if not next(iter(values.values())):
-        why = "The treebank's constituents have no labels."
-        return Section("Recall by label", (Paragraph(why, missing=True),))
-    source = source + "; spans of two or more words"
-    return _measured("Recall by label", "recall, percent", ("label", "gold spans"), values, source, CHARTED_LABELS)
 
 
 def induced_label_sections(parsing: ParsingReport, source: str) -> list[Section]:
@@ -375,18 +375,6 @@ def shape_section(chosen: ParsingScores, compared: Mapping[str, ParsingScores], 
         "Depth and branching",
         (HtmlTable(ReportTable(headings, rows, "Shape of the trees"), source), Paragraph(meaning)),
     )
-
-
-def sentence_sections(bundle: ModelBundle, parsing: ParsingReport) -> list[Section]:
-    """Return the best and the worst sentences, drawn next to their gold trees."""
-    sentences = scored_sentences(parsing)
-    best, worst, rule = best_and_worst(parsing, sentences)
-    sections = []
-    for heading, places in (("Best sentences", best), ("Worst sentences", worst)):
-        blocks: list[Block] = [Paragraph(rule, missing=not places)]
-        blocks += [_drawn(bundle, parsing, place, sentences[place]) for place in places]
-        sections.append(Section(heading, tuple(blocks)))
-    return sections
 
 
 def best_and_worst(
@@ -471,20 +459,17 @@ def page_of(bundle: ModelBundle, run: Run, parsing: ParsingReport | None, floor:
         perplexity_section(run, floor),
     ]
     if parsing is None:
-        sections.append(Section("Unlabelled F1", (Paragraph(_why_no_trees(bundle), missing=True),)))
+        why = "No treebank was given, so the trees were not evaluated."
+        if not isinstance(bundle.model, ParsesSentences):
+            why = (
+                f"This model, of type {bundle.name}, gives neither distances nor span scores or probabilities, so it"
+                " does not parse. No treebank was read."
+            )
+        sections.append(Section("Unlabelled F1", (Paragraph(why, missing=True),)))
     else:
         sections += parsing_sections(bundle, parsing)
     name = run.folder if run.folder.name else run.folder.resolve().name
     return Page(f"Report on {name}", key_figures(bundle, run, parsing), tuple(sections))
-
-
-def _why_no_trees(bundle: ModelBundle) -> str:
-    if not isinstance(bundle.model, ParsesSentences):
-        return (
-            f"This model, of type {bundle.name}, gives neither distances nor span scores or probabilities, so it does"
-            " not parse. No treebank was read."
-        )
-    return "No treebank was given, so the trees were not evaluated."
 
 
 def key_figures(bundle: ModelBundle, run: Run, parsing: ParsingReport | None) -> tuple[KeyFigure, ...]:

@@ -91,15 +91,20 @@ def analyse(
     options: as for `parse_lines`; the text options apply to text only.
     Raises InputError like `parse_lines`, and for a sentence without words.
     """
-    if not isinstance(sentence, str):
-        return _analyse_words(bundle, sentence, options)
-    (parse,) = parse_lines(bundle, [sentence], options)
-    if not parse:
-        raise InputError(f"the sentence {sentence[:40]!r} has no words that the model reads")
-    return _analysis(bundle, parse)
-
-
-def _analysis(bundle: ModelBundle, parse: Parse) -> Analysis:
+    if isinstance(sentence, str):
+        (parse,) = parse_lines(bundle, [sentence], options)
+        if not parse:
+            raise InputError(f"the sentence {sentence[:40]!r} has no words that the model reads")
+    else:
+        words = list(sentence.words if isinstance(sentence, Tree) else sentence)
+        tags = list(sentence.tags) if isinstance(sentence, Tree) else [""] * len(words)
+        tokens = list(map(bundle.normaliser.word, words, tags))
+        (decoding,) = decodings([bundle], options)
+        structure = structure_of(bundle, [tokens], labels=False)
+        leaves = [tokens] if bundle.normaliser.units == "tags" else None
+        (tree,) = trees_of(structure.decode(*decoding), [words], leaves)
+        of_words, of_spans = structure.word_values(decoding.layer), structure.span_values(0)
+        parse = Parse(1, words, tokens, tree, of_words, of_spans)
     return Analysis(
         tuple(parse.words),
         tuple(parse.tokens),
@@ -110,19 +115,6 @@ def _analysis(bundle: ModelBundle, parse: Parse) -> Analysis:
         parse.marginals,
         parse.dependencies,
     )
-
-
-def _analyse_words(bundle: ModelBundle, sentence: Sequence[str] | Tree, options: ParseOptions) -> Analysis:
-    words = list(sentence.words if isinstance(sentence, Tree) else sentence)
-    tags = list(sentence.tags) if isinstance(sentence, Tree) else [""] * len(words)
-    tokens = list(map(bundle.normaliser.word, words, tags))
-    (decoding,) = decodings([bundle], options)
-    structure = structure_of(bundle, [tokens], labels=False)
-    leaves = [tokens] if bundle.normaliser.units == "tags" else None
-    (tree,) = trees_of(structure.decode(*decoding), [words], leaves)
-    of_words, of_spans = structure.word_values(decoding.layer), structure.span_values(0)
-    parse = Parse(1, words, tokens, tree, of_words, of_spans)
-    return _analysis(bundle, parse)
 
 
 @torch.no_grad()
