@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from syntaxlm.app.cli.options import ModelOptions
 from syntaxlm.app.cli.output import OutputFile, text_output
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
 from syntaxlm.core.options import Count, Shown
-from syntaxlm.generation.options import SamplingOptions, TreeSamplingOptions
+from syntaxlm.generation.options import TreeSamplingOptions
 from syntaxlm.text.options import TextOptions
-
-if TYPE_CHECKING:
-    from syntaxlm.generation.sentences import SentenceWithTree
-    from syntaxlm.generation.trees import GeneratedTree
-    from syntaxlm.storage.folder import ModelBundle
 
 GeneratedFormat = Annotated[Literal["text", "json", "conllu", "tsv", "csv", "parquet"], Shown(use="format")]
 
@@ -59,9 +54,22 @@ def generate(
     given = ", ".join(name for name, is_given in of_dependency_trees.items() if is_given)
     sampled: Iterator[Any]
     if trees:
-        sampled = _constituent_trees(bundle, sentences, prompt, given, options)
+        from syntaxlm.generation.sentences import refuse_word_options, sample_with_trees
+
+        refuse_word_options(prompt, options, "--trees samples top-down, not word by word.")
+        if given:
+            raise InputError(f"{given}: found --trees, which samples from a grammar; expected a dependency-tree model")
+        sampled = sample_with_trees(bundle, sentences, options)
     elif bundle.model.reads == "trees":
-        sampled = _dependency_trees(bundle, model, sentences, prompt, options)
+        from syntaxlm.generation.stops import read_stops
+        from syntaxlm.generation.trees import generate_trees
+
+        if prompt is not None:
+            raise InputError(
+                "--prompt: not available for dependency-tree models, which start with the root word; omit it"
+            )
+        stops = read_stops(model.model, bundle).to(bundle.model.device)
+        sampled = generate_trees(bundle, stops, sentences, options)
     else:
         if given:
             raise InputError(
@@ -90,26 +98,3 @@ def _formatted(sampled: Any, format: str, with_tree: bool) -> str:
 
         return format_conllu(sampled.tree, sampled.comments())
     return f"{sampled.tree if with_tree else sampled.text}\n"
-
-
-def _constituent_trees(
-    bundle: ModelBundle, count: int, prompt: str | None, given: str, options: SamplingOptions
-) -> Iterator[SentenceWithTree]:
-    from syntaxlm.generation.sentences import refuse_word_options, sample_with_trees
-
-    refuse_word_options(prompt, options, "--trees samples top-down, not word by word.")
-    if given:
-        raise InputError(f"{given}: found --trees, which samples from a grammar; expected a dependency-tree model")
-    return sample_with_trees(bundle, count, options)
-
-
-def _dependency_trees(
-    bundle: ModelBundle, model: ModelOptions, count: int, prompt: str | None, options: TreeSamplingOptions
-) -> Iterator[GeneratedTree]:
-    from syntaxlm.generation.stops import read_stops
-    from syntaxlm.generation.trees import generate_trees
-
-    if prompt is not None:
-        raise InputError("--prompt: not available for dependency-tree models, which start with the root word; omit it")
-    stops = read_stops(model.model, bundle).to(bundle.model.device)
-    return generate_trees(bundle, stops, count, options)

@@ -185,7 +185,13 @@ def parse(
 
 def _formatted(parses: ParseBatch, format: str, with_unread: bool) -> str:
     if format == "svg":
-        return _picture(parses)
+        sentences = [parse for parse in parses if parse]
+        if len(sentences) != 1 or parses.first > 1:
+            raise InputError(
+                f"--format svg: found {'more than one sentence' if sentences else 'no words'}; expected one sentence."
+                " The command report draws several on one page"
+            )
+        return sentences[0]._repr_svg_() + "\n"
     if format == "conllu":
         from syntaxlm.trees.conllu import format_conllu
 
@@ -204,13 +210,3 @@ def _formatted(parses: ParseBatch, format: str, with_unread: bool) -> str:
 
         trees = [format_latex(parse.complete_tree if with_unread else parse.tree) if parse else "" for parse in parses]
     return "".join(tree + "\n" for tree in trees)
-
-
-def _picture(parses: ParseBatch) -> str:
-    sentences = [parse for parse in parses if parse]
-    if len(sentences) != 1 or parses.first > 1:
-        raise InputError(
-            f"--format svg: found {'more than one sentence' if sentences else 'no words'}; expected one sentence."
-            " The command report draws several on one page"
-        )
-    return sentences[0]._repr_svg_() + "\n"
