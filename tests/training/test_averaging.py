@@ -12,9 +12,8 @@ import torch
 from torch import nn
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tensor_files import write_tensors
 from syntaxlm.storage.folder import distinct_tensors, read_model
-from syntaxlm.training.checkpoint import CHECKPOINT, read_trainer_state
+from syntaxlm.training.checkpoint import CHECKPOINT
 from syntaxlm.training.loop import GradientLoop
 from syntaxlm.training.recipe import OptimiserSettings
 from syntaxlm.training.result import RESULT, read_result
@@ -202,18 +201,6 @@ def test_averaging_is_not_reported_where_no_setting_starts_it(toy, tmp_path):
     assert not any(name.startswith("average/") for name in safetensors.torch.load_file(tmp_path / "run" / CHECKPOINT))
     assert result.to_dict()["averaged"] is False
     assert "averaged" not in str(result)
-
-
-def test_a_checkpoint_from_before_there_was_averaging_is_read(toy, tmp_path):
-    train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run")
-    path = tmp_path / "run" / CHECKPOINT
-    with safetensors.safe_open(path, "pt") as file:
-        notes = file.metadata()
-    progress = json.loads(notes["progress"])
-    progress.pop("averaging")
-    write_tensors(path, safetensors.torch.load_file(path), notes | {"progress": json.dumps(progress)})
-    assert read_trainer_state(tmp_path / "run").averaging == Averaging()
-    assert resume(tmp_path / "run").valid is not None
 
 
 def test_each_random_length_has_its_own_rate(toy, tmp_path, monkeypatch):

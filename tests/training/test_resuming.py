@@ -234,19 +234,6 @@ def test_resume_reports_missing_files(tmp_path):
         resume(tmp_path / "nowhere")
 
 
-def test_a_changed_text_is_reported_and_the_vocabulary_kept(toy, tmp_path):
-    text = tmp_path / "train.txt"
-    text.write_text((toy / "train.txt").read_text())
-    run = tmp_path / "run"
-    train(toy.recipe("lstm", text={"train": str(text)}), run, stop_at(3))
-    vocabulary = (run / "vocabulary.json").read_bytes()
-    with text.open("a") as file:
-        file.write("words never seen before\n")
-    with pytest.raises(InputError, match=r"train\.txt.*changed since the run started"):
-        resume(run)
-    assert (run / "vocabulary.json").read_bytes() == vocabulary
-
-
 def test_a_damaged_checkpoint_is_reported_and_the_run_not_restarted(toy, tmp_path):
     train(toy.recipe("lstm"), tmp_path / "run", stop_at(3))
     checkpoint = tmp_path / "run" / CHECKPOINT

@@ -55,13 +55,6 @@ def call(capsys, *arguments: object) -> tuple[int, str, str]:
     return code, captured.out, captured.err
 
 
-def test_a_model_without_classifiers_is_reported_with_how_to_train_them(toy, tmp_path, capsys):
-    train(tree_recipe(toy, schedule={"epochs": 1}), tmp_path / "run")
-    code, out, said = call(capsys, "generate", tmp_path / "run")
-    assert (code, out) == (2, "")
-    assert f"syntaxlm tune stops {tmp_path / 'run'} TRAIN --valid VALID" in said
-
-
 def test_trained_classifiers_beat_always_stopping_and_the_most_frequent_label(result):
     report = result.test
     better = [score.accuracy > score.always_stop + 0.02 for score in report.every_word.values()]
@@ -80,11 +73,7 @@ def test_a_learning_rate_far_too_high_stops_training_and_keeps_earlier_classifie
 
 
 def test_the_classifiers_kept_are_those_of_the_best_epoch(toy, folder, tmp_path):
-    copy = tmp_path / "model"
-    copy.mkdir()
-    for file in folder.glob("*.json"):
-        (copy / file.name).write_bytes(file.read_bytes())
-    (copy / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes())
+    copy = Path(shutil.copytree(folder, tmp_path / "model"))
     events = []
     recipe = stop_recipe(6, 1.5, patience=2, reads="states")  # a rate so high that the loss soon rises
     found = train_stops(copy, toy / "train.conllu", toy / "valid.conllu", None, recipe, events.append)

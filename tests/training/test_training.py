@@ -167,7 +167,8 @@ def test_a_limit_of_minutes_ends_a_run_with_a_validation(toy, tmp_path):
     assert result.epochs < 10_000
     assert result.valid.perplexity > 1
     assert metrics(tmp_path / "run", "valid")[-1]["step"] == result.steps
-    assert resume(tmp_path / "run").steps == result.steps
+    again = resume(tmp_path / "run")
+    assert (again.steps, again.epochs) == (result.steps, result.epochs)
 
 
 def test_validations_fall_evenly_into_an_epoch_and_on_its_end(toy, tmp_path):
@@ -273,12 +274,6 @@ def test_a_run_without_its_checkpoint_never_starts_over_its_weights(toy, tmp_pat
         resume(folder)
     assert (folder / "weights.safetensors").read_bytes() == weights
     assert (folder / METRICS).read_bytes() == metrics
-
-
-def test_a_run_ended_by_the_time_limit_reports_the_same_epochs_when_it_is_resumed(toy, tmp_path):
-    result = train(toy.recipe(schedule={"epochs": 50, "minutes": 0.01}), tmp_path / "run")
-    assert 0 < result.epochs < 50
-    assert resume(tmp_path / "run").epochs == result.epochs
 
 
 DIVERGING = {

@@ -182,7 +182,7 @@ def _refuse_unknown_keys(settings: Any) -> None:
 def read_settings(
     settings: type[T], data: Any, source: str, advice: Mapping[str, str] = types.MappingProxyType({})
 ) -> T:
-    """Convert nested dicts from YAML or JSON to a dataclass of settings.
+    """Convert nested dicts from YAML or JSON to a dataclass of settings, or to a model of pydantic.
 
     advice: what to do about unknown keys, by dotted key, instead of the closest match.
     Raises InputError naming the source, with one line per fault: the dotted key, the value found, the value expected;
@@ -278,6 +278,8 @@ def _expected(fault: Any, hint: Any) -> str:
         return range_of(hint) or "a finite number"
     if reason.startswith("int_"):
         return ", ".join(filter(None, ["an integer", range_of(hint)]))
+    if reason in ("tuple_type", "list_type", "frozen_set_type"):
+        return "a list"
     if reason == "string_too_short":
         return "text that is not empty"
     if reason == "string_type" and isinstance(fault["input"], bool | int | float):
@@ -352,11 +354,15 @@ def members_of(hint: Any) -> list[Any]:
 
 @cache
 def _hints(settings: Any) -> Mapping[str, Any]:
-    """Return the types of a dataclass's fields, with their limits; an empty dict for other types."""
-    if not isinstance(settings, type) or not dataclasses.is_dataclass(settings):
+    """Return the types of the fields of a dataclass or model, with their limits; an empty dict for other types."""
+    if isinstance(settings, type) and dataclasses.is_dataclass(settings):
+        names = [field.name for field in dataclasses.fields(settings)]
+    elif isinstance(settings, type) and issubclass(settings, pydantic.BaseModel):
+        names = list(settings.model_fields)
+    else:
         return {}
     hints = typing.get_type_hints(settings, include_extras=True)
-    return {field.name: hints[field.name] for field in dataclasses.fields(settings)}
+    return {name: hints[name] for name in names}
 
 
 def read_yaml(path: Path) -> Any:

@@ -113,7 +113,7 @@ def lay_out_arcs(tree: DrawableDependencies) -> ArcLayout:
             start, y = uprights[head, word], foot - FOOT - (levels[word] - 1) * step
             ends = sorted((start, end))
             middle = _label_place(word, head, ends, uprights, levels, text_width(label, TEXT_SIZES["relation"]))
-        crossing = head > 0 and not all(_hangs_on(tree, other, head) for other in _between(word, head))
+        crossing = head > 0 and not all(_depends_on(tree, other, head) for other in _between(word, head))
         places = across(start), across(end), y, label, across(middle), y - RAISED
         arcs.append(Arc(head, word, *places, full, crossing))
     baseline = foot + 17
@@ -243,7 +243,7 @@ def _between(word: int, head: int) -> range:
     return range(min(word, head) + 1, max(word, head))
 
 
-def _hangs_on(tree: DrawableDependencies, word: int, head: int) -> bool:
+def _depends_on(tree: DrawableDependencies, word: int, head: int) -> bool:
     """Return whether a word directly or indirectly depends on this head. Also terminates if there is a cycle."""
     for _ in range(len(tree.words)):
         word = tree.heads[word - 1]
@@ -262,7 +262,10 @@ def dependency_picture(tree: DrawableDependencies) -> Picture:
     Raises InputError for a word that is its own head.
     """
     layout = lay_out_arcs(tree)
-    descriptions = [_description(tree, word) for word in range(1, len(tree.words) + 1)]
+    descriptions = []  # such as "cat: nsubj of sleeps"
+    for word, head, label in zip(tree.words, tree.heads, tree.labels, strict=True):
+        arc = f"{label or 'dependent'} of {tree.words[head - 1]}" if head else label or "root"
+        descriptions.append(f"{word}: {arc}")
     lower_last = sorted(layout.arcs, key=lambda arc: arc.top)
     elements = [element for arc in lower_last for element in _arc(arc, layout, descriptions[arc.word - 1])]
     elements += [
@@ -274,14 +277,6 @@ def dependency_picture(tree: DrawableDependencies) -> Picture:
     elements += [_text(tag, "tag", False) for tag in layout.tags]
     title = f"Dependency tree: {' '.join(tree.words)}"
     return Picture(layout.width, layout.height, tuple(elements), title, "; ".join(descriptions))
-
-
-def _description(tree: DrawableDependencies, word: int) -> str:
-    """Return the arc to a word as text, such as "cat: nsubj of sleeps"."""
-    head, label = tree.heads[word - 1], tree.labels[word - 1]
-    if not head:
-        return f"{tree.words[word - 1]}: {label or 'root'}"
-    return f"{tree.words[word - 1]}: {label or 'dependent'} of {tree.words[head - 1]}"
 
 
 def _text(word: Word, role: str, mirrored: bool) -> str:

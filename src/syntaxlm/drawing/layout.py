@@ -197,7 +197,13 @@ def lay_out(
     Raises ValueError if words or distances are not one per word of the tree, and for a non-finite distance; InputError
     for a tree of more than `MAXIMUM_NODES` words and constituents.
     """
-    _check(tree, words, distances)
+    check_size(tree)
+    if len(words) != len(tree.words):
+        raise ValueError(f"found {len(words)} words for a tree over {len(tree.words)} words")
+    if distances is not None and len(distances) != len(words):
+        raise ValueError(f"found {len(distances)} distances for {len(words)} words; expected one per word")
+    if distances is not None and not all(map(math.isfinite, distances[1:])):
+        raise ValueError("distances must be finite")
     columns = columns or columns_of([tree], words)
     start = MARGIN + (AXIS if distances is not None and len(words) > 1 else 0)
     shown = [_word(word) for word in words]
@@ -260,18 +266,6 @@ def check_size(tree: DrawableTree) -> None:
         )
 
 
-def _check(tree: DrawableTree, words: Sequence[str], distances: Sequence[float] | None) -> None:
-    check_size(tree)
-    if len(words) != len(tree.words):
-        raise ValueError(f"found {len(words)} words for a tree over {len(tree.words)} words")
-    if distances is None:
-        return
-    if len(distances) != len(words):
-        raise ValueError(f"found {len(distances)} distances for {len(words)} words; expected one per word")
-    if not all(map(math.isfinite, distances[1:])):
-        raise ValueError("distances must be finite")
-
-
 @dataclass(frozen=True)
 class _Placing:
     """Converts positions along the sentence to positions on the page. start: space before the first column."""
@@ -313,7 +307,8 @@ def _tree_parts(
 
     deepest = max(levels, default=0)
     top = MARGIN + (20 if any(labels) else 6)
-    step = _step(deepest, any(labels))
+    usual, least = (34.0, 26.0) if any(labels) else (26.0, 11.0)  # pixels between levels: fewer in deep trees
+    step = max(least, min(usual, TREE_HEIGHT / max(1, deepest)))
     foot = top + deepest * step if parts else MARGIN
 
     def height(node: int) -> float:
@@ -334,12 +329,6 @@ def _tree_parts(
         if parent >= 0:
             edges.append(TreeEdge(place.centre(word), nodes[parent].y, foot, None))
     return tuple(nodes), tuple(edges), foot
-
-
-def _step(levels: int, labelled: bool) -> float:
-    """Return pixels between levels: fewer for deep trees."""
-    usual, least = (34.0, 26.0) if labelled else (26.0, 11.0)
-    return max(least, min(usual, TREE_HEIGHT / max(1, levels)))
 
 
 def parents_of(constituents: Sequence[LabelledSpan], words: int) -> tuple[list[int], list[int]]:

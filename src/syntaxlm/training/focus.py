@@ -108,7 +108,10 @@ def focus(
         check_settings(path, of_parser)
     make_folder(folder / "trees")
     with locked(folder):
-        _clean(plan)
+        remove_unfinished(folder)
+        remove_unfinished(folder / "trees")
+        for file in plan.files.values():
+            check_stored(file)
         for path, of_parser in plan.runs.items():
             say(f"{path}: {'finished' if is_finished(path) else 'training'}")
             if train_or_resume(path, of_parser, watching).stopped:
@@ -155,14 +158,6 @@ def _plan(recipe: Recipe, folder: Path, seeds: int, also: Sequence[str | Path]) 
         read_model(path).require(ParsesSentences, f"focusing on the trees of {path}")
     files = {name: folder / "trees" / f"{name}.mrg" for name in names}
     return _Plan(folder, runs, dict(zip(names, paths, strict=True)), files)
-
-
-def _clean(plan: _Plan) -> None:
-    """Remove half-written files. Raises InputError for files of trees that are not regular files."""
-    remove_unfinished(plan.folder)
-    remove_unfinished(plan.folder / "trees")
-    for file in plan.files.values():
-        check_stored(file)
 
 
 def _agreement(

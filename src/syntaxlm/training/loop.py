@@ -180,7 +180,8 @@ class GradientLoop:
         self._saved = time.monotonic()
         while trainer.epoch < self.schedule.epochs and not trainer.finished:
             self.epoch_batches = self.batches.count(trainer.epoch)
-            validations = self._validations()
+            per_epoch = min(self.schedule.validations_per_epoch, self.epoch_batches)
+            validations = {math.ceil(self.epoch_batches * part / per_epoch) for part in range(1, per_epoch + 1)}
             for batch in self.batches.iterate(trainer.epoch, trainer.batch):
                 self._step(batch)
                 if trainer.batch in validations:
@@ -200,11 +201,6 @@ class GradientLoop:
                 trainer.epoch, trainer.batch = trainer.epoch + 1, 0
         trainer.finished = True
         self._save()
-
-    def _validations(self) -> set[int]:
-        """Return the numbers of batches of the present epoch after which the model is validated."""
-        per_epoch = min(self.schedule.validations_per_epoch, self.epoch_batches)
-        return {math.ceil(self.epoch_batches * part / per_epoch) for part in range(1, per_epoch + 1)}
 
     def _step(self, batch: Batch) -> None:
         """Train on one batch: forward pass, backward pass, optimiser step."""

@@ -120,7 +120,11 @@ class Processes:
         if self.count == 1:
             return module
         devices = [self.device] if self.device.type == "cuda" else None
-        return DistributedDataParallel(module, device_ids=devices, **_unsynchronised_buffers())
+        names = inspect.signature(DistributedDataParallel).parameters
+        # Each process keeps its own buffers. Newer versions of torch deprecate the second name.
+        setting = "forward_sync_buffers" if "forward_sync_buffers" in names else "broadcast_buffers"
+        unsynchronised: dict[str, Any] = {setting: False}
+        return DistributedDataParallel(module, device_ids=devices, **unsynchronised)
 
     def autocast(self) -> torch.autocast:
         """Return the context of a forward pass: matrix products in bfloat16 if the precision is mixed."""
@@ -132,12 +136,6 @@ class Processes:
         if self.count > 1:
             torch.distributed.all_gather_object(found, value)
         return found
-
-
-def _unsynchronised_buffers() -> dict[str, Any]:
-    """Return the argument that keeps buffers of processes apart. Newer versions of torch deprecate the old name."""
-    new, old = "forward_sync_buffers", "broadcast_buffers"
-    return {new if new in inspect.signature(DistributedDataParallel).parameters else old: False}
 
 
 @contextmanager

@@ -131,7 +131,8 @@ class ProgressDisplay:
         )
         parts = [where]
         parts += [f"{name.replace('_', ' ')} {_figure(name, values[name])}" for name in values if name in _SHOWN]
-        parts.append(_clock(place.seconds))
+        minutes, seconds = divmod(round(place.seconds), 60)
+        parts.append(f"{minutes}:{seconds:02d}")
         parts += [text for key, text in _MARKS.items() if values.get(key)]
         if change := values.get("averaging"):
             parts.append(_AVERAGING[change])
@@ -144,7 +145,9 @@ class ProgressDisplay:
             work.done, work.total = place.epoch, event.batches
         else:
             work.done = place.epoch * event.batches + place.batch
-            work.total = self._total(int(work.done), event)
+            work.total = total = self.schedule.epochs * event.batches
+            if self.schedule.minutes is not None and place.seconds:  # a time limit may end training earlier
+                work.total = min(total, max(work.done, round(work.done * self.schedule.minutes * 60 / place.seconds)))
         if not self._started:
             self._shown.enter_context(working(work, self.console))
             self._started, self._seconds = True, place.seconds
@@ -155,13 +158,6 @@ class ProgressDisplay:
         if new <= 0 or place.seconds - self._seconds > 10:
             self._counted, self._seconds = place.loss_count, place.seconds
         work.note = f"loss {place.loss_sum / place.loss_count:.3f}{speed}"
-
-    def _total(self, done: int, event: Event) -> int:
-        """Return the expected number of batches: those of all epochs, or fewer if there is a time limit."""
-        total = self.schedule.epochs * event.batches
-        if self.schedule.minutes is None or not event.trainer.seconds:
-            return total
-        return min(total, max(done, round(done * self.schedule.minutes * 60 / event.trainer.seconds)))
 
 
 _MARKS = {"best": "best so far", "rate_fell": "learning rate reduced"}
@@ -177,8 +173,3 @@ def _figure(name: str, value: float) -> str:
     if name == "valid_perplexity":
         return perplexity_text(value)
     return f"{100 * value:.1f}%" if name == "valid_accuracy" else f"{value:.4f}"
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02d}"

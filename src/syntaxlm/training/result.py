@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import AfterValidator
+from annotated_types import Interval
+from pydantic import AfterValidator, BaseModel
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import parse_json, read_stored
+from syntaxlm.core.settings import read_settings
 from syntaxlm.evaluation.pair_classification import ClassificationReport, InferenceReport
 from syntaxlm.models.abilities import Criterion
 from syntaxlm.parsing.collapse import TreeFigures
 from syntaxlm.scoring.perplexity import LanguageModelScore
 
 RESULT = "result.json"
-
-_LARGEST = 1e300  # larger numbers in a result are rejected: arithmetic on them overflows
 
 
 def _check_numbers(value: Any) -> Any:
@@ -154,69 +154,77 @@ def _numbers(values: Any) -> str:
     return (", " if values and isinstance(values[0], list) else "  ").join(map(_numbers, values))
 
 
+def _or_infinity(value: float | None) -> float:
+    """Return infinity for null: JSON has none, and a model may give a token zero probability."""
+    return math.inf if value is None else value
+
+
+_Count = Annotated[int, Interval(ge=0, lt=2**62)]
+_Amount = Annotated[float, Interval(ge=0, le=1e300)]  # arithmetic on larger numbers overflows
+
+
+class _Stored(BaseModel, strict=True):
+    """Base class of what is read again of result.json: the entries from which the others follow."""
+
+
+class _StoredScore(_Stored):
+    nats: Annotated[_Amount | None, AfterValidator(_or_infinity)]
+    tokens: Annotated[int, Interval(ge=1, lt=2**62)]
+    sentences: _Count
+    unknown: _Count
+    characters: _Count
+    carry_state: bool
+    predict_eos: bool
+    given_trees: bool
+    source: str
+    likelihood_estimate: str | None
+
+
+class _StoredCriterion(_Stored):
+    name: str
+    unit: str
+    value: Annotated[float | None, AfterValidator(_or_infinity)]
+
+
+class _StoredTrees(_Stored):
+    right_branching: _Amount
+    left_branching: _Amount
+    symbols: _Amount | None
+    sentences: _Count
+
+
+class _StoredSupervision(_Stored):
+    sentences: _Count
+    of: _Count
+
+
+_Score = Annotated[_StoredScore, AfterValidator(lambda score: LanguageModelScore.from_dict(vars(score)))]
+
+
+class _StoredResult(_Stored):
+    steps: _Count
+    epochs: _Amount
+    seconds: _Amount
+    averaged: bool
+    parameters: _Count | None
+    valid: _Score | None
+    test: _Score | None
+    supervised: Annotated[_StoredSupervision, AfterValidator(lambda counts: (counts.sentences, counts.of))] | None
+    counted: dict[str, Numbers] | None
+    trees: Annotated[_StoredTrees, AfterValidator(lambda figures: TreeFigures(**vars(figures)))] | None
+    criterion: Annotated[_StoredCriterion, AfterValidator(lambda figures: CriterionValue(**vars(figures)))] | None
+
+
 def read_result(folder: Path) -> TrainingResult:
     """Read the result of the finished run in a folder. Raises InputError if the file is missing or damaged."""
     path = folder / RESULT
     content = read_stored(path)
     try:
-        data = parse_json(content, "JSON")
-        valid, test = (None if data[text] is None else _score(data[text]) for text in ("valid", "test"))
-        supervised, counted, criterion, trees = (data[name] for name in ("supervised", "counted", "criterion", "trees"))
-        if criterion is not None and criterion["value"] is None:
-            criterion |= {"value": math.inf}
-        return TrainingResult(
-            folder,
-            _count(data["steps"]),
-            _amount(data["epochs"]),
-            _amount(data["seconds"]),
-            valid,
-            test,
-            averaged=bool(data["averaged"]),
-            supervised=None if supervised is None else (_count(supervised["sentences"]), _count(supervised["of"])),
-            counted=counted and {name: _check_numbers(figure) for name, figure in counted.items()},
-            trees=None if trees is None else _tree_figures(trees),
-            criterion=None if criterion is None else _criterion(criterion),
-            parameters=None if data["parameters"] is None else _count(data["parameters"]),
-        )
-    except (InputError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return TrainingResult(folder, **vars(read_settings(_StoredResult, parse_json(content, "JSON"), "JSON")))
+    except InputError as error:
         raise InputError(
-            f"{path}: not a valid training result: {error!r}. Remove the file, and it will be written again."
+            f"{path}: not a valid training result: {error}. Remove the file, and it will be written again."
         ) from error
-
-
-def _tree_figures(data: Any) -> TreeFigures:
-    symbols = None if data["symbols"] is None else _amount(data["symbols"])
-    right, left = _amount(data["right_branching"]), _amount(data["left_branching"])
-    return TreeFigures(right, left, symbols, _count(data["sentences"]))
-
-
-def _criterion(data: Any) -> CriterionValue:
-    is_named = isinstance(data["name"], str) and isinstance(data["unit"], str)
-    if not is_named or type(data["value"]) not in (int, float):
-        raise ValueError("expected a criterion with name, unit and a number")
-    return CriterionValue(data["name"], data["unit"], float(data["value"]))
-
-
-def _score(data: Any) -> LanguageModelScore:
-    """Return null nats mean infinity: the model gave a token zero probability, and JSON has no infinity."""
-    for name in ("tokens", "sentences", "unknown", "characters"):
-        _count(data[name])
-    if not data["tokens"] or not isinstance(data["source"], str):
-        raise ValueError("expected one token or more, and a source that is text")
-    nats = math.inf if data["nats"] is None else _amount(data["nats"])
-    return LanguageModelScore.from_dict(data | {"nats": nats})
-
-
-def _count(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 2**62:
-        raise ValueError(f"found {str(value)[:40]}; expected an integer, 0 or more")
-    return value
-
-
-def _amount(value: Any) -> float:
-    if type(value) not in (int, float) or not 0 <= value < _LARGEST:
-        raise ValueError(f"found {str(value)[:40]}; expected a number, 0 or more")
-    return float(value)
 
 
 @dataclass(frozen=True)

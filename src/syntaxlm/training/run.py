@@ -189,19 +189,14 @@ class Run:
         has_weights, has_checkpoint = ((self.folder / name).exists() for name in (WEIGHTS, CHECKPOINT))
         if isinstance(self.task.model, TrainsByCounting) or has_checkpoint or not has_weights:
             return
-        if not self._was_killed_at_first_validation():
+        metrics = self.folder / METRICS
+        validations = read_stored(metrics).count(b'"event": "valid"') if metrics.exists() else None
+        # A process may be killed after it has written the first weights, and before the first checkpoint.
+        if validations is None or validations > 1 or (self.folder / RESULT).exists():
             raise InputError(
                 f"{self.folder}: cannot be resumed: {CHECKPOINT} is missing. The folder has {WEIGHTS}, so the model can"
                 " be used; to train again, name another folder."
             )
-
-    def _was_killed_at_first_validation(self) -> bool:
-        """Return whether the process was killed after it had written the first weights, and before the first
-        checkpoint.
-        """
-        if not (self.folder / METRICS).exists() or (self.folder / RESULT).exists():
-            return False
-        return read_stored(self.folder / METRICS).count(b'"event": "valid"') <= 1
 
 
 def _plain(value: Any) -> Any:

@@ -238,73 +238,61 @@ def compare(
         except BaseException:
             remove_empty(made)
             raise
-        described = None if trees is None else trees.to_dict()
-        empty = Comparison(folder, [], seeds, treebank=described, baselines=baselines, text_notes=notes)
-        return _train_and_score(recipes, runs, empty, watching, say, trees)
+        rows = [RecipeRuns(name, recipe) for name, recipe in recipes.items()]
+        treebank = None if trees is None else trees.to_dict()
+        comparison = Comparison(folder, rows, seeds, treebank=treebank, baselines=baselines, text_notes=notes)
+        return _train_and_score(comparison, runs, watching, say, trees)
 
 
 def _train_and_score(
-    recipes: Mapping[str, LanguageModelRecipe],
-    runs: Mapping[tuple[str, Path], LanguageModelRecipe],
     comparison: Comparison,
+    runs: Mapping[tuple[str, Path], LanguageModelRecipe],
     watching: Watching,
     say: Callable[[str], None],
     trees: TreebankEvaluation | None,
 ) -> Comparison:
     """Implement `compare` in a folder that is locked.  runs: recipes by name and run folder."""
-    rows = {name: RecipeRuns(name, recipe) for name, recipe in recipes.items()}
-    faults: dict[str, str] = {}
-    stopped = False
+    rows = {row.name: row for row in comparison.recipes}
     epoch_tokens: dict[str, int] = {}
     for number, ((name, run_folder), recipe) in enumerate(runs.items(), 1):
         say(f"{run_folder} ({number} of {len(runs)})")
         try:
             result = train_or_resume(run_folder, recipe, watching)
-            stopped = result.stopped
-            if not stopped:
-                rows[name] = _with_run(rows[name], result, epoch_tokens)
-            if trees is not None and not stopped:
-                rows[name] = _with_trees(rows[name], trees)
+            comparison.stopped = result.stopped
+            if not result.stopped:
+                _add_run(rows[name], result, trees, epoch_tokens)
         except KeyboardInterrupt:
             if not rows[name].runs or rows[name].runs[-1].folder != run_folder:  # not while it was evaluated
                 raise
-            stopped = True
+            comparison.stopped = True
         except InputError as error:
-            faults[str(run_folder)] = str(error)
+            comparison.faults[str(run_folder)] = str(error)
             say(str(error))
-        comparison = dataclasses.replace(comparison, recipes=list(rows.values()), faults=faults, stopped=stopped)
         write_text(to_json(comparison.to_dict(), indent=2) + "\n", comparison.folder / COMPARISON, stored=True)
-        if stopped:
+        if comparison.stopped:
             break
     return comparison
 
 
-def _with_run(row: RecipeRuns, result: TrainingResult, epoch_tokens: dict[str, int]) -> RecipeRuns:
-    """Return the row with another finished run.  epoch_tokens: cached numbers of tokens per epoch, by settings."""
+def _add_run(
+    row: RecipeRuns, result: TrainingResult, trees: TreebankEvaluation | None, epoch_tokens: dict[str, int]
+) -> None:
+    """Add a finished run, then its treebank score, on the device that trained the model.
+
+    Models that are trained by counting stay on the CPU.
+    epoch_tokens: cached numbers of tokens per epoch, by settings.
+    """
     key = repr((row.recipe.data.train, row.recipe.data.normaliser, row.recipe.batches))
     if key not in epoch_tokens:
         epoch_tokens[key] = _epoch_tokens(row.recipe, result.folder)
     bundle = read_model(result.folder)
-    return dataclasses.replace(
-        row,
-        runs=(*row.runs, result),
-        parameters=bundle.model.parameter_count,
-        epoch_tokens=epoch_tokens[key],
-        vocabulary=frozenset(bundle.vocabulary.tokens) - {bundle.vocabulary.begin, bundle.vocabulary.end},
-        trees=(*row.trees, None),
-    )
-
-
-def _with_trees(row: RecipeRuns, trees: TreebankEvaluation) -> RecipeRuns:
-    """Return the row with the treebank score of its last run, on the device that trained the model.
-
-    Models that are trained by counting stay on the CPU.
-    """
-    folder = row.runs[-1].folder
-    bundle = read_model(folder)
-    if isinstance(bundle.model, TrainsByGradient):
-        bundle = bundle.to(find_device(row.recipe.run.accelerator))
-    return dataclasses.replace(row, trees=(*row.trees[:-1], trees.score(bundle, folder)))
+    row.parameters, row.epoch_tokens = bundle.model.parameter_count, epoch_tokens[key]
+    row.vocabulary = frozenset(bundle.vocabulary.tokens) - {bundle.vocabulary.begin, bundle.vocabulary.end}
+    row.runs, row.trees = (*row.runs, result), (*row.trees, None)
+    if trees is not None:
+        if isinstance(bundle.model, TrainsByGradient):
+            bundle = bundle.to(find_device(row.recipe.run.accelerator))
+        row.trees = (*row.trees[:-1], trees.score(bundle, result.folder))
 
 
 def _text_notes(recipes: Mapping[str, LanguageModelRecipe]) -> list[str]:

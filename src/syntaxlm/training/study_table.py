@@ -171,7 +171,13 @@ class TreebankEvaluation:
     def _parse_and_score(self, bundle: ModelBundle, decoding: Decoding) -> TreebankScore:
         tokens = tokens_for(bundle, self._treebank)
         _check_known(bundle, tokens, self.source)
-        spans, seconds = _timed_parse(bundle, tokens, decoding)
+        structure_of(bundle, tokens[:1], labels=False).decode(*decoding)  # what happens once per process is not timed
+        started = time.perf_counter()
+        parts = [
+            structure_of(bundle, tokens[start : start + SENTENCES_AT_ONCE], labels=False).decode(*decoding)
+            for start in range(0, len(tokens), SENTENCES_AT_ONCE)
+        ]
+        seconds, spans = time.perf_counter() - started, concatenated(parts)
         f1, sentences = self._f1(spans, self.protocol)
         short_f1, short_sentences = self._f1(spans, self.short_protocol)
         if f1 is None:
@@ -199,18 +205,6 @@ class TreebankEvaluation:
         of_short = (None, None) if short is None else (short.random.mean, short.random.std)
         random = every.random
         yield TreebankBaseline("random trees", random.mean, of_short[0], random.std, of_short[1], random.count)
-
-
-def _timed_parse(bundle: ModelBundle, tokens: Sequence[Sequence[str]], decoding: Decoding) -> tuple[SpanSets, float]:
-    """Parse sentences, some thousands at a time. Returns their trees and the seconds that this took."""
-    structure_of(bundle, tokens[:1], labels=False).decode(*decoding)  # what happens once per process is not timed
-    started = time.perf_counter()
-    parts = [
-        structure_of(bundle, tokens[start : start + SENTENCES_AT_ONCE], labels=False).decode(*decoding)
-        for start in range(0, len(tokens), SENTENCES_AT_ONCE)
-    ]
-    seconds = time.perf_counter() - started
-    return concatenated(parts), seconds
 
 
 def _check_known(bundle: ModelBundle, tokens: Sequence[Sequence[str]], source: str) -> None:
@@ -256,7 +250,7 @@ def stored_scores(
     return scores
 
 
-@dataclass(frozen=True)
+@dataclass
 class RecipeRuns:
     """The finished runs of one recipe.
 
@@ -382,7 +376,7 @@ COMPARED_RECIPES = Columns(
 )
 
 
-@dataclass(frozen=True)
+@dataclass
 class Comparison(HasReport):
     """The results of a comparison.
 
@@ -443,34 +437,35 @@ class Comparison(HasReport):
         stopped = "Stopped; finished runs and checkpoints are saved. Resume with the same command."
         return Report(
             COMPARED_RECIPES,
-            [*self._recipe_rows(), *self._baseline_rows()],
+            list(self._rows()),
             figures,
             self._facts(),
             tables=[self._table(rows) for rows in self.groups],
             notes=[*(f"note: {note}" for note in notes), *([stopped] if self.stopped else [])],
         )
 
+    @property
+    def _preparation(self) -> dict[str, Any]:
+        """Preprocessing and protocol of the treebank; empty without a treebank."""
+        if self.treebank is None:
+            return {}
+        return {"preprocessing": self.treebank["preprocessing"], "protocol": self.treebank["protocol"]["name"]}
+
     def _facts(self) -> dict[str, Any]:
         """Describe the F1 of the tables."""
         if self.treebank is None:
             return {}
-        names = {"preprocessing": self.treebank["preprocessing"], "protocol": self.treebank["protocol"]["name"]}
-        facts = {"F1:": self.treebank["source"], **names}
+        facts = {"F1:": self.treebank["source"], **self._preparation}
         scores = [score for row in self.recipes for score in row.tree_scores]
         if scores:
             facts["sentences"] = f"{scores[0].sentences:,}, {scores[0].short_sentences:,} of up to {SHORT} words"
         return facts
 
-    @property
-    def _empty_row(self) -> dict[str, Any]:
-        row: dict[str, Any] = dict.fromkeys(COMPARED_RECIPES)
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each recipe and text with a result, and for each baseline."""
+        empty: dict[str, Any] = dict.fromkeys(COMPARED_RECIPES)
         if self.treebank is not None:
-            names = {"preprocessing": self.treebank["preprocessing"], "protocol": self.treebank["protocol"]["name"]}
-            row |= {"treebank": self.treebank["source"], **names}
-        return row
-
-    def _recipe_rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for each recipe and text with a result."""
+            empty |= {"treebank": self.treebank["source"], **self._preparation}
         for recipe in self.recipes:
             of_recipe = {
                 "recipe": recipe.name,
@@ -489,11 +484,9 @@ class Comparison(HasReport):
                 if recipe.runs and getattr(recipe.recipe.data, text) is not None:
                     for name in ("perplexity", "bits_per_character"):
                         of_recipe |= _cells(name, recipe.figure(text, name))
-                    yield self._empty_row | of_recipe | {"text": text}
-
-    def _baseline_rows(self) -> Iterator[dict[str, Any]]:
+                    yield empty | of_recipe | {"text": text}
         for baseline in self.baselines:
-            yield self._empty_row | {
+            yield empty | {
                 "recipe": baseline.name,
                 "role": "baseline",
                 "seeds": baseline.seeds,
