@@ -95,7 +95,7 @@ def test_a_key_of_another_model_is_not_a_setting_of_this_model():
         ("schedule", [3], "[3]", "section"),
         ("text.normaliser", "plain", '"plain"', "section"),
         ("text.train", 5, "5", "string"),
-        ("text.normaliser.drop_words", "a b", '"a b"', "array"),
+        ("text.normaliser.drop_words", "a b", '"a b"', "a list"),
         ("optimiser.learning_rate", None, "null", "number"),
         ("run.accelerator", "gpuu", '"gpuu"', "'auto', 'cpu'"),
         ("batches.predict_eos", "yes", '"yes"', "boolean"),
@@ -166,7 +166,7 @@ def test_a_model_setting_out_of_range_is_reported_by_name_and_not_by_torch(model
     [
         ({"layer_sizes": [40, 0]}, "model.layer_sizes.1: found 0; expected 1 or more"),
         ({"layer_sizes": []}, "model.layer_sizes: found []; expected 1 to 100 entries"),
-        ({"layer_sizes": 40}, "model.layer_sizes: found 40; expected a valid array"),
+        ({"layer_sizes": 40}, "model.layer_sizes: found 40; expected a list"),
         ({"layer_sizes": [40, "x"]}, 'model.layer_sizes.1: found "x"; expected an integer, 1 to 65,536'),
         ({"layer_sizes": [40, 30]}, "model.layer_sizes: the last is 30; tied weights need embedding_size, 200"),
         (

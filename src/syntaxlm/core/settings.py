@@ -278,6 +278,8 @@ def _expected(fault: Any, hint: Any) -> str:
         return range_of(hint) or "a finite number"
     if reason.startswith("int_"):
         return ", ".join(filter(None, ["an integer", range_of(hint)]))
+    if reason in ("tuple_type", "list_type", "frozen_set_type"):
+        return "a list"
     if reason == "string_too_short":
         return "text that is not empty"
     if reason == "string_type" and isinstance(fault["input"], bool | int | float):

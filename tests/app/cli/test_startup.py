@@ -8,8 +8,8 @@ import sys
 import pytest
 
 HEAVY = {
-    "jinja2", "nltk", "numpy", "pandas", "polars", "pyarrow", "pydantic", "rich", "safetensors", "torch",
-    "yaml",
+    "annotated_types", "jinja2", "nltk", "numpy", "pandas", "polars", "pyarrow", "pydantic", "rich", "safetensors",
+    "syntaxlm.core.tables", "torch", "yaml",
 }  # fmt: skip
 
 

@@ -295,8 +295,15 @@ def test_an_input_that_changes_while_it_is_read_stops_the_job(tmp_path, text):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("job.json", "{}", 'expected the entry "settings"'),
-        ("job.json", '{"settings": {"inputs": 5}}', "(?s)other settings:.*inputs: 5 before, not set now"),
+        ("job.json", "{}", "job.json: damaged: settings: missing. Name a new folder"),
+        ("job.json", '{"settings": {"inputs": 5}}', "settings.inputs: found 5; expected a list"),
+        ("job.json", '{"settings": {"inputs": [{"name": 5}]}}', "settings.inputs.0.name: found 5; expected a"),
+        ("job.json", '{"settings": {"column": 5}}', "settings.column: found 5; expected a"),
+        (
+            "job.json",
+            '{"settings": {"lines_per_shard": true}}',
+            "settings.lines_per_shard: found true; expected an int",
+        ),
         ("shards.jsonl", "[0]\n", r"shards.jsonl, line 1: damaged: found '\[0\]'; expected the six numbers"),
         ("shards.jsonl", "[0, 7, 1, 4, 0, 9]\n", "shards.jsonl, line 1: damaged"),
         ("shards.jsonl", "[0, 0, 1, 4, 0, 9]\nnothing\n", "shards.jsonl, line 2: damaged: found 'nothing'"),

@@ -15,6 +15,7 @@ import os
 import stat
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO, TypeVar
 
@@ -39,6 +40,7 @@ from syntaxlm.core.files import (
     truncate_stored,
     write_text,
 )
+from syntaxlm.core.settings import read_settings
 from syntaxlm.core.tables import format_cells
 
 JOB, SHARDS, DONE, BAD_LINES, REPORT, ROWS = (
@@ -54,6 +56,38 @@ _SHOWN_CHARACTERS = 60  # of a damaged line
 
 _MAGIC = b"PAR1"  # the first and last bytes of a Parquet file
 _SMALLEST = 12  # bytes of a Parquet file: the length of its footer, and these bytes twice
+
+
+@dataclass(frozen=True)
+class InputState:
+    """An input when the job was started, with its size and the time of its last change."""
+
+    name: str
+    bytes: int
+    modified: int
+
+
+@dataclass(frozen=True)
+class JobSettings:
+    """What determines the rows and shards of a job."""
+
+    version: str
+    command: str
+    model_sha256: tuple[str, ...]
+    options: dict[str, Any]
+    inputs: tuple[InputState, ...]
+    column: str | None
+    id_column: str | None
+    lines_per_shard: int
+    max_line_bytes: int
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """The content of job.json."""
+
+    settings: JobSettings
+    schema_version: int = SCHEMA_VERSION
 
 
 class _DoneLine(NamedTuple):
@@ -124,18 +158,20 @@ class JobFolder:
             check_stored(path / name)
         return self
 
-    def is_started(self, settings: Mapping[str, Any]) -> bool:
+    def is_started(self, settings: JobSettings) -> bool:
         """Return whether the folder has the shards of a job with these settings.
 
         Raises InputError if job.json is damaged; and, if a shard is done, for other settings, naming the differences.
         """
-        if not (self.path / JOB).exists():
+        path = self.path / JOB
+        if not path.exists():
             return False
-        content = parse_json(read_stored(self.path / JOB), str(self.path / JOB))
-        before = content.get("settings") if isinstance(content, dict) else None
-        if not isinstance(before, dict):
-            raise InputError(f'{self.path / JOB}: damaged: expected the entry "settings". Name a new folder.')
-        differences = _differences(before, json.loads(to_json(settings)))
+        content = parse_json(read_stored(path), str(path))
+        try:
+            read_settings(JobFile, content, f"{path}: damaged")
+        except InputError as error:
+            raise InputError(f"{error}. Name a new folder.") from None
+        differences = _differences(content["settings"], json.loads(to_json(asdict(settings))))
         if not differences:
             return True
         if not self._done_lines():
@@ -147,13 +183,12 @@ class JobFolder:
             " name a new folder."
         )
 
-    def start(self, settings: Mapping[str, Any], shards: Sequence[Shard]) -> None:
+    def start(self, settings: JobSettings, shards: Sequence[Shard]) -> None:
         """Store a new job."""
         for path in (self.path / JOB, self.path / DONE, *self.rows.glob("part-*.parquet")):
             _remove(path)
         write_text("".join(to_json(shard) + "\n" for shard in shards), self.path / SHARDS, stored=True)
-        content = {"schema_version": SCHEMA_VERSION, "settings": settings}
-        write_text(to_json(content, indent=2) + "\n", self.path / JOB, stored=True)
+        write_text(to_json(asdict(JobFile(settings)), indent=2) + "\n", self.path / JOB, stored=True)
 
     def shards(self, inputs: int) -> list[Shard]:
         """Return all shards of the job, in order. inputs: their number. Raises InputError if the file is damaged."""
@@ -309,8 +344,3 @@ def _flat(settings: Any, name: str = "") -> dict[str, Any]:
     else:
         return {name: settings}
     return {key: value for part, inner in items for key, value in _flat(inner, f"{name}.{part}".lstrip(".")).items()}
-
-
-def is_in(path: str, folder: Path) -> bool:
-    """Return whether a file is in a folder or below it."""
-    return Path(os.path.realpath(folder)) in Path(os.path.realpath(path)).parents

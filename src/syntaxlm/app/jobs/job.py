@@ -11,8 +11,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import syntaxlm
-from syntaxlm.app.jobs.folder import BAD_LINES, ROWS, SCHEMA_VERSION, BadLineTable, JobFolder, is_in
-from syntaxlm.app.jobs.inputs import BadLine, IdType, Shard, ShardCutter, Source, Task, open_source
+from syntaxlm.app.jobs.folder import (
+    BAD_LINES,
+    ROWS,
+    SCHEMA_VERSION,
+    BadLineTable,
+    InputState,
+    JobFolder,
+    JobSettings,
+)
+from syntaxlm.app.jobs.inputs import BadLine, Shard, ShardCutter, Source, Task, open_source
 from syntaxlm.app.jobs.work import BadLines, Setup, ShardResult, Work
 from syntaxlm.app.jobs.workers import Done, Ended, Engine, Failed, Pool, Processes
 from syntaxlm.core.errors import InputError
@@ -158,9 +166,14 @@ def run_job(
     check_parquet()
     start = time.monotonic()
     sources = [open_source(name, job.column, job.id_column) for name in job.inputs]
-    id_type = _common_id_type(sources)
+    id_type, place = sources[0].id_type, Path(os.path.realpath(job.folder))
     for source in sources:
-        if is_in(source.path, job.folder):
+        if source.id_type != id_type:
+            raise InputError(
+                f"{source.name}: its ids have the type {source.id_type}, but those of {sources[0].name} {id_type};"
+                " expected the same type"
+            )
+        if place in Path(os.path.realpath(source.path)).parents:
             raise InputError(f"{source.name}: is in the folder of the job, {job.folder}; expected another folder")
     with JobFolder.opened(job.folder) as folder:
         setup = Setup(
@@ -169,7 +182,17 @@ def run_job(
         started = engine(setup)
         pool = Pool(started)
         try:
-            settings = _settings(job, sources, pool.describe())
+            settings = JobSettings(
+                version=syntaxlm.__version__,
+                command=job.work.command,
+                model_sha256=tuple(pool.describe()),
+                options=job.work.to_dict(),
+                inputs=tuple(InputState(source.name, source.size, source.modified) for source in sources),
+                column=job.column,
+                id_column=job.id_column,
+                lines_per_shard=job.lines_per_shard,
+                max_line_bytes=job.longest,
+            )
             if not folder.is_started(settings):
                 folder.start(settings, _plan(job, sources, folder))
             shards = folder.shards(len(sources))
@@ -196,7 +219,11 @@ def run_job(
             lines_now=sum(shards[number].lines for number in now),
             rows=sum(result.rows or 0 for result in done.values()),
             bad_lines=folder.write_bad_lines(shards, job.inputs),
-            failed=tuple(run.failed_shards()),
+            failed=tuple(
+                FailedShard(shard.file_name, job.inputs[shard.source], shard.first, shard.last, run.failures[number])
+                for number, shard in enumerate(shards)
+                if number in run.failures
+            ),
             seconds=time.monotonic() - start,
             worker_seconds=sum(result.seconds for result in now.values()),
             largest_worker_memory=max((one.memory for one in now.values() if one.memory is not None), default=None),
@@ -218,33 +245,6 @@ def _check(job: Job, workers: int | None) -> None:
     ):
         if value is not None and value < 1:
             raise InputError(f"{name}: found {value}; expected 1 or more")
-
-
-def _common_id_type(sources: Sequence[Source]) -> IdType | None:
-    """Return the type of the ids of all inputs. Raises InputError if they have different ones."""
-    first = sources[0].id_type
-    for source in sources:
-        if source.id_type != first:
-            raise InputError(
-                f"{source.name}: its ids have the type {source.id_type}, but those of {sources[0].name} {first};"
-                " expected the same type"
-            )
-    return first
-
-
-def _settings(job: Job, sources: Sequence[Source], hashes: Sequence[str]) -> dict[str, Any]:
-    """Return what determines the rows and shards of a job."""
-    return {
-        "version": syntaxlm.__version__,
-        "command": job.work.command,
-        "model_sha256": list(hashes),
-        "options": job.work.to_dict(),
-        "inputs": [{"name": one.name, "bytes": one.size, "modified": one.modified} for one in sources],
-        "column": job.column,
-        "id_column": job.id_column,
-        "lines_per_shard": job.lines_per_shard,
-        "max_line_bytes": job.longest,
-    }
 
 
 def _plan(job: Job, sources: Sequence[Source], folder: JobFolder) -> list[Shard]:
@@ -307,13 +307,6 @@ class _Run:
                 todo = self._attempt(todo, 1 if attempt == ATTEMPTS else self.workers, work)
                 if not todo:
                     return
-
-    def failed_shards(self) -> list[FailedShard]:
-        failed = [(self.shards[number], reason) for number, reason in sorted(self.failures.items())]
-        return [
-            FailedShard(shard.file_name, self.job.inputs[shard.source], shard.first, shard.last, reason)
-            for shard, reason in failed
-        ]
 
     def _attempt(self, shards: Sequence[Shard], workers: int, work: Progress) -> list[Shard]:
         """Do shards, and return those whose worker ended or failed."""
