@@ -175,18 +175,15 @@ def result(trained) -> dict:
     "change",
     [
         {"steps": -1}, {"steps": "x"}, {"epochs": 1e308 * 10}, {"seconds": None}, {"steps": 10**400}, {"valid": 3},
-        {"valid": {}}, {"supervised": [1]}, {"counted": {"discounts": "many"}}, {"counted": 3},
+        {"valid": {}}, {"supervised": [1]}, {"counted": {"discounts": "many"}}, {"counted": 3}, {"averaged": "no"},
+        {"valid.nats": "x"}, {"valid.tokens": 0}, {"valid.tokens": 1.5}, {"valid.source": 3},
     ],
+    ids=str,
 )  # fmt: skip
 def test_a_damaged_result_is_refused(result, tmp_path, change):
-    (tmp_path / RESULT).write_text(json.dumps(result | change))
-    with pytest.raises(InputError, match=r"result\.json: not a valid training result"):
-        read_result(tmp_path)
-
-
-@pytest.mark.parametrize("change", [{"nats": "x"}, {"tokens": 0}, {"tokens": 1.5}, {"source": 3}])
-def test_a_damaged_score_is_refused(result, tmp_path, change):
-    (tmp_path / RESULT).write_text(json.dumps(result | {"valid": result["valid"] | change}))
+    ((name, value),) = change.items()
+    part, _, entry = name.partition(".")
+    (tmp_path / RESULT).write_text(json.dumps(result | {part: result[part] | {entry: value} if entry else value}))
     with pytest.raises(InputError, match=r"result\.json: not a valid training result"):
         read_result(tmp_path)
 

@@ -232,8 +232,13 @@ class _Sampler:
             tree.bits.append(float(bits[row]))
             tree.tree_bits += float(label_bits[row])
             steps[row] = len(tree.words)
-        answers = self._answers(trees, level, logits)
-        return self._next(level, answers, words, labels, steps)
+        rows, edges = np.nonzero(self._answers(trees, level, logits))
+        order = np.argsort(edges, kind="stable")
+        rows, edges = rows[order], edges[order]
+        below = (edges == Edge.LEFT) | (edges == Edge.RIGHT)  # a dependent; else a sibling
+        return _Level(
+            level.trees[rows], edges, rows, words[rows], labels[rows], steps[rows], level.depths[rows] + below
+        )
 
     def _words(self, trees: list[_Growing], level: _Level, levels: Levels, hidden: Tensor) -> tuple[Integers, Numbers]:
         """Return the ids of the sampled words and their bits."""
@@ -280,16 +285,6 @@ class _Sampler:
         for place, bits in zip(level.trees.tolist(), (nats * possible).sum(1) / math.log(2), strict=True):
             trees[place].tree_bits += float(bits)
         return answers
-
-    def _next(self, level: _Level, answers: Answers, words: Integers, labels: Integers, steps: Integers) -> _Level:
-        """Return the steps of the edges by which the trees continue."""
-        rows, edges = np.nonzero(answers)
-        order = np.argsort(edges, kind="stable")
-        rows, edges = rows[order], edges[order]
-        below = (edges == Edge.LEFT) | (edges == Edge.RIGHT)  # a dependent; else a sibling
-        return _Level(
-            level.trees[rows], edges, rows, words[rows], labels[rows], steps[rows], level.depths[rows] + below
-        )
 
 
 def _barred(vocabulary: Vocabulary, keep_unknown: bool) -> Answers:

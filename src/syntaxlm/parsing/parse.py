@@ -378,7 +378,7 @@ def _readings(
 def _reading(reader: TextReader, lines: Sequence[str], first: int) -> ParseBatch:
     """Return the words and tokens of each line, not parsed yet."""
     if reader.is_plain:
-        read = list(each_line(reader.written_tokens, lines, first))
+        read = list(each_line(reader.normaliser.written_tokens, lines, first))
         return ParseBatch(lines, reader, first, [words for words, _ in read], [tokens for _, tokens in read])
     batch = ParseBatch(lines, reader, first, [], [], positions=(positions := []))
     for aligned in each_line(reader.align, lines, first):  # aligned once, and kept as plain numbers to save memory

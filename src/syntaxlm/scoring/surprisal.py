@@ -143,45 +143,34 @@ def _rows(
 
     log_probs: returns those of every token, sentence after sentence.  ends: whether they include ends of sentences.
     """
-    first = 1
+    vocabulary, first = bundle.vocabulary, 1
     while chunk := list(islice(lines, LINES_TOGETHER)):
         words = list(each_line(partial(written_words, reader), chunk, first))
-        ids = [bundle.vocabulary.encode(token for word in line for token in word.tokens) for line in words]
+        ids = [vocabulary.encode(token for word in line for token in word.tokens) for line in words]
         full = [sentence for sentence in ids if sentence]
         nats = log_probs(EncodedCorpus.from_sentences(full)).double().cpu().numpy() if full else np.zeros(0)
         bits = 0.0 - nats / math.log(2)  # never -0
         end = 0
         for number, (line, line_words, line_ids) in enumerate(zip(chunk, words, ids, strict=True), first):
             begin, end = end, end + (len(line_ids) + ends if line_ids else 0)
-            yield _sentence_rows(bundle, number, line, line_words, line_ids, bits[begin:end].tolist())
+            line_bits = bits[begin:end].tolist()
+            rows = []
+            start = 0
+            for position, word in enumerate(line_words, 1):
+                written = line[word.begin : word.end]
+                stop = start + len(word.tokens)
+                token, known, of_word = "", None, None
+                if word.tokens:
+                    read = line_ids[start:stop]
+                    token = " ".join(vocabulary.tokens[one] for one in read)
+                    known, of_word = not vocabulary.is_unknown(np.asarray(read)).any(), sum(line_bits[start:stop])
+                rows.append(WordSurprisal(number, position, written, word.begin, word.end, token, known, of_word))
+                start = stop
+            if line_ids and ends:
+                last, size = len(line_words) + 1, len(line)
+                rows.append(WordSurprisal(number, last, "", size, size, vocabulary.end, True, line_bits[-1]))
+            yield rows
         first += len(chunk)
-
-
-def _sentence_rows(
-    bundle: ModelBundle, number: int, line: str, words: Sequence[WrittenWord], ids: list[int], bits: list[float]
-) -> list[WordSurprisal]:
-    """Return the rows of a sentence.
-
-    number: number of the sentence, from 1.  ids: ids of the tokens.
-    bits: surprisals of the tokens and, if it is predicted, of the end; empty without tokens.
-    """
-    vocabulary = bundle.vocabulary
-    rows = []
-    first = 0
-    for position, (begin, end, tokens) in enumerate(words, 1):
-        written = line[begin:end]
-        last = first + len(tokens)
-        if tokens:
-            read = ids[first:last]
-            known = not vocabulary.is_unknown(np.asarray(read)).any()
-            token = " ".join(vocabulary.tokens[number] for number in read)
-            rows.append(WordSurprisal(number, position, written, begin, end, token, known, sum(bits[first:last])))
-        else:
-            rows.append(WordSurprisal(number, position, written, begin, end, "", None, None))
-        first = last
-    if len(bits) > len(ids):
-        rows.append(WordSurprisal(number, len(words) + 1, "", len(line), len(line), vocabulary.end, True, bits[-1]))
-    return rows
 
 
 MANY_UNKNOWN = 0.1  # share of unknown words above which advice is printed

@@ -338,12 +338,14 @@ class Normaliser(Settings, section="normaliser"):
         return _DIGIT_RUN.sub("N", token) if self.numbers == "runs" else token
 
     def _kept(self, tokens: list[str]) -> tuple[str, ...]:
+        """Apply rule 5. The vowel signs of many scripts are combining marks."""
         dropped: frozenset[str] = self._dropped  # type: ignore[attr-defined]
-        return tuple(
-            token
-            for token in tokens
-            if token and token not in dropped and not (self.drop_punctuation and not _has_letter(token))
-        )
+        kept = [token for token in tokens if token and token not in dropped]
+        if self.drop_punctuation:
+            kept = [
+                token for token in kept if any(one.isalnum() or unicodedata.category(one)[0] == "M" for one in token)
+            ]
+        return tuple(kept)
 
 
 def has_tag(token: str) -> bool:
@@ -372,11 +374,6 @@ def split_words(line: str) -> list[str]:
 def word_spans(line: str) -> Iterator[tuple[int, int]]:
     """Return the (start, end) of every word of a line, separated as by `split_words`."""
     return (match.span() for match in _PIECE.finditer(line.replace(_ZERO_WIDTH_SPACE, " ")))
-
-
-def _has_letter(token: str) -> bool:
-    """Return whether a token has a letter, a digit, or a combining mark (the vowel signs of many scripts are marks)."""
-    return any(character.isalnum() or unicodedata.category(character)[0] == "M" for character in token)
 
 
 def _is_punctuation(character: str) -> bool:

@@ -134,13 +134,6 @@ class TextReader:
             line = " ".join(piece.text for piece in self._pieces(line, spelled=True) if piece.text)
         return self.normaliser.tokens(line)
 
-    def written_tokens(self, line: str) -> tuple[list[str], list[str]]:
-        """Return the words of a line that the model reads, as written, and their tokens."""
-        if self.is_plain:
-            return self.normaliser.written_tokens(line)
-        kept = [(part.written, part.token) for part in self.align(line) if part.token is not None]
-        return [written for written, _ in kept], [token for _, token in kept]
-
     def align(self, line: str) -> list[AlignedToken]:
         """Return every token of a line with its position, as `Normaliser.align` gives it; dropped text has the token
         None.

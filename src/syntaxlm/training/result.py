@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from annotated_types import Interval
 from pydantic import AfterValidator, BaseModel
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import parse_json, read_stored
+from syntaxlm.core.options import Bounds
 from syntaxlm.core.settings import read_settings
 from syntaxlm.evaluation.pair_classification import ClassificationReport, InferenceReport
 from syntaxlm.models.abilities import Criterion
@@ -159,8 +159,8 @@ def _or_infinity(value: float | None) -> float:
     return math.inf if value is None else value
 
 
-_Count = Annotated[int, Interval(ge=0, lt=2**62)]
-_Amount = Annotated[float, Interval(ge=0, le=1e300)]  # arithmetic on larger numbers overflows
+_Count = Annotated[int, Bounds(ge=0, lt=2**62)]
+_Amount = Annotated[float, Bounds(ge=0, le=1e300)]  # arithmetic on larger numbers overflows
 
 
 class _Stored(BaseModel, strict=True):
@@ -169,7 +169,7 @@ class _Stored(BaseModel, strict=True):
 
 class _StoredScore(_Stored):
     nats: Annotated[_Amount | None, AfterValidator(_or_infinity)]
-    tokens: Annotated[int, Interval(ge=1, lt=2**62)]
+    tokens: Annotated[int, Bounds(ge=1, lt=2**62)]
     sentences: _Count
     unknown: _Count
     characters: _Count

@@ -82,17 +82,6 @@ def test_words_of_a_character_level_model_are_characters_with_visible_spaces():
     assert len(of_role(root, "bar")) == 6
 
 
-def test_slots_are_converted_to_steps():
-    values = np.arange(12, dtype=np.float32).reshape(4, 3)
-    expected = np.full((4, 4), np.nan)
-    for step in range(4):
-        for slot in range(3):
-            if step - 1 - slot >= 0:
-                expected[step, step - 1 - slot] = values[step, slot]
-    np.testing.assert_array_equal(over_earlier_steps(values), expected)
-    assert np.isnan(over_earlier_steps(np.ones((1, 3), np.float32))).all()
-
-
 def test_maps_equal_those_of_the_model_and_attention_sums_to_at_most_one(prpn):
     maps = maps_of(prpn, ["the", "cat", "sees", "a", "dog", "and", "sleeps"]).over_steps
     assert set(maps) >= {"memory gate", "next gate", "predict attention"}
@@ -104,21 +93,20 @@ def test_maps_equal_those_of_the_model_and_attention_sums_to_at_most_one(prpn):
             assert np.nansum(matrix, axis=1).max() > 0.1
 
 
-def test_tooltips_of_a_map_name_both_words(prpn):
+def test_a_map_has_the_value_of_every_slot_under_both_words(prpn):
     analysis = analyse(prpn, "the cat sees a dog")
     maps = maps_of(prpn, analysis.tokens)
     values = maps.over_steps["memory gate"]
     picture = next(one for one in map_pictures(analysis.words, maps) if one.title == "memory gate")
     document = picture.svg()
     cells = dict(tooltip(cell).rsplit(": ", 1) for cell in of_role(read_svg(document), "cell") if tooltip(cell))
-    # With four slots, the last word cannot attend to BOS.
-    assert set(cells) == {
-        f"{reader} → {seen}"
+    # With four slots, the last word cannot attend to BOS. Slot k of a step is the step k + 1 before it.
+    assert {name: float(value) for name, value in cells.items()} == {
+        f"{reader} → {seen}": pytest.approx(values[row, row - 1 - column], rel=1e-3)
         for row, reader in enumerate(analysis.words, 1)
         for column, seen in enumerate([prpn.vocabulary.begin, *analysis.words[:-1]])
         if row - 4 <= column < row
     }
-    assert float(cells["sees → the"]) == pytest.approx(values[3, 1], rel=1e-3)
     assert used_roles(document) <= styled_roles(document)
 
 
