@@ -78,7 +78,10 @@ class SentenceWithTree(HasRows):
         return self.text
 
     def to_dict(self) -> dict[str, Any]:
-        """Return spans: [start, end) of the constituents; labels: one for each; word_labels: one for each token."""
+        """Return the sentence with its tree.
+
+        spans: [start, end) of the constituents; labels: one for each; word_labels: one for each token.
+        """
         parts = [part for part in self.tree.constituents if part.end - part.start > 1]
         return {
             "number": self.number,

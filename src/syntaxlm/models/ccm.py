@@ -179,7 +179,7 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
             counts[DISTITUENT] += torch.bincount(seen, 1 - weights, size)
 
     def _index(self) -> None:
-        """Number the yields and contexts of the first round, and count them."""
+        """Assign numbers to the yields and contexts of the first round, and count them."""
         waiting = self._waiting
         keys, count = [], 0
         parents = [words.new_full(words.shape, -1) for words, _ in waiting]

@@ -166,7 +166,7 @@ def embed_with_dropout(embedding: nn.Embedding, tokens: Tensor, rate: float, tra
 
 
 def drop_weights(weight: Tensor, rate: float, rescaled: bool, training: bool) -> Tensor:
-    """Return DropConnect: a weight with entries set to 0 at `rate`, with one mask per forward pass.
+    """Apply DropConnect: return a weight with entries set to 0 at `rate`, with one mask per forward pass.
 
     Merity, Keskar, Socher 2018, section 2. rescaled: whether kept entries are divided by 1 - rate, as in AWD-LSTM.
     Otherwise, as in the released ON-LSTM program, they stay, and evaluation multiplies the whole weight by 1 - rate.

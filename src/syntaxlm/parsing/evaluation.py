@@ -57,8 +57,9 @@ def _report(
     models: int = 1,
     all_gold: SpanSets | None = None,
 ) -> ParsingReport:
-    """Return all_gold: also the sentences that the protocol excludes; the random baselines are drawn for all of
-    them.
+    """Return the report on predicted trees.
+
+    all_gold: also the sentences that the protocol excludes; the random baselines are drawn for all of them.
     """
     spans = gold.spans
     scores = {name: score(one, spans, protocol) for name, one in predicted.items()}
