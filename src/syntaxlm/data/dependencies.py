@@ -60,7 +60,7 @@ def label_vocabulary(counts: Counter[str]) -> Vocabulary:
     return Vocabulary.build(counts, UNKNOWN, ROOT, ROOT)
 
 
-class _Ids(dict[str, int]):
+class _TreeIds(dict[str, int]):
     """The id of each written word, computed once."""
 
     def __init__(self, normaliser: Normaliser, vocabulary: Vocabulary) -> None:
@@ -125,7 +125,7 @@ class DependencyCorpus:
         Raises InputError if words of a sentence are not connected to a root, naming the first such sentence, and if
         there is no tree.
         """
-        word_ids, label_ids = _Ids(normaliser, vocabulary), labels.id
+        word_ids, label_ids = _TreeIds(normaliser, vocabulary), labels.id
         words, heads, marks, lengths = array("i"), array("i"), array("i"), array("q")
         names: list[str] = []
         characters, labelled = 0, False

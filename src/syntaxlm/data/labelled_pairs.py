@@ -294,7 +294,7 @@ def sample_formula(
     return formula.negated() if is_negated else formula
 
 
-class _Sampler:
+class _FormulaSampler:
     """Sampler of pairs without repetition. A pair and its mirror image count as the same pair."""
 
     def __init__(self, seed: int) -> None:
@@ -367,7 +367,7 @@ def write_logic(folder: str | Path, pairs: int = 100_000, seed: int = 0) -> Logi
     check_number("seed", seed, 0, LARGEST_SEED)
     folder = Path(folder)
     make_folder(folder)
-    sampler = _Sampler(seed)
+    sampler = _FormulaSampler(seed)
     each = min(1000, max(1, pairs // 100))
     # Test pairs are sampled first: there are few pairs with one operator, and training would use all of them.
     test = [pair for count in range(1, MOST_OPERATORS + 1) for pair in sampler.pairs(each, range(count, count + 1))]

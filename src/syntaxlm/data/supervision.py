@@ -81,7 +81,7 @@ def read_supervision(
     """
     preprocessing = find_preprocessing(preprocessing)
     treebank = read_treebank(path, preprocessing)
-    aligned = _Alignment(treebank, corpus, _Reader(normaliser, vocabulary))
+    aligned = _Alignment(treebank, corpus, _TreeReader(normaliser, vocabulary))
     same, source = aligned.same(), corpus.source or "the text"
     trees, sentences = len(aligned.gold.numbers), len(corpus)
     if trees != sentences:
@@ -108,7 +108,7 @@ def read_supervision(
     return Supervision(str(path), aligned.gold.spans(same, corpus.lengths), same, differing)
 
 
-class _Reader:
+class _TreeReader:
     """Codes of tokens. Two tokens have the same code if they are equal for the model or after unescaping brackets.
 
     of_ids: (V,) the code of each id of the vocabulary.
@@ -152,7 +152,7 @@ class _GoldTokens:
     codes: (N,) the codes of all tokens.  lengths: (S,) the number of tokens in each sentence.
     """
 
-    def __init__(self, treebank: Treebank, reader: _Reader) -> None:
+    def __init__(self, treebank: Treebank, reader: _TreeReader) -> None:
         self._trees = [sentence.tree for sentence in treebank if sentence.tree is not None]
         if len(self._trees) < len(treebank):
             raise InputError(f"{treebank.source}: dependency trees; expected constituency trees")
@@ -192,7 +192,7 @@ class _GoldTokens:
 class _Alignment:
     """The sentences of a text beside the trees at the same positions."""
 
-    def __init__(self, treebank: Treebank, corpus: EncodedCorpus, reader: _Reader) -> None:
+    def __init__(self, treebank: Treebank, corpus: EncodedCorpus, reader: _TreeReader) -> None:
         self.treebank, self.corpus, self.reader = treebank, corpus, reader
         self.gold = _GoldTokens(treebank, reader)
         self._text_codes: Integers = reader.of_ids[corpus.ids]

@@ -115,7 +115,7 @@ def generate_trees(
     Raises InputError for a model that reads text, and, with redraw, if none of ATTEMPTS trees stays within the limits.
     """
     numbers = numbers_to(count)
-    sampler = _Sampler(bundle, tree_model(bundle), stops, options)
+    sampler = _TreeSampler(bundle, tree_model(bundle), stops, options)
     chunks = (numbers[start : start + SAMPLED_TOGETHER] for start in range(0, count, SAMPLED_TOGETHER))
     return (tree for chunk in chunks for tree in sampler.trees(chunk))
 
@@ -158,7 +158,7 @@ class _Level:
         return Levels.of(torch.from_numpy(self.rows), (_counts(self.edges),))
 
 
-class _Sampler:
+class _TreeSampler:
     """Samples trees. Raises InputError if no word or no label is allowed."""
 
     def __init__(self, bundle: ModelBundle, model: GeneratesTrees, stops: Stops, options: TreeSamplingOptions) -> None:

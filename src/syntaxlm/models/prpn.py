@@ -201,7 +201,7 @@ class ReadingLayer(nn.Module):
         return read(input_gates, input_keys, gates, tapes, weights, counts)
 
 
-class ResidualBlock(nn.Module):
+class ConvolutionBlock(nn.Module):
     """ReLU(x + BN(W2 drop(ReLU(BN(W1 x))))). (n, size) -> (n, size)."""
 
     def __init__(self, size: int, rate: float) -> None:
@@ -227,7 +227,7 @@ class PredictNetwork(nn.Module):
         self.rate = config.layer_dropout
         self.key = nn.Linear(hidden, hidden) if config.predict_attention else None
         size = 2 * hidden if config.predict_attention else hidden
-        self.blocks = nn.Sequential(*(ResidualBlock(size, self.rate) for _ in range(config.residual_blocks)))
+        self.blocks = nn.Sequential(*(ConvolutionBlock(size, self.rate) for _ in range(config.residual_blocks)))
         self.projection = nn.Linear(size, config.embedding_size)
         self.norm = RowBatchNorm(config.embedding_size)
 

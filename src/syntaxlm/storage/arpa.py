@@ -101,7 +101,7 @@ def read_arpa(path: str | Path, normaliser: Normaliser | None = None) -> ModelBu
     Raises InputError with the line number if something is missing, duplicated or not a number, or if a probability is
     above 1.
     """
-    reader = _Reader(split_lines(read_whole_text(path, MAXIMUM_ARPA)), source_name(path))
+    reader = _ArpaReader(split_lines(read_whole_text(path, MAXIMUM_ARPA)), source_name(path))
     sections = reader.sections()
     tokens = list(reader.words)
     unknown = next((token for token in UNKNOWN if token in reader.words), None)
@@ -146,7 +146,7 @@ class _Section:
         return _Section(words, np.append(self.log_probs, NEVER), back_offs, self.first)
 
 
-class _Reader:
+class _ArpaReader:
     """Reads a file's lines from first to last. words: the 1-grams, with their indices."""
 
     def __init__(self, lines: list[str], source: str) -> None:
@@ -242,7 +242,7 @@ class _Reader:
         return _Section(np.array(words, np.int64).reshape(number, order), log_probs, back_offs, self._place)
 
 
-def _levels(sections: list[_Section], vocabulary_size: int, reader: _Reader) -> list[Level]:
+def _levels(sections: list[_Section], vocabulary_size: int, reader: _ArpaReader) -> list[Level]:
     """Return the n-grams, sorted by their keys. Raises InputError for an n-gram without its context or given twice."""
     levels: list[Level] = []
     for section in sections:

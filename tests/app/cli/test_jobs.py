@@ -146,6 +146,6 @@ def test_failed_shards_give_the_exit_code_1(text, tmp_path, monkeypatch, capsys)
         def do(self, number, task):
             return job_module.Failed("MemoryError: no memory")
 
-    monkeypatch.setattr("syntaxlm.app.jobs.workers.Processes", Failing)
+    monkeypatch.setattr("syntaxlm.app.jobs.workers.ProcessEngine", Failing)
     assert cli.main(["parse", "en-fast", str(text), "--workers", "2", "-o", str(tmp_path / "job")]) == 1
     assert f"{text}, lines 1 to 17 (part-0000000.parquet): MemoryError: no memory" in capsys.readouterr().out

@@ -8,7 +8,7 @@ import pytest
 
 from syntaxlm.app.jobs import job
 from syntaxlm.app.jobs.job import run_job
-from syntaxlm.app.jobs.workers import Processes
+from syntaxlm.app.jobs.workers import ProcessEngine
 from syntaxlm.core.errors import InputError
 from tests.app.jobs.counting import counting
 
@@ -37,5 +37,5 @@ def test_the_error_of_a_worker_that_cannot_load_its_model_is_raised(tmp_path):
     text = tmp_path / "a.txt"
     text.write_text("a\n")
     with pytest.raises(InputError, match="no such model"):
-        run_job(counting(tmp_path, text), 1, lambda setup: Processes(refusing))
+        run_job(counting(tmp_path, text), 1, lambda setup: ProcessEngine(refusing))
     assert not (tmp_path / "job").exists()

@@ -18,7 +18,7 @@ from syntaxlm.app.jobs.inputs import (
     ParquetColumn,
     Shard,
     ShardCutter,
-    Task,
+    ShardTask,
     TextFile,
     open_source,
     raw_lines,
@@ -156,7 +156,7 @@ def test_damaged_pages_of_parquet_are_reported_with_the_name_of_the_file(tmp_pat
     with pytest.raises(InputError, match=message):
         list(source.scan(1000))
     with pytest.raises(InputError, match=message):
-        list(source.lines(Task(Shard(0, 0, 1, 20, 0, 400), source), 1000))
+        list(source.lines(ShardTask(Shard(0, 0, 1, 20, 0, 400), source), 1000))
 
 
 @pytest.mark.parametrize(

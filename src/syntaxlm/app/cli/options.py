@@ -187,7 +187,7 @@ def refuse_ties(ties: Ties, also: Sequence[Path]) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordColumns:
+class DisplayedWordColumns:
     """Columns of a table of displayed words.
 
     word_column: column of the displayed words; default: word

@@ -85,7 +85,7 @@ class JobOptions:
         work: returns what the workers do with models, by their names.
         """
         from syntaxlm.app.jobs.job import Job, run_job
-        from syntaxlm.app.jobs.workers import Processes, Ray
+        from syntaxlm.app.jobs.workers import ProcessEngine, Ray
         from syntaxlm.core.progress import error_console
 
         if output is None:
@@ -112,7 +112,7 @@ class JobOptions:
             engine = partial(Ray, address=self.ray_address, workers=self.workers, with_gpu=with_gpu)
             report = run_job(job, self.workers, engine, "ray")
         else:
-            report = run_job(job, self.workers, Processes)
+            report = run_job(job, self.workers, ProcessEngine)
         if not error_console().quiet:
             print(report)
         return FAILED if report.failed else 0

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import tee
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from syntaxlm.app.cli.options import ModelOptions, TextSource, WordColumns
+from syntaxlm.app.cli.options import DisplayedWordColumns, ModelOptions, TextSource
 from syntaxlm.app.cli.parse import JobOptions
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.options import InputFile, Name, OutputFile, Shown
@@ -26,7 +26,7 @@ def score(
     model: ModelOptions,
     text: TextSource,
     options: ScoreOptions,
-    displayed: WordColumns,
+    displayed: DisplayedWordColumns,
     job: JobOptions,
     column: Name | None = None,
     words: InputFile | None = None,
@@ -86,7 +86,7 @@ def score(
 
 
 def _options_of_displayed_words(
-    text: TextSource, displayed: WordColumns, column: str | None, words: str | None, frequencies: str | None
+    text: TextSource, displayed: DisplayedWordColumns, column: str | None, words: str | None, frequencies: str | None
 ) -> bool:
     """Return whether the options ask for a table of displayed words. Raises InputError for options that contradict each
     other.

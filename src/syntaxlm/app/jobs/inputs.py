@@ -155,7 +155,7 @@ class ShardCutter:
         self.shards.append(Shard(len(self.shards), *values))
 
 
-class Task(NamedTuple):
+class ShardTask(NamedTuple):
     """A shard for a worker.
 
     raw: its lines, as `raw_lines` returns them, if the worker cannot read them itself.
@@ -192,12 +192,12 @@ class Source(ABC):
         """
 
     @abstractmethod
-    def lines(self, task: Task, longest: int) -> Iterator[Line]:
+    def lines(self, task: ShardTask, longest: int) -> Iterator[Line]:
         """Return the lines of a shard. Raises InputError if the input has changed."""
 
-    def tasks(self, shards: Iterable[Shard], longest: int) -> Iterator[Task]:
+    def tasks(self, shards: Iterable[Shard], longest: int) -> Iterator[ShardTask]:
         """Return the tasks for shards of this input, which are in order."""
-        return (Task(shard, self) for shard in shards)
+        return (ShardTask(shard, self) for shard in shards)
 
     def _changed(self) -> InputError:
         return InputError(f"{self.name}: changed while the job was running. Start the job again in a new folder.")
@@ -212,7 +212,7 @@ class TextFile(Source):
             for raw in raw_lines(file, longest):
                 yield (raw, _too_long(raw, longest)) if isinstance(raw, int) else (len(raw), fault(raw))
 
-    def lines(self, task: Task, longest: int) -> Iterator[Line]:
+    def lines(self, task: ShardTask, longest: int) -> Iterator[Line]:
         shard = task.shard
         try:
             with open(self.path, "rb") as file:
@@ -229,7 +229,7 @@ class TextFile(Source):
 class CompressedText(TextFile):
     """Compressed text, which can only be read from its start: the process that runs the job sends lines to workers."""
 
-    def tasks(self, shards: Iterable[Shard], longest: int) -> Iterator[Task]:
+    def tasks(self, shards: Iterable[Shard], longest: int) -> Iterator[ShardTask]:
         with open_bytes(self.path) as file:
             rest = raw_lines(file, longest)
             following = 1
@@ -238,9 +238,9 @@ class CompressedText(TextFile):
                 following = shard.last + 1
                 if len(raw) != shard.lines:
                     raise self._changed()
-                yield Task(shard, self, raw)
+                yield ShardTask(shard, self, raw)
 
-    def lines(self, task: Task, longest: int) -> Iterator[Line]:
+    def lines(self, task: ShardTask, longest: int) -> Iterator[Line]:
         assert task.raw is not None
         return (read_line(raw, number, longest) for number, raw in enumerate(task.raw, task.shard.first))
 
@@ -267,7 +267,7 @@ class ParquetColumn(Source):
                 for raw in _bytes_of(batch.column(0)):
                     yield len(raw or b""), self._line(raw, 1, longest).fault
 
-    def lines(self, task: Task, longest: int) -> Iterator[Line]:
+    def lines(self, task: ShardTask, longest: int) -> Iterator[Line]:
         shard = task.shard
         with _opened(self.path, self.name) as file:
             metadata = file.metadata

@@ -20,9 +20,9 @@ from syntaxlm.app.jobs.folder import (
     JobFolder,
     JobSettings,
 )
-from syntaxlm.app.jobs.inputs import BadLine, Shard, ShardCutter, Source, Task, open_source
+from syntaxlm.app.jobs.inputs import BadLine, Shard, ShardCutter, ShardTask, Source, open_source
 from syntaxlm.app.jobs.work import BadLines, Setup, ShardResult, Work
-from syntaxlm.app.jobs.workers import Done, Ended, Engine, Failed, Pool, Processes
+from syntaxlm.app.jobs.workers import Done, Ended, Engine, Failed, Pool, ProcessEngine
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import remove_unfinished
 from syntaxlm.core.progress import Progress, working
@@ -148,7 +148,7 @@ class JobReport:
 def run_job(
     job: Job,
     workers: int | None = None,
-    engine: Callable[[Setup], Engine] = Processes,
+    engine: Callable[[Setup], Engine] = ProcessEngine,
     engine_name: str = "processes",
 ) -> JobReport:
     """Do all shards of a job that are not yet done.
@@ -329,7 +329,7 @@ class _Run:
                     )
         return again
 
-    def _tasks(self, shards: Iterable[Shard]) -> Iterator[Task]:
+    def _tasks(self, shards: Iterable[Shard]) -> Iterator[ShardTask]:
         for number, group in groupby(shards, key=lambda shard: shard.source):
             yield from self.sources[number].tasks(group, self.job.longest)
 

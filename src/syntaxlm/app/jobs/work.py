@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from syntaxlm.app.jobs.inputs import IdType, Line, Task
+from syntaxlm.app.jobs.inputs import IdType, Line, ShardTask
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import sha256
 from syntaxlm.core.tables import Column, Columns, Row, write_parquet
@@ -207,7 +207,7 @@ class ShardWriter:
         self._setup, self._loaded = setup, loaded
         self.description = loaded.sha256
 
-    def __call__(self, task: Task) -> ShardResult:
+    def __call__(self, task: ShardTask) -> ShardResult:
         """Write the Parquet file of a shard, atomically.
 
         Raises InputError if the input cannot be read, or the output cannot be written.
@@ -224,7 +224,7 @@ class ShardWriter:
         count, size = read_metadata(path).num_rows, path.stat().st_size
         return ShardResult(count, tuple(sorted(bad)), time.process_time() - start, peak_memory(), size)
 
-    def _rows(self, task: Task, bad: list[tuple[int, str]]) -> Iterator[Row]:
+    def _rows(self, task: ShardTask, bad: list[tuple[int, str]]) -> Iterator[Row]:
         """Yield the rows of a shard. Bad lines are added to `bad`; raises _StoppedError for them, unless skipped."""
         lines = task.source.lines(task, self._setup.longest)
         while chunk := list(islice(lines, self._loaded.together)):
@@ -239,7 +239,7 @@ class ShardWriter:
                     origin["id"] = chunk[row["sentence"] - first].id
                 yield {**origin, **row}
 
-    def _text_of(self, line: Line, task: Task, bad: list[tuple[int, str]]) -> str:
+    def _text_of(self, line: Line, task: ShardTask, bad: list[tuple[int, str]]) -> str:
         """Return the text of a line as the models read it: without tags, if it has tags and they do not read them."""
         from syntaxlm.data.corpora import is_tagged
         from syntaxlm.text.normaliser import without_tags

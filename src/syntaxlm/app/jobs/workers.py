@@ -175,7 +175,7 @@ class Pool:
         self._description = outcome.result
 
 
-class Processes(Engine):
+class ProcessEngine(Engine):
     """Starts a process per worker. A program that uses it needs the guard `if __name__ == "__main__":`."""
 
     def __init__(self, set_up: SetUp) -> None:

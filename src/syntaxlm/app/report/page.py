@@ -38,7 +38,7 @@ class HtmlTable:
 
 
 @dataclass(frozen=True)
-class Figure:
+class PageFigure:
     """A picture. source: data and protocol. heading: shown above it, "" for none. table: the same data as a table."""
 
     kind: ClassVar[str] = "figure"
@@ -48,7 +48,7 @@ class Figure:
     table: HtmlTable | None = None
 
 
-Block = Paragraph | HtmlTable | Figure
+Block = Paragraph | HtmlTable | PageFigure
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import torch
 
-from syntaxlm.app.report.page import Block, Figure, HtmlTable, KeyFigure, Page, Paragraph, Section, WrittenReport
+from syntaxlm.app.report.page import Block, HtmlTable, KeyFigure, Page, PageFigure, Paragraph, Section, WrittenReport
 from syntaxlm.app.report.sentence import analyse
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import make_folder, parse_json, read_stored_text
@@ -46,7 +46,7 @@ LABELS, CHARTED_LABELS = 30, 10  # number of gold labels in the table and in the
 
 
 @dataclass(frozen=True)
-class Validation:
+class ValidationPoint:
     """A validation in metrics.jsonl. Losses are in nats per token. best: whether its weights were saved."""
 
     epoch: float
@@ -63,12 +63,12 @@ class Metrics:
     """
 
     training: tuple[Point, ...]
-    validations: tuple[Validation, ...]
+    validations: tuple[ValidationPoint, ...]
     rounds: int = 0
 
 
 @dataclass(frozen=True)
-class Run:
+class StoredRun:
     """A training run in a model folder; None for a missing file."""
 
     folder: Path
@@ -77,7 +77,7 @@ class Run:
     result: TrainingResult | None
 
 
-def read_run(folder: Path) -> Run:
+def read_run(folder: Path) -> StoredRun:
     """Read the files that exist. Raises InputError for a damaged file, but not for a missing one.
 
     Also raises it for the run of a pair classifier, whose files differ.
@@ -88,7 +88,7 @@ def read_run(folder: Path) -> Run:
             f"{folder}: found the run of a classifier of sentence pairs; expected that of a language model or parser."
             " For its accuracy, use evaluate classifier"
         )
-    return Run(
+    return StoredRun(
         folder,
         recipe,
         read_metrics(folder / METRICS) if (folder / METRICS).exists() else None,
@@ -102,7 +102,7 @@ def read_metrics(path: Path) -> Metrics:
     Raises InputError with file and line.
     """
     training: list[Point] = []
-    validations: list[Validation] = []
+    validations: list[ValidationPoint] = []
     rounds = 0
     for number, line in enumerate(read_stored_text(path).split("\n")[:-1], 1):
         try:
@@ -113,7 +113,7 @@ def read_metrics(path: Path) -> Metrics:
             epoch, step, loss = _figure(data["epoch"]), int(_figure(data["step"])), _figure(data["train_loss"])
             training.append((epoch, loss))
             if data["event"] == "valid":
-                validations.append(Validation(epoch, step, loss, _figure(data["valid_loss"]), bool(data["best"])))
+                validations.append(ValidationPoint(epoch, step, loss, _figure(data["valid_loss"]), bool(data["best"])))
         except (InputError, ValueError, KeyError, TypeError) as error:
             shown = line if len(line) <= 60 else line[:60] + " ..."
             raise InputError(
@@ -135,7 +135,7 @@ def how_read(score: LanguageModelScore) -> str:
     return "words given their trees" if score.given_trees else str(score.mode)
 
 
-def settings_section(bundle: ModelBundle, run: Run) -> Section:
+def settings_section(bundle: ModelBundle, run: StoredRun) -> Section:
     """Return all settings of the recipe; without a recipe, those of the model and normaliser."""
     facts = {
         "model type": bundle.settings.model.name,
@@ -178,7 +178,7 @@ def _settings_table(title: str, values: Mapping[str, Any]) -> HtmlTable:
     return HtmlTable(ReportTable({"setting": "", "value": ""}, rows, title), is_numeric=False)
 
 
-def training_section(run: Run, reading: str) -> Section:
+def training_section(run: StoredRun, reading: str) -> Section:
     """Return training and validation loss as curves, with a table of all validations."""
     heading, metrics = "Training", run.metrics
     if metrics is not None and metrics.rounds:
@@ -203,10 +203,10 @@ def training_section(run: Run, reading: str) -> Section:
         for one in metrics.validations
     ]
     table = HtmlTable(ReportTable(headings, rows, "All validations"), is_folded=True) if rows else None
-    return Section(heading, (Paragraph(_summary(run, metrics)), Figure(picture, source, table=table)))
+    return Section(heading, (Paragraph(_summary(run, metrics)), PageFigure(picture, source, table=table)))
 
 
-def _summary(run: Run, metrics: Metrics) -> str:
+def _summary(run: StoredRun, metrics: Metrics) -> str:
     steps = "" if run.result is None else f"{run.result.steps:,} steps in {run.result.seconds / 60:,.1f} minutes. "
     if not metrics.validations:
         return f"{steps}Not validated yet."
@@ -223,7 +223,7 @@ def thinned(line: Sequence[Point]) -> list[Point]:
     return [*line[:-1:step], *line[-1:]]
 
 
-def perplexity_section(run: Run, floor: float | None = None) -> Section:
+def perplexity_section(run: StoredRun, floor: float | None = None) -> Section:
     """Score of the saved weights on validation and test text. floor: the lowest possible perplexity, if known."""
     heading = "Perplexity"
     if run.result is None:
@@ -359,7 +359,7 @@ def _measured(
         source += f"; {rest} less frequent ones are not shown"
     table = HtmlTable(ReportTable(headings, rows, f"{heading}: {measure}"))
     title = heading if len(bars) == len(counts) else f"{heading}: the {len(bars)} most frequent"
-    return Section(heading, (Figure(bar_chart(bars, series, title, measure), source, table=table),))
+    return Section(heading, (PageFigure(bar_chart(bars, series, title, measure), source, table=table),))
 
 
 def shape_section(chosen: ParsingScores, compared: Mapping[str, ParsingScores], source: str) -> Section:
@@ -399,7 +399,7 @@ def best_and_worst(
     return best, worst, rule
 
 
-def _drawn(bundle: ModelBundle, parsing: ParsingReport, place: int, sentence: ScoredSentence) -> Figure:
+def _drawn(bundle: ModelBundle, parsing: ParsingReport, place: int, sentence: ScoredSentence) -> PageFigure:
     """Return the scored tree next to the gold tree; the bars are the distances."""
     index = parsing.scores[parsing.chosen].by_sentence.indices[[place]]
     gold = parsing.gold.trees[int(index[0])]
@@ -413,7 +413,7 @@ def _drawn(bundle: ModelBundle, parsing: ParsingReport, place: int, sentence: Sc
     )
     if any(analysis.unknown):
         source += " Underlined words are not in the model's vocabulary."
-    return Figure(Drawing(replace(analysis, tree=tree), gold).tree_picture(), source, " ".join(gold.words))
+    return PageFigure(Drawing(replace(analysis, tree=tree), gold).tree_picture(), source, " ".join(gold.words))
 
 
 def write_report(
@@ -447,7 +447,7 @@ def write_report(
     return page.write(output / PAGE, theme)
 
 
-def page_of(bundle: ModelBundle, run: Run, parsing: ParsingReport | None, floor: float | None = None) -> Page:
+def page_of(bundle: ModelBundle, run: StoredRun, parsing: ParsingReport | None, floor: float | None = None) -> Page:
     """Return the page of a model.
 
     parsing: the model's evaluation on a treebank, or None. floor: the lowest possible perplexity on the test text, if
@@ -472,7 +472,7 @@ def page_of(bundle: ModelBundle, run: Run, parsing: ParsingReport | None, floor:
     return Page(f"Report on {name}", key_figures(bundle, run, parsing), tuple(sections))
 
 
-def key_figures(bundle: ModelBundle, run: Run, parsing: ParsingReport | None) -> tuple[KeyFigure, ...]:
+def key_figures(bundle: ModelBundle, run: StoredRun, parsing: ParsingReport | None) -> tuple[KeyFigure, ...]:
     """Return the main results, for the top of the page."""
     figures = []
     texts = [] if run.result is None else [("test", run.result.test), ("validation", run.result.valid)]

@@ -15,7 +15,7 @@ Likelier = Literal["first", "second", "equal"]
 
 
 @dataclass(frozen=True)
-class Column:
+class AlignedWord:
     """Words of two sentences that are aligned.
 
     A word may be missing, if the other sentence has a word more here.
@@ -30,7 +30,7 @@ class Column:
         return self.first, self.second
 
 
-def align(first: Sequence[WordSurprisal], second: Sequence[WordSurprisal]) -> list[Column]:
+def align(first: Sequence[WordSurprisal], second: Sequence[WordSurprisal]) -> list[AlignedWord]:
     """Align the words of two sentences: equal ones, and between these the others one by one, in order."""
     matcher = SequenceMatcher(None, [row.word for row in first], [row.word for row in second], autojunk=False)
     columns = []
@@ -38,7 +38,7 @@ def align(first: Sequence[WordSurprisal], second: Sequence[WordSurprisal]) -> li
         for step in range(max(end - start, other_end - other_start)):
             place = start + step if start + step < end else None
             other = other_start + step if other_start + step < other_end else None
-            columns.append(Column(place, other, _bits(second, other) - _bits(first, place)))
+            columns.append(AlignedWord(place, other, _bits(second, other) - _bits(first, place)))
     return columns
 
 
@@ -51,7 +51,7 @@ def likelier(difference: float) -> Likelier:
     return "equal" if difference == 0 else "first" if difference > 0 else "second"
 
 
-def decisive_column(columns: Sequence[Column], difference: float) -> int | None:
+def decisive_column(columns: Sequence[AlignedWord], difference: float) -> int | None:
     """Return the column that contributes most to the difference of the sentences; None if they are equally likely."""
     if difference == 0:
         return None

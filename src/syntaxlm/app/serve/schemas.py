@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from syntaxlm.app.serve.limits import Limits
-from syntaxlm.app.serve.pairs import Column
+from syntaxlm.app.serve.pairs import AlignedWord
 from syntaxlm.core.options import options_of
 from syntaxlm.core.text_files import check_encodable
 from syntaxlm.generation.options import SamplingOptions
@@ -151,7 +151,7 @@ class ParsedSentence(BaseModel):
     brackets: Annotated[str | None, Field(description="The tree; null if a word cannot be written in brackets.")]
 
 
-class ScoredSentence(BaseModel):
+class SentenceSurprisals(BaseModel):
     """The last word, "", is the end of the sentence."""
 
     bits: Annotated[float, Field(description="Surprisal of the whole sentence.")]
@@ -162,7 +162,7 @@ class AnalysedSentence(BaseModel):
     number: int
     sentence: str
     parse: ParsedSentence | None = None
-    surprisal: ScoredSentence | None = None
+    surprisal: SentenceSurprisals | None = None
     svg: Annotated[str | None, Field(description="The tree, its distances, and the surprisal of each word.")] = None
     chart_svg: Annotated[str | None, Field(description="Scores or probabilities of all spans.")] = None
 
@@ -174,7 +174,7 @@ class ParseAnswer(Answer):
 
 class SurprisalAnswer(Answer):
     model: str
-    sentences: list[ScoredSentence]
+    sentences: list[SentenceSurprisals]
 
 
 class AnalyseAnswer(Answer):
@@ -194,7 +194,7 @@ class PairAnswer(Answer):
     second: PairSentence
     likelier: Literal["first", "second", "equal"]
     difference: Annotated[float, Field(description="Bits of the second sentence minus bits of the first.")]
-    columns: Annotated[list[Column] | None, Field(description="Aligned words; null without surprisals.")]
+    columns: Annotated[list[AlignedWord] | None, Field(description="Aligned words; null without surprisals.")]
     decisive_column: Annotated[int | None, Field(description="Index of the column with the greatest effect.")]
     svg: str | None = None
 
