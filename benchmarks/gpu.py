@@ -1,7 +1,7 @@
 """Training speed on a GPU, compared with cuDNN's LSTM: python -m benchmarks.gpu [--json].
 
 A step is forward, loss over the vocabulary, backward, clipping and optimiser, on a stream of random tokens. Models are
-those of every shipped recipe MODEL-ptb-words that reads a stream, at their published sizes. In one run, in float32, in
+those of every bundled recipe MODEL-ptb-words that reads a stream, at their published sizes. In one run, in float32, in
 float32 with TF32 products, and in bf16-mixed:
 - fast: the model as it is trained;
 - uncompiled: without the kernels that torch compiles for it, the reference of the ratios;

@@ -1,4 +1,4 @@
-"""Makes the shipped English models again: prepares the text, trains the members and combines them.
+"""Makes the bundled English models again: prepares the text, trains the members and combines them.
 
     python -m shipping.english DATA RUNS
 

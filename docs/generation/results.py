@@ -106,7 +106,7 @@ def _shipped_line() -> list[str]:
     place = f"{_named(_WSJ)} ({one.sentences:,}), `{one.protocol}`"
     figure = f"{run('shipped', 'ewt', 'en').first['perplexity']:.1f} (EWT, stream)"
     cells = place, "2, averaged", percent(one.f1), random, percent(one.right_branching), figure
-    return ["`en`, shipped", "`mbr`", *cells, "its own"]
+    return ["`en`, bundled", "`mbr`", *cells, "its own"]
 
 
 def _lines(row: Row) -> Iterator[list[str]]:
@@ -334,7 +334,7 @@ READING_MODELS = {
     "prpn-1": "PRPN, `prpn-en`, 13 minutes",
     "pcfg-1": "SN-PCFG, `simple-pcfg-en`, seed 1",
     "pcfg-2": "SN-PCFG, `simple-pcfg-en`, seed 2",
-    "en": "shipped `en`",
+    "en": "bundled `en`",
 }
 
 

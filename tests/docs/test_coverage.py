@@ -134,3 +134,12 @@ def test_every_table_of_results_and_every_command_with_formats_is_in_the_documen
     for place, names in TABLES.items():
         assert all(f"| `{column}` |" in page for column in table_at(place))
         assert all(f"`{name.partition(' --')[0]}`" in commands for name in names)
+
+
+def test_pages_of_models_name_files_that_exist():
+    for page in sorted((ROOT / "docs" / "models").glob("*.md")):
+        named = re.findall(r"`((?:models|ops|storage)/\w+(?:\.py)?)`", page.read_text(encoding="utf-8"))
+        assert named, page.name
+        for name in named:
+            path = ROOT / "src" / "syntaxlm" / name
+            assert path.exists() or path.with_suffix(".py").exists(), f"{page.name}: {name}"

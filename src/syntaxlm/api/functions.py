@@ -29,7 +29,7 @@ def train(
 ) -> TrainingResult:
     """Train a model into a new folder.
 
-    recipe: a recipe, the name of a shipped recipe, or a YAML file. overrides: settings to replace, see `read_recipe`.
+    recipe: a recipe, the name of a bundled recipe, or a YAML file. overrides: settings to replace, see `read_recipe`.
     callback: called with each event of the run.
     Raises InputError for wrong settings, before anything is read, and if the folder already contains a run.
 
@@ -57,7 +57,7 @@ def compare(
     """Train several recipes on the same text with the same seeds, and compare their perplexities and trees.
 
     If called again with the same folder, it reads finished runs, resumes an interrupted run and trains the others.
-    recipes: names of shipped recipes or YAML files; or a dict from names for the comparison to recipes.
+    recipes: names of bundled recipes or YAML files; or a dict from names for the comparison to recipes.
     folder: where the runs, `folder/recipe/seed-S`, and comparison.json are written.  seeds: number of runs per recipe.
     overrides: settings to replace in all recipes, see `read_recipe`.  minutes: training time per run.
     callback: called with each event of every run.

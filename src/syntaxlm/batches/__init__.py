@@ -18,7 +18,7 @@ class Batches(Protocol):
     def carries_state(self) -> bool: ...
 
     def count(self, epoch: int = 0) -> int:
-        """Return number of batches of an epoch."""
+        """Return the number of batches of an epoch."""
 
     def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[Any]:
         """Return the batches of an epoch from number `start` on; both count from 0."""

@@ -308,7 +308,7 @@ class StreamBatches:
             self._spans = in_columns[:, np.argsort(in_columns[0], kind="stable")]
 
     def __len__(self) -> int:
-        """Return number of batches; with variable bptt, of epoch 0."""
+        """Return the number of batches; with variable bptt, of epoch 0."""
         return self.count()
 
     def __iter__(self) -> Iterator[TokenBatch]:

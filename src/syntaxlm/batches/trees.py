@@ -88,7 +88,7 @@ class TreeBatches:
         return batches[self.rank :: self.ranks]
 
     def count(self, epoch: int = 0) -> int:
-        """Return number of batches of an epoch."""
+        """Return the number of batches of an epoch."""
         return len(self.epoch(epoch))
 
     def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[TreeBatch]:

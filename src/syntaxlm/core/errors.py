@@ -33,7 +33,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def closest_match(word: object, known: Iterable[str], otherwise: str = "", prefix: str = "") -> str:
-    """Return "Did you mean X?" for the known word that is most similar to a misspelt one.
+    """Return "Did you mean X?" for the known word that is most similar to an unknown one.
 
     otherwise: what is returned if no known word is similar.  prefix: put before the known word: "model.".
     """

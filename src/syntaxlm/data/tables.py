@@ -159,7 +159,7 @@ def split_cells(line: str) -> list[str]:
 
 
 def names_beside(columns: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-    """Return names of a table's columns that do not clash with `columns`: a name that is in both gets the prefix
+    """Return the names of a table's columns that do not clash with `columns`: a name that is in both gets the prefix
     `input_`.
 
     The prefix is repeated until the name is unique. columns, names: each without repeated names.

@@ -50,7 +50,7 @@ class StopBatches:
         self.model, self.batches = model, batches
 
     def count(self, epoch: int = 0) -> int:
-        """Return number of batches of an epoch."""
+        """Return the number of batches of an epoch."""
         return self.batches.count(epoch)
 
     def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[StopExamples]:

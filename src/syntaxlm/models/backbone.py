@@ -169,7 +169,7 @@ class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNext
         return self.read(batch).maps
 
     def _target_log_probs(self, output: BackboneOutput, batch: TokenBatch) -> Tensor:
-        """Return log-probabilities of the targets of real steps: (n,)."""
+        """Return the log-probabilities of the targets of real steps: (n,)."""
         targets = batch.targets.flatten() if batch.lengths is None else batch.targets[batch.mask()]
         return self.decoder.log_probs(output.hidden, targets)
 

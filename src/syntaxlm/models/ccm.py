@@ -244,7 +244,7 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
         return yields[types.yields] + contexts[types.contexts]
 
     def distituent_log_probs(self, words: Tensor) -> Tensor:
-        """Return log-probability of all yields and contexts of sentences of one length as distituents: (n, B) -> (B,).
+        """Return log p of all yields and contexts of sentences of one length as distituents: (n, B) -> (B,).
 
         Added to the logarithm of the product of phi over the spans of a tree B, it is log P(s | B).
         """

@@ -241,7 +241,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
             yield columns, words
 
     def decisions(self, words: Tensor) -> TreeDecisions:
-        """Return log-probabilities of the decisions in sentences of one length. words: (b, n)."""
+        """Return the log-probabilities of the decisions in sentences of one length. words: (b, n)."""
         arcs = self.choose[words[:, :, None], _sides(words), words[:, None]]
         stop = self.stop[words]
         parts = (part.double() for part in (self.root[words], arcs, stop, 1 - stop))

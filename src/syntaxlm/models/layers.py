@@ -230,7 +230,7 @@ class Decoder(nn.Module):
         return linear(rows, self.weight, self.bias)
 
     def log_probs(self, rows: Tensor, targets: Tensor) -> Tensor:
-        """Return log-probability of each row's target. (n, E), (n,) -> (n,)."""
+        """Return the log-probability of each row's target. (n, E), (n,) -> (n,)."""
         return target_log_probs(rows, self.weight, self.bias, targets)
 
 

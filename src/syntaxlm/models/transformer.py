@@ -217,7 +217,7 @@ class CausalTransformer(Model, ScoresTokens):
         return found
 
     def _forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log-probabilities of the next sub-token and of a boundary at each place.
+        """Return the log-probabilities of the next sub-token and of a boundary at each place.
 
         ids: (B, T + 1).  mask: (B, T).  Returns (B, T) each, in float64 on the CPU.
         """

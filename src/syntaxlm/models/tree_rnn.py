@@ -40,11 +40,11 @@ class EdgeDecoder(nn.Module):
             cast(Decoder, decoder).initialise(init_range)
 
     def log_probs(self, rows: Tensor, targets: Tensor, levels: Levels) -> Tensor:
-        """Return log-probability of each row's target: (n, D), (n,) -> (n,). levels: of the rows."""
+        """Return the log-probability of each row's target: (n, D), (n,) -> (n,). levels: of the rows."""
         return self.by_edge(rows, targets, levels, Decoder.log_probs)
 
     def all_log_probs(self, rows: Tensor, levels: Levels) -> Tensor:
-        """Return log-probability of every word at each row: (n, D) -> (n, V). levels: of the rows."""
+        """Return the log-probability of every word at each row: (n, D) -> (n, V). levels: of the rows."""
         no_targets = levels.by_edge  # unused; any tensor with one entry per row
         return self.by_edge(rows, no_targets, levels, lambda decoder, some, _: decoder(some).log_softmax(-1))
 

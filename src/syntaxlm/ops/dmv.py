@@ -68,7 +68,9 @@ class TreeDecisions(NamedTuple):
 
 
 def tree_log_prob(decisions: TreeDecisions, heads: Sequence[int]) -> Tensor:
-    """Return log-probability of a tree and its words. decisions: of one sentence, B = 1. heads: from 1, 0 for the root.
+    """Return the log-probability of a tree and its words. decisions: of one sentence, B = 1.
+
+    heads: from 1, 0 for the root.
 
     P(tree) = P(root) prod_h prod_side prod_a P(go | h, side, adjacent) P(a | h, side) * P(stop | h, side, adjacent),
     where a are the dependents of h on the side, closest first. Klein & Manning 2004, section 4.
@@ -96,7 +98,7 @@ def projective_trees(words: int) -> Iterator[HeadsTuple]:
 
 
 def log_partition_reference(decisions: TreeDecisions) -> Tensor:
-    """Return log-probability of the words of one sentence: (1,)."""
+    """Return the log-probability of the words of one sentence: (1,)."""
     trees = projective_trees(decisions.root.shape[1])
     return torch.stack([tree_log_prob(decisions, heads) for heads in trees]).logsumexp(0)[None]
 
@@ -224,7 +226,7 @@ def _reduced_with_spans(
     is_start = torch.eye(words, dtype=torch.bool, device=root.device)  # whether a head, the column, is the first word
 
     def left_decisions(log_probs: Tensor, rows: int) -> Tensor:
-        """Return of each head of a span: adjacent if it is the first word. (B, rows, n)."""
+        """Return the left decisions of each head of a span, adjacent for its first word: (B, rows, n)."""
         return torch.where(is_start[:rows], log_probs[:, None, :, LEFT, ADJACENT], log_probs[:, None, :, LEFT, 0])
 
     def given_to_heads(items: Tensor) -> Tensor:

@@ -323,7 +323,7 @@ def put_tensors(
 ) -> None:
     """Copy named tensors into a module. misfit: the message if they do not fit; faults: faults already found.
 
-    Raises InputError if they do not fit, and for NaN, infinite or impossible values, see `layers.value_ranges`.
+    Raises InputError if they do not fit, and for NaN, infinite or impossible values, see `models.layers.value_faults`.
     """
     expected = distinct_tensors(module)
     refuse(source, misfit, [*(faults or []), *tensor_faults(expected, tensors)])

@@ -39,7 +39,7 @@ ProgressCallback = Callable[[Event], None]
 
 
 class RunLog:
-    """The progress of a run, where it is written, and who is told.
+    """The progress of a run: where it is written, and the callback that receives it.
 
     folder: the folder of the weights.
     callback: called with every event.

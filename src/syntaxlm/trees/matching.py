@@ -172,7 +172,7 @@ class AttachmentScores:
         return self._share(LABELLED, words) if self.labelled else None
 
     def words(self, words: int = NO_PUNCTUATION) -> int:
-        """Return number of words."""
+        """Return the number of words."""
         return int(self.counts[:, words, WORDS].sum())
 
     def to_dict(self) -> dict[str, float | None]:

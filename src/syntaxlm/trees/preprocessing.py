@@ -145,7 +145,7 @@ def clean(tree: Tree, preprocessing: GoldPreprocessing) -> Tree | None:
 
 
 def _wrappers(tree: Tree) -> int:
-    """Return number of outermost constituents that only wrap the tree.
+    """Return the number of outermost constituents that only wrap the tree.
 
     An unlabelled one counts only around a single constituent or in a labelled tree; otherwise it is the root.
     """

@@ -94,7 +94,7 @@ class RunScores:
         return cls(parts, np.array([run.predicted_spans + run.gold_spans for run in rows], np.float64))
 
     def __len__(self) -> int:
-        """Return number of runs."""
+        """Return the number of runs."""
         return len(self.parts)
 
     @property

@@ -254,7 +254,7 @@ def _reader(option: Option) -> Callable[[str], Any]:
 
 
 def _with_closest_match(text: str, word: str, known: Iterable[str]) -> str:
-    """Return a text with the known word that is most similar to a misspelt one."""
+    """Return a text with the known word that is most similar to an unknown one."""
     advice = closest_match(word, known)
     return f"{text}; {advice[0].lower()}{advice[1:]}" if advice else text
 

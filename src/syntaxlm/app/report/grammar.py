@@ -79,7 +79,7 @@ class SymbolUse:
         return [int(symbol) for symbol in order if self.counts[symbol]]
 
     def used(self, nonterminals: bool) -> int:
-        """Return number of nonterminals or preterminals that occur."""
+        """Return the number of nonterminals or preterminals that occur."""
         return len(self.most_used(nonterminals, len(self.counts)))
 
     def share(self, symbol: int) -> float:

@@ -101,7 +101,7 @@ def list_recipes() -> Report:
 
 
 def _recipe_summary(text: str) -> dict[str, str]:
-    """Return model type and purpose of a recipe; its purpose is the first sentence of its first comment."""
+    """Return the model type and purpose of a recipe; its purpose is the first sentence of its first comment."""
     comments: list[str] = []
     for line in text.splitlines():
         if not line.startswith("#"):

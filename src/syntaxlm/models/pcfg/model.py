@@ -392,7 +392,7 @@ class PCFG(SentencePCFG, PredictsNextToken):
     sentence_log_probs = SentencePCFG.sentence_log_probs  # type: ignore[assignment]  # faster than a sum over tokens
 
     def _of_text(self, batch: TokenBatch, tokens: Tensor) -> Tensor:
-        """Return log-probabilities of targets that are the next inputs, from those of prefixes: (T, B)."""
+        """Return the log-probabilities of targets that are the next inputs, from those of prefixes: (T, B)."""
         steps, columns = batch.targets.shape
         before = len(tokens) - steps
         lengths = torch.full((columns,), steps) if batch.lengths is None else batch.lengths

@@ -73,7 +73,7 @@ def _derivation(scores: Tensor, back: Back, length: int) -> Derivation:
 
 
 def _best_of_independent(rules: FactoredRules, emissions: Tensor) -> tuple[Tensor, Back]:
-    """Return log-probabilities of the whole sentence by symbol, (m,), and back-pointers.
+    """Return the log-probabilities of the whole sentence by symbol, (m,), and back-pointers.
 
     Children are independent: the best symbol of a child is found per span, not per pair of spans.
     """
