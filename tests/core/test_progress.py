@@ -19,7 +19,7 @@ from syntaxlm.training.run import Event
 @pytest.fixture(params=[True, False], ids=["terminal", "file"])
 def console(request, monkeypatch):
     console = Console(file=io.StringIO(), force_terminal=request.param, width=120, highlight=False)
-    monkeypatch.setattr(progress, "Console", lambda **settings: _quiet_as(console, settings))
+    monkeypatch.setattr("rich.console.Console", lambda **settings: _quiet_as(console, settings))
     return console
 
 
@@ -71,7 +71,7 @@ def test_nested_work_adds_a_line_to_the_same_display(console, impatient):
         list(progress_bar(slowly(range(6)), "scoring", total=6))
     assert ("evaluating" in console.file.getvalue()) == console.is_terminal
     assert ("scoring" in console.file.getvalue()) == console.is_terminal
-    assert progress._shown.display is None
+    assert progress._display is None
 
 
 def test_quiet_disables_progress_bars_and_notes(console, impatient):
@@ -95,7 +95,7 @@ def test_only_the_first_of_several_processes_shows_progress(console, impatient, 
 def test_an_error_inside_is_raised_unchanged(console):
     with pytest.raises(ZeroDivisionError), status("dividing"):
         raise ZeroDivisionError
-    assert progress._shown.display is None
+    assert progress._display is None
 
 
 def test_training_shows_a_bar_on_a_terminal_and_validation_lines_everywhere(toy, console, impatient):

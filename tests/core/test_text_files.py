@@ -201,4 +201,4 @@ def test_a_decompression_bomb_does_not_fill_memory(tmp_path, suffix, content):
 def test_decompression_restores_any_content(content, suffix, piece):
     compressed = COMPRESS[suffix](content)
     pieces = iter([compressed[start : start + piece] for start in range(0, len(compressed), piece)])
-    assert b"".join(text_files._decompressed(pieces, text_files._COMPRESSIONS[suffix])) == content
+    assert b"".join(text_files._decompressed(pieces, text_files._COMPRESSIONS[suffix], "text")) == content

@@ -63,11 +63,9 @@ UNFINISHED = ".unfinished"  # suffix of half-written files
 SAFETENSORS_UNFINISHED = ".tmp??????"  # pattern of half-written files of the library safetensors
 
 
-_NO_SPACE = "Free some space, or write to another disk."
-_NO_PERMISSION = "Check its permissions and those of the folders above it."
 _ADVICE = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _NO_SPACE),
-    **dict.fromkeys((errno.EACCES, errno.EPERM), _NO_PERMISSION),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free some space, or write to another disk."),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "Check its permissions and those of the folders above it."),
     errno.EROFS: "The file system is read-only; choose another folder.",
 }
 
@@ -111,7 +109,13 @@ def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | 
     for path in inputs:
         if path is None:
             continue
-        if any(same_file(output, file) for file in _files_of(path)):
+        files: list[str | Path] = [path]
+        if str(path) == "-":
+            with suppress(AttributeError, OSError, ValueError):  # closed, or no file
+                files = [f"/dev/fd/{sys.stdin.fileno()}"]
+        elif any(sign in str(path) for sign in "*?[") and not _exists(path):
+            files += glob.glob(str(path), recursive=True)
+        if any(same_file(output, file) for file in files):
             raise InputError(f"{output}: is also an input; expected a different output file")
         folder, above = Path(path), [parent for parent in Path(os.path.realpath(output)).parents if parent.exists()]
         if _exists(folder) and folder.is_dir() and any(same_file(parent, folder) for parent in above):
@@ -122,18 +126,6 @@ def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | 
     folder = Path(os.path.realpath(output)).parent
     if holds_model(folder):
         raise InputError(f"{output}: {output.parent} is a model folder; expected an output file outside it")
-
-
-def _files_of(path: str | Path) -> list[str | Path]:
-    """Return the files that an input names: itself, the matches of a pattern, or, for "-", the open standard input."""
-    if str(path) == "-":
-        try:
-            return [f"/dev/fd/{sys.stdin.fileno()}"]
-        except (AttributeError, OSError, ValueError):  # closed, or no file
-            return []
-    if any(sign in str(path) for sign in "*?[") and not _exists(path):
-        return [path, *glob.glob(str(path), recursive=True)]
-    return [path]
 
 
 def same_file(path: str | Path, other: str | Path) -> bool:
@@ -211,39 +203,41 @@ def split_lines(text: str) -> list[str]:
 
 
 @contextmanager
-def open_stored(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file of a model or run folder for reading.
+def open_stored(path: str | Path, flags: int = os.O_RDONLY, is_replaced: bool = False) -> Iterator[BinaryIO]:
+    """Open a file of a model or run folder, by default for reading.
 
     Only regular files are opened: links are not followed, and pipes, sockets and devices are an error, without waiting.
-    The links of the Hugging Face cache are an exception: the cache of a repository has the folders snapshots/COMMIT,
-    with links, and blobs, with the files.
-    Raises InputError, including for an OSError in the block.
+    The links of the Hugging Face cache may be read: the cache of a repository has the folders snapshots/COMMIT, with
+    links, and blobs, with the files.
+    flags: of `os.open`.  is_replaced: whether the file will be replaced, so that no link is followed.
+    Raises InputError, including for an OSError in the block; for writing, also for a file with several hard links: a
+    file outside the folder might change, too.
     """
-    if os.path.islink(path):
+    reads = flags == os.O_RDONLY
+    if os.path.islink(path) and reads and not is_replaced:
         folder, target = Path(os.path.realpath(Path(path).parent)), os.path.realpath(path)
         if folder.parent.name == "snapshots" and os.path.dirname(target) == str(folder.parents[1] / "blobs"):
             path = target
-    with _opened_stored(path, os.O_RDONLY) as file:
-        yield file
-
-
-@contextmanager
-def _opened_stored(path: str | Path, flags: int) -> Iterator[BinaryIO]:
+    mode = "rb" if reads else "ab" if flags & os.O_APPEND else "r+b"
     # Where a system lacks these flags, links are found by lstat, except for a race just after it.
     flags |= sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"))
     try:
         if os.path.islink(path):
             raise InputError(f"{path}: is a link. {_ONLY_REGULAR} Copy the file that it points to.")
-        mode = "ab" if flags & os.O_APPEND else "r+b" if flags & os.O_RDWR else "rb"
         with cast(BinaryIO, open(os.open(path, flags, 0o666), mode)) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise InputError(f"{path}: is not a regular file. {_ONLY_REGULAR}")
+            if not reads and status.st_nlink > 1:
+                raise InputError(
+                    f"{path}: has several hard links, so a change would affect all of them. Replace it with a separate"
+                    " copy."
+                )
             yield file
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except OSError as error:
-        doing = "read" if flags & (os.O_RDWR | os.O_WRONLY) == 0 else "written"
-        raise system_error(path, doing, error) from error
+        raise system_error(path, "read" if reads else "written", error) from error
 
 
 def read_stored(path: str | Path, most: int = LARGEST_JSON) -> bytes:
@@ -262,30 +256,20 @@ def read_stored_text(path: str | Path, most: int = LARGEST_JSON) -> str:
 
 def append_stored(content: bytes, path: str | Path) -> None:
     """Append to a file of a run folder, opened as by `open_stored`; creates it if it does not exist."""
-    with _opened_stored(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file:
-        _refuse_shared(file, path)
+    with open_stored(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file:
         file.write(content)
 
 
 def truncate_stored(path: str | Path, size: int) -> None:
     """Truncate a file of a run folder, opened as by `open_stored`, to at most `size` bytes."""
-    with _opened_stored(path, os.O_RDWR) as file:
-        _refuse_shared(file, path)
+    with open_stored(path, os.O_RDWR) as file:
         file.truncate(min(size, os.fstat(file.fileno()).st_size))
-
-
-def _refuse_shared(file: BinaryIO, path: str | Path) -> None:
-    """Raise InputError for a file with several hard links: a file outside the folder might change, too."""
-    if os.fstat(file.fileno()).st_nlink > 1:
-        raise InputError(
-            f"{path}: has several hard links, so a change would affect all of them. Replace it with a separate copy."
-        )
 
 
 def check_stored(path: str | Path) -> None:
     """Raise InputError if a file to be replaced in a model or run folder is not a regular file."""
     if os.path.lexists(path):
-        with _opened_stored(path, os.O_RDONLY):
+        with open_stored(path, is_replaced=True):
             pass
 
 
@@ -296,9 +280,7 @@ def parse_json(content: bytes | str, source: str) -> Any:
     """
     text = decode_text(content, source) if isinstance(content, bytes) else content
     try:
-        return json.loads(
-            text, parse_constant=_refuse_number, parse_float=_finite, object_pairs_hook=_without_repetition
-        )
+        return json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_without_repetition)
     except RecursionError:
         raise InputError(f"{source}: damaged or cut short: nested too deeply") from None
     except ValueError as error:
@@ -314,13 +296,10 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def _refuse_number(text: str) -> float:
-    raise ValueError(f"found {text}, which is not a JSON number")
-
-
 def _finite(text: str) -> float:
-    if math.isinf(number := float(text)):
-        raise ValueError(f"found {text[:40]}, which is out of range")
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"found {text[:40]}, which is not a JSON number, or out of range")
     return number
 
 

@@ -6,36 +6,37 @@ All bars of a process share one display, so a bar inside another one adds a line
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
-from rich import progress as rich_progress
-from rich.console import Console, RenderableType
-from rich.progress import BarColumn, ProgressColumn, Task, TaskID, TextColumn
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from syntaxlm.core.display import Display
 
 T = TypeVar("T")
 
 PATIENCE = 2.0  # seconds
 
-_settings = {"quiet": False}
+_lock = threading.RLock()
+_display: Display | None = None  # shared; None while there is no work
+_is_quiet = False
 
 
 def set_quiet(quiet: bool = True) -> None:
     """Turn progress bars and notes off or on. Errors and warnings are always printed."""
-    _settings["quiet"] = quiet
+    global _is_quiet
+    _is_quiet = quiet
 
 
 def error_console() -> Console:
     """Return a console on stderr for progress and notes. It prints above the bars, and nothing after `set_quiet()`."""
-    if _shown.display is not None:
-        return _shown.display.console
-    return Console(stderr=True, highlight=False, quiet=_settings["quiet"])
+    from rich.console import Console  # imported here so that `--help` is quick
+
+    return _display.console if _display is not None else Console(stderr=True, highlight=False, quiet=_is_quiet)
 
 
 @dataclass
@@ -103,96 +104,25 @@ def working(work: Progress, console: Console | None = None) -> Iterator[Progress
 
     console: where to show the progress; None: stderr.
     """
-    _add(work, console)
+    global _display
+    with _lock:
+        if _display is None:
+            console = console or error_console()
+            # If several processes share a terminal, only the first shows progress.
+            if console.is_terminal and not console.quiet and os.environ.get("RANK", "0") == "0":
+                from syntaxlm.core.display import Display
+
+                _display = Display(console, PATIENCE)
+        display = _display
+        task = None if display is None else display.add(work)
     try:
         yield work
     finally:
-        _remove(work)
-
-
-class _Time(ProgressColumn):
-    """Column with the remaining time or, if the total is unknown, the elapsed time."""
-
-    max_refresh = 0.5
-
-    def render(self, task: Task) -> Text:
-        elapsed = task.elapsed or 0.0
-        if task.total is None:
-            return Text(str(timedelta(seconds=int(elapsed))), style="progress.elapsed")
-        first, moved = task.fields["first"], task.fields["moved"]  # amount at the start; time of the last change
-        text = "-:--:--"
-        if task.completed > first:
-            # From the mean speed since the start, because work may be done in large portions.
-            left = moved * (task.total - task.completed) / (task.completed - first) - (elapsed - moved)
-            text = str(timedelta(seconds=round(max(0.0, left))))
-        return Text(f"{text} left", style="progress.remaining")
-
-
-class _Display(rich_progress.Progress):
-    """Display of all bars. It reads the amounts of work only when it is drawn, so updates have no cost."""
-
-    def __init__(self, console: Console) -> None:
-        super().__init__(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.fields[work].amount}", markup=False),
-            TextColumn("{task.fields[work].note}", markup=False),
-            _Time(),
-            console=console,
-            transient=True,
-            # Output to a pipe or file must not be printed above the bars on the terminal.
-            redirect_stdout=bool(sys.stdout is not None and sys.stdout.isatty()),
-        )
-        self.timer: threading.Timer | None = None
-
-    def get_renderables(self) -> Iterable[RenderableType]:
-        for task in self.tasks:
-            work: Progress = task.fields["work"]
-            if work.done != task.completed:
-                task.fields["moved"] = task.elapsed
-            self.update(task.id, completed=work.done, total=work.total, description=work.what)
-        yield self.make_tasks_table([task for task in self.tasks if (task.elapsed or 0) >= PATIENCE])
-
-
-@dataclass
-class _Shown:
-    """The shared display; None while there is no work."""
-
-    display: _Display | None = None
-    tasks: dict[int, TaskID] = field(default_factory=dict)  # by the id of the work
-    lock: Any = field(default_factory=threading.RLock)
-
-
-_shown = _Shown()
-
-
-def _add(work: Progress, console: Console | None = None) -> None:
-    with _shown.lock:
-        if _shown.display is None:
-            console = console or error_console()
-            # If several processes share a terminal, only the first shows progress.
-            if not console.is_terminal or console.quiet or os.environ.get("RANK", "0") != "0":
-                return
-            display = _shown.display = _Display(console)
-            display.timer = threading.Timer(PATIENCE, display.start)
-            display.timer.daemon = True
-            display.timer.start()
-        _shown.tasks[id(work)] = _shown.display.add_task(
-            work.what, total=work.total, completed=int(work.done), work=work, first=work.done, moved=0.0
-        )
-
-
-def _remove(work: Progress) -> None:
-    with _shown.lock:
-        task, display = _shown.tasks.pop(id(work), None), _shown.display
-        if task is None or display is None:
-            return
-        display.remove_task(task)
-        if _shown.tasks:
-            return
-        _shown.display = None
-    assert display.timer is not None
-    display.timer.cancel()
-    display.timer.join()
-    if display.live.is_started:  # otherwise it would print an empty line
-        display.stop()
+        if display is not None and task is not None:
+            with _lock:
+                display.remove_task(task)
+                is_last = not display.tasks
+                if is_last:
+                    _display = None
+            if is_last:
+                display.end()

@@ -12,7 +12,6 @@ import csv
 import importlib
 import io
 import math
-import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from html import escape
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from types import SimpleNamespace
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import replaced, to_json
@@ -37,7 +37,6 @@ SMALLEST_DECIMAL = 1e-3  # smaller numbers are written with an exponent, so that
 PERCENT = "percent"  # format of fractions in a report: 0.616 is shown as 61.6
 RIGHT = ">"  # format of text that is aligned right
 
-_NEEDS_QUOTES = re.compile('[\t"\r\n]')
 _TEXT_WIDTH = 10_000  # characters of a line: tables are never wrapped
 
 
@@ -155,14 +154,8 @@ class ReportTable:
 
     def cells(self) -> list[list[str]]:
         """Return the values of all rows as text."""
-        formats = list(self.headings.values())
-        return [
-            [
-                self.missing if value is None else format_value(value, one)
-                for value, one in zip(row, formats, strict=True)
-            ]
-            for row in self.rows
-        ]
+        rows = [zip(row, self.headings.values(), strict=True) for row in self.rows]
+        return [[self.missing if value is None else format_value(value, form) for value, form in row] for row in rows]
 
     def is_number(self) -> list[bool]:
         """Return whether each column has numbers, which are aligned right."""
@@ -190,8 +183,12 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures for JSON."""
-        figures: dict[str, Any] = plain(self.figures)
-        return figures
+        return cast(dict[str, Any], plain(self.figures))
+
+    @property
+    def title(self) -> str:
+        """The name of the columns, with a capital letter."""
+        return self.columns.name[:1].upper() + self.columns.name[1:]
 
     @property
     def summary(self) -> str:
@@ -206,17 +203,18 @@ class Report:
 
     def markdown(self) -> str:
         """Return the report in Markdown."""
-        parts = [f"# {_capitalised(self.columns.name)}", self.summary, *self.explanation]
+        parts = [f"# {self.title}", self.summary, *self.explanation]
         for table in filter(lambda table: table.rows, self.tables):
             parts += [f"## {table.title}"] if table.title else []
             rules = ["---:" if is_number else "---" for is_number in table.is_number()]
             lines = [list(table.headings), rules, *table.cells()]
-            parts.append("\n".join(f"| {' | '.join(map(_markdown_cell, cells))} |" for cells in lines))
+            escaped = [[cell.replace("|", "\\|").replace("\n", " ") for cell in cells] for cells in lines]
+            parts.append("\n".join(f"| {' | '.join(cells)} |" for cells in escaped))
         return "\n\n".join(filter(None, [*parts, "\n".join(f"- {note}" for note in self.notes)]))
 
     def html(self) -> str:
         """Return the report as a self-contained page."""
-        title = escape(_capitalised(self.columns.name))
+        title = escape(self.title)
         parts = [f"<h1>{title}</h1>", *(f"<p>{escape(line)}</p>" for line in [self.summary, *self.explanation] if line)]
         for table in filter(lambda table: table.rows, self.tables):
             parts += [f"<h2>{escape(table.title)}</h2>"] if table.title else []
@@ -231,12 +229,9 @@ class Report:
         """Return the report in a format other than Parquet, without the last line end."""
         if format in ("tsv", "csv"):
             return "".join(format_rows(self.rows, self.columns, format)).removesuffix("\n")
-        made = {"text": self.text, "markdown": self.markdown, "html": self.html, "json": self.json}
-        return made[format]()
-
-    def json(self) -> str:
-        """Return the figures as one JSON value."""
-        return to_json(self.to_dict())
+        if format == "json":
+            return to_json(self.to_dict())
+        return {"text": self.text, "markdown": self.markdown, "html": self.html}[format]()
 
     def write(self, path: str | Path | None, format: ReportFormat) -> None:
         """Write the report, atomically.
@@ -279,14 +274,6 @@ th{{font-weight:normal;opacity:.7}}
 def _html_row(cells: Sequence[str], sides: Sequence[str], tag: str) -> str:
     aligned_cells = zip(cells, sides, strict=True)
     return "<tr>" + "".join(f'<{tag} align="{side}">{escape(cell)}</{tag}>' for cell, side in aligned_cells) + "</tr>\n"
-
-
-def _markdown_cell(cell: str) -> str:
-    return cell.replace("|", "\\|").replace("\n", " ")
-
-
-def _capitalised(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def aligned(shown: ReportTable) -> str:
@@ -369,25 +356,21 @@ def format_rows(rows: Iterable[Row], columns: Columns, format: RowFormat) -> Ite
     if format == "json":
         yield from (to_json(row) + "\n" for row in rows)
         return
-    format_line = format_cells if format == "tsv" else format_comma_separated
-    header = format_line(columns) + "\n"
+    # The writer returns what `write` returns: the line.
+    write = csv.writer(cast(Any, SimpleNamespace(write=str)), delimiter="\t" if format == "tsv" else ",").writerow
+    header = write(columns)[:-2] + "\n"
     for row in rows:
-        yield header + format_line(_cell(row[name]) for name in columns) + "\n"
+        yield header + write([_cell(row[name]) for name in columns])[:-2] + "\n"
         header = ""
     if header:
         yield header
 
 
 def format_cells(cells: Iterable[str]) -> str:
-    """Return a tab-separated line of these cells, without its line end."""
-    return "\t".join('"' + cell.replace('"', '""') + '"' if _NEEDS_QUOTES.search(cell) else cell for cell in cells)
-
-
-def format_comma_separated(cells: Iterable[str]) -> str:
-    """Return a comma-separated line of these cells (RFC 4180), without its line end."""
+    """Return a tab-separated line of these cells, quoted as in RFC 4180, without its line end."""
     line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(cells)
-    return line.getvalue().removesuffix("\n")
+    csv.writer(line, delimiter="\t").writerow(cells)
+    return line.getvalue().removesuffix("\r\n")
 
 
 def _cell(value: Any) -> str:
@@ -417,19 +400,6 @@ def write_parquet(
     import pyarrow
     from pyarrow.parquet import ParquetWriter
 
-    schema = parquet_schema(columns)
-    rest = iter(rows)
-    with replaced(Path(path)) as temporary, ParquetWriter(temporary, schema, compression="zstd") as writer:
-        while group := list(islice(rest, rows_per_group)):
-            values = {name: [row[name] for row in group] for name in columns}
-            writer.write_table(pyarrow.Table.from_pydict(values, schema=schema))
-
-
-def parquet_schema(columns: Columns) -> Any:
-    """Return the pyarrow.Schema of columns. Raises InputError if pyarrow is not installed."""
-    check_parquet()
-    import pyarrow
-
     integer, number, text = pyarrow.int64(), pyarrow.float64(), pyarrow.string()
     types: dict[ColumnType, Any] = {
         "integer": integer,
@@ -445,7 +415,12 @@ def parquet_schema(columns: Columns) -> Any:
         pyarrow.field(name, types[column.type], metadata={"description": column.meaning})
         for name, column in columns.items()
     ]
-    return pyarrow.schema(fields, metadata={"syntaxlm.table": columns.name})
+    schema = pyarrow.schema(fields, metadata={"syntaxlm.table": columns.name})
+    rest = iter(rows)
+    with replaced(Path(path)) as temporary, ParquetWriter(temporary, schema, compression="zstd") as writer:
+        while group := list(islice(rest, rows_per_group)):
+            values = {name: [row[name] for row in group] for name in columns}
+            writer.write_table(pyarrow.Table.from_pydict(values, schema=schema))
 
 
 def check_parquet() -> None:
@@ -457,8 +432,6 @@ def check_parquet() -> None:
             raise
         raise InputError("Parquet needs pyarrow, which is not installed: pip install 'syntaxlm[parquet]'") from None
 
-
-LIBRARIES = ("pandas", "polars")
 
 # Types of columns whose values may all be missing, or that may be empty.
 _PANDAS = {"integer": "int64", "number": "float64", "text": "str", "boolean": "bool"}
@@ -472,7 +445,18 @@ def dataframe(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | Mappin
     "number", "text", "boolean"; others follow from the values); otherwise the keys of the first row.
     Raises InputError where neither library is installed.
     """
-    library = _library()
+    library: Any = None
+    for library_name in ("pandas", "polars"):
+        try:
+            library = importlib.import_module(library_name)
+            break
+        except ModuleNotFoundError as error:
+            if error.name != library_name:  # installed, but broken
+                raise
+    if library is None:
+        raise InputError(
+            "to_dataframe needs pandas or polars, and neither is installed: pip install 'syntaxlm[dataframe]'"
+        )
     rows = list(rows)
     names = list(columns) or (list(rows[0]) if rows else [])
     types = columns if isinstance(columns, Mapping) else {}
@@ -480,22 +464,9 @@ def dataframe(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | Mappin
     if library.__name__ == "polars":
         schema = {name: getattr(library, _POLARS[types[name]]) for name in names if types.get(name) in _POLARS}
         return library.DataFrame(values, schema_overrides=schema)
-    return library.DataFrame({name: _series(library, values[name], types.get(name, "")) for name in names})
-
-
-def _series(pandas: Any, values: list[Any], type: str) -> Any:
-    """Return a pandas.Series. Only numbers have a missing value, NaN; other types with missing values are as pandas has
-    it.
-    """
-    is_typed = type == "number" or (type in _PANDAS and None not in values)
-    return pandas.Series(values, dtype=_PANDAS[type] if is_typed else None if values else "object")
-
-
-def _library() -> Any:
-    for name in LIBRARIES:
-        try:
-            return importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name != name:  # installed, but broken
-                raise
-    raise InputError("to_dataframe needs pandas or polars, and neither is installed: pip install 'syntaxlm[dataframe]'")
+    series = {}
+    for name, cells in values.items():
+        # Only numbers have a missing value, NaN; other types with missing values are as pandas has it.
+        is_typed = types.get(name) == "number" or (types.get(name) in _PANDAS and None not in cells)
+        series[name] = library.Series(cells, dtype=_PANDAS[types[name]] if is_typed else None if cells else "object")
+    return library.DataFrame(series)

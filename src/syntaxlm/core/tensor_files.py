@@ -7,16 +7,14 @@ once, its header is checked against the file's size and the caller's expectation
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import safetensors
 import safetensors.torch
@@ -24,7 +22,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import memory_size, open_stored, replaced
+from syntaxlm.core.files import memory_size, open_stored, parse_json, replaced
 
 _DTYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
@@ -35,8 +33,7 @@ _LARGEST_HEADER = 100_000_000  # bytes; the limit of the safetensors library
 _SHOWN_FAULTS = 3
 
 
-@dataclass(frozen=True)
-class StoredTensor:
+class StoredTensor(NamedTuple):
     """A tensor's entry in the header. start, end: byte range in the data that follows the header."""
 
     dtype: torch.dtype
@@ -45,8 +42,7 @@ class StoredTensor:
     end: int
 
 
-@dataclass(frozen=True)
-class TensorFile:
+class TensorFile(NamedTuple):
     """An open safetensors file. notes: the metadata, short texts by name. data: offset of the tensors in bytes."""
 
     path: Path
@@ -57,25 +53,23 @@ class TensorFile:
 
     def read(self) -> dict[str, Tensor]:
         """Return all tensors. Raises InputError if they do not fit in memory or the file was truncated meanwhile."""
-        size = sum(one.end - one.start for one in self.stored.values())
+        size = sum(entry.end - entry.start for entry in self.stored.values())
         if size > memory_size():
             raise InputError(
                 f"{self.path}: has {size:,} bytes of tensors; this machine has {memory_size():,} bytes of memory"
             )
-        return {name: self._tensor(name) for name in self.stored}
-
-    def _tensor(self, name: str) -> Tensor:
-        stored = self.stored[name]
-        try:
-            tensor = torch.empty(stored.shape, dtype=stored.dtype)
-        except (RuntimeError, MemoryError) as error:
-            raise InputError(f"{self.path}: {name}: {str(error).splitlines()[0]}") from None
-        if stored.end > stored.start:
-            self.file.seek(self.data + stored.start)
-            content = memoryview(cast(Any, tensor.reshape(-1).view(torch.uint8).numpy()))
-            if cast(BufferedReader, self.file).readinto(content) != len(content):
-                raise InputError(f"{self.path}: damaged or cut short: {name} is not complete")
-        return tensor
+        tensors = {}
+        for name, (dtype, shape, start, end) in self.stored.items():
+            try:
+                tensor = tensors[name] = torch.empty(shape, dtype=dtype)
+            except (RuntimeError, MemoryError) as error:
+                raise InputError(f"{self.path}: {name}: {str(error).splitlines()[0]}") from None
+            if end > start:
+                self.file.seek(self.data + start)
+                content = memoryview(cast(Any, tensor.reshape(-1).view(torch.uint8).numpy()))
+                if cast(BufferedReader, self.file).readinto(content) != len(content):
+                    raise InputError(f"{self.path}: damaged or cut short: {name} is not complete")
+        return tensors
 
 
 @contextmanager
@@ -84,10 +78,10 @@ def open_tensors(path: str | Path) -> Iterator[TensorFile]:
     with open_stored(path) as file:
         size = os.fstat(file.fileno()).st_size
         try:
-            length = int.from_bytes(_exactly(file, 8), "little")
+            length = int.from_bytes(file.read(8), "little")
             if length > min(size - 8, _LARGEST_HEADER):
                 raise ValueError(f"the header has {length:,} bytes, but the file has {size:,}")
-            header = json.loads(_exactly(file, length).decode("utf-8"), object_pairs_hook=_without_repetition)
+            header = parse_json(file.read(length).decode("utf-8"), str(path))
             if not isinstance(header, dict):
                 raise ValueError("the header is not a JSON object")
             notes = header.pop("__metadata__", {})
@@ -95,29 +89,17 @@ def open_tensors(path: str | Path) -> Iterator[TensorFile]:
                 raise ValueError("__metadata__ is not an object of strings")
             stored = {name: _stored_tensor(name, entry) for name, entry in header.items()}
             end = 0
-            for name, one in sorted(stored.items(), key=lambda item: (item[1].start, item[1].end)):
-                if one.start != end:
+            for name, entry in sorted(stored.items(), key=lambda item: (item[1].start, item[1].end)):
+                if entry.start != end:
                     raise ValueError(f"{name} does not start where the previous tensor ends")
-                end = one.end
+                end = entry.end
             if end != size - 8 - length:
                 raise ValueError(f"the header describes {end:,} bytes of tensors; the file has {size - 8 - length:,}")
-        except (ValueError, RecursionError) as error:
+        except InputError:
+            raise
+        except ValueError as error:
             raise InputError(f"{path}: damaged or cut short: {error}") from None
         yield TensorFile(Path(path), stored, notes, file, 8 + length)
-
-
-def _exactly(file: BinaryIO, count: int) -> bytes:
-    content = file.read(count)
-    if len(content) < count:
-        raise ValueError(f"found {len(content):,} bytes of the header; expected {count:,}")
-    return content
-
-
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a name appears twice in the header")
-    return found
 
 
 def _stored_tensor(name: str, entry: Any) -> StoredTensor:
@@ -125,8 +107,9 @@ def _stored_tensor(name: str, entry: Any) -> StoredTensor:
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise ValueError(f"{name} is not described by dtype, shape and data_offsets")
     shape, offsets = entry["shape"], entry["data_offsets"]
-    if not all(isinstance(numbers, list) and all(map(_is_size, numbers)) for numbers in (shape, offsets)):
-        raise ValueError(f"{name} has a shape or data_offsets that are not lists of sizes")
+    for sizes in (shape, offsets):
+        if not isinstance(sizes, list) or not all(type(size) is int and 0 <= size < 2**62 for size in sizes):
+            raise ValueError(f"{name} has a shape or data_offsets that are not lists of sizes")
     dtype = _DTYPES.get(entry["dtype"]) if isinstance(entry["dtype"], str) else None
     if dtype is None:
         raise ValueError(f"{name} has dtype {str(entry['dtype'])[:40]}; expected one of {', '.join(_DTYPES)}")
@@ -135,10 +118,6 @@ def _stored_tensor(name: str, entry: Any) -> StoredTensor:
     if len(offsets) != 2 or offsets[1] - offsets[0] != math.prod(shape) * dtype.itemsize:
         raise ValueError(f"{name} has a shape that does not match its data_offsets")
     return StoredTensor(dtype, tuple(shape), *offsets)
-
-
-def _is_size(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**62
 
 
 def read_tensors(
@@ -151,12 +130,6 @@ def read_tensors(
     with open_tensors(path) as file:
         check(file)
         return file.read(), file.notes
-
-
-def read_notes(path: str | Path) -> dict[str, str]:
-    """Return the metadata of a safetensors file, without its tensors. Raises InputError."""
-    with open_tensors(path) as file:
-        return file.notes
 
 
 def tensor_faults(
@@ -176,12 +149,8 @@ def tensor_faults(
         if stored.shape != tensor.shape:
             faults.append(f"{name} has shape {tuple(stored.shape)}, expected {tuple(tensor.shape)}")
         if stored.dtype != tensor.dtype and not (stored.dtype.is_floating_point and tensor.is_floating_point()):
-            faults.append(f"{name} has dtype {_plain(stored.dtype)}, expected {_plain(tensor.dtype)}")
+            faults.append(f"{name} has " + f"dtype {stored.dtype}, expected {tensor.dtype}".replace("torch.", ""))
     return faults
-
-
-def _plain(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 def refuse(source: str | Path, problem: str, faults: list[str]) -> None:

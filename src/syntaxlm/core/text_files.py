@@ -36,10 +36,6 @@ _MAXIMUM_WINDOW = 2**29  # bytes of memory that a decompressor may take; xz -9 t
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-class _Damaged(Exception):
-    """Raised for compressed data that cannot be decompressed, with the reason."""
-
-
 class _Compression(NamedTuple):
     """A format of compressed files.
 
@@ -73,34 +69,6 @@ _COMPRESSIONS = {
     # Each byte given to zstandard may expand to 32,768.
     ".zst": _Compression("zstd", re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"), _open_zstandard, 2**10),
 }
-
-
-class _Member:
-    """A compressed stream; a file may contain several, one after another."""
-
-    def __init__(self, compression: _Compression) -> None:
-        self._stream, self._error = compression.open()
-        self._most = compression.most
-
-    @property
-    def is_complete(self) -> bool:
-        return bool(self._stream.eof)
-
-    @property
-    def needs_input(self) -> bool:
-        return getattr(self._stream, "needs_input", True)
-
-    def take(self, data: bytes) -> tuple[bytes, bytes]:
-        """Return some decompressed bytes (or none), and the data that is not yet used. Raises _Damaged."""
-        given, rest = (data, b"") if self._most is None else (data[: self._most], data[self._most :])
-        try:
-            content = self._stream.decompress(given, *([_PIECE] if self._most is None else []))
-        except self._error as error:
-            raise _Damaged(error) from error
-        unused = self._stream.unused_data if self._stream.eof else getattr(self._stream, "unconsumed_tail", b"")
-        return content, unused + rest
-
-
 _ARCHIVES = {  # formats that are not supported; their first bytes are not text
     "bzip2": re.compile(rb"BZh[1-9]1AY"),
     "zip": re.compile(rb"PK\x03\x04"),
@@ -178,12 +146,28 @@ def open_bytes(path: str | Path) -> io.BufferedReader:
     Raises InputError, on opening and on every read, if the file cannot be read, is truncated or damaged, is an archive
     of an unsupported format, or if its name has the suffix of a compression that the content does not have.
     """
-    file = _plain(path)
+    if str(path) == STANDARD_INPUT:
+        file = getattr(sys.stdin, "buffer", None)
+        if file is None:
+            raise InputError("standard input: not available; expected a file")
+        if file in _taken:
+            raise InputError("standard input: already read; - can be given for only one file")
+        _taken.add(file)
+        return io.BufferedReader(_Source(file, path), _PIECE)
+    try:
+        file = open(path, "rb")  # noqa: SIM115 - the reader closes it
+    except OSError as error:
+        beside = [f"{path}{suffix}" for suffix in COMPRESSED_SUFFIXES if os.path.exists(f"{path}{suffix}")]
+        hint = f". Did you mean {beside[0]}?" if isinstance(error, FileNotFoundError) and beside else ""
+        raise InputError(f"{system_error(path, 'read', error)}{hint}") from error
     try:
         return io.BufferedReader(_Source(file, path), _PIECE)
     except BaseException:
         file.close()
         raise
+
+
+_taken: weakref.WeakSet[Any] = weakref.WeakSet()  # standard inputs that were already opened
 
 
 def read_bytes(path: str | Path, most: int = MAXIMUM_TEXT) -> bytes:
@@ -220,7 +204,7 @@ def _limited(path: str | Path, most: int) -> Iterator[bytes]:
         length = 0
         while piece := file.read1(_PIECE):
             length += len(piece)
-            if length > most and not source.is_plain:
+            if length > most and source.size is None:
                 raise InputError(
                     f"{source_name(path)}: more than {most / 2**20:,.0f} MiB after decompression, the limit for what"
                     " is read as a whole. Split it, or write it to a plain file, which may be larger."
@@ -235,9 +219,11 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     Raises InputError as `open_bytes` does; for binary content and text that is not UTF-8, with line and byte offset
     (after decompression, from 0); and for a line that is too long.
     """
-    offset = 0
+    offset, source = 0, source_name(path)
     with open_bytes(path) as file:
-        for number, raw in enumerate(_raw_lines(file, source_name(path)), 1):
+        for number, raw in enumerate(iter(partial(file.readline, _PIECE), b""), 1):
+            if len(raw) == _PIECE and not raw.endswith(b"\n"):
+                raw = _long_line(raw, file, f"{source}, line {number}")
             length = len(raw)
             if number == 1 and raw.startswith(_BYTE_ORDER_MARK):
                 raw = raw[len(_BYTE_ORDER_MARK) :]
@@ -248,105 +234,59 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
             except UnicodeDecodeError:
                 line = "\0"
             if "\0" in line:
-                decode_text(raw, source_name(path), number, offset + length - len(raw))
+                decode_text(raw, source, number, offset + length - len(raw))
             offset += length
             yield number, line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line
 
 
-def _raw_lines(file: BinaryIO, source: str) -> Iterator[bytes]:
-    """Yield lines with their ends. One with a zero byte may be cut short after it."""
-    for number, line in enumerate(iter(partial(file.readline, _PIECE), b""), 1):
-        if len(line) < _PIECE or line.endswith(b"\n"):
-            yield line
-            continue
-        pieces = [line]
-        length = len(line)
-        while b"\0" not in pieces[-1] and not pieces[-1].endswith(b"\n"):
-            pieces.append(file.readline(_PIECE))
-            length += len(pieces[-1])
-            if not pieces[-1]:
-                break
-            if length > MAXIMUM_LINE:
-                raise InputError(
-                    f"{source}, line {number}: more than {MAXIMUM_LINE / 2**20:,.0f} MiB in one line; expected text"
-                    " with shorter lines"
-                )
-        yield b"".join(pieces)
-
-
-_taken: weakref.WeakSet[Any] = weakref.WeakSet()  # standard inputs that were already opened
-
-
-def _plain(path: str | Path) -> io.BufferedReader:
-    """Open a file without decompression. Raises InputError."""
-    if str(path) == STANDARD_INPUT:
-        buffer = getattr(sys.stdin, "buffer", None)
-        if buffer is None:
-            raise InputError("standard input: not available; expected a file")
-        if buffer in _taken:
-            raise InputError("standard input: already read; - can be given for only one file")
-        _taken.add(buffer)
-        return io.BufferedReader(_Unclosed(buffer), _PIECE)
-    try:
-        return open(path, "rb")
-    except OSError as error:
-        beside = [f"{path}{suffix}" for suffix in COMPRESSED_SUFFIXES if os.path.exists(f"{path}{suffix}")]
-        hint = f". Did you mean {beside[0]}?" if isinstance(error, FileNotFoundError) and beside else ""
-        raise InputError(f"{system_error(path, 'read', error)}{hint}") from error
-
-
-class _Unclosed(io.RawIOBase):
-    """A stream that remains open when its reader is closed."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._read = stream.read1 if hasattr(stream, "read1") else stream.read
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        piece = self._read(len(buffer))
-        buffer[: len(piece)] = piece
-        return len(piece)
+def _long_line(start: bytes, file: BinaryIO, place: str) -> bytes:
+    """Return a line whose start was read, with its end. One with a zero byte may be cut short after it."""
+    pieces, length = [start], len(start)
+    while b"\0" not in pieces[-1] and not pieces[-1].endswith(b"\n"):
+        pieces.append(file.readline(_PIECE))
+        length += len(pieces[-1])
+        if not pieces[-1]:
+            break
+        if length > MAXIMUM_LINE:
+            raise InputError(
+                f"{place}: more than {MAXIMUM_LINE / 2**20:,.0f} MiB in one line; expected text with shorter lines"
+            )
+    return b"".join(pieces)
 
 
 class _Source(io.RawIOBase):
-    """The decompressed content of a file; all reading errors are InputErrors that name it."""
+    """The decompressed content of a file; all reading errors are InputErrors that name it.
+
+    compression: None for a plain file.  size: bytes of a plain file; None if it is compressed, a pipe or standard
+    input.
+    """
 
     def __init__(self, file: io.BufferedReader, path: str | Path) -> None:
         self._file, self._name, self._rest = file, source_name(path), memoryview(b"")
-        self._pieces: Iterator[bytes]
+        self._is_standard_input = str(path) == STANDARD_INPUT
         try:
             start = file.read(_START)
         except OSError as error:
             raise system_error(self._name, "read", error) from error
-        self.compression = self._compression(path, start)
-        is_file = str(path) != STANDARD_INPUT and os.path.isfile(path)
-        self.is_plain = self.compression is None and is_file
-        self.size = os.path.getsize(path) if self.is_plain else None
-        pieces = chain([start] if start else [], iter(partial(file.read1, _PIECE), b""))
-        self._pieces = pieces if self.compression is None else _decompressed(pieces, self.compression)
-
-    def _compression(self, path: str | Path, start: bytes) -> _Compression | None:
-        """Return the format of a file's first bytes, None for a plain file. Raises InputError if its name does not
-        match.
-        """
         detected = next((format for format in _COMPRESSIONS.values() if format.start.match(start)), None)
         archive = next((name for name, pattern in _ARCHIVES.items() if pattern.match(start)), None)
-        supported = ", ".join(COMPRESSED_SUFFIXES)
         if archive is not None:
-            raise self._fault(f"found a {archive} archive; expected plain text or {supported}. Decompress it first.")
-        promised = None if str(path) == STANDARD_INPUT else _COMPRESSIONS.get(Path(path).suffix.lower())
+            supported = ", ".join(COMPRESSED_SUFFIXES)
+            raise InputError(
+                f"{self._name}: found a {archive} archive; expected plain text or {supported}. Decompress it first."
+            )
+        promised = None if self._is_standard_input else _COMPRESSIONS.get(Path(path).suffix.lower())
         if promised not in (None, detected):
             content = detected.name + " data" if detected else "an empty file" if not start else "uncompressed content"
-            raise self._fault(
-                f"found {content} in a file with the suffix {Path(path).suffix}; expected {promised.name} data, or a"
-                " name that matches the content"
+            raise InputError(
+                f"{self._name}: found {content} in a file with the suffix {Path(path).suffix}; expected"
+                f" {promised.name} data, or a name that matches the content"
             )
-        return detected
-
-    def _fault(self, message: str) -> InputError:
-        return InputError(f"{self._name}: {message}")
+        self.compression = detected
+        is_plain = detected is None and not self._is_standard_input and os.path.isfile(path)
+        self.size = os.path.getsize(path) if is_plain else None
+        pieces = chain([start] if start else [], iter(partial(file.read1, _PIECE), b""))
+        self._pieces = pieces if detected is None else _decompressed(pieces, detected, self._name)
 
     def readable(self) -> bool:
         return True
@@ -355,10 +295,6 @@ class _Source(io.RawIOBase):
         if not self._rest:
             try:
                 self._rest = memoryview(next(self._pieces, b""))
-            except EOFError:
-                raise self._fault("truncated: the compressed data ends too early. Copy or download it again.") from None
-            except _Damaged as error:
-                raise self._fault(f"cannot be decompressed: {error}") from error
             except OSError as error:
                 raise system_error(self._name, "read", error) from error
         size = min(len(buffer), len(self._rest))
@@ -367,24 +303,28 @@ class _Source(io.RawIOBase):
         return size
 
     def close(self) -> None:
-        self._file.close()
+        if not self._is_standard_input:  # which may be read by others
+            self._file.close()
         super().close()
 
 
-def _decompressed(pieces: Iterator[bytes], compression: _Compression) -> Iterator[bytes]:
+def _decompressed(pieces: Iterator[bytes], compression: _Compression, source: str) -> Iterator[bytes]:
     """Yield the content of successive compressed members; zero bytes between them are ignored.
 
-    Raises EOFError for a truncated member, and _Damaged.
+    Raises InputError for a truncated or damaged member.
     """
-    rest = next(pieces, b"")
+    most, rest = compression.most, next(pieces, b"")
     while rest:
-        member = _Member(compression)
-        while not member.is_complete:
-            if not rest and member.needs_input:
-                rest = next(pieces, b"")
-                if not rest:
-                    raise EOFError
-            content, rest = member.take(rest)
+        stream, fault = compression.open()
+        while not stream.eof:
+            if not rest and getattr(stream, "needs_input", True) and not (rest := next(pieces, b"")):
+                raise InputError(f"{source}: truncated: the compressed data ends too early. Copy or download it again.")
+            data, rest = (rest, b"") if most is None else (rest[:most], rest[most:])
+            try:
+                content = stream.decompress(data, _PIECE) if most is None else stream.decompress(data)
+            except fault as error:
+                raise InputError(f"{source}: cannot be decompressed: {error}") from error
+            rest = (stream.unused_data if stream.eof else getattr(stream, "unconsumed_tail", b"")) + rest
             if content:
                 yield content
         rest = rest.lstrip(b"\0")

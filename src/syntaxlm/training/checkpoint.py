@@ -23,7 +23,7 @@ from syntaxlm.core.tensor_files import (
     StoredTensor,
     TensorFile,
     check_finite,
-    read_notes,
+    open_tensors,
     read_tensors,
     refuse,
     tensor_faults,
@@ -136,7 +136,8 @@ def read_trainer_state(folder: Path) -> TrainerState:
     Raises InputError if the checkpoint is missing or damaged.
     """
     path = folder / CHECKPOINT
-    return _trainer_state(read_notes(path), path)
+    with open_tensors(path) as file:
+        return _trainer_state(file.notes, path)
 
 
 def _trainer_state(notes: Mapping[str, str], path: Path) -> TrainerState:
