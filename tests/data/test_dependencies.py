@@ -12,10 +12,10 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, count_dependencies, label_vocabulary
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees.conllu import dependency_faults
 from syntaxlm.trees.tree import DependencyTree
 from tests.batches.forests import CAT, GO, LOWER, corpus_of
 from tests.shared_data import DATA
+from tests.trees.faults import dependency_faults
 
 
 def test_words_are_normalised_and_numbered_and_labels_are_numbered():
@@ -91,7 +91,7 @@ def test_all_of_gum_is_read():
     assert (len(corpus), corpus.text.word_count, len(labels)) == (1575, 28119, 51)
     assert corpus.labelled
     assert sum(batch.token_count() for batch in TreeBatches(corpus, 1000, False, 0).iterate(0)) == 28119
-    faults = Counter(fault.split(":")[0] for tree in dependency_trees(path) for fault in dependency_faults(tree))
+    faults = Counter(fault for tree in dependency_trees(path) for fault in dependency_faults(tree))
     assert faults == {"non-projective": 54}
 
 

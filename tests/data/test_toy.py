@@ -23,8 +23,9 @@ from syntaxlm.data.toy import (
     verb_forms,
     write_corpus,
 )
-from syntaxlm.trees.conllu import dependency_faults, read_conllu
+from syntaxlm.trees.conllu import read_conllu
 from syntaxlm.trees.tree import read_brackets
+from tests.trees.faults import dependency_faults
 
 Construction = Callable[[ToySentence], bool]
 

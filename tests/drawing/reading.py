@@ -25,6 +25,11 @@ def tooltip(element: ElementTree.Element) -> str:
     return element.findtext(SPACE + "title") or ""
 
 
+def numbers(element: ElementTree.Element, *names: str) -> list[float]:
+    """The values of attributes."""
+    return [float(element.get(name, "")) for name in names]
+
+
 def drawn(element: ElementTree.Element) -> str:
     """The text of a text element, without its title and direction marks."""
     title = element.find(SPACE + "title")

@@ -8,7 +8,7 @@ import pytest
 
 from syntaxlm.drawing.surprisal import BAR_ZONE, BETWEEN, FULL, pair_picture, surprisal_bars
 
-from .reading import drawn, of_role, read_svg, tooltip
+from .reading import drawn, numbers, of_role, read_svg, tooltip
 
 
 class Row(NamedTuple):
@@ -21,10 +21,6 @@ class Row(NamedTuple):
 
 FIRST = [Row("the", 0, 3, 5.0), Row("cats", 4, 8, 10.0, False), Row("sleep", 9, 14, None), Row("", 14, 14, 2.0)]
 SECOND = [Row("the", 0, 3, 5.0), Row("cat", 4, 7, 30.0), Row("", 7, 7, 1.0)]
-
-
-def numbers(element, *names: str) -> list[float]:
-    return [float(element.get(name, "")) for name in names]
 
 
 def test_bars_hang_below_their_words_and_are_as_long_as_their_bits():

@@ -17,10 +17,10 @@ from syntaxlm.generation.options import TreeSamplingOptions
 from syntaxlm.generation.stops import StopBatches
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
 from syntaxlm.scoring.engine import Scorer
-from syntaxlm.trees.conllu import dependency_faults
 from tests.fresh_models import fresh
 from tests.generation.growing_models import grown
 from tests.models.tree_variants import LABELS, VOCABULARY, every_variant
+from tests.trees.faults import dependency_faults
 
 
 def depth_of(tree, word: int) -> int:

@@ -17,9 +17,10 @@ from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.storage.folder import ModelBundle, ModelSettings, write_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees.conllu import is_projective, read_conllu
+from syntaxlm.trees.conllu import read_conllu
 from tests.drawing.reading import of_role, read_svg
 from tests.fresh_models import fresh
+from tests.trees.faults import is_projective
 
 TAGS = ["DT", "JJ", "NN", "VBZ"]
 LINE = "the_DT old_JJ cat_NN sees_VBZ a_DT dog_NN"

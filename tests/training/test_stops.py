@@ -18,8 +18,9 @@ from syntaxlm.generation.stops import STOP_WEIGHTS, STOPS, read_stops
 from syntaxlm.storage.folder import WEIGHTS, read_model
 from syntaxlm.training.classifiers import StopRecipe, train_stops
 from syntaxlm.training.run import train
-from syntaxlm.trees.conllu import dependency_faults, read_conllu
+from syntaxlm.trees.conllu import read_conllu
 from tests.training.runs import tree_recipe
+from tests.trees.faults import dependency_faults
 
 
 @pytest.fixture(scope="module")

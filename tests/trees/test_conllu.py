@@ -1,5 +1,4 @@
 import gzip
-from itertools import combinations, product
 
 import pytest
 from hypothesis import given
@@ -8,9 +7,7 @@ from hypothesis import strategies as st
 from syntaxlm.core.errors import InputError
 from syntaxlm.trees import conllu
 from syntaxlm.trees.conllu import (
-    dependency_faults,
     format_conllu,
-    is_projective,
     iterate_conllu,
     iterate_dependencies,
     read_conllu,
@@ -31,11 +28,6 @@ SAMPLE = """# sent_id = first
 
 def row(*columns: str) -> str:
     return "\t".join(columns)
-
-
-def tree_of(heads: list[int]) -> DependencyTree:
-    blank = ("",) * len(heads)
-    return DependencyTree(tuple("abcdefgh"[: len(heads)]), blank, tuple(heads), blank)
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
@@ -171,35 +163,6 @@ def test_blocks_without_a_word_and_names_without_a_sentence_are_skipped(tmp_path
     blank = row("1-2", "ab", *"________")
     (tmp_path / "file.conllu").write_text(f"# sent_id = one\n\n{blank}\n\n{row(*'1aANN_0x__')}")
     assert read_conllu(tmp_path / "file.conllu") == [DependencyTree(("a",), ("N",), (0,), ("x",))]
-
-
-@pytest.mark.parametrize(
-    ("heads", "faults"),
-    [
-        ([2, 0, 2], []),
-        ([2, 3, 1], ["no root", "a cycle: words 1, 2, 3"]),
-        ([0, 0], ["several roots: words 1, 2"]),
-        ([0, 2], ["a cycle: words 2"]),
-        ([3, 4, 0, 3], ["non-projective: arcs cross"]),
-        ([3, 0, 2], ["non-projective: arcs cross"]),
-    ],
-)
-def test_faults_of_a_tree_are_listed(heads, faults):
-    assert dependency_faults(tree_of(heads)) == faults
-
-
-def test_trees_are_projective_if_no_two_arcs_cross():
-    for length in range(1, 5):
-        for heads in product(range(length + 1), repeat=length):
-            arcs = [(min(head, word), max(head, word)) for word, head in enumerate(heads, 1)]
-            crossing = any(a < c < b < d or c < a < d < b for (a, b), (c, d) in combinations(arcs, 2))
-            assert is_projective(tree_of(list(heads))) == (not crossing)
-
-
-def test_long_chains_need_no_recursion():
-    length = 20_000
-    blank = ("",) * length
-    assert dependency_faults(DependencyTree(("a",) * length, blank, tuple(range(length)), blank)) == []
 
 
 @given(

@@ -1,27 +1,26 @@
-"""Dependency trees as pictures: arcs over the words."""
+"""Dependency trees as pictures: words in a row, and above them an arc from each head to its dependent.
+
+Arcs have vertical legs and horizontal tops. An arc is higher than all arcs below it, so the arcs of a projective tree
+never cross. The legs at a word are side by side, those of longer arcs nearer to the word's middle, where the root has
+ROOT's arrow. Words are moved apart until every label fits over its arc.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.files import PageSection, format_dependency_latex, html_page, write_picture
-from syntaxlm.drawing.layout import LONGEST_LABEL, LONGEST_WORD, MARGIN, DrawableDependencies, Word, headed
+from syntaxlm.drawing.layout import LONGEST_LABEL, LONGEST_WORD, MARGIN, DrawableDependencies, headed
 from syntaxlm.drawing.svg import TEXT_SIZES, Picture, Theme, right_to_left, shortened, text_width, visible
-
-# The layout of a dependency tree: words in a row, and above them an arc from each head to its dependent.
-#
-# Arcs have vertical legs and horizontal tops. An arc is higher than all arcs below it, so the arcs of a projective tree
-# never cross. The legs at a word are side by side, those of longer arcs nearer to the word's middle, where the root has
-# ROOT's arrow. Words are moved apart until every label fits over its arc.
-
 
 LEG = 6.0  # pixels between two legs at a word
 BEND = 7.0  # pixels: radius of an arc's corners
+ARROW = 7.0, 3.2  # pixels: length of an arrow's head, half its width
 LEVEL, BARE_LEVEL = 20.0, 11.0  # pixels between levels, with labels and without
 FOOT = 14.0  # pixels from the bottom of the arcs to the lowest level
 RAISED = 5.0  # pixels between an arc and its label's baseline
@@ -29,50 +28,9 @@ COLUMN = 26.0  # pixels: least width of a word's column
 MAXIMUM_WORDS = 1000  # of a sentence; its arcs take seconds
 ROOT_LABEL = "root"  # label of ROOT's arrow if the file has none
 
-Leg = tuple[int, int]
-"""One end of an arc: the word at this end, and the arc's dependent, which identifies the arc."""
 
-
-@dataclass(frozen=True)
-class Arc:
-    """An arc from a head to a dependent, positions from 1; from ROOT (head 0), a vertical arrow.
-
-    start, end: x of its legs at the head and at the dependent.  top: y of its horizontal line.
-    label: as drawn, "" for none; label_x, label_y: its anchor, the middle of the baseline.  full: not shortened.
-    crossing: whether some word below it is not a direct or indirect dependent of its head (never in projective trees).
-    """
-
-    head: int
-    word: int
-    start: float
-    end: float
-    top: float
-    label: str
-    label_x: float
-    label_y: float
-    full: str
-    crossing: bool
-
-
-@dataclass(frozen=True)
-class ArcLayout:
-    """A dependency tree in pixels from the top left corner. foot: y where arcs end. tags: empty if there are none.
-
-    mirrored: whether the first word is at the right.
-    """
-
-    width: float
-    height: float
-    foot: float
-    arcs: tuple[Arc, ...]
-    words: tuple[Word, ...]
-    tags: tuple[Word, ...]
-    mirrored: bool
-
-
-@dataclass(frozen=True)
-class _Span:
-    """An arc between the words low < high. level: 1 is the lowest."""
+class _Arc(NamedTuple):
+    """An arc between the words low < high, from 1, one of which is the dependent `word`. level: 1 is the lowest."""
 
     low: int
     high: int
@@ -80,58 +38,63 @@ class _Span:
     level: int
 
 
-def lay_out_arcs(tree: DrawableDependencies) -> ArcLayout:
-    """Lay out a dependency tree. Raises InputError for a word that is its own head, and for too many words."""
+_Legs = Mapping[tuple[int, int], float]
+"""The x of the ends of arcs, by the word at this end and the arc's dependent, which identifies the arc."""
+
+
+def dependency_picture(tree: DrawableDependencies) -> Picture:
+    """Return words and tags in a row, with a labelled arc above them from each head to its dependent.
+
+    The root has an arrow from above. Arcs over a word that does not depend on their head, directly or indirectly, make
+    a tree non-projective, and have a different colour.
+    Raises InputError for a word that is its own head, and for more than `MAXIMUM_WORDS` words.
+    """
     _check(tree)
-    shown = [shortened(visible(word), LONGEST_WORD) for word in tree.words]
-    tags = [shortened(visible(tag), LONGEST_LABEL) if tag else "" for tag in tree.tags]
-    labels = [_label(tree, word) for word in range(1, len(tree.words) + 1)]
-    spans = _levels(tree)
-    legs: dict[Leg, float] = {}  # x of each leg, relative to the middle of its word
-    for place, head in enumerate(tree.heads, 1):
-        before = [span.word for span in spans if span.high == place]
-        after = [span.word for span in reversed(spans) if span.low == place]
-        order = [*before, *([] if head else [place]), *after]
-        legs |= {(place, word): LEG * (number - (len(order) - 1) / 2) for number, word in enumerate(order)}
-    centres, width = _columns(tree, shown, tags, labels, spans, legs)
+    words = [shortened(visible(word), LONGEST_WORD) for word in tree.words]
+    tags = [shortened(visible(tag), LONGEST_LABEL) for tag in tree.tags]
+    labels = [
+        shortened(visible(label or ("" if head else ROOT_LABEL)), LONGEST_LABEL)
+        for label, head in zip(tree.labels, tree.heads, strict=True)
+    ]
+    arcs = _arcs(tree)
+    middles, legs, width = _columns(tree, words, tags, labels, arcs)
     mirrored = right_to_left(tree.words)
 
     def across(x: float) -> float:
         return width - x if mirrored else x
 
-    step = LEVEL if any(labels[span.word - 1] for span in spans) else BARE_LEVEL
-    highest = max([span.level for span in spans], default=0) + (1 if 0 in tree.heads else 0)
+    step = LEVEL if any(labels[arc.word - 1] for arc in arcs) else BARE_LEVEL
+    highest = max([arc.level for arc in arcs], default=0) + (1 if 0 in tree.heads else 0)
     top = MARGIN + TEXT_SIZES["relation"] + 3  # of the highest arcs, or of ROOT's arrows
     foot = top + FOOT + max(0, highest - 1) * step
-    uprights = {key: centres[key[0] - 1] + leg for key, leg in legs.items()}
-    levels = {span.word: span.level for span in spans}
-    arcs = []
-    for word, head in enumerate(tree.heads, 1):
-        label, full = labels[word - 1], tree.labels[word - 1]
-        start, end, y, middle = uprights[word, word], uprights[word, word], top, uprights[word, word]
+    levels = {arc.word: arc.level for arc in arcs}
+    descriptions, lines, texts = [], [], []
+    for word, (head, label, full) in enumerate(zip(tree.heads, labels, tree.labels, strict=True), 1):
+        end = middle = across(legs[word, word])
+        y, role, start = top, "-root", None
+        relation = full or ROOT_LABEL
         if head:
-            start, y = uprights[head, word], foot - FOOT - (levels[word] - 1) * step
-            ends = sorted((start, end))
-            middle = _label_place(word, head, ends, uprights, levels, text_width(label, TEXT_SIZES["relation"]))
-        crossing = head > 0 and not all(_depends_on(tree, other, head) for other in _between(word, head))
-        places = across(start), across(end), y, label, across(middle), y - RAISED
-        arcs.append(Arc(head, word, *places, full, crossing))
+            start = across(legs[head, word])
+            y = foot - FOOT - (levels[word] - 1) * step
+            middle = across(_label_place(word, head, legs, levels, text_width(label, TEXT_SIZES["relation"])))
+            role = "-crossing" if _crosses(tree, word, head) else ""
+            relation = f"{full or 'dependent'} of {tree.words[head - 1]}"
+        descriptions.append(f"{tree.words[word - 1]}: {relation}")
+        lines.append((y, _arc(start, end, y, foot, role, descriptions[-1])))
+        if label:
+            texts.append(svg.text(middle, y - RAISED, label, "relation" if head else "relation-root", "middle"))
+    lines.sort(key=lambda line: line[0])  # lower arcs are drawn over higher ones
     baseline = foot + 17
     tag_line = baseline + 15
-    middles = list(map(across, centres))
-    return ArcLayout(
-        width=width,
-        height=(tag_line if any(tags) else baseline) + 6 + MARGIN,
-        foot=foot,
-        arcs=tuple(arcs),
-        words=_row(shown, tree.words, middles, baseline),
-        tags=_row(tags, tree.tags, middles, tag_line),
-        mirrored=mirrored,
-    )
-
-
-def _row(shown: Sequence[str], full: Sequence[str], places: Sequence[float], y: float) -> tuple[Word, ...]:
-    return tuple(Word(x, y, text, whole) for x, text, whole in zip(places, shown, full, strict=True) if text)
+    for drawn, full_texts, y, role in ((words, tree.words, baseline, "word"), (tags, tree.tags, tag_line, "tag")):
+        for text, full, x in zip(drawn, full_texts, middles, strict=True):
+            if text:
+                tooltip, within = "" if text == full else full, mirrored and role == "word"
+                texts.append(svg.text(across(x), y, text, role, "middle", title=tooltip, within_right_to_left=within))
+    height = (tag_line if any(tags) else baseline) + 6 + MARGIN
+    elements = [element for _, arc in lines for element in arc]
+    title = f"Dependency tree: {' '.join(tree.words)}"
+    return Picture(width, height, (*elements, *texts), title, "; ".join(descriptions))
 
 
 def _check(tree: DrawableDependencies) -> None:
@@ -148,157 +111,108 @@ def _check(tree: DrawableDependencies) -> None:
             )
 
 
-def _label(tree: DrawableDependencies, word: int) -> str:
-    label = tree.labels[word - 1]
-    if not label:
-        return "" if tree.heads[word - 1] else ROOT_LABEL
-    return shortened(visible(label), LONGEST_LABEL)
-
-
-def _levels(tree: DrawableDependencies) -> list[_Span]:
+def _arcs(tree: DrawableDependencies) -> list[_Arc]:
     """Return the arcs between words, shortest first, each on the lowest level above all the arcs below it."""
     pairs = sorted(
         (abs(head - word), min(head, word), max(head, word), word) for word, head in enumerate(tree.heads, 1) if head
     )
-    spans: list[_Span] = []
+    arcs: list[_Arc] = []
     for _, low, high, word in pairs:
-        below = [span.level for span in spans if span.low < high and low < span.high]
-        spans.append(_Span(low, high, word, 1 + max(below, default=0)))
-    return spans
+        below = [arc.level for arc in arcs if arc.low < high and low < arc.high]
+        arcs.append(_Arc(low, high, word, 1 + max(below, default=0)))
+    return arcs
 
 
 def _columns(
-    tree: DrawableDependencies,
-    words: Sequence[str],
-    tags: Sequence[str],
-    labels: Sequence[str],
-    spans: Sequence[_Span],
-    legs: Mapping[Leg, float],
-) -> tuple[list[float], float]:
-    """Return the middle of each word's column, and the total width with margins."""
-    counts = [0] * len(words)
-    for place, _ in legs:
-        counts[place - 1] += 1
-    widths = [
-        max(
-            COLUMN,
-            text_width(word, TEXT_SIZES["word"]) + 12,
-            text_width(tag, TEXT_SIZES["tag"]) + 8,
-            count * LEG + 8,
-        )
-        for word, tag, count in zip(words, tags, counts, strict=True)
-    ]
+    tree: DrawableDependencies, words: Sequence[str], tags: Sequence[str], labels: Sequence[str], arcs: Sequence[_Arc]
+) -> tuple[list[float], _Legs, float]:
+    """Return the middle of each word's column, the x of the legs of the arcs, and the width with margins."""
+    if not words:
+        return [], {}, 2 * MARGIN
+    legs: dict[tuple[int, int], float] = {}  # relative to the middle of their word
+    widths = []
+    label_widths = [text_width(label, TEXT_SIZES["relation"]) for label in labels]
+    for place, (head, word, tag) in enumerate(zip(tree.heads, words, tags, strict=True), 1):
+        before = [arc.word for arc in arcs if arc.high == place]
+        after = [arc.word for arc in reversed(arcs) if arc.low == place]
+        order = [*before, *([] if head else [place]), *after]
+        legs |= {(place, dependent): LEG * (number - (len(order) - 1) / 2) for number, dependent in enumerate(order)}
+        of_texts = text_width(word, TEXT_SIZES["word"]) + 12, text_width(tag, TEXT_SIZES["tag"]) + 8
+        widths.append(max(COLUMN, *of_texts, len(order) * LEG + 8))
+    roots = [word for word, head in enumerate(tree.heads, 1) if head == 0]
     gaps = [(left + right) / 2 for left, right in pairwise(widths)]
-    for span in spans:  # shorter ones first: the width they need also widens longer ones
-        label = labels[span.word - 1]
-        needed = text_width(label, TEXT_SIZES["relation"]) + 6 if label else 2 * BEND
-        inside = range(span.low + 1, span.high)
-        crossing = (other for other in spans if other.level > span.level)
+
+    def widen(low: int, high: int, missing: float) -> None:
+        """Move the words from low to high apart."""
+        if missing > 0:
+            gaps[low - 1 : high - 1] = [gap + missing / (high - low) for gap in gaps[low - 1 : high - 1]]
+
+    for arc in arcs:  # shorter ones first: the width they need also widens longer ones
+        label = label_widths[arc.word - 1]
+        needed = label + 6 if label else 2 * BEND
+        inside = range(arc.low + 1, arc.high)
+        crossing = (other for other in arcs if other.level > arc.level)
         if label and (
-            any(not tree.heads[place - 1] for place in inside)
+            any(root in inside for root in roots)
             or any(other.low in inside or other.high in inside for other in crossing)
         ):  # a leg of another arc, or ROOT's arrow, crosses this one: the label has to fit on one side of it
             needed *= 2
-        has = sum(gaps[span.low - 1 : span.high - 1]) + legs[span.high, span.word] - legs[span.low, span.word]
-        if has < needed:
-            more = (needed - has) / (span.high - span.low)
-            gaps[span.low - 1 : span.high - 1] = [gap + more for gap in gaps[span.low - 1 : span.high - 1]]
-    if not widths:
-        return [], 2 * MARGIN
-    roots = [word for word, head in enumerate(tree.heads, 1) if head == 0]
-    for before, after in pairwise(roots):
-        needed = sum(text_width(labels[word - 1], TEXT_SIZES["relation"]) for word in (before, after)) / 2 + 8
-        more = (needed - sum(gaps[before - 1 : after - 1])) / (after - before)
-        gaps[before - 1 : after - 1] = [gap + max(0.0, more) for gap in gaps[before - 1 : after - 1]]
+        has = sum(gaps[arc.low - 1 : arc.high - 1]) + legs[arc.high, arc.word] - legs[arc.low, arc.word]
+        widen(arc.low, arc.high, needed - has)
+    for root, following in pairwise(roots):
+        needed = (label_widths[root - 1] + label_widths[following - 1]) / 2 + 8
+        widen(root, following, needed - sum(gaps[root - 1 : following - 1]))
     places = list(accumulate(gaps, initial=0.0))
     # The label of a root near an end may be wider than the first or the last word.
-    halves = [(places[word - 1], text_width(labels[word - 1], TEXT_SIZES["relation"]) / 2) for word in roots]
+    halves = [(places[word - 1], label_widths[word - 1] / 2) for word in roots]
     before_first = max(widths[0] / 2, *(half - x for x, half in halves), 0.0)
     behind_last = max(widths[-1] / 2, *(half - (places[-1] - x) for x, half in halves), 0.0)
-    return [MARGIN + before_first + x for x in places], 2 * MARGIN + before_first + places[-1] + behind_last
+    middles = [MARGIN + before_first + x for x in places]
+    uprights = {key: middles[key[0] - 1] + leg for key, leg in legs.items()}
+    return middles, uprights, 2 * MARGIN + before_first + places[-1] + behind_last
 
 
-def _label_place(
-    word: int, head: int, ends: Sequence[float], uprights: Mapping[Leg, float], levels: Mapping[int, int], width: float
-) -> float:
+def _label_place(word: int, head: int, legs: _Legs, levels: Mapping[int, int], width: float) -> float:
     """Return the middle of an arc's label: that of the arc, or of its widest segment that no other arc's leg crosses.
 
-    ends: x of the arc's own legs.  uprights: x of all legs.  levels: of arcs, by dependent; ROOT's arrow has no level
-    and is above all others.
+    levels: of arcs, by dependent; ROOT's arrow has no level and is above all others.
     """
-    level = levels[word]
+    inside, level = range(min(word, head) + 1, max(word, head)), levels[word]
     crossed = sorted(
-        x
-        for (place, other), x in uprights.items()
-        if place in _between(word, head) and levels.get(other, level + 1) > level
+        x for (place, other), x in legs.items() if place in inside and levels.get(other, level + 1) > level
     )
-    middle = sum(ends) / 2
+    low, high = sorted((legs[head, word], legs[word, word]))
+    middle = (low + high) / 2
     if all(abs(x - middle) > width / 2 + 2 for x in crossed):
         return middle
-    low, high = max(pairwise([ends[0], *crossed, ends[1]]), key=lambda part: part[1] - part[0])
+    low, high = max(pairwise([low, *crossed, high]), key=lambda part: part[1] - part[0])
     return (low + high) / 2
 
 
-def _between(word: int, head: int) -> range:
-    return range(min(word, head) + 1, max(word, head))
+def _crosses(tree: DrawableDependencies, word: int, head: int) -> bool:
+    """Return whether some word below an arc does not directly or indirectly depend on its head."""
+    for inner in range(min(word, head) + 1, max(word, head)):
+        above = inner
+        for _ in range(len(tree.words)):  # ends if there is a cycle
+            above = tree.heads[above - 1]
+            if above in (0, head):
+                break
+        if above != head:
+            return True
+    return False
 
 
-def _depends_on(tree: DrawableDependencies, word: int, head: int) -> bool:
-    """Return whether a word directly or indirectly depends on this head. Also terminates if there is a cycle."""
-    for _ in range(len(tree.words)):
-        word = tree.heads[word - 1]
-        if word in (0, head):
-            break
-    return word == head
-
-
-ARROW = 7.0, 3.2  # pixels: length of an arrow's head, half its width
-
-
-def dependency_picture(tree: DrawableDependencies) -> Picture:
-    """Return words and tags in a row, with a labelled arc above them from each head to its dependent.
-
-    The root has an arrow from above. Arcs that make a tree non-projective have a different colour.
-    Raises InputError for a word that is its own head.
-    """
-    layout = lay_out_arcs(tree)
-    descriptions = []  # such as "cat: nsubj of sleeps"
-    for word, head, label in zip(tree.words, tree.heads, tree.labels, strict=True):
-        arc = f"{label or 'dependent'} of {tree.words[head - 1]}" if head else label or "root"
-        descriptions.append(f"{word}: {arc}")
-    lower_last = sorted(layout.arcs, key=lambda arc: arc.top)
-    elements = [element for arc in lower_last for element in _arc(arc, layout, descriptions[arc.word - 1])]
-    elements += [
-        svg.text(arc.label_x, arc.label_y, arc.label, f"relation{'' if arc.head else '-root'}", "middle")
-        for arc in layout.arcs
-        if arc.label
-    ]
-    elements += [_text(word, "word", layout.mirrored) for word in layout.words]
-    elements += [_text(tag, "tag", False) for tag in layout.tags]
-    title = f"Dependency tree: {' '.join(tree.words)}"
-    return Picture(layout.width, layout.height, tuple(elements), title, "; ".join(descriptions))
-
-
-def _text(word: Word, role: str, mirrored: bool) -> str:
-    title = "" if word.text == word.full else word.full
-    return svg.text(word.x, word.y, word.text, role, "middle", title=title, within_right_to_left=mirrored)
-
-
-def _arc(arc: Arc, layout: ArcLayout, tooltip: str) -> list[str]:
+def _arc(start: float | None, end: float, top: float, foot: float, variant: str, tooltip: str) -> list[str]:
+    """Return the line and the tip of an arc between the x of its legs; of ROOT's arrow if it has no start."""
     length, half = ARROW
-    foot = layout.foot
-    variant = "-crossing" if arc.crossing else "" if arc.head else "-root"
-    line: list[str | float] = ["M", arc.start, foot]
-    if arc.head:
-        bend = min(BEND, abs(arc.end - arc.start) / 2)
-        inward = bend if arc.end > arc.start else -bend
-        line += ["V", arc.top + bend, "Q", arc.start, arc.top, arc.start + inward, arc.top]
-        line += ["H", arc.end - inward, "Q", arc.end, arc.top, arc.end, arc.top + bend]
-    else:
-        line = ["M", arc.end, arc.top]
+    line: list[str | float] = ["M", end, top]
+    if start is not None:
+        bend = min(BEND, abs(end - start) / 2)
+        inward = bend if end > start else -bend
+        line = ["M", start, foot, "V", top + bend, "Q", start, top, start + inward, top]
+        line += ["H", end - inward, "Q", end, top, end, top + bend]
     line += ["V", foot - length + 1]
-    tip: list[str | float] = ["M", arc.end, foot, "L", arc.end - half, foot - length]
-    tip += ["L", arc.end + half, foot - length, "Z"]
+    tip: list[str | float] = ["M", end, foot, "L", end - half, foot - length, "L", end + half, foot - length, "Z"]
     return [svg.path(line, f"arc{variant}", tooltip), svg.path(tip, f"arrow{variant}")]
 
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from syntaxlm.drawing import svg
-from syntaxlm.drawing.layout import COLUMN, LONGEST_WORD, MARGIN
+from syntaxlm.drawing.layout import LONGEST_WORD, MARGIN
 from syntaxlm.drawing.svg import TEXT_SIZES, UNKNOWN, Anchor, Picture, right_to_left, shortened, text_width, visible
 
+COLUMN = 34.0  # pixels: least width of a column, room for a bar's value
 BAR_ZONE = 96.0  # pixels: height of a bar of `FULL` bits
 FULL = {"words": 20.0, "tags": 10.0, "characters": 8.0}  # bits: one scale for all sentences, so that models compare
 BAR = 20.0  # pixels: width of a bar

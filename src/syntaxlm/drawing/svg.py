@@ -22,7 +22,6 @@ from typing import Literal
 
 ELLIPSIS = "…"
 UNKNOWN = "not in the model's vocabulary"
-UNKNOWN_MARK = "*"
 RIGHT_TO_LEFT_MARK = "\u200f"
 _JOINER = "\u200d"
 _ZERO_WIDTH_SPACE = "\u200b"
@@ -115,11 +114,6 @@ def _printable(character: str) -> str:
         return "␡"
     wrong = unicodedata.category(character) in ("Cc", "Cs") or code & 0xFFFE == 0xFFFE
     return _REPLACEMENT if wrong else character
-
-
-def marked(words: Sequence[str], known: Sequence[bool]) -> list[str]:
-    """Return words with a mark behind those that a model does not know. known: one per word, or ValueError."""
-    return [word if is_known else word + UNKNOWN_MARK for word, is_known in zip(words, known, strict=True)]
 
 
 def shortened(text: str, most: int) -> str:

@@ -6,18 +6,33 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from syntaxlm.drawing.layout import INDUCED_LABEL, DrawableTree, parents_of
-from syntaxlm.drawing.svg import UNKNOWN, UNKNOWN_MARK, marked
+from syntaxlm.drawing.layout import INDUCED_LABEL, DrawableTree
+from syntaxlm.drawing.svg import UNKNOWN
 
 DEEPEST = 200  # constituents, of which there are more than words only in chains of single children
 WIDEST = 40  # words; wider trees do not fit a terminal
 NARROWEST = 3  # characters: least width of a column
+UNKNOWN_MARK = "*"
 # Texts of more than 16 characters are broken, after a word if one ends there.
 _BROKEN = re.compile(r"(.{12,16}\b\W*|.{16})")
 _LONGEST = 16
 
 # By whether a character of a horizontal line has a parent above and a child below.
 _CROSSINGS = {(False, False): "─", (False, True): "┬", (True, False): "┴", (True, True): "┼"}
+
+
+@dataclass(eq=False)
+class _Cell:
+    """A word, tag or constituent in a grid.
+
+    text: its lines.  column: place among the columns of the grid, of which words have every second one.  height: rows
+    below it.
+    """
+
+    text: list[str]
+    column: int
+    height: int = 0
+    children: list[_Cell] = field(default_factory=list)
 
 
 def draw_tree(tree: DrawableTree, known: Sequence[bool] = ()) -> str:
@@ -31,82 +46,13 @@ def draw_tree(tree: DrawableTree, known: Sequence[bool] = ()) -> str:
         return f"(a tree over {len(tree.words)} words is too wide to draw here)"
     if not tree.words:
         return ""
-    root = _root(tree, marked(tree.words, known) if known else tree.words)
-    nodes = [root]
-    for node in nodes:  # grows during the loop
-        nodes += node.children
-    note = "" if all(known) else f"\n{UNKNOWN_MARK} {UNKNOWN}"
-    return "\n".join(_lines(nodes)) + note
-
-
-@dataclass(eq=False)
-class _Cell:
-    """A word, tag or constituent in a grid.
-
-    column: place among the columns of the grid, of which words have every second one.  height: rows below it.
-    """
-
-    text: list[str]
-    column: int = 0
-    height: int = 0
-    children: list[_Cell] = field(default_factory=list)
-
-    def adopt(self, child: _Cell) -> None:
-        self.children.append(child)
-        self.height = max(self.height, child.height + 1)
-
-
-def _root(tree: DrawableTree, words: Sequence[str]) -> _Cell:
-    """Return the outermost node, with all others as descendants. A tree without one over all words gets one."""
-    spans = [span for span in tree.constituents if span[1] < span[2]]
-    leaves = []
-    for place, (word, tag) in enumerate(zip(words, tree.tags, strict=True)):
-        leaf = _Cell(_broken(word), 2 * place)
-        leaves.append(leaf)
-        if tag:
-            leaves[-1] = _Cell(_broken(tag), leaf.column)
-            leaves[-1].adopt(leaf)
-    if not spans or spans[0][1:] != (0, len(leaves)):
-        if len(leaves) == 1 and tree.tags[0]:
-            return leaves[0]
-        spans.insert(0, (INDUCED_LABEL, 0, len(leaves)))
-    parents, word_parents = parents_of(spans, len(leaves))
-    cells = [_Cell(_broken(label)) for label, _, _ in spans]
-    for leaf, parent in zip(leaves, word_parents, strict=True):
-        cells[parent].adopt(leaf)
-    for place in reversed(range(len(spans))):  # children come after their parents
-        _, start, end = spans[place]
-        cells[place].column = _column(start, end, [child.column for child in cells[place].children])
-        if place:
-            cells[parents[place]].adopt(cells[place])
-    return cells[0]
-
-
-def _broken(text: str) -> list[str]:
-    """Return the lines of a text."""
-    return (_BROKEN.sub(r"\1\n", text).strip() if len(text) > _LONGEST else text).split("\n")
-
-
-def _column(start: int, end: int, columns: Sequence[int]) -> int:
-    """Return the column of a constituent: the middle of its words if that is between its children, else theirs."""
-    low, high = min(columns), max(columns)
-    if low == high:
-        return low
-    middle = start + end - 1
-    if not low < middle < high:
-        middle = sum(columns) // len(columns)
-    if high - low > 4 and middle % 2:  # a column of words, if there is room
-        middle -= 1
-        if not low < middle < high:
-            middle += 2
-    return middle
-
-
-def _lines(nodes: Sequence[_Cell]) -> list[str]:
-    """Return the grid, from top to bottom: for each height, a line of branches (below the first) and lines of texts."""
-    widths = dict.fromkeys(sorted({node.column for node in nodes}), NARROWEST)
-    for node in nodes:
-        widths[node.column] = max(widths[node.column], *map(len, node.text))
+    words = tree.words
+    if known:
+        words = [word if is_known else word + UNKNOWN_MARK for word, is_known in zip(words, known, strict=True)]
+    cells = _cells(tree, words)
+    widths = dict.fromkeys(sorted({cell.column for cell in cells}), NARROWEST)
+    for cell in cells:
+        widths[cell.column] = max(widths[cell.column], *map(len, cell.text))
     lefts, total = {}, 0
     for column, width in widths.items():
         lefts[column] = total
@@ -114,37 +60,58 @@ def _lines(nodes: Sequence[_Cell]) -> list[str]:
     middles = {column: left + (widths[column] - 1) // 2 for column, left in lefts.items()}
 
     lines = []
-    for height in range(nodes[0].height, -1, -1):
-        row = [node for node in nodes if node.height == height]
-        passed = [
-            middles[child.column] for node in nodes for child in node.children if child.height < height < node.height
-        ]
-        tall = max(len(node.text) for node in row)
-        block = [_blank(total, passed) for _ in range(tall)]
-        for node in row:
-            left, width = lefts[node.column], widths[node.column]
-            pillar = ["│".center(width)] * (tall - len(node.text)) if node.children else []
-            for line, text in zip(block, [*node.text, *pillar], strict=False):
+    for height in range(cells[-1].height, -1, -1):  # lines of texts, then, above the last row, a line of branches
+        row = [cell for cell in cells if cell.height == height]
+        blank = [" "] * total
+        for cell in cells:
+            if height < cell.height:
+                for child in cell.children:
+                    if child.height < height:  # its branch passes this row
+                        blank[middles[child.column]] = "│"
+        tall = max(len(cell.text) for cell in row)
+        block = [blank.copy() for _ in range(tall)]
+        for cell in row:
+            left, width = lefts[cell.column], widths[cell.column]
+            pillar = ["│".center(width)] * (tall - len(cell.text)) if cell.children else []
+            for line, text in zip(block, [*cell.text, *pillar], strict=False):
                 line[left : left + width] = text.center(width)
         lines += block
         if height:
-            branches = _blank(total, passed)
-            for node in row:  # a horizontal line from the first to the last child
-                parent, children = middles[node.column], [middles[child.column] for child in node.children]
+            for cell in row:  # a horizontal line from the first to the last child
+                parent, children = middles[cell.column], [middles[child.column] for child in cell.children]
                 low, high = min(children), max(children)
-                if low == high:
-                    branches[low] = "│"
-                    continue
                 for place in range(low + 1, high):
-                    branches[place] = _CROSSINGS[place == parent, place in children]
-                branches[low], branches[high] = "┌", "┐"
-            lines.append(branches)
-    return ["".join(line).rstrip() for line in lines]
+                    blank[place] = _CROSSINGS[place == parent, place in children]
+                blank[low], blank[high] = ("│", "│") if low == high else ("┌", "┐")
+            lines.append(blank)
+    note = "" if all(known) else f"\n{UNKNOWN_MARK} {UNKNOWN}"
+    return "\n".join("".join(line).rstrip() for line in lines) + note
 
 
-def _blank(width: int, passed: Sequence[int]) -> list[str]:
-    """Return an empty line, with a vertical bar wherever a branch passes."""
-    line = [" "] * width
-    for place in passed:
-        line[place] = "│"
-    return line
+def _cells(tree: DrawableTree, words: Sequence[str]) -> list[_Cell]:
+    """Return all cells, the outermost one last. A tree without a constituent over all words gets one."""
+
+    def lines(text: str) -> list[str]:
+        return (_BROKEN.sub(r"\1\n", text).strip() if len(text) > _LONGEST else text).split("\n")
+
+    cells = [_Cell(lines(word), 2 * place) for place, word in enumerate(words)]
+    tops = list(cells)  # the outermost cell so far above each word
+    for place, tag in enumerate(tree.tags):
+        if tag:
+            tops[place] = _Cell(lines(tag), 2 * place, 1, [cells[place]])
+            cells.append(tops[place])
+    spans = [span for span in tree.constituents if span[1] < span[2]]
+    if (not spans or spans[0][1:] != (0, len(words))) and not (len(words) == 1 and tree.tags[0]):
+        spans.insert(0, (INDUCED_LABEL, 0, len(words)))
+    for label, start, end in reversed(spans):  # children come after their parents
+        children = list(dict.fromkeys(tops[start:end]))
+        columns = [child.column for child in children]
+        low, high = min(columns), max(columns)
+        column = start + end - 1  # the middle of its words if that is between its children, else theirs
+        if not low < column < high:
+            column = sum(columns) // len(columns)
+        if high - low > 4 and column % 2:  # a column of words, if there is room
+            column += -1 if low < column - 1 < high else 1
+        cells.append(_Cell(lines(label), column, 1 + max(child.height for child in children), children))
+        tops[start:end] = [cells[-1]] * (end - start)
+    return cells

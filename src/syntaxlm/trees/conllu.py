@@ -6,7 +6,7 @@ Files may be compressed (.gz, .xz, .zst); "-" is standard input.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -270,52 +270,3 @@ def format_conllu(tree: DependencyTree, comments: Mapping[str, str] | None = Non
             raise InputError(f"{source}: found {(word, tag, label)} as word, tag, label, expected no tabs or line ends")
         lines.append(columns)
     return "".join(line + "\n" for line in [*lines, ""])
-
-
-def is_projective(tree: DependencyTree) -> bool:
-    """Return whether no two arcs cross, including the arcs from ROOT (position 0) to each root."""
-    arcs = sorted((min(head, word), -max(head, word)) for word, head in enumerate(tree.heads, 1))
-    open_ends: list[int] = []  # right ends of the arcs around the current position, inner ones last
-    for left, negative_right in arcs:
-        while open_ends and open_ends[-1] <= left:
-            open_ends.pop()
-        if open_ends and open_ends[-1] < -negative_right:
-            return False
-        open_ends.append(-negative_right)
-    return True
-
-
-def dependency_faults(tree: DependencyTree) -> list[str]:
-    """Return why a tree is not a projective tree with one root: no root, several roots, a cycle, crossing arcs."""
-    faults: list[str] = []
-    roots = [position for position, head in enumerate(tree.heads, 1) if head == 0]
-    if not roots:
-        faults.append("no root")
-    elif len(roots) > 1:
-        faults.append(f"several roots: words {_listed(roots)}")
-    cycle = _cycle(tree.heads)
-    if cycle:
-        faults.append(f"a cycle: words {_listed(cycle)}")
-    if not is_projective(tree):
-        faults.append("non-projective: arcs cross")
-    return faults
-
-
-def _listed(words: Sequence[int]) -> str:
-    return ", ".join(map(str, words[:_SHOWN])) + (f" and {len(words) - _SHOWN:,} more" if len(words) > _SHOWN else "")
-
-
-def _cycle(heads: tuple[int, ...]) -> list[int]:
-    """Return the words (from 1) of one cycle, each followed by its head; empty if there is none."""
-    walked = [0] * (len(heads) + 1)  # the word whose path to the root first visited each position
-    for word in range(1, len(heads) + 1):
-        place = word
-        while place and not walked[place]:
-            walked[place] = word
-            place = heads[place - 1]
-        if place and walked[place] == word:
-            cycle = [place]
-            while heads[cycle[-1] - 1] != place:
-                cycle.append(heads[cycle[-1] - 1])
-            return cycle
-    return []

@@ -33,7 +33,7 @@ from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.recipe_files import bundled_recipes
 from syntaxlm.trees.bounds import right
-from syntaxlm.trees.conllu import dependency_faults, iterate_dependencies, read_conllu, write_conllu
+from syntaxlm.trees.conllu import iterate_dependencies, read_conllu, write_conllu
 from syntaxlm.trees.preprocessing import PREPROCESSINGS, clean_all, find_preprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, score
 from syntaxlm.trees.spans import SpanSets
@@ -181,7 +181,6 @@ def conllu(path: Path) -> None:
     for tree in trees:
         assert len(tree.words) == len(tree.tags) == len(tree.heads) == len(tree.labels) > 0
         assert all(0 <= head <= len(tree.words) for head in tree.heads)
-        dependency_faults(tree)
     again = path.with_name("again.conllu")
     with refusal("expected no tabs or line ends"):  # of a carriage return within a word
         write_conllu(trees, again)
@@ -193,7 +192,6 @@ def conllu(path: Path) -> None:
 def dp(path: Path) -> None:
     for tree in iterate_dependencies(path, ".dp"):
         assert len(tree.words) == len(tree.tags) == len(tree.heads) == len(tree.labels) > 0
-        dependency_faults(tree)
 
 
 def recipe(path: Path) -> None:

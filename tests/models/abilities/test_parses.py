@@ -12,7 +12,6 @@ from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.structures import Distances, Heads, SpanMarginals, SpanScores
 from syntaxlm.parsing.structure import structure_of
-from syntaxlm.trees.conllu import dependency_faults
 from syntaxlm.trees.tree import DependencyTree
 from tests.fresh_models import KNOWN, fresh
 from tests.models.variants import (
@@ -28,6 +27,7 @@ from tests.models.variants import (
     read,
 )
 from tests.parsing.span_models import bracketing
+from tests.trees.faults import dependency_faults
 
 BRACKETS = {"brackets": True, "brackets without labels": False}  # test models that give span probabilities
 NAMES = [*names_with(ParsesSentences), *BRACKETS]

@@ -7,11 +7,11 @@ import math
 
 from syntaxlm.api.results import SentenceSurprisal
 from syntaxlm.drawing import svg
-from syntaxlm.drawing.layout import MARGIN, Span, lay_out
+from syntaxlm.drawing.layout import MARGIN, Span
 from syntaxlm.drawing.sentence import Analysis, Drawing
 from syntaxlm.drawing.surprisal import FULL, surprisal_bars
 from syntaxlm.drawing.svg import UNKNOWN, Picture, right_to_left
-from syntaxlm.drawing.tree import SpanNote, tree_picture
+from syntaxlm.drawing.tree import SpanNote, tree_picture, word_anchors
 from syntaxlm.parsing.parse import Parse
 from syntaxlm.scoring.surprisal import WordSurprisal
 from syntaxlm.trees.tree import Tree
@@ -35,7 +35,7 @@ def sentence_picture(
     notes = ["" if is_known else UNKNOWN for is_known in known]
     drawn = tree_picture(tree, distances, None, words, notes, span_notes(parse) if parse else None)
     if surprisal:
-        centres = [word.x for word in lay_out(tree, words, distances).words]
+        centres = word_anchors(tree, words, distances)
         places = parse.offsets if parse else [(row.begin, row.end) for row in _read(surprisal)]
         bars = surprisal_bars(surprisal, centres, places, drawn.width, right_to_left(words), FULL[units])
         drawn = svg.stacked([drawn, bars], gap=-MARGIN)

@@ -1,0 +1,29 @@
+"""What is wrong with a dependency tree: an oracle of tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from syntaxlm.trees.tree import DependencyTree
+
+
+def is_projective(tree: DependencyTree) -> bool:
+    """Whether no two arcs cross, including the arcs from ROOT (position 0) to each root."""
+    open_ends: list[int] = []  # right ends of the arcs around the current position, inner ones last
+    for left, negative_right in sorted((min(pair), -max(pair)) for pair in enumerate(tree.heads, 1)):
+        while open_ends and open_ends[-1] <= left:
+            open_ends.pop()
+        if open_ends and open_ends[-1] < -negative_right:
+            return False
+        open_ends.append(-negative_right)
+    return True
+
+
+def dependency_faults(tree: DependencyTree) -> list[str]:
+    """Why a tree is not a projective tree with one root: the number of its roots, a cycle, crossing arcs."""
+    above = np.array([0, *tree.heads])
+    for _ in range(len(tree).bit_length()):  # twice as far up each time; words of a cycle never get to 0
+        above = above[above]
+    roots = tree.heads.count(0)
+    faults = {f"{roots} roots": roots != 1, "a cycle": above.any(), "non-projective": not is_projective(tree)}
+    return [fault for fault, is_there in faults.items() if is_there]
