@@ -10,8 +10,8 @@ from benchmarks.timing import PROCESSOR, Contestant
 from syntaxlm.models.abilities import Loss, Model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.ops.backend import Backend, using
+from syntaxlm.training.loop import build_optimiser
 from syntaxlm.training.recipe import OptimiserSettings
-from syntaxlm.training.schedule import build_optimiser
 
 WORDS = 10_000  # vocabulary size
 

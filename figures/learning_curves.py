@@ -21,7 +21,7 @@ from syntaxlm.core.files import parse_json, read_stored_text
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.charts import LineChart, Point
 from syntaxlm.drawing.svg import Picture
-from syntaxlm.training.run_folder import METRICS
+from syntaxlm.training.result import METRICS
 
 GAP = (math.nan, math.nan)  # interrupts the line between two seeds
 

@@ -13,8 +13,8 @@ import torch
 import yaml
 
 from syntaxlm.training.recipe import Recipe, recipe_from
+from syntaxlm.training.result import CHECKPOINT
 from syntaxlm.training.run import METRICS, Event
-from syntaxlm.training.run_folder import CHECKPOINT
 
 TREE_RNN = {"name": "tree-rnn", "embedding_size": 8, "hidden_size": 12, "label_size": 4}
 

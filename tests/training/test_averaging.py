@@ -13,12 +13,11 @@ from torch import nn
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.storage.folder import distinct_tensors, read_model
-from syntaxlm.training.checkpoint import CHECKPOINT
-from syntaxlm.training.loop import GradientLoop
+from syntaxlm.training.checkpoint import Averaging
+from syntaxlm.training.loop import GradientLoop, WeightAverage
 from syntaxlm.training.recipe import OptimiserSettings
-from syntaxlm.training.result import RESULT, read_result
+from syntaxlm.training.result import CHECKPOINT, RESULT, read_result
 from syntaxlm.training.run import Event, Run, resume, train
-from syntaxlm.training.schedule import Averaging, WeightAverage
 from tests.training.runs import metrics
 
 STREAM = {"context": "carry", "batch_size": 16}

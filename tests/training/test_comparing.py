@@ -79,9 +79,9 @@ def test_every_recipe_is_trained_with_every_seed_and_the_table_is_of_their_resul
             assert figure.std == pytest.approx(statistics.stdev(values))
         model = read_model(folder / row.name / f"seed-{numbers[0]}").model
         assert row.parameters == sum(weight.numel() for weight in model.parameters())
-        assert row.costs["epochs"].mean == 1
+        assert row.figures["epochs"].mean == 1
         speeds = [row.epoch_tokens / result["seconds"] for result in results]
-        assert row.costs["tokens_per_second"].mean == pytest.approx(statistics.mean(speeds))
+        assert row.figures["tokens_per_second"].mean == pytest.approx(statistics.mean(speeds))
     assert json.loads((folder / COMPARISON).read_text()) == json.loads(json.dumps(comparison.to_dict()))
     lines = str(comparison).splitlines()
     assert [line.split()[0] for line in lines] == ["recipe", "prpn", "lstm"]
@@ -282,10 +282,10 @@ def test_models_that_parse_are_scored_once_beside_baselines(two, toy, tmp_path, 
     first = compare(two, tmp_path / "out", 1, watching, trees=trees)
     assert set(parsed) == {"prpn"}
     folder = tmp_path / "out" / "prpn" / "seed-1"
-    for limit, name in ((None, "f1"), (10, "short_f1")):
+    for limit, name, column in ((None, "f1", "f1"), (10, "short_f1", "f1_up_to_10")):
         protocol = dataclasses.replace(PROTOCOLS["wsj-test"], max_words=limit)
         report = evaluate_parsing(read_model(folder), toy / "test.mrg", protocol=protocol, random_weights=0)
-        assert first.recipes[0].tree_figure(name).mean == report.scores[report.chosen].f1
+        assert first.recipes[0].figures[column].mean == report.scores[report.chosen].f1
         for baseline, found in zip(first.baselines, ("left", "right", "random"), strict=True):
             expected = getattr(report.baselines, found)
             assert getattr(baseline, name) == (expected.mean if found == "random" else expected.f1)

@@ -19,13 +19,11 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.tree_rnn import TreeRNNConfig
 from syntaxlm.storage.folder import WEIGHTS, distinct_tensors, write_tensors
 from syntaxlm.training import run as run_module
-from syntaxlm.training.checkpoint import CHECKPOINT
 from syntaxlm.training.loop import CountingLoop, Task
-from syntaxlm.training.progress import METRICS, Event
+from syntaxlm.training.progress import Event
 from syntaxlm.training.recipe import DataSettings, RunSettings, ScheduleSettings, TreeRecipe
-from syntaxlm.training.result import RESULT, Validation
+from syntaxlm.training.result import CHECKPOINT, INPUTS, METRICS, RESULT, Validation
 from syntaxlm.training.run import RECIPE, Run
-from syntaxlm.training.run_folder import INPUTS
 from tests.models.mixture import MixtureOfUnigrams
 from tests.models.variants import WORDS, ragged
 from tests.training.runs import metrics

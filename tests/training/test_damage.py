@@ -14,10 +14,8 @@ import torch
 from syntaxlm.app.cli import main
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.tensor_files import read_tensors, write_tensors
-from syntaxlm.training.checkpoint import CHECKPOINT
-from syntaxlm.training.result import RESULT, read_result
-from syntaxlm.training.run import resume, train
-from syntaxlm.training.run_folder import LARGEST_RECIPE, METRICS, RECIPE
+from syntaxlm.training.result import CHECKPOINT, METRICS, RECIPE, RESULT, read_result
+from syntaxlm.training.run import LARGEST_RECIPE, resume, train
 from tests.training.runs import stop_at
 
 

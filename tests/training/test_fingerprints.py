@@ -9,8 +9,8 @@ import shutil
 import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.training.run import resume, train
-from syntaxlm.training.run_folder import INPUTS, check_fingerprints, fingerprint, read_fingerprints, write_fingerprints
+from syntaxlm.training.result import INPUTS
+from syntaxlm.training.run import check_fingerprints, fingerprint, resume, train, write_fingerprints
 from tests.training.runs import stop_at
 
 
@@ -25,14 +25,14 @@ def stopped(toy, tmp_path):
 
 
 def test_the_hashes_are_those_of_the_files(stopped):
-    found = read_fingerprints(stopped / "run")
+    found = json.loads((stopped / "run" / INPUTS).read_text())["sha256"]
     texts = {part: stopped / f"{part}.txt" for part in ("train", "valid", "test")}
     expected = {
         f"text.{part}": {str(path): hashlib.sha256(path.read_bytes()).hexdigest()} for part, path in texts.items()
     }
     assert found == expected
     assert not resume(stopped / "run").stopped
-    assert read_fingerprints(stopped / "run") == expected
+    assert json.loads((stopped / "run" / INPUTS).read_text())["sha256"] == expected
 
 
 @pytest.mark.parametrize("part", ["train", "valid", "test"])

@@ -12,10 +12,9 @@ import pytest
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import append_stored, system_error
 from syntaxlm.storage.folder import WEIGHTS, read_model
-from syntaxlm.training import progress
-from syntaxlm.training.result import RESULT
+from syntaxlm.training import loop
+from syntaxlm.training.result import RECIPE, RESULT
 from syntaxlm.training.run import resume, train
-from syntaxlm.training.run_folder import RECIPE
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -43,7 +42,7 @@ def writes(monkeypatch):
         append_stored(content, path)
 
     monkeypatch.setattr(os, "fsync", written)  # every file but metrics.jsonl is synchronised before it is put in place
-    monkeypatch.setattr(progress, "append_stored", appended)
+    monkeypatch.setattr(loop, "append_stored", appended)
     return state
 
 

@@ -14,9 +14,9 @@ from syntaxlm.data.labelled_pairs import RELATIONS, LabelledPair, read_formula_p
 from syntaxlm.evaluation.pair_classification import InferenceReport, answers, evaluate_inference
 from syntaxlm.storage.folder import CLASSIFIER, WEIGHTS, ClassifierBundle, logic_vocabulary, read_classifier
 from syntaxlm.training.classifiers import folder_settings
-from syntaxlm.training.progress import METRICS
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.recipe_files import bundled_recipes
+from syntaxlm.training.result import METRICS
 from syntaxlm.training.run import train
 
 RECIPES = sorted((bundled_recipes() / "logic").glob("*.yaml"))

@@ -14,11 +14,12 @@ import torch
 from syntaxlm.core.errors import InputError
 from syntaxlm.models.registry import build_model
 from syntaxlm.storage.folder import WEIGHTS
-from syntaxlm.training.checkpoint import CHECKPOINT, TrainerState, read_checkpoint, tensors_of_process, write_checkpoint
+from syntaxlm.training.checkpoint import TrainerState, read_checkpoint, tensors_of_process, write_checkpoint
+from syntaxlm.training.loop import build_optimiser
 from syntaxlm.training.processes import Processes
 from syntaxlm.training.recipe import read_recipe
+from syntaxlm.training.result import CHECKPOINT
 from syntaxlm.training.run import METRICS, Run
-from syntaxlm.training.schedule import build_optimiser
 from tests.training.runs import written
 from tests.training.two_processes import LOST, exit_codes, forked, in_two_processes, torchrun
 

@@ -24,8 +24,8 @@ from syntaxlm.app.cli import main
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import UNFINISHED
 from syntaxlm.training import language_model
-from syntaxlm.training.checkpoint import CHECKPOINT
 from syntaxlm.training.language_model import TextTask
+from syntaxlm.training.result import CHECKPOINT
 from syntaxlm.training.run import METRICS, Event, resume, train
 from tests.training.runs import assert_same_run, content, metrics, stop_at
 

@@ -13,7 +13,8 @@ import yaml
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import locked
-from syntaxlm.training.run_folder import INPUTS, RECIPE, claimed, read_recipe_text
+from syntaxlm.training.result import INPUTS
+from syntaxlm.training.run import RECIPE, claimed, read_run_recipe
 
 RACERS, ROUNDS = 4, 100
 
@@ -22,7 +23,7 @@ RACER = """
 import sys, time
 from pathlib import Path
 from syntaxlm.core.errors import InputError
-from syntaxlm.training.run_folder import claimed
+from syntaxlm.training.run import claimed
 print("ready", flush=True)
 for line in sys.stdin:
     folder, moment = line.split()
@@ -98,9 +99,9 @@ def test_a_claim_that_is_abandoned_leaves_the_folder_as_it_was(tmp_path):
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "notes.txt").write_text("")
     for folder in ("used", "new/run", "used", "new/run"):
-        with claimed(tmp_path / folder, "a: 1\n") as claim:
+        with claimed(tmp_path / folder, "a: 1\n") as abandon:
             (tmp_path / folder / INPUTS).write_text("{}")
-            claim.abandon()
+            abandon()
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["used", "used/notes.txt"]
 
 
@@ -123,7 +124,7 @@ def test_a_recipe_that_is_a_link_counts_as_a_run_and_is_not_written_through(tmp_
     with pytest.raises(InputError, match="already holds a run"), claimed(tmp_path / "run", "a: 1\n"):
         pass
     with pytest.raises(InputError, match=r"recipe\.yaml"):
-        read_recipe_text(tmp_path / "run")
+        read_run_recipe(tmp_path / "run")
     assert not (tmp_path / "outside").exists()
 
 

@@ -46,8 +46,8 @@ STREAM = {"context": "carry", "batch_size": 16}
 def test_the_loss_of_gold_spans_falls(larger_toy, tmp_path, monkeypatch, batches):
     forward, losses = loop.LossModule.forward, []
 
-    def telling(self, inputs):
-        found = forward(self, inputs)
+    def telling(self, *inputs):
+        found = forward(self, *inputs)
         losses.append(float(found[1]["spans"].detach()))
         return found
 

@@ -17,11 +17,10 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training import language_model, loop
-from syntaxlm.training.checkpoint import CHECKPOINT
+from syntaxlm.training.checkpoint import Plateau
 from syntaxlm.training.recipe import ScheduleSettings, recipe_from
-from syntaxlm.training.result import RESULT
+from syntaxlm.training.result import CHECKPOINT, RESULT
 from syntaxlm.training.run import METRICS, RECIPE, resume, train
-from syntaxlm.training.schedule import Plateau
 from syntaxlm.training.study import train_seeds
 from tests.training.runs import metrics
 
@@ -48,7 +47,7 @@ def test_the_rate_falls_after_patience_validations_without_a_better_loss():
     losses = [3.0, 2.0, 2.0, 2.5, 1.0, 1.5, 0.5, 0.6, 0.5, 0.5, 0.5]
     fell = [plateau.seen(loss, settings) for loss in losses]
     assert fell == [False, False, False, True, False, False, False, False, True, False, True]
-    assert plateau.rate(1.0, 7.0, settings) == 0.125
+    assert plateau.scale == 0.125
 
 
 def test_the_rate_may_fall_after_every_validation_once_the_loss_hardly_improves():
@@ -58,7 +57,7 @@ def test_the_rate_may_fall_after_every_validation_once_the_loss_hardly_improves(
     plateau = Plateau()
     fell = [plateau.seen(loss, settings) for loss in (100.0, 90.0, 89.5, 60.0, 50.0)]
     assert fell == [False, False, True, True, True]  # from 90 to 89.5 is less than 1%
-    assert plateau.rate(1.0, 5.0, settings) == 0.125
+    assert plateau.scale == 0.125
     assert plateau.best == 50
     once = [Plateau().seen(float("inf"), ScheduleSettings()), plateau.seen(float("inf"), ScheduleSettings())]
     assert once == [False, False]
@@ -116,8 +115,8 @@ def spoil(monkeypatch, step, change):
     """Changes the loss of one step, counted from 1."""
     forward, calls = loop.LossModule.forward, []
 
-    def spoiled(self, inputs):
-        nats, *rest = forward(self, inputs)
+    def spoiled(self, *inputs):
+        nats, *rest = forward(self, *inputs)
         calls.append(None)
         return change(nats) if len(calls) == step else nats, *rest
 

@@ -10,7 +10,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
@@ -32,14 +33,85 @@ from syntaxlm.core.tensor_files import (
 from syntaxlm.models.abilities import Model
 from syntaxlm.models.batches import State
 from syntaxlm.storage.folder import distinct_tensors, load_weights
-from syntaxlm.training.result import Numbers
-from syntaxlm.training.run_folder import CHECKPOINT
-from syntaxlm.training.schedule import Averaging, Plateau, WeightAverage
+from syntaxlm.training.recipe import OptimiserSettings, ScheduleSettings
+from syntaxlm.training.result import CHECKPOINT, Numbers
 
 Number = Annotated[int, Field(ge=0, le=2**62)]
 
 _PARTS = ("model", "optimiser", "average", "state", "random")
 _ADAM = {"step", "exp_avg", "exp_avg_sq"}  # Adam's state of each parameter
+
+
+@dataclass
+class Plateau:
+    """Reduces the learning rate by a factor after `plateau_patience` validations without a better loss.
+
+    With `plateau_repeats`, it is then reduced after every validation.
+    """
+
+    best: float | None = None  # lowest loss so far
+    waited: int = 0  # validations since then, or since the last reduction
+    scale: float = 1.0  # product of all reductions so far
+
+    def seen(self, loss: float, settings: ScheduleSettings) -> bool:
+        """Record a loss. Returns whether the learning rate is reduced."""
+        margin = settings.plateau_threshold and settings.plateau_threshold * abs(self.best or 0)
+        better = self.best is None or loss < self.best - margin
+        self.best = loss if self.best is None else min(self.best, loss)
+        if not (settings.plateau_repeats and self.scale < 1):
+            self.waited = 0 if better else self.waited + 1
+            if self.waited < settings.plateau_patience:
+                return False
+        self.waited = 0
+        self.scale *= settings.plateau_factor
+        return True
+
+
+@dataclass
+class Averaging:
+    """The state of averaged SGD in a run.
+
+    Averaging starts when the validation loss stops improving (NT-ASGD; Merity, Keskar, Socher 2018, section 3,
+    algorithm 1), and may be fine-tuned from the average (section 5).
+
+    began: the optimiser step after which averaging started; None: it has not started.
+    restarted: the optimiser step after which fine-tuning started with a new average; None: it has not started.
+    losses: validation losses since the start of the run or of fine-tuning, nats per token, oldest first.
+    """
+
+    began: int | None = None
+    restarted: int | None = None
+    losses: list[float] = field(default_factory=list)
+
+    def count(self, steps: int) -> int:
+        """Return the number of averaged steps after `steps` optimiser steps; 0 if weights are not averaged."""
+        since = self.began if self.restarted is None else self.restarted
+        return 0 if since is None else steps - since
+
+    def is_averaged(self, step: int) -> bool:
+        """Return whether the weights that were validated after a step were averaged."""
+        return self.began is not None and step > self.began
+
+    def seen(
+        self, loss: float, steps: int, epochs: float, settings: OptimiserSettings
+    ) -> Literal["begins", "restarts", "ends"] | None:
+        """Record the loss of a validation after `steps` optimiser steps and `epochs` epochs.
+
+        Returns its effect: averaging begins, restarts from the average (fine-tuning), or the run ends.
+        """
+        patience, last, first = settings.average_patience, settings.finetune_epoch, settings.average_from_epoch
+        risen = patience is not None and len(self.losses) > patience and loss > min(self.losses[:-patience])
+        self.losses.append(loss)
+        if self.restarted is not None:
+            return "ends" if risen else None
+        if last is not None and epochs >= last:
+            self.began, self.restarted = steps if self.began is None else self.began, steps
+            self.losses = []
+            return "restarts"
+        if self.began is None and (risen or (first is not None and epochs >= first)):
+            self.began = steps
+            return "begins"
+        return None
 
 
 @dataclass
@@ -106,20 +178,19 @@ def write_checkpoint(
     optimiser: torch.optim.Optimizer | None,
     processes: Sequence[dict[str, Tensor]],
     progress: TrainerState,
-    average: WeightAverage | None = None,
+    average: Mapping[str, Tensor] = MappingProxyType({}),
 ) -> None:
     """Write the state of a run.
 
     optimiser: None for a model that is trained by counting. Its settings are those of the recipe.
     processes: `tensors_of_process` of every process, by rank.
-    average: averaged weights, if any.
+    average: averages of the parameters by name, if any.
     Raises InputError if the file cannot be written.
     """
     tensors = {f"model/{name}": tensor for name, tensor in distinct_tensors(model).items()}
     for index, values in (optimiser.state_dict()["state"] if optimiser else {}).items():
         tensors |= {f"optimiser/{index}/{name}": value for name, value in values.items()}
-    if average is not None:
-        tensors |= {f"average/{name}": mean for name, mean in average.means.items()}
+    tensors |= {f"average/{name}": mean for name, mean in average.items()}
     for rank, of_process in enumerate(processes):
         tensors |= {_prefix(rank) + name: tensor for name, tensor in of_process.items()}
     write_tensors(folder / CHECKPOINT, tensors, {"progress": to_json(dataclasses.asdict(progress))})
@@ -162,14 +233,13 @@ def read_checkpoint(
     optimiser: torch.optim.Optimizer | None,
     rank: int = 0,
     ranks: int = 1,
-    average: WeightAverage | None = None,
-) -> tuple[State, TrainerState]:
-    """Restore model, optimiser, average and random number generators from a checkpoint.
+) -> tuple[State, TrainerState, dict[str, Tensor]]:
+    """Restore model, optimiser and random number generators from a checkpoint.
 
     rank, ranks: number of this process, and number of processes.
-    Returns the carried state of this process, and the progress of the run.
+    Returns the carried state of this process, the progress of the run, and the averages of the parameters, if any.
     Raises InputError if the checkpoint is missing or damaged, or if its run had another number of processes. In that
-    case nothing is changed, except perhaps `average`.
+    case nothing is changed.
     """
     path = folder / CHECKPOINT
 
@@ -195,26 +265,22 @@ def read_checkpoint(
     if nan := [name for name, tensor in parts["state"].items() if bool(tensor.isnan().any())]:
         raise InputError(f"{path}: the carried state {nan[0]} contains NaN")
     load_weights(model, parts["model"], str(path))
-    if average is not None:
-        average.load(parts["average"])
     if optimiser is not None:
-        state: dict[int, dict[str, Any]] = {}
+        moments: dict[int, dict[str, Any]] = {}
         for name, tensor in parts["optimiser"].items():
             index, _, field_name = name.partition("/")
-            state.setdefault(int(index), {})[field_name] = tensor
-        optimiser.load_state_dict(optimiser.state_dict() | {"state": state})
-    _restore_random(parts["random"], path)
-    return {name: tensor.to(model.device) for name, tensor in parts["state"].items()} or None, progress
-
-
-def _restore_random(states: Mapping[str, Tensor], path: Path) -> None:
-    """Restore the random number generators.  states: "" for the CPU, "cuda"."""
+            moments.setdefault(int(index), {})[field_name] = tensor
+        optimiser.load_state_dict(optimiser.state_dict() | {"state": moments})
     try:
-        torch.set_rng_state(states[""])
-        if "cuda" in states and torch.cuda.is_available():
-            torch.cuda.set_rng_state(states["cuda"])
+        torch.set_rng_state(parts["random"][""])
+        if "cuda" in parts["random"] and torch.cuda.is_available():
+            torch.cuda.set_rng_state(parts["random"]["cuda"])
     except RuntimeError as error:
         raise InputError(f"{path}: the state of the random number generator is damaged: {error}") from None
+    state = {name: tensor.to(model.device) for name, tensor in parts["state"].items()}
+    names = (name for name, _ in model.named_parameters() if name in parts["average"])  # in the order of the model
+    average = {name: parts["average"][name].to(model.device, copy=True) for name in names}
+    return state or None, progress, average
 
 
 def _parts(tensors: Mapping[str, Any], rank: int) -> dict[str, dict[str, Any]]:

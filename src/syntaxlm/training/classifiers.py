@@ -46,9 +46,9 @@ from syntaxlm.storage.folder import (
     write_weights,
 )
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.training.loop import GradientLoop, Task
+from syntaxlm.training.loop import GradientLoop, RunLog, Task
 from syntaxlm.training.processes import Processes, process_group
-from syntaxlm.training.progress import ProgressCallback, RunLog
+from syntaxlm.training.progress import ProgressCallback
 from syntaxlm.training.recipe import OptimiserSettings, PairRecipe, PairSettings, RunSettings, ScheduleSettings
 from syntaxlm.training.result import CriterionValue, TrainingResult, Validation
 

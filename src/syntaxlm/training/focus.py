@@ -38,7 +38,7 @@ from syntaxlm.storage.folder import read_model
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.training.recipe import Recipe, TextRecipe, with_overrides
 from syntaxlm.training.result import TrainingResult
-from syntaxlm.training.run_folder import fingerprint, refuse_run
+from syntaxlm.training.run import fingerprint, refuse_run
 from syntaxlm.training.study import Watching, check_settings, is_finished, seeded, train_or_resume
 from syntaxlm.training.study_table import model_hashes
 

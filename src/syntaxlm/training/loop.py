@@ -6,8 +6,8 @@ import dataclasses
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +16,23 @@ from torch import Tensor, nn
 
 from syntaxlm.batches import Batches
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import keep_freed_memory
+from syntaxlm.core.files import append_stored, keep_freed_memory, to_json, truncate_stored
 from syntaxlm.core.progress import progress_bar, status
 from syntaxlm.data.supervision import Supervision
 from syntaxlm.models.abilities import Loss, TrainsByCounting
 from syntaxlm.models.batches import Batch, State
 from syntaxlm.training.checkpoint import (
+    Plateau,
+    TrainerState,
     read_checkpoint,
     read_trainer_state,
     tensors_of_process,
     write_checkpoint,
 )
 from syntaxlm.training.processes import Processes
-from syntaxlm.training.progress import RunLog
+from syntaxlm.training.progress import Event, ProgressCallback
 from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSettings
-from syntaxlm.training.result import TrainingResult, Validation
-from syntaxlm.training.run_folder import CHECKPOINT, RECIPE
-from syntaxlm.training.schedule import Plateau, WeightAverage, build_optimiser
+from syntaxlm.training.result import CHECKPOINT, METRICS, RECIPE, TrainingResult, Validation
 
 EXPLODED = 100.0  # a run has diverged if its loss exceeds this many times the first loss, and this many nats
 
@@ -87,12 +87,48 @@ class Task(ABC):
         return result
 
 
-@dataclass(frozen=True)
-class LossInputs:
-    """A batch and the state before it, in one object, which module wrappers pass on unchanged."""
+class RunLog:
+    """The progress of a run: where it is written, and the callback that receives it.
 
-    batch: Batch
-    state: State
+    folder: the folder of the weights.
+    callback: called with every event.
+    active: whether this process writes files and calls the callback.
+    resumable: whether metrics and checkpoints are written to the folder, too.
+    """
+
+    def __init__(
+        self, folder: Path, callback: ProgressCallback | None = None, active: bool = True, resumable: bool = True
+    ) -> None:
+        self.folder, self.active, self.resumable = folder, active, resumable
+        self.trainer = TrainerState()
+        self._callback = callback if active else None
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether the run has written a checkpoint."""
+        return self.resumable and (self.folder / CHECKPOINT).exists()
+
+    def report(self, kind: str, batches: int, values: dict[str, Any]) -> None:
+        """Call the progress display."""
+        if self._callback is not None:
+            self._callback(Event(kind, self.trainer, batches, values))
+
+    def write(self, kind: str, batches: int, values: dict[str, Any]) -> None:
+        """Append a line to metrics.jsonl and call the progress display.
+
+        Raises InputError if the file cannot be written.
+        """
+        if self.active and self.resumable:
+            line = {"event": kind} | values | {"seconds": round(self.trainer.seconds, 1)}
+            data = (to_json(line) + "\n").encode()
+            append_stored(data, self.folder / METRICS)
+            self.trainer.metrics_bytes += len(data)
+        self.report(kind, batches, values)
+
+    def cut(self) -> None:
+        """Create metrics.jsonl or, in a resumed run, remove the lines of the steps that will be repeated."""
+        append_stored(b"", self.folder / METRICS)
+        truncate_stored(self.folder / METRICS, self.trainer.metrics_bytes)
 
 
 class LossModule(nn.Module):
@@ -102,14 +138,73 @@ class LossModule(nn.Module):
         super().__init__()
         self.model, self._processes = model, processes
 
-    def forward(self, inputs: LossInputs) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor], tuple[int, int]]:
+    def forward(
+        self, batch: Batch, state: State
+    ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor], tuple[int, int]]:
         with self._processes.autocast():
-            loss: Loss = self.model.loss(inputs.batch, inputs.state)  # type: ignore[operator]
-        return loss.total.float(), _in_float32(loss.penalties), _in_float32(loss.state or {}), (loss.count, loss.items)
+            loss: Loss = self.model.loss(batch, state)  # type: ignore[operator]
+        penalties, state = (
+            {name: value.float() if value.is_floating_point() else value for name, value in tensors.items()}
+            for tensors in (loss.penalties, loss.state or {})
+        )
+        return loss.total.float(), penalties, state, (loss.count, loss.items)
 
 
-def _in_float32(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: value.float() if value.is_floating_point() else value for name, value in tensors.items()}
+def build_optimiser(model: nn.Module, settings: OptimiserSettings) -> torch.optim.Optimizer:
+    """Return the optimiser of a recipe: fused Adam or plain SGD."""
+    if settings.kind == "sgd":
+        return torch.optim.SGD(model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
+    return torch.optim.Adam(
+        model.parameters(),
+        lr=settings.learning_rate,
+        betas=(settings.beta1, settings.beta2),
+        eps=settings.epsilon,
+        weight_decay=settings.weight_decay,
+        fused=True,
+    )
+
+
+class WeightAverage:
+    """The average of a model's parameters over optimiser steps. Buffers are not averaged.
+
+    means: averages by parameter name, tied parameters once; empty before the first step.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.means: dict[str, Tensor] = {}
+
+    @torch.no_grad()
+    def add(self, count: int) -> None:
+        """Add the present weights to the average.  count: number of averaged steps, including this one."""
+        weights = self._weights()
+        if count == 1:
+            self.means = {name: weight.clone() for name, weight in weights.items()}
+        else:
+            torch._foreach_lerp_(list(self.means.values()), list(weights.values()), 1 / count)
+
+    @contextmanager
+    def as_weights(self) -> Iterator[None]:
+        """Replace the model's weights by the average inside the context. Does nothing if there is no average."""
+        own = {name: weight.clone() for name, weight in self._weights().items()} if self.means else {}
+        self._put(self.means)
+        try:
+            yield
+        finally:
+            self._put(own)
+
+    def begin(self) -> None:
+        """Start a new average. If there is an earlier average, it becomes the model's weights."""
+        self._put(self.means)
+        self.means = {}
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {name: weight.detach() for name, weight in self.model.named_parameters()}
+
+    def _put(self, values: Mapping[str, Tensor]) -> None:
+        weights = self._weights()
+        for name, value in values.items():
+            weights[name].copy_(value)
 
 
 class GradientLoop:
@@ -149,28 +244,25 @@ class GradientLoop:
             return
         if read_trainer_state(folder).averaging.began is not None:
             self._change_to_sgd()
-        place = self.processes.rank, self.processes.count
-        self.state, self.log.trainer = read_checkpoint(
-            folder, self.task.model, self.optimiser, *place, average=self.average
-        )
-        self.epoch_batches = self.batches.count(self.log.trainer.epoch)
-        self._check_state(folder / CHECKPOINT)
-
-    def _check_state(self, path: Path) -> None:
-        """Raise InputError if the model cannot read the next batch with the carried state of a checkpoint."""
-        batch = next(iter(self.batches.iterate(self.log.trainer.epoch, self.log.trainer.batch)), None)
+        device, place = self.processes.device, (self.processes.rank, self.processes.count)
+        self.state, trainer, self.average.means = read_checkpoint(folder, self.task.model, self.optimiser, *place)
+        self.log.trainer, self.epoch_batches = trainer, self.batches.count(trainer.epoch)
+        batch = next(iter(self.batches.iterate(trainer.epoch, trainer.batch)), None)
         if self.state is None or batch is None:
             return
-        device = self.processes.device
         self.loss.eval()
-        try:
+        try:  # whether the model can read the next batch with the carried state
             with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
-                self.loss(LossInputs(batch.to(device), self.state))
+                self.loss(batch.to(device), self.state)
         except (RuntimeError, KeyError, IndexError, ValueError) as error:
             raise InputError(
-                f"{path}: the carried state does not fit the recipe: {str(error).splitlines()[0]}. The file is damaged,"
-                f" or {RECIPE} was changed."
+                f"{folder / CHECKPOINT}: the carried state does not fit the recipe: {str(error).splitlines()[0]}. The"
+                f" file is damaged, or {RECIPE} was changed."
             ) from error
+
+    def request_stop(self) -> None:
+        """Stop training after the present batch, with a checkpoint."""
+        self.stop_requested = True
 
     def train(self) -> None:
         """Train until the schedule ends, or until `stop_requested` is true."""
@@ -187,7 +279,9 @@ class GradientLoop:
                 if trainer.batch in validations:
                     self._validate()
                     self._save()  # the checkpoint must match the weights that were just kept
-                if trainer.finished or processes.any_rank(self._is_out_of_time()):
+                minutes = self.schedule.minutes
+                is_out_of_time = minutes is not None and time.monotonic() - self._started > 60 * minutes
+                if trainer.finished or processes.any_rank(is_out_of_time):
                     if trainer.loss_count:
                         self._validate()
                     trainer.finished = True
@@ -209,7 +303,7 @@ class GradientLoop:
         self._set_rate(self.task.rate_factor(batch) * min(1.0, (trainer.steps + 1) / max(1, settings.warmup_steps)))
         self.loss.train()
         batch = batch.to(processes.device)
-        total, penalties, state, (count, items) = self.loss(LossInputs(batch, self.state if batch.carries else None))
+        total, penalties, state, (count, items) = self.loss(batch, self.state if batch.carries else None)
         self.state = state if self.batches.carries_state else None
         # Gradients are averaged over processes: dividing by the mean count gives the mean over all.
         mean_count, mean_items, mean_total = processes.mean(count, items, float(total.detach()))
@@ -234,8 +328,12 @@ class GradientLoop:
 
     def _set_rate(self, factor: float = 1.0) -> None:
         """Set the learning rate of the next batch.  factor: see `Task.rate_factor`."""
-        trainer = self.log.trainer
-        rate = trainer.plateau.rate(trainer.averaging.rate(self.settings), self.epochs, self.schedule)
+        trainer, settings, schedule = self.log.trainer, self.settings, self.schedule
+        averaged = settings.average_learning_rate if trainer.averaging.began is not None else None
+        rate = (settings.learning_rate if averaged is None else averaged) * trainer.plateau.scale
+        if schedule.decay == "linear":
+            left = 1 - min(1.0, self.epochs / schedule.epochs)
+            rate *= min(1.0, left / (1 - schedule.decay_from))
         for group in self.optimiser.param_groups:
             group["lr"] = rate * factor
 
@@ -257,26 +355,22 @@ class GradientLoop:
         fell = trainer.plateau.seen(cost if schedule.plateau_loss == "valid" else training_loss, schedule)
         if schedule.stop_patience is not None and trainer.without_best >= schedule.stop_patience:
             trainer.finished = True
-        averaging = self._update_averaging(cost) if self.settings.averages else {}
+        averaging: dict[str, Any] = {}
+        if self.settings.averages:
+            averaging["averaged_steps"] = trainer.averaging.count(trainer.steps)
+            averaging["averaging"] = change = trainer.averaging.seen(cost, trainer.steps, self.epochs, self.settings)
+            if change == "ends":
+                trainer.finished = True
+            elif change is not None:
+                self.average.begin()
+                self._change_to_sgd()
+                if self.settings.average_learning_rate is not None:
+                    trainer.plateau = Plateau()
         self._set_rate()
         trainer.loss_sum, trainer.loss_count = 0.0, 0
         trainer.seconds = time.monotonic() - self._started
         figures = validation.logged | {"best": best, "rate_fell": fell}
         self._log("valid", train_loss=training_loss, **figures, **averaging, **self.task.figures())
-
-    def _update_averaging(self, cost: float) -> dict[str, Any]:
-        """Start or restart averaging, or end the run, depending on the validation. Return figures for the log."""
-        trainer, settings = self.log.trainer, self.settings
-        count = trainer.averaging.count(trainer.steps)
-        change = trainer.averaging.seen(cost, trainer.steps, self.epochs, settings)
-        if change == "ends":
-            trainer.finished = True
-        elif change is not None:
-            self.average.begin()
-            self._change_to_sgd()
-            if settings.average_learning_rate is not None:
-                trainer.plateau = Plateau()
-        return {"averaged_steps": count, "averaging": change}
 
     def _change_to_sgd(self) -> None:
         """Replace the optimiser by plain SGD, which averaged SGD uses."""
@@ -327,11 +421,7 @@ class GradientLoop:
         self._check_gradient()
         processes = self.processes.gathered(tensors_of_process(self.state))
         if self.processes.is_first and log.resumable:
-            write_checkpoint(log.folder, self.task.model, self.optimiser, processes, trainer, self.average)
-
-    def _is_out_of_time(self) -> bool:
-        minutes = self.schedule.minutes
-        return minutes is not None and time.monotonic() - self._started > 60 * minutes
+            write_checkpoint(log.folder, self.task.model, self.optimiser, processes, trainer, self.average.means)
 
 
 class CountingLoop:
@@ -359,7 +449,11 @@ class CountingLoop:
     def restore(self) -> None:
         """Restore the state of the checkpoint, if there is one. It is written after every round."""
         if self.log.has_checkpoint:
-            _, self.log.trainer = read_checkpoint(self.log.folder, self.task.model, None)
+            _, self.log.trainer, _ = read_checkpoint(self.log.folder, self.task.model, None)
+
+    def request_stop(self) -> None:
+        """Stop training after the present round."""
+        self.stop_requested = True
 
     def train(self) -> None:
         """Train in the first process, while the others wait."""
@@ -367,29 +461,26 @@ class CountingLoop:
         self.log.trainer = self.processes.from_first(self.log.trainer)
 
     def _train(self) -> None:
-        trainer = self.log.trainer
+        trainer, log, schedule = self.log.trainer, self.log, self.schedule
         started = time.monotonic() - trainer.seconds
         while not trainer.finished and not self.stop_requested:
-            trainer.round_figures = self._count_and_maximise()
+            batches = 0
+            with torch.no_grad():
+                for batch in progress_bar(self.task.full_pass(), "counting, batches"):
+                    self.model.accumulate(batch)
+                    batches += 1
+                if not batches:
+                    expected = "expected training text with one word or more"
+                    raise InputError(f"{log.folder}: found nothing to count; {expected}")
+                with status("estimating"):
+                    trainer.round_figures = self.model.maximise()
             trainer.epoch += 1
             trainer.seconds = time.monotonic() - started
-            minutes = self.schedule.minutes
-            is_out_of_time = minutes is not None and trainer.seconds > 60 * minutes
+            is_out_of_time = schedule.minutes is not None and trainer.seconds > 60 * schedule.minutes
             trainer.finished = trainer.epoch >= self.rounds or is_out_of_time
             self._validate()
             if self.rounds > 1:
-                write_checkpoint(self.log.folder, self.task.model, None, [tensors_of_process(None)], trainer)
-
-    @torch.no_grad()
-    def _count_and_maximise(self) -> dict[str, Any]:
-        """Run one round. Return its figures."""
-        counted = 0
-        for counted, batch in enumerate(progress_bar(self.task.full_pass(), "counting, batches"), 1):  # noqa: B007
-            self.model.accumulate(batch)
-        if not counted:
-            raise InputError(f"{self.log.folder}: found nothing to count; expected training text with one word or more")
-        with status("estimating"):
-            return self.model.maximise()
+                write_checkpoint(log.folder, self.task.model, None, [tensors_of_process(None)], trainer)
 
     def _validate(self) -> None:
         """Validate, keep the weights if they are the best or the recipe keeps the last ones, and write the log."""

@@ -1,4 +1,4 @@
-"""The result of a training run, and statistics over several runs."""
+"""The files of a run, its result, and statistics over several runs."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from syntaxlm.models.abilities import Criterion
 from syntaxlm.parsing.collapse import TreeFigures
 from syntaxlm.scoring.perplexity import LanguageModelScore
 
+RECIPE, METRICS, INPUTS, CHECKPOINT = "recipe.yaml", "metrics.jsonl", "inputs.json", "checkpoint.safetensors"
 RESULT = "result.json"
 
 

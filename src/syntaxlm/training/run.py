@@ -1,42 +1,51 @@
-"""Training runs: `train` starts a run in a new folder, `resume` continues one. All recipes are trained by both."""
+"""Training runs: `train` starts a run in a new folder, `resume` continues one. All recipes are trained by both.
+
+The hashes of the files that a run reads are stored at its start and compared when it is resumed, in the middle of its
+training data. If the data has changed, the run would train on parts of two texts, and its scores would be meaningless.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import stat
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
 
-from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import locked, named_path, read_stored, remove_unfinished, to_json, write_text
+from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.files import (
+    locked,
+    make_folder,
+    named_path,
+    parse_json,
+    read_stored,
+    read_stored_text,
+    remove_empty,
+    remove_unfinished,
+    system_error,
+    to_json,
+    write_text,
+)
 from syntaxlm.core.settings import parse_yaml
+from syntaxlm.core.text_files import STANDARD_INPUT
+from syntaxlm.data.treebanks import treebank_files
 from syntaxlm.models.abilities import TrainsByCounting
 from syntaxlm.storage.folder import WEIGHTS
 from syntaxlm.training.classifiers import PairTask
 from syntaxlm.training.language_model import TextTask, TreeTask
-from syntaxlm.training.loop import CountingLoop, GradientLoop, Task
+from syntaxlm.training.loop import CountingLoop, GradientLoop, RunLog, Task
 from syntaxlm.training.processes import Processes, on_stop_signals, process_group
-from syntaxlm.training.progress import Event, ProgressCallback, RunLog
+from syntaxlm.training.progress import Event, ProgressCallback
 from syntaxlm.training.recipe import PairRecipe, Recipe, TextRecipe, TreeRecipe, recipe_from
-from syntaxlm.training.result import RESULT, TrainingResult
-from syntaxlm.training.run_folder import (
-    CHECKPOINT,
-    INPUTS,
-    METRICS,
-    RECIPE,
-    Fingerprints,
-    check_fingerprints,
-    claimed,
-    fingerprint,
-    read_recipe_text,
-    refuse_run,
-    write_fingerprints,
-)
+from syntaxlm.training.result import CHECKPOINT, INPUTS, METRICS, RECIPE, RESULT, TrainingResult
 
 __all__ = ["METRICS", "RECIPE", "Event", "ProgressCallback", "read_run_recipe", "refuse_run", "resume", "train"]
 
@@ -45,6 +54,15 @@ TASKS: dict[type[Recipe], Callable[[Any, torch.device], Task]] = {
     TreeRecipe: TreeTask,
     PairRecipe: PairTask,
 }
+LARGEST_RECIPE = 1 << 20  # bytes
+
+_BEFORE_TRAINING = frozenset(  # files that are written before the first step
+    {RECIPE, INPUTS, METRICS, "config.json", "vocabulary.json", "labels.json", "classifier.json"}
+)
+_ATTEMPTS = 100  # to claim a folder that other runs create and, when they are refused, remove
+
+Fingerprints = dict[str, dict[str, str | None]]
+"""SHA-256 hashes by setting ("text.train"), then by file; None for standard input and pipes."""
 
 
 def train(recipe: Recipe, folder: str | Path, callback: ProgressCallback | None = None) -> TrainingResult:
@@ -77,25 +95,14 @@ def resume(folder: str | Path, callback: ProgressCallback | None = None) -> Trai
 
 
 def read_run_recipe(folder: str | Path) -> Recipe:
-    """Read the recipe of the run in a folder. Raises InputError if there is none."""
-    path = Path(folder) / RECIPE
-    return recipe_from(parse_yaml(read_recipe_text(Path(folder)), path), str(path))
+    """Read the recipe of the run in a folder.
 
-
-def fingerprints_of(recipe: Recipe) -> Fingerprints:
-    """Return the hashes of all files that a run reads.
-
-    Raises InputError for a file that cannot be read, and for training data that can be read only once.
+    Raises InputError if there is none, and for a file that is not a regular one or too large.
     """
-    section = recipe.data_section
-    paths = {f"{section}.{name}": path for name, path in recipe.data.files.items()}
-    fingerprints = fingerprint(paths, [f"{section}.{name}" for name in recipe.data.treebanks])
-    if None in fingerprints[f"{section}.train"].values():
-        raise InputError(
-            f"{section}.train: found {recipe.data.train}, standard input or a pipe, which can be read only once;"
-            " expected a file, because training reads its data several times. Write the data to a file first."
-        )
-    return fingerprints
+    path = Path(folder) / RECIPE
+    if not os.path.lexists(path):
+        raise InputError(f"{folder}: no run to resume: {RECIPE} is missing")
+    return recipe_from(parse_yaml(read_stored_text(path, LARGEST_RECIPE), path), str(path))
 
 
 class Run:
@@ -109,13 +116,14 @@ class Run:
     @contextmanager
     def start(self) -> Iterator[None]:
         """Start a new run in a folder without one."""
-        text = yaml.safe_dump(_plain(self.recipe.to_dict()), sort_keys=False, allow_unicode=True)
-        with self.processes.holding(lambda: claimed(self.folder, text)) as claim:
+        settings = json.loads(to_json(self.recipe.to_dict()))  # without tuples, which safe YAML lacks
+        text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
+        with self.processes.holding(lambda: claimed(self.folder, text)) as abandon:
             try:
                 self._prepare(new=True)
             except BaseException:  # for instance, the data cannot be read: leave the folder as it was
-                if claim is not None:
-                    claim.abandon()
+                if abandon is not None:
+                    abandon()
                 raise
             yield
 
@@ -129,17 +137,25 @@ class Run:
 
     def _prepare(self, new: bool) -> None:
         """Prepare data, model and loop. Settings are written only if this succeeds."""
-        recipe, processes, log = self.recipe, self.processes, self.log
-        processes.on_rank_zero(lambda: self._check_inputs(new))
+        recipe, folder, processes, log = self.recipe, self.folder, self.processes, self.log
+
+        def check_inputs() -> None:
+            fingerprints = fingerprints_of(recipe)
+            if new or not any(os.path.lexists(folder / name) for name in (INPUTS, CHECKPOINT)):
+                write_fingerprints(folder, fingerprints)
+            else:
+                check_fingerprints(folder, fingerprints)
+
+        processes.on_rank_zero(check_inputs)
         torch.manual_seed(recipe.run.seed)
         self.task = task = TASKS[type(recipe)](recipe, processes.device)
-        task.check_resumable(self.folder)
+        task.check_resumable(folder)
         self.loop: GradientLoop | CountingLoop = (
             CountingLoop(task, recipe.schedule, processes, log)
             if isinstance(task.model, TrainsByCounting)
             else GradientLoop(task, recipe.optimiser, recipe.schedule, recipe.run, processes, log)
         )
-        processes.on_rank_zero(lambda: task.write_settings(self.folder))
+        processes.on_rank_zero(lambda: task.write_settings(folder))
         if not new:
             processes.on_rank_zero(self._check_checkpoint)
             self.loop.restore()
@@ -147,15 +163,11 @@ class Run:
 
     def train(self) -> TrainingResult:
         """Train until the run is finished or interrupted. Of a finished run, evaluate the kept weights."""
-        loop, trainer = self.loop, self.log.trainer
-
-        def request_stop() -> None:
-            loop.stop_requested = True
-
-        if not trainer.finished:
+        loop = self.loop
+        if not self.log.trainer.finished:
             for supervision in self.task.supervision:
                 self.log.report("trees", 1, {"supervision": supervision})
-            with on_stop_signals(request_stop):
+            with on_stop_signals(loop.request_stop):
                 loop.train()
         self.processes.wait()
         trainer = self.log.trainer
@@ -172,14 +184,6 @@ class Run:
         if self.processes.is_first:
             write_text(to_json(result.to_dict(), indent=2) + "\n", self.folder / RESULT, stored=True)
         return result
-
-    def _check_inputs(self, new: bool) -> None:
-        """Store the hashes of the files that the task reads or, if the run is resumed, compare them."""
-        fingerprints = fingerprints_of(self.recipe)
-        if new or not any(os.path.lexists(self.folder / name) for name in (INPUTS, CHECKPOINT)):
-            write_fingerprints(self.folder, fingerprints)
-        else:
-            check_fingerprints(self.folder, fingerprints)
 
     def _check_checkpoint(self) -> None:
         """Raise InputError if resuming would overwrite weights: a run without a checkpoint starts from the beginning.
@@ -199,8 +203,134 @@ class Run:
             )
 
 
-def _plain(value: Any) -> Any:
-    """Replace tuples by lists, because safe YAML has no tuples."""
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+@contextmanager
+def claimed(folder: Path, recipe: str) -> Iterator[Callable[[], None]]:
+    """Lock a folder for a new run while the block runs, and write recipe.yaml into it.
+
+    recipe: the content of recipe.yaml.
+    Yields a function that withdraws the claim before training: it removes the files and folders that were made.
+    If several processes claim the same folder, exactly one succeeds.
+    Raises InputError if the folder already has a run or cannot be written; the folder is unchanged then.
+    """
+    with ExitStack() as stack:
+        made = _make_and_lock(folder, stack)
+        before = frozenset(os.listdir(folder))
+
+        def abandon() -> None:
+            for name in _BEFORE_TRAINING - before:
+                (folder / name).unlink(missing_ok=True)
+            remove_empty(made)
+
+        try:
+            refuse_run(folder)
+            remove_unfinished(folder)  # of a process that was killed before it had claimed the folder
+            write_text(recipe, folder / RECIPE, stored=True)
+        except BaseException:
+            abandon()
+            raise
+        yield abandon
+
+
+def _make_and_lock(folder: Path, stack: ExitStack) -> list[Path]:
+    """Make a folder and lock it until the stack is closed. Return the created folders."""
+    for _ in range(_ATTEMPTS):
+        made = make_folder(folder)
+        try:
+            before = os.stat(folder).st_ino
+            with ExitStack() as lock:
+                lock.enter_context(locked(folder))
+                if os.stat(folder).st_ino == before:
+                    stack.push(lock.pop_all())
+                    return made
+        except (FileNotFoundError, InputError):
+            if folder.exists():  # and it belongs to the run that has locked it, also if this process made it
+                raise
+        # Another run was refused and has just removed the folder.
+    raise InputError(f"{folder}: other processes keep creating and removing this folder. Name another folder.")
+
+
+def refuse_run(folder: Path) -> None:
+    """Raise InputError if a folder holds a run or a model."""
+    if any(os.path.lexists(folder / name) for name in (CHECKPOINT, RECIPE)):
+        raise InputError(f"{folder}: already holds a run. Resume it with --resume {folder}, or name another folder.")
+    if (folder / WEIGHTS).exists():
+        raise InputError(f"{folder}: already holds a model. Name another folder.")
+
+
+def fingerprints_of(recipe: Recipe) -> Fingerprints:
+    """Return the hashes of all files that a run reads.
+
+    Raises InputError for a file that cannot be read, and for training data that can be read only once.
+    """
+    section = recipe.data_section
+    paths = {f"{section}.{name}": path for name, path in recipe.data.files.items()}
+    fingerprints = fingerprint(paths, [f"{section}.{name}" for name in recipe.data.treebanks])
+    if None in fingerprints[f"{section}.train"].values():
+        raise InputError(
+            f"{section}.train: found {recipe.data.train}, standard input or a pipe, which can be read only once;"
+            " expected a file, because training reads its data several times. Write the data to a file first."
+        )
+    return fingerprints
+
+
+def fingerprint(paths: Mapping[str, str | None], treebanks: Collection[str] = ()) -> Fingerprints:
+    """Return the hashes of files.
+
+    paths: files by setting; None: no file.
+    treebanks: settings whose path may also be a folder or a pattern; all its files are hashed, in sorted order.
+    The hash of standard input and of pipes is None.
+    Raises InputError for a file that cannot be read.
+    """
+    fingerprints: Fingerprints = {}
+    for setting, path in paths.items():
+        if path is None:
+            continue
+        fingerprints[setting] = {}
+        for file in treebank_files(path) if setting in treebanks else [path]:
+            digest = None
+            try:
+                if str(file) != STANDARD_INPUT and stat.S_ISREG(os.stat(file).st_mode):
+                    with open(file, "rb") as content:
+                        digest = hashlib.file_digest(content, "sha256").hexdigest()
+            except OSError as error:
+                raise system_error(file, "read", error) from error
+            fingerprints[setting][str(file)] = digest
+    return fingerprints
+
+
+def write_fingerprints(folder: Path, fingerprints: Fingerprints) -> None:
+    """Store the hashes of a new run in its folder. Warns if the run cannot be resumed: it reads standard input."""
+    for setting in _read_once(fingerprints):
+        warnings.warn(f"{setting} is standard input or a pipe: this run cannot be resumed", InputWarning, stacklevel=2)
+    write_text(to_json({"format": 1, "sha256": fingerprints}, indent=2) + "\n", folder / INPUTS, stored=True)
+
+
+def check_fingerprints(folder: Path, fingerprints: Fingerprints) -> None:
+    """Compare the present hashes of a run's files with those at its start.
+
+    Raises InputError with every file that was changed, added or removed, for standard input and pipes, and if the
+    stored hashes are missing or damaged.
+    """
+    if once := _read_once(fingerprints):
+        raise InputError(
+            f"{folder}: cannot be resumed: {', '.join(once)} was read from standard input or a pipe, which cannot be"
+            " read again. Start a new run with a file."
+        )
+    path = folder / INPUTS
+    content = parse_json(read_stored(path), str(path))
+    before = content.get("sha256") if isinstance(content, dict) else None
+    if not isinstance(before, dict) or not all(isinstance(files, dict) for files in before.values()):
+        raise InputError(f'{path}: expected the entry "sha256", with the hashes of files by setting')
+    faults = []
+    for setting in before | fingerprints:
+        then, now = before.get(setting, {}), fingerprints.get(setting, {})
+        faults += [f"{file}: changed since the run started ({setting})" for file in then if then[file] != now.get(file)]
+        faults += [f"{file}: added since the run started ({setting})" for file in now if file not in then]
+    if faults:
+        raise InputError("\n".join([*faults, f"{folder}: restore the files to resume the run, or start a new run."]))
+
+
+def _read_once(fingerprints: Fingerprints) -> list[str]:
+    return [
+        f"{setting} ({file})" for setting, files in fingerprints.items() for file, digest in files.items() if not digest
+    ]

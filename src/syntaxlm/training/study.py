@@ -27,8 +27,17 @@ from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import LanguageModelRecipe, Recipe, SentenceBatchSettings, TreeRecipe, read_recipe
 from syntaxlm.training.recipe_files import find_recipe
 from syntaxlm.training.result import RESULT, Figure, TrainingResult, read_result
-from syntaxlm.training.run import RECIPE, ProgressCallback, fingerprints_of, read_run_recipe, resume, train
-from syntaxlm.training.run_folder import check_fingerprints, fingerprint, refuse_run
+from syntaxlm.training.run import (
+    RECIPE,
+    ProgressCallback,
+    check_fingerprints,
+    fingerprint,
+    fingerprints_of,
+    read_run_recipe,
+    refuse_run,
+    resume,
+    train,
+)
 from syntaxlm.training.study_table import Comparison, RecipeRuns, TreebankEvaluation
 
 Watching = Callable[[Recipe], AbstractContextManager[ProgressCallback]]

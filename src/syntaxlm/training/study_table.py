@@ -8,15 +8,17 @@ device.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import open_stored, parse_json, read_stored, sha256, to_json, write_text
+from syntaxlm.core.files import open_stored, parse_json, read_stored, to_json, write_text
 from syntaxlm.core.settings import Finite, Positive, read_settings
 from syntaxlm.core.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable, plain
 from syntaxlm.core.text_files import STANDARD_INPUT
@@ -24,24 +26,24 @@ from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_files
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.parsing.evaluation import MOST_UNKNOWN_TAGS, gold_trees_of, sentences_up_to, tokens_for
 from syntaxlm.parsing.options import DecodingOptions
-from syntaxlm.parsing.report import GoldTrees
 from syntaxlm.parsing.structure import Decoding, decodings, structure_of
 from syntaxlm.scoring.perplexity import LanguageModelScore
 from syntaxlm.storage.folder import CONFIG, LABELS, VOCABULARY, WEIGHTS, ModelBundle
 from syntaxlm.training.recipe import LanguageModelRecipe, TreeRecipe
 from syntaxlm.training.result import Figure, TrainingResult
-from syntaxlm.training.run_folder import fingerprint
+from syntaxlm.training.run import fingerprint
 from syntaxlm.trees.preprocessing import GoldPreprocessing, find_preprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, Protocol, score
 from syntaxlm.trees.significance import baseline_scores
-from syntaxlm.trees.spans import SpanSets, concatenated
+from syntaxlm.trees.spans import concatenated
 
 TREES, BASELINES = "trees.json", "baselines.json"
 SHORT = 10  # words; F1 is also computed for sentences of up to this length
 SENTENCES_AT_ONCE = 1 << 12  # sentences whose structure is in memory at the same time
 
 _FORMAT = 1  # raised when a change of syntaxlm changes scores
-_BLOCK = 1 << 20  # bytes
+_F1_OF_SHORT = f"f1_up_to_{SHORT}"
+_TEXTS, _MEASURES = ("valid", "test"), ("perplexity", "bits_per_character")
 
 Score = TypeVar("Score")
 
@@ -108,16 +110,12 @@ class TreebankEvaluation:
         preprocessing: GoldPreprocessing | str | Path = "ptb-keep",
     ) -> None:
         self.source, self.protocol = str(treebank), protocol
+        limit = protocol.max_words
+        self._protocol_of_short = dataclasses.replace(protocol, max_words=SHORT if limit is None else min(limit, SHORT))
         self.preprocessing = find_preprocessing(preprocessing)
         if self.source == STANDARD_INPUT:
             raise InputError("the treebank is standard input; expected a file, because a comparison may read it again")
         treebank_files(self.source)
-
-    @property
-    def short_protocol(self) -> Protocol:
-        """The protocol, for sentences of up to `SHORT` words."""
-        limit = self.protocol.max_words
-        return dataclasses.replace(self.protocol, max_words=SHORT if limit is None else min(limit, SHORT))
 
     def to_dict(self) -> dict[str, Any]:
         protocol = dataclasses.asdict(self.protocol)
@@ -142,20 +140,24 @@ class TreebankEvaluation:
 
     def baselines(self, folder: Path) -> list[TreebankBaseline]:
         """Return left branching, right branching and random trees, from a folder or computed and stored there."""
-        return stored_scores(folder / BASELINES, self._key, TreebankBaseline, lambda: list(self._baselines()))
+
+        def compute() -> list[TreebankBaseline]:
+            spans = gold_trees_of(self._all_sentences, self.preprocessing).spans  # random trees are drawn for all
+            every = baseline_scores(spans, self.protocol, biased_bound=False)
+            has_short = self._protocol_of_short.scored(spans.lengths).any()
+            short = baseline_scores(spans, self._protocol_of_short, biased_bound=False) if has_short else None
+            random, of_short = every.random, (short.random.mean, short.random.std) if short else (None, None)
+            return [
+                TreebankBaseline("left branching", every.left.f1, short.left.f1 if short else None),
+                TreebankBaseline("right branching", every.right.f1, short.right.f1 if short else None),
+                TreebankBaseline("random trees", random.mean, of_short[0], random.std, of_short[1], random.count),
+            ]
+
+        return stored_scores(folder / BASELINES, self._key, TreebankBaseline, compute)
 
     @cached_property
     def _all_sentences(self) -> Treebank:
         return read_treebank(self.source, self.preprocessing)
-
-    @cached_property
-    def _treebank(self) -> Treebank:
-        """The sentences that the protocol scores; others are not parsed."""
-        return sentences_up_to(self._all_sentences, self.protocol.max_words)
-
-    @cached_property
-    def _gold(self) -> GoldTrees:
-        return gold_trees_of(self._treebank, self.preprocessing)
 
     @cached_property
     def _key(self) -> dict[str, Any]:
@@ -169,8 +171,20 @@ class TreebankEvaluation:
         return {"format": _FORMAT, "treebank": list(files.values()), "preprocessing": rule, "protocol": protocol}
 
     def _parse_and_score(self, bundle: ModelBundle, decoding: Decoding) -> TreebankScore:
-        tokens = tokens_for(bundle, self._treebank)
-        _check_known(bundle, tokens, self.source)
+        """Parse the sentences that the protocol scores, and score their trees.
+
+        Raises InputError if most words are unknown to the model, as they are to a character-level model.
+        """
+        treebank = sentences_up_to(self._all_sentences, self.protocol.max_words)
+        gold, tokens = gold_trees_of(treebank, self.preprocessing).spans, tokens_for(bundle, treebank)
+        known = [bundle.vocabulary.knows(token) for sentence in tokens for token in sentence]
+        unknown = known.count(False)
+        if unknown > MOST_UNKNOWN_TAGS * len(known):
+            units = bundle.normaliser.units
+            raise InputError(
+                f"{self.source}: {unknown:,} of {len(known):,} words are unknown to the model, which reads {units};"
+                f" expected a treebank of such {units}"
+            )
         structure_of(bundle, tokens[:1], labels=False).decode(*decoding)  # what happens once per process is not timed
         started = time.perf_counter()
         parts = [
@@ -178,44 +192,22 @@ class TreebankEvaluation:
             for start in range(0, len(tokens), SENTENCES_AT_ONCE)
         ]
         seconds, spans = time.perf_counter() - started, concatenated(parts)
-        f1, sentences = self._f1(spans, self.protocol)
-        short_f1, short_sentences = self._f1(spans, self.short_protocol)
-        if f1 is None:
-            raise InputError(f"{self.source}: protocol {self.protocol}: found no sentence to score")
-        layer = decoding.layer if bundle.require(ParsesSentences, "parsing").distance_layers else None
-        counts = {"sentences": sentences, "short_sentences": short_sentences, "parsed": len(tokens)}
-        return TreebankScore(
-            f1, short_f1, decoder=decoding.decoder, layer=layer, device=str(bundle.device), seconds=seconds, **counts
+        every, short = (
+            score(spans, gold, protocol, details=False) if protocol.scored(gold.lengths).any() else None
+            for protocol in (self.protocol, self._protocol_of_short)
         )
-
-    def _f1(self, spans: SpanSets, protocol: Protocol) -> tuple[float | None, int]:
-        """Return F1 and number of scored sentences; None without sentences."""
-        if not protocol.scored(self._gold.spans.lengths).any():
-            return None, 0
-        scores = score(spans, self._gold.spans, protocol, details=False)
-        return scores.f1, scores.sentences
-
-    def _baselines(self) -> Iterator[TreebankBaseline]:
-        spans = gold_trees_of(self._all_sentences, self.preprocessing).spans  # random trees are drawn for all
-        every, short = baseline_scores(spans, self.protocol, biased_bound=False), None
-        if self.short_protocol.scored(spans.lengths).any():
-            short = baseline_scores(spans, self.short_protocol, biased_bound=False)
-        yield TreebankBaseline("left branching", every.left.f1, None if short is None else short.left.f1)
-        yield TreebankBaseline("right branching", every.right.f1, None if short is None else short.right.f1)
-        of_short = (None, None) if short is None else (short.random.mean, short.random.std)
-        random = every.random
-        yield TreebankBaseline("random trees", random.mean, of_short[0], random.std, of_short[1], random.count)
-
-
-def _check_known(bundle: ModelBundle, tokens: Sequence[Sequence[str]], source: str) -> None:
-    """Raise InputError if most words of a treebank are unknown to a model, as they are to a character-level model."""
-    known = [bundle.vocabulary.knows(token) for sentence in tokens for token in sentence]
-    unknown = known.count(False)
-    if unknown > MOST_UNKNOWN_TAGS * len(known):
-        units = bundle.normaliser.units
-        raise InputError(
-            f"{source}: {unknown:,} of {len(known):,} words are unknown to the model, which reads {units}; expected a"
-            f" treebank of such {units}"
+        if every is None:
+            raise InputError(f"{self.source}: protocol {self.protocol}: found no sentence to score")
+        return TreebankScore(
+            f1=every.f1,
+            short_f1=None if short is None else short.f1,
+            sentences=every.sentences,
+            short_sentences=0 if short is None else short.sentences,
+            decoder=decoding.decoder,
+            layer=decoding.layer if bundle.require(ParsesSentences, "parsing").distance_layers else None,
+            device=str(bundle.device),
+            parsed=len(tokens),
+            seconds=seconds,
         )
 
 
@@ -225,7 +217,7 @@ def model_hashes(folder: Path) -> dict[str, str]:
     for name in (CONFIG, VOCABULARY, LABELS, WEIGHTS):
         if (folder / name).exists():
             with open_stored(folder / name) as file:
-                hashes[name] = sha256(iter(partial(file.read, _BLOCK), b""))
+                hashes[name] = hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()
     return hashes
 
 
@@ -245,8 +237,7 @@ def stored_scores(
         except (InputError, KeyError, TypeError):
             pass
     scores = compute()
-    content = {"key": key, "scores": [vars(one) for one in scores]}
-    write_text(to_json(content, indent=2) + "\n", path, stored=True)
+    write_text(to_json({"key": key, "scores": list(map(vars, scores))}, indent=2) + "\n", path, stored=True)
     return scores
 
 
@@ -283,61 +274,54 @@ class RecipeRuns:
         return Figure.of([getattr(score, measure) for score in self.scores(text)])
 
     @property
-    def costs(self) -> dict[str, Figure | None]:
-        """Statistics over the finished runs: epochs, seconds, minutes and tokens per second, with validation."""
-        tokens, runs = self.epoch_tokens, self.runs
-        speeds = [run.epochs * tokens / run.seconds for run in runs if run.seconds] if tokens is not None else []
-        return {
-            "epochs": Figure.of([run.epochs for run in runs]),
-            "seconds": Figure.of([run.seconds for run in runs]),
-            "minutes": Figure.of([run.seconds / 60 for run in runs]),
-            "tokens_per_second": Figure.of(speeds),
+    def figures(self) -> dict[str, Figure | None]:
+        """Statistics over the finished runs, by column of the report: of training with validation, and of the trees."""
+        runs, tokens, trees = self.runs, self.epoch_tokens, self.tree_scores
+        values = {
+            "epochs": [run.epochs for run in runs],
+            "seconds": [run.seconds for run in runs],
+            "minutes": [run.seconds / 60 for run in runs],
+            "tokens_per_second": [run.epochs * tokens / run.seconds for run in runs if run.seconds] if tokens else [],
+            "f1": [score.f1 for score in trees],
+            _F1_OF_SHORT: [score.short_f1 for score in trees if score.short_f1 is not None],
+            "sentences_per_second": [score.sentences_per_second for score in trees],
         }
+        return {name: Figure.of(numbers) for name, numbers in values.items()}
 
     @property
     def tree_scores(self) -> list[TreebankScore]:
         return [score for score in self.trees if score is not None]
 
-    def tree_figure(self, name: str) -> Figure | None:
-        """Return a statistic of an attribute of `TreebankScore` over the runs that have it."""
-        values = [getattr(score, name) for score in self.tree_scores]
-        return Figure.of([value for value in values if value is not None])
-
     @property
     def decoder(self) -> str | None:
         """The decoder of the trees, such as "biased, layer 2"; None without trees."""
-        decoders = {f"{one.decoder}, layer {one.layer}" if one.layer else one.decoder for one in self.tree_scores}
+        scores = self.tree_scores
+        decoders = {f"{score.decoder}, layer {score.layer}" if score.layer else score.decoder for score in scores}
         return "; ".join(sorted(decoders)) or None
 
     def to_dict(self) -> dict[str, Any]:
-        measures = ("perplexity", "bits_per_character")
-        texts = {text: {measure: self.figure(text, measure) for measure in measures} for text in ("valid", "test")}
-        scores = self.trees or [None] * len(self.runs)
-        runs = [run.to_dict() | {"treebank": score} for run, score in zip(self.runs, scores, strict=True)]
-        counts = {"parameters": self.parameters, "epoch_tokens": self.epoch_tokens}
-        more = {"criterion": self._criterion(), "treebank": self._tree_figures()}
-        head = {"recipe": self.name, "reads": self.reads}
-        figures: dict[str, Any] = plain(head | texts | counts | self.costs | more | {"runs": runs})
-        return figures
-
-    def _criterion(self) -> dict[str, Any] | None:
-        """Return the models' own criterion on the validation text, for models without probabilities."""
+        figures, trees = self.figures, self.tree_scores
+        of_trees: dict[str, Any] = {name: figures.pop(name) for name in ("f1", _F1_OF_SHORT, "sentences_per_second")}
+        if trees:
+            counts = {"sentences": trees[0].sentences, f"sentences_up_to_{SHORT}": trees[0].short_sentences}
+            of_trees |= counts | {"decoder": self.decoder}
+        # For models without probabilities, their own criterion on the validation text.
         criteria = [run.criterion for run in self.runs if run.criterion is not None]
-        figure = Figure.of([criterion.value for criterion in criteria])
-        return None if figure is None else {"name": criteria[0].name, "unit": criteria[0].unit, **vars(figure)}
-
-    def _tree_figures(self) -> dict[str, Any] | None:
-        if not self.tree_scores:
-            return None
-        first = self.tree_scores[0]
-        return {
-            "f1": self.tree_figure("f1"),
-            f"f1_up_to_{SHORT}": self.tree_figure("short_f1"),
-            "sentences": first.sentences,
-            f"sentences_up_to_{SHORT}": first.short_sentences,
-            "decoder": self.decoder,
-            "sentences_per_second": self.tree_figure("sentences_per_second"),
+        criterion = Figure.of([criterion.value for criterion in criteria])
+        scores = self.trees or [None] * len(self.runs)
+        entries = {
+            "recipe": self.name,
+            "reads": self.reads,
+            **{text: {measure: self.figure(text, measure) for measure in _MEASURES} for text in _TEXTS},
+            "parameters": self.parameters,
+            "epoch_tokens": self.epoch_tokens,
+            **figures,
+            "criterion": criterion and {"name": criteria[0].name, "unit": criteria[0].unit, **vars(criterion)},
+            "treebank": of_trees if trees else None,
+            "runs": [run.to_dict() | {"treebank": score} for run, score in zip(self.runs, scores, strict=True)],
         }
+        content: dict[str, Any] = plain(entries)
+        return content
 
 
 COMPARED_RECIPES = Columns(
@@ -434,75 +418,66 @@ class Comparison(HasReport):
             "faults": self.faults,
             "stopped": self.stopped,
         }
+        described, facts = {}, {}
+        if treebank is not None:
+            described = {"preprocessing": treebank["preprocessing"], "protocol": treebank["protocol"]["name"]}
+            facts = {"F1:": treebank["source"], **described}
+            described["treebank"] = treebank["source"]
+        if scores := [score for row in self.recipes for score in row.tree_scores]:
+            facts["sentences"] = f"{scores[0].sentences:,}, {scores[0].short_sentences:,} of up to {SHORT} words"
         stopped = "Stopped; finished runs and checkpoints are saved. Resume with the same command."
         return Report(
             COMPARED_RECIPES,
-            list(self._rows()),
+            [dict.fromkeys(COMPARED_RECIPES) | described | row for row in self._rows()],
             figures,
-            self._facts(),
+            facts,
             tables=[self._table(rows) for rows in self.groups],
             notes=[*(f"note: {note}" for note in notes), *([stopped] if self.stopped else [])],
         )
 
-    @property
-    def _preparation(self) -> dict[str, Any]:
-        """Preprocessing and protocol of the treebank; empty without a treebank."""
-        if self.treebank is None:
-            return {}
-        return {"preprocessing": self.treebank["preprocessing"], "protocol": self.treebank["protocol"]["name"]}
-
-    def _facts(self) -> dict[str, Any]:
-        """Describe the F1 of the tables."""
-        if self.treebank is None:
-            return {}
-        facts = {"F1:": self.treebank["source"], **self._preparation}
-        scores = [score for row in self.recipes for score in row.tree_scores]
-        if scores:
-            facts["sentences"] = f"{scores[0].sentences:,}, {scores[0].short_sentences:,} of up to {SHORT} words"
-        return facts
-
     def _rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row for each recipe and text with a result, and for each baseline."""
-        empty: dict[str, Any] = dict.fromkeys(COMPARED_RECIPES)
-        if self.treebank is not None:
-            empty |= {"treebank": self.treebank["source"], **self._preparation}
         for recipe in self.recipes:
-            of_recipe = {
-                "recipe": recipe.name,
-                "role": "recipe",
-                "reads": recipe.reads,
-                "runs": len(recipe.runs),
-                "seeds": self.seeds,
-                "parameters": recipe.parameters,
-                "decoder": recipe.decoder,
-                "sentences_per_second": _mean(recipe.tree_figure("sentences_per_second")),
-                **{name: _mean(figure) for name, figure in recipe.costs.items()},
-                **_cells("f1", recipe.tree_figure("f1")),
-                **_cells(f"f1_up_to_{SHORT}", recipe.tree_figure("short_f1")),
-            }
-            for text in ("valid", "test"):
-                if recipe.runs and getattr(recipe.recipe.data, text) is not None:
-                    for name in ("perplexity", "bits_per_character"):
-                        of_recipe |= _cells(name, recipe.figure(text, name))
-                    yield empty | of_recipe | {"text": text}
+            for text in _TEXTS:
+                if not recipe.runs or getattr(recipe.recipe.data, text) is None:
+                    continue
+                row = {
+                    "recipe": recipe.name,
+                    "role": "recipe",
+                    "reads": recipe.reads,
+                    "runs": len(recipe.runs),
+                    "seeds": self.seeds,
+                    "parameters": recipe.parameters,
+                    "decoder": recipe.decoder,
+                    "text": text,
+                }
+                of_text = {measure: recipe.figure(text, measure) for measure in _MEASURES}
+                for name, figure in (recipe.figures | of_text).items():
+                    row[name] = figure and figure.mean
+                    if f"{name}_std" in COMPARED_RECIPES:
+                        row[f"{name}_std"] = figure and figure.std
+                yield row
         for baseline in self.baselines:
-            yield empty | {
+            yield {
                 "recipe": baseline.name,
                 "role": "baseline",
                 "seeds": baseline.seeds,
                 "f1": baseline.f1,
                 "f1_std": baseline.std,
-                f"f1_up_to_{SHORT}": baseline.short_f1,
-                f"f1_up_to_{SHORT}_std": baseline.short_std,
+                _F1_OF_SHORT: baseline.short_f1,
+                f"{_F1_OF_SHORT}_std": baseline.short_std,
             }
 
     def _table(self, rows: Sequence[RecipeRuns]) -> ReportTable:
         """Return one table for reading; the last one has the baselines."""
         measure, units = _measure(rows), " and ".join(dict.fromkeys(row.reads for row in rows))
-        decimals = 3 if measure == "bits_per_character" else 2
-        lines = [self._line(row, measure, decimals) for row in rows]
-        if rows == self.groups[-1]:
-            lines += map(_baseline_line, self.baselines)
+        lines = [self._line(row, measure) for row in rows]
+        for baseline in self.baselines if rows == self.groups[-1] else ():
+            line: dict[str, str | None] = {"recipe": baseline.name, "seeds": str(baseline.seeds or "")}
+            of_short = (f"F1 to {SHORT}", baseline.short_f1, baseline.short_std)
+            for heading, mean, std in (("F1", baseline.f1, baseline.std), of_short):
+                line[heading] = _percent(None if mean is None else Figure(mean, std or 0.0, baseline.seeds or 1))
+            lines.append(line)
         names = list(dict.fromkeys(name for line in lines for name in line))
         title = "recipe" if len(self.groups) == 1 else f"recipe ({units})"
         headings = {
@@ -510,34 +485,27 @@ class Comparison(HasReport):
         }
         return ReportTable(headings, [[line.get(name, "") for name in names] for line in lines])
 
-    def _line(self, row: RecipeRuns, measure: str, decimals: int) -> dict[str, str | None]:
+    def _line(self, row: RecipeRuns, measure: str) -> dict[str, str | None]:
         """Return the cells of a recipe, by heading."""
-        trees: dict[str, str | None] = {}
-        speed: dict[str, str | None] = {}
-        if self.treebank:
-            trees = {"F1": _percent(row.tree_figure("f1")), f"F1 to {SHORT}": _percent(row.tree_figure("short_f1"))}
-            trees["decoder"] = row.decoder
-            speed = {"sentences/s": _shown_mean(row.tree_figure("sentences_per_second"), 0)}
-        texts = {f"{text} {measure.replace('_', ' ')}": row.figure(text, measure) for text in ("valid", "test")}
-        costs = row.costs
-        return {
-            "recipe": row.name,
-            **trees,
-            **{heading: None if figure is None else figure.shown(decimals) for heading, figure in texts.items()},
-            "parameters": None if row.parameters is None else f"{row.parameters:,}",
-            "epochs": _shown_mean(costs["epochs"], 2),
-            "seconds": _shown_mean(costs["seconds"], 1),
-            "tokens/s": _shown_mean(costs["tokens_per_second"], 0),
-            **speed,
-            "seeds": f"{len(row.runs)} of {self.seeds}",
-        }
+        figures, decimals = row.figures, 3 if measure == "bits_per_character" else 2
+        means = {"epochs": ("epochs", 2), "seconds": ("seconds", 1), "tokens/s": ("tokens_per_second", 0)}
+        line: dict[str, str | None] = {"recipe": row.name}
+        if self.treebank is not None:
+            line |= {"F1": _percent(figures["f1"]), f"F1 to {SHORT}": _percent(figures[_F1_OF_SHORT])}
+            line["decoder"] = row.decoder
+            means["sentences/s"] = ("sentences_per_second", 0)
+        for text in _TEXTS:
+            perplexity = row.figure(text, measure)
+            line[f"{text} {measure.replace('_', ' ')}"] = None if perplexity is None else perplexity.shown(decimals)
+        line["parameters"] = None if row.parameters is None else f"{row.parameters:,}"
+        for heading, (name, places) in means.items():
+            figure = figures[name]
+            line[heading] = None if figure is None else f"{figure.mean:,.{places}f}"
+        return line | {"seeds": f"{len(row.runs)} of {self.seeds}"}
 
 
-def _baseline_line(baseline: TreebankBaseline) -> dict[str, str | None]:
-    seeds = baseline.seeds or 1
-    short = None if baseline.short_f1 is None else Figure(baseline.short_f1, baseline.short_std or 0.0, seeds)
-    f1 = {"F1": _percent(Figure(baseline.f1, baseline.std or 0.0, seeds)), f"F1 to {SHORT}": _percent(short)}
-    return {"recipe": baseline.name, **f1, "seeds": f"{seeds}" if baseline.seeds else ""}
+def _percent(figure: Figure | None) -> str | None:
+    return None if figure is None else Figure(100 * figure.mean, 100 * figure.std, figure.count).shown(1)
 
 
 def _measure(rows: Sequence[RecipeRuns]) -> str:
@@ -548,7 +516,10 @@ def _measure(rows: Sequence[RecipeRuns]) -> str:
 def _reading_notes(rows: Sequence[RecipeRuns]) -> list[str]:
     """Return reasons why the perplexities of these recipes are not directly comparable."""
     notes, measure = [], _measure(rows)
-    readings = {row.name: _reading(row.recipe) for row in rows}
+    readings = {
+        row.name: "words given their trees" if isinstance(row.recipe, TreeRecipe) else str(row.recipe.mode)
+        for row in rows
+    }
     if len(set(readings.values())) > 1:
         of_rows = "; ".join(f"{name}: {reading}" for name, reading in readings.items())
         notes.append(f"the recipes read the text in different ways: {of_rows}")
@@ -571,24 +542,3 @@ def _reading_notes(rows: Sequence[RecipeRuns]) -> list[str]:
             of_rows = ", ".join(f"{name} {count:,} ({unknown:,} unknown)" for name, (count, unknown) in counts.items())
             notes.append(f"{text}: the recipes predict different {unit}: {of_rows}")
     return notes
-
-
-def _reading(recipe: LanguageModelRecipe) -> str:
-    """Describe how a recipe's model reads text."""
-    return "words given their trees" if isinstance(recipe, TreeRecipe) else str(recipe.mode)
-
-
-def _mean(figure: Figure | None) -> float | None:
-    return None if figure is None else figure.mean
-
-
-def _cells(name: str, figure: Figure | None) -> dict[str, float | None]:
-    return {name: _mean(figure), f"{name}_std": None if figure is None else figure.std}
-
-
-def _shown_mean(figure: Figure | None, decimals: int) -> str | None:
-    return None if figure is None else f"{figure.mean:,.{decimals}f}"
-
-
-def _percent(figure: Figure | None) -> str | None:
-    return None if figure is None else Figure(100 * figure.mean, 100 * figure.std, figure.count).shown(1)

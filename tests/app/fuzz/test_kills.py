@@ -26,8 +26,7 @@ from syntaxlm.app.jobs.folder import REPORT, ROWS
 from syntaxlm.core.files import UNFINISHED
 from syntaxlm.core.tensor_files import read_tensors
 from syntaxlm.generation.stops import STOP_WEIGHTS, STOPS
-from syntaxlm.training.checkpoint import CHECKPOINT
-from syntaxlm.training.run_folder import METRICS, RECIPE
+from syntaxlm.training.result import CHECKPOINT, METRICS, RECIPE
 from syntaxlm.training.study import COMPARISON
 from tests.training.runs import TREE_RNN
 from tests.training.runs import tree_data as data_of

@@ -22,7 +22,7 @@ from syntaxlm.models.pcfg.grammars import (
     SimplePCFGConfig,
 )
 from syntaxlm.ops.inside import Layout, TableRules, log_partition, log_partition_reference
-from syntaxlm.training.schedule import WeightAverage
+from syntaxlm.training.loop import WeightAverage
 from tests.models.pcfg.small import (
     BOS,
     EOS,
