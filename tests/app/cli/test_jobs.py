@@ -11,11 +11,12 @@ from syntaxlm.app import cli
 from syntaxlm.app.jobs import job as job_module
 from syntaxlm.app.jobs.job import Job, run_job
 from syntaxlm.app.jobs.work import ParseWork, ScoreWork
+from syntaxlm.app.jobs.workers import Outcome
 from syntaxlm.core.errors import InputError
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.storage.folder import write_model
-from tests.app.jobs.counting import InlineEngine
+from tests.app.jobs.counting import InlineEngine, completed
 from tests.fresh_models import STREAM, fresh
 
 pytest.importorskip("pyarrow")
@@ -92,8 +93,9 @@ def test_a_model_of_streams_is_only_scored_sentence_by_sentence_on_request(text,
 
 def test_a_model_that_changes_during_a_job_stops_it(trained, text, tmp_path):
     class Another(InlineEngine):
-        def set_up(self, number):
-            return super().set_up(number)._replace(result=[str(number)])
+        def start(self, number):
+            worker, ready = super().start(number)
+            return worker, completed(lambda: ready.result()._replace(result=[str(number)]))
 
     with pytest.raises(InputError, match="a model changed during the job"):
         run_job(
@@ -143,8 +145,8 @@ def test_options_without_a_meaning_in_a_job_are_refused(words, message, capsys):
 
 def test_failed_shards_give_the_exit_code_1(text, tmp_path, monkeypatch, capsys):
     class Failing(InlineEngine):
-        def do(self, number, task):
-            return job_module.Failed("MemoryError: no memory")
+        def do(self, worker, task):
+            return Outcome("failed", reason="MemoryError: no memory")
 
     monkeypatch.setattr("syntaxlm.app.jobs.workers.ProcessEngine", Failing)
     assert cli.main(["parse", "en-fast", str(text), "--workers", "2", "-o", str(tmp_path / "job")]) == 1

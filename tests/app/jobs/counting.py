@@ -13,7 +13,7 @@ from typing import Any
 
 from syntaxlm.app.jobs.job import Job
 from syntaxlm.app.jobs.work import Loaded, Work
-from syntaxlm.app.jobs.workers import Engine, Outcome, Worker, outcome_of
+from syntaxlm.app.jobs.workers import Engine, InWorker, Outcome
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.tables import Column, Columns, Row
 
@@ -72,33 +72,25 @@ class InlineEngine(Engine):
         self._set_up = set_up
         self.tasks: list[tuple[str, int]] = []
 
-    def start(self, number: int) -> InlineWorker:
-        return InlineWorker(self, number)
+    def start(self, number: int) -> tuple[InWorker, Future[Outcome]]:
+        worker = InWorker()
+        return worker, completed(lambda: worker.set_up(self._set_up, number))
 
-    def set_up(self, number: int) -> Outcome:
-        return outcome_of(lambda: self._set_up(number).description)
-
-    def do(self, number: int, task: Any) -> Outcome:
+    def submit(self, worker: InWorker, task: Any) -> Future[Outcome]:
         self.tasks.append((os.path.basename(task.source.name), task.shard.first))
-        return outcome_of(lambda: self._set_up(number)(task))
+        return completed(lambda: self.do(worker, task))
+
+    def do(self, worker: InWorker, task: Any) -> Outcome:
+        return worker.do(task)
+
+    def stop(self, worker: InWorker) -> None:
+        pass
+
+    def how_it_ended(self, worker: InWorker, error: BaseException) -> str:
+        return "was killed"
 
     def default_workers(self) -> int:
         return 2
-
-
-class InlineWorker(Worker):
-    def __init__(self, engine: InlineEngine, number: int) -> None:
-        self._engine, self._number = engine, number
-        self.ready = completed(lambda: engine.set_up(number))
-
-    def submit(self, task: Any) -> Future[Outcome]:
-        return completed(lambda: self._engine.do(self._number, task))
-
-    def stop(self) -> None:
-        pass
-
-    def how_it_ended(self, error: BaseException) -> str:
-        return "was killed"
 
 
 def completed(call: Callable[[], Outcome]) -> Future[Outcome]:

@@ -154,9 +154,9 @@ def test_the_damaged_file_of_a_shard_that_fails_again_is_removed(tmp_path, text)
     (tmp_path / "noted").unlink()
 
     class Unlucky(InlineEngine):
-        def do(self, number, task):
+        def do(self, worker, task):
             (tmp_path / "noted").unlink(missing_ok=True)
-            return super().do(number, task)
+            return super().do(worker, task)
 
     assert len(run_job(job, 1, Unlucky).failed) == 1
     assert not path.exists()
@@ -284,9 +284,9 @@ def test_an_input_that_changes_while_it_is_read_stops_the_job(tmp_path, text):
     job = counting(tmp_path, text)
 
     class Changing(InlineEngine):
-        def do(self, number, task):
+        def do(self, worker, task):
             text.write_text("a\n" * 3)
-            return super().do(number, task)
+            return super().do(worker, task)
 
     with pytest.raises(InputError, match="changed while the job was running"):
         run_job(job, 1, Changing)

@@ -6,6 +6,7 @@ import gzip
 import io
 import lzma
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,27 +18,30 @@ from syntaxlm.app.jobs.inputs import (
     CompressedText,
     ParquetColumn,
     Shard,
-    ShardCutter,
     ShardTask,
     TextFile,
+    cut_shards,
     open_source,
     raw_lines,
 )
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.progress import Progress
 
 TEXT = "\ufeffthe cat\r\n\n é \nlast".encode()
 LINES = ["the cat", "", " é ", "last"]
 
 
-def cut(lengths, lines, *most) -> list[Shard]:
-    cutter = ShardCutter(lines, *most)
-    cutter.cut(0, lengths)
-    return cutter.shards
+def cut(source, lines, *most) -> list[Shard]:
+    shards: list[Shard] = []
+    work = Progress("")
+    assert list(cut_shards([source], shards, lines, 1000, work, *most)) == []
+    assert work.done == sum(shard.lines for shard in shards)
+    return shards
 
 
 @given(st.lists(st.integers(1, 40), max_size=60), st.integers(1, 7), st.integers(1, 90))
 def test_shards_have_all_lines_once_and_in_order_and_are_limited_in_lines_and_bytes(lengths, lines, most):
-    shards = cut(lengths, lines, most)
+    shards = cut(SimpleNamespace(scan=lambda longest: ((length, None) for length in lengths)), lines, most)
     ends = np.cumsum([0, *lengths])
     following = 1
     for shard in shards:
@@ -97,7 +101,7 @@ def test_every_kind_of_input_has_the_same_lines_in_its_shards(name, write, kind,
     write(tmp_path / name)
     source = open_source(str(tmp_path / name), None, None)
     assert type(source) is kind
-    shards = cut([length for length, _ in source.scan(1000)], lines)
+    shards = cut(source, lines)
     read = {task.shard: list(source.lines(task, 1000)) for task in source.tasks(shards, 1000)}
     assert [len(found) for found in read.values()] == [shard.lines for shard in shards]
     flat = [line for found in read.values() for line in found]

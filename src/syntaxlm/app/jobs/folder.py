@@ -13,11 +13,11 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO, TypeVar
+from typing import Any, TypeVar
 
 import pydantic
 
@@ -90,39 +90,6 @@ class JobFile:
     schema_version: int = SCHEMA_VERSION
 
 
-class _DoneLine(NamedTuple):
-    """A shard that is done: its number, and the fields of `ShardResult`."""
-
-    number: int
-    rows: int | None
-    bad: tuple[tuple[int, str], ...]
-    seconds: float
-    memory: int | None
-    file_size: int | None
-
-    @property
-    def result(self) -> ShardResult:
-        """The result, without its bad lines."""
-        return ShardResult(self.rows, (), self.seconds, self.memory, self.file_size)
-
-
-class BadLineTable:
-    """The file with the bad lines, while it is written. count: of all lines.  first: the first ones, for a message."""
-
-    def __init__(self, file: TextIO) -> None:
-        self._file = file
-        self.count = 0
-        self.first: list[BadLine] = []
-        file.write(format_cells(BadLine._fields) + "\n")
-
-    def add(self, bad_lines: Iterable[BadLine]) -> None:
-        for line in bad_lines:
-            self._file.write(format_cells([line.file, str(line.line), line.reason.replace("\n", " ")]) + "\n")
-            self.count += 1
-            if len(self.first) < SHOWN:
-                self.first.append(line)
-
-
 class JobFolder:
     """The folder of a job, which no other process may use at the same time."""
 
@@ -133,30 +100,26 @@ class JobFolder:
     @classmethod
     @contextmanager
     def opened(cls, path: Path) -> Iterator[JobFolder]:
-        """Make the folder if needed, and locks it while the block runs.
+        """Make the folder if needed, and lock it while the block runs.
 
         Raises InputError if another process uses it, or it contains files that do not belong to a job.
         """
         made = make_folder(path)
         try:
             with locked(path):
-                yield cls(path)._checked()
+                visible = sorted(entry.name for entry in path.iterdir() if not entry.name.startswith("."))
+                others = [name for name in visible if name not in (JOB, SHARDS, DONE, BAD_LINES, REPORT, ROWS)]
+                if others:
+                    shown = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
+                    raise InputError(f"{path}: contains files that do not belong to a job: {shown}. Name a new folder.")
+                make_folder(path / ROWS)
+                remove_unfinished(path)
+                remove_unfinished(path / ROWS)
+                for name in (BAD_LINES, REPORT):  # found now, not when the shards have been done
+                    check_stored(path / name)
+                yield cls(path)
         finally:
             remove_empty([path / ROWS, *made])
-
-    def _checked(self) -> JobFolder:
-        path = self.path
-        visible = sorted(one.name for one in path.iterdir() if not one.name.startswith("."))
-        others = [name for name in visible if name not in (JOB, SHARDS, DONE, BAD_LINES, REPORT, ROWS)]
-        if others:
-            shown = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
-            raise InputError(f"{path}: contains files that do not belong to a job: {shown}. Name a new folder.")
-        make_folder(self.rows)
-        remove_unfinished(path)
-        remove_unfinished(self.rows)
-        for name in (BAD_LINES, REPORT):  # found now, not when the shards have been done
-            check_stored(path / name)
-        return self
 
     def is_started(self, settings: JobSettings) -> bool:
         """Return whether the folder has the shards of a job with these settings.
@@ -171,16 +134,17 @@ class JobFolder:
             read_settings(JobFile, content, f"{path}: damaged")
         except InputError as error:
             raise InputError(f"{error}. Name a new folder.") from None
-        differences = _differences(content["settings"], json.loads(to_json(asdict(settings))))
+        before, now = _flat(content["settings"]), _flat(json.loads(to_json(asdict(settings))))
+        values = [(name, before.get(name, "not set"), now.get(name, "not set")) for name in {**before, **now}]
+        differences = [f"  {name}: {old} before, {new} now" for name, old, new in values if old != new]
         if not differences:
             return True
         if not self._done_lines():
             return False
-        shown = "\n".join(f"  {line}" for line in differences[:_SHOWN_DIFFERENCES])
-        shown += "\n  ..." if len(differences) > _SHOWN_DIFFERENCES else ""
+        shown = differences[:_SHOWN_DIFFERENCES] + ["  ..."] * (len(differences) > _SHOWN_DIFFERENCES)
         raise InputError(
-            f"{self.path}: contains a job with other settings:\n{shown}\nRestore them to continue the job, or"
-            " name a new folder."
+            f"{self.path}: contains a job with other settings:\n" + "\n".join(shown) + "\nRestore them to continue the"
+            " job, or name a new folder."
         )
 
     def start(self, settings: JobSettings, shards: Sequence[Shard]) -> None:
@@ -194,93 +158,89 @@ class JobFolder:
         """Return all shards of the job, in order. inputs: their number. Raises InputError if the file is damaged."""
         path = self.path / SHARDS
         shards: list[Shard] = []
-        for line in read_stored(path).splitlines():
+        for number, line in enumerate(read_stored(path).splitlines()):
             shard = _read(Shard, line)
-            if shard is None or shard.number != len(shards) or not shard.is_possible(inputs):
-                raise InputError(
-                    f"{path}, line {len(shards) + 1:,}: damaged: found {_shown(line)}; expected the six numbers of"
-                    f" shard {len(shards):,}. Name a new folder."
-                )
+            if shard is None or shard.number != number or not 0 <= shard.source < inputs or min(shard[2:4]) < 1:
+                expected = f"expected the six numbers of shard {number:,}. Name a new folder."
+                raise _damaged(path, number + 1, line, expected)
             shards.append(shard)
         return shards
 
     def done(self, shards: Sequence[Shard]) -> dict[int, ShardResult]:
-        """Return the results of the shards that are done, by their numbers, without their bad lines.
+        """Return the results of the shards that are done, by their numbers, with at most one bad line.
 
-        A shard is done if it was noted and its Parquet file is intact. Raises InputError if the list is damaged, or a
-        file cannot be read.
+        A shard is done if it was noted and its Parquet file is intact. The Parquet files of other shards are removed,
+        such as damaged files; links are not followed.
+        Raises InputError if the list is damaged, or a file cannot be read or removed.
         """
-        results = {line.number: line.result for line, _ in self._done_lines()}
+        results = {result.number: result for result, _ in self._done_lines()}
         if results and not 0 <= min(results) <= max(results) < len(shards):
             raise InputError(f"{self.path / DONE}: damaged: found other shards than in {SHARDS}. Name a new folder.")
-        return {
-            number: result
-            for number, result in results.items()
-            if _is_intact(self.rows / shards[number].file_name, result.file_size)
-        }
-
-    def remove_not_done(self, shards: Sequence[Shard], done: Container[int]) -> None:
-        """Remove the Parquet files of shards that are not done, such as damaged files. Links are not followed."""
-        names = {shard.file_name for shard in shards if shard.number not in done}
-        for path in list(self.rows.iterdir()):
-            if path.name in names:
+        done = {}
+        for shard in shards:
+            path, result = self.rows / shard.file_name, results.get(shard.number)
+            if result is not None and _is_intact(path, result.file_size):
+                done[shard.number] = result
+            else:
                 _remove(path)
+        return done
 
-    def add_done(self, shard: Shard, result: ShardResult) -> None:
+    def add_done(self, result: ShardResult) -> None:
         """Note that a shard is done; its Parquet file exists."""
-        append_stored((to_json([shard.number, *result]) + "\n").encode(), self.path / DONE)
+        append_stored((to_json(result) + "\n").encode(), self.path / DONE)
 
-    def _done_lines(self) -> list[tuple[_DoneLine, int]]:
-        """Return the shards that were noted, without their bad lines, and the place of their lines in the file.
+    def _done_lines(self) -> list[tuple[ShardResult, int]]:
+        """Return the shards that were noted, with at most one bad line, and the place of their lines in the file.
 
         A line that was cut short when the job was killed is removed. A shard may be noted twice.
         """
         path = self.path / DONE
         if not os.path.lexists(path):
             return []
-        noted: list[tuple[_DoneLine, int]] = []
+        noted: list[tuple[ShardResult, int]] = []
         place = 0
         with open_stored(path) as file:
             for line_number, line in enumerate(file, 1):
                 if not line.endswith(b"\n"):
                     break
-                done = _read(_DoneLine, line)
-                if done is None:
-                    raise InputError(
-                        f"{path}, line {line_number:,}: damaged: found {_shown(line)}; expected the number of a shard,"
-                        " rows, bad lines, seconds, memory and file size. Remove this line to do its shard again, or"
-                        " name a new folder."
+                result = _read(ShardResult, line)
+                if result is None:
+                    expected = (
+                        "expected the number of a shard, rows, bad lines, seconds, memory and file size. Remove this"
+                        " line to do its shard again, or name a new folder."
                     )
-                noted.append((done._replace(bad=done.bad[:1]), place))
+                    raise _damaged(path, line_number, line, expected)
+                noted.append((result._replace(bad=result.bad[:1]), place))
                 place += len(line)
         if place < path.stat().st_size:
             truncate_stored(path, place)
         return noted
 
-    def write_bad_lines(self, shards: Sequence[Shard], names: Sequence[str]) -> int:
-        """Write the bad lines of all shards that are done, in the order of the input. Returns their number.
+    def bad_lines(self, shards: Sequence[Shard], names: Sequence[str]) -> Iterator[BadLine]:
+        """Yield the bad lines of all shards that are done, in the order of the input. names: of the inputs."""
+        places = {result.number: place for result, place in self._done_lines() if result.bad}
+        if not places:
+            return
+        with open_stored(self.path / DONE) as file:
+            for number in sorted(places):
+                file.seek(places[number])
+                for line, reason in json.loads(file.readline())[2]:
+                    yield BadLine(names[shards[number].source], line, reason)
 
-        names: of the inputs.
-        """
-        places = {done.number: place for done, place in self._done_lines() if done.bad}
-        with self.bad_line_table() as table:
-            if places:
-                with open_stored(self.path / DONE) as file:
-                    for number in sorted(places):
-                        file.seek(places[number])
-                        bad = json.loads(file.readline())[2]
-                        table.add(BadLine(names[shards[number].source], line, reason) for line, reason in bad)
-        return table.count
-
-    @contextmanager
-    def bad_line_table(self) -> Iterator[BadLineTable]:
-        """Return a table to which the block adds bad lines. It replaces the file, which is removed without any."""
+    def write_bad_lines(self, bad_lines: Iterable[BadLine]) -> tuple[int, list[BadLine]]:
+        """Write the file of bad lines; without any, it is removed. Returns their number, and the first ones."""
         path = self.path / BAD_LINES
+        count = 0
+        first: list[BadLine] = []
         with replaced(path, stored=True) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
-            table = BadLineTable(file)
-            yield table
-        if not table.count:
+            file.write(format_cells(BadLine._fields) + "\n")
+            for count, line in enumerate(bad_lines, 1):
+                file.write(format_cells([line.file, str(line.line), line.reason.replace("\n", " ")]) + "\n")
+                if count <= SHOWN:
+                    first.append(line)
+        if not count:
             path.unlink()
+        return count, first
 
     def write_report(self, report: Mapping[str, Any]) -> None:
         write_text(to_json(report, indent=2) + "\n", self.path / REPORT, stored=True)
@@ -321,26 +281,17 @@ def _read(kind: type[T], line: bytes) -> T | None:
         return None
 
 
-def _shown(line: bytes) -> str:
-    return repr(shortened(line.decode(errors="replace").strip(), _SHOWN_CHARACTERS))
+def _damaged(path: Path, number: int, line: bytes, expected: str) -> InputError:
+    shown = shortened(line.decode(errors="replace").strip(), _SHOWN_CHARACTERS)
+    return InputError(f"{path}, line {number:,}: damaged: found {shown!r}; {expected}")
 
 
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return each setting with different values, with both."""
-    then, found = _flat(before), _flat(now)
-    return [
-        f"{name}: {to_json(then[name]) if name in then else 'not set'} before,"
-        f" {to_json(found[name]) if name in found else 'not set'} now"
-        for name in {**then, **found}
-        if name not in then or name not in found or then[name] != found[name]
-    ]
-
-
-def _flat(settings: Any, name: str = "") -> dict[str, Any]:
+def _flat(settings: Any, name: str = "") -> dict[str, str]:
+    """Return settings as JSON by their dotted names; items of lists have numbers from 1."""
     if isinstance(settings, dict) and settings:
         items: Iterable[tuple[Any, Any]] = settings.items()
     elif isinstance(settings, list) and settings:
         items = enumerate(settings, 1)
     else:
-        return {name: settings}
+        return {name: to_json(settings)}
     return {key: value for part, inner in items for key, value in _flat(inner, f"{name}.{part}".lstrip(".")).items()}

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import system_error
+from syntaxlm.core.progress import Progress
 from syntaxlm.core.text_files import STANDARD_INPUT, is_compressed, open_bytes
 
 SHARD_BYTES = 1 << 26  # maximum size of a shard of several lines
@@ -65,34 +66,19 @@ def raw_lines(file: BinaryIO, longest: int) -> Iterator[bytes | int]:
         yield length
 
 
-def read_line(raw: bytes | int, number: int, longest: int) -> Line:
-    """Return a line of `raw_lines` as text. A byte order mark is dropped from the first line."""
+def fault(raw: bytes | int, longest: int) -> str | None:
+    """Return what is wrong with a line of `raw_lines`; None if it is text."""
     if isinstance(raw, int):
-        return Line(number, "", _too_long(raw, longest))
-    reason = fault(raw)
-    if reason is not None:
-        return Line(number, "", reason)
-    text = raw.decode()
-    if number == 1:
-        text = text.removeprefix(_BYTE_ORDER_MARK)
-    return Line(number, text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text)
-
-
-def fault(raw: bytes) -> str | None:
-    """Return what is wrong with the bytes of a line; None if they are text."""
+        return f"found {raw:,} bytes; expected at most {longest:,} (--max-line-bytes)"
     zero = raw.find(b"\0")
     if zero >= 0:
         return f"found a zero byte at byte {zero:,} of the line; expected UTF-8 text"
     try:
         raw.decode()
     except UnicodeDecodeError as error:
-        found = raw[error.start : error.start + 1].hex()
-        return f"found 0x{found} at byte {error.start:,} of the line; expected UTF-8 text"
+        wrong = raw[error.start : error.start + 1].hex()
+        return f"found 0x{wrong} at byte {error.start:,} of the line; expected UTF-8 text"
     return None
-
-
-def _too_long(length: int, longest: int) -> str:
-    return f"found {length:,} bytes; expected at most {longest:,} (--max-line-bytes)"
 
 
 class Shard(NamedTuple):
@@ -112,10 +98,6 @@ class Shard(NamedTuple):
     begin: int
     end: int
 
-    def is_possible(self, inputs: int) -> bool:
-        """Return whether a job with this number of inputs may have this shard."""
-        return 0 <= self.source < inputs and self.first >= 1 and self.lines >= 1
-
     @property
     def last(self) -> int:
         """The number of its last line."""
@@ -125,34 +107,6 @@ class Shard(NamedTuple):
     def file_name(self) -> str:
         """The name of its Parquet file. Sorted names are in the order of the input."""
         return f"part-{self.number:07d}.parquet"
-
-
-class ShardCutter:
-    """Cuts inputs into shards, line by line.
-
-    lines: number of lines of a shard; the last one of an input may have fewer.
-    most: a shard with several lines has fewer lines if it would have more bytes.
-    shards: those that are cut.
-    """
-
-    def __init__(self, lines: int, most: int = SHARD_BYTES) -> None:
-        self._lines, self._most = lines, most
-        self.shards: list[Shard] = []
-
-    def cut(self, source: int, lengths: Iterable[int]) -> None:
-        """Cut an input. source: its number.  lengths: of its lines in bytes."""
-        first, lines, begin, end = 1, 0, 0, 0
-        for length in lengths:
-            if lines and (lines == self._lines or end + length - begin > self._most):
-                self._add(source, first, lines, begin, end)
-                first, lines, begin = first + lines, 0, end
-            lines += 1
-            end += length
-        if lines:
-            self._add(source, first, lines, begin, end)
-
-    def _add(self, *values: int) -> None:
-        self.shards.append(Shard(len(self.shards), *values))
 
 
 class ShardTask(NamedTuple):
@@ -171,18 +125,14 @@ class Source(ABC):
     """One input file, cut into shards of lines.
 
     name: as the user gave it, for the rows and messages.  path: where workers find it.
-    size: in bytes.  modified: time of the last change, in nanoseconds.
+    size: in bytes.  modified: time of the last change, in nanoseconds.  id_type: type of the ids; None without ids.
     """
 
     name: str
     path: str
     size: int
     modified: int
-
-    @property
-    def id_type(self) -> IdType | None:
-        """The type of the ids; None without ids."""
-        return None
+    id_type: IdType | None
 
     @abstractmethod
     def scan(self, longest: int) -> Iterator[tuple[int, str | None]]:
@@ -193,7 +143,7 @@ class Source(ABC):
 
     @abstractmethod
     def lines(self, task: ShardTask, longest: int) -> Iterator[Line]:
-        """Return the lines of a shard. Raises InputError if the input has changed."""
+        """Yield the lines of a shard. Raises InputError if the input has changed."""
 
     def tasks(self, shards: Iterable[Shard], longest: int) -> Iterator[ShardTask]:
         """Return the tasks for shards of this input, which are in order."""
@@ -210,19 +160,28 @@ class TextFile(Source):
     def scan(self, longest: int) -> Iterator[tuple[int, str | None]]:
         with open_bytes(self.path) as file:
             for raw in raw_lines(file, longest):
-                yield (raw, _too_long(raw, longest)) if isinstance(raw, int) else (len(raw), fault(raw))
+                yield raw if isinstance(raw, int) else len(raw), fault(raw, longest)
 
     def lines(self, task: ShardTask, longest: int) -> Iterator[Line]:
-        shard = task.shard
         try:
             with open(self.path, "rb") as file:
-                file.seek(shard.begin)
-                for number, raw in enumerate(islice(raw_lines(file, longest), shard.lines), shard.first):
-                    yield read_line(raw, number, longest)
-                if file.tell() != shard.end:
+                file.seek(task.shard.begin)
+                yield from self._as_text(islice(raw_lines(file, longest), task.shard.lines), task, longest)
+                if file.tell() != task.shard.end:
                     raise self._changed()
         except OSError as error:
             raise system_error(self.path, "read", error) from error
+
+    def _as_text(self, raw_lines: Iterable[bytes | int], task: ShardTask, longest: int) -> Iterator[Line]:
+        for number, raw in enumerate(raw_lines, task.shard.first):
+            reason = fault(raw, longest)
+            if isinstance(raw, int) or reason is not None:
+                yield Line(number, "", reason)
+                continue
+            text = raw.decode()
+            if number == 1:
+                text = text.removeprefix(_BYTE_ORDER_MARK)
+            yield Line(number, text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text)
 
 
 @dataclass(frozen=True)
@@ -242,7 +201,7 @@ class CompressedText(TextFile):
 
     def lines(self, task: ShardTask, longest: int) -> Iterator[Line]:
         assert task.raw is not None
-        return (read_line(raw, number, longest) for number, raw in enumerate(task.raw, task.shard.first))
+        return self._as_text(task.raw, task, longest)
 
 
 @dataclass(frozen=True)
@@ -250,53 +209,69 @@ class ParquetColumn(Source):
     """A column of a Parquet file with one sentence per row. Workers read the row groups of their shards.
 
     column: the column with the text.  id_column: a column with ids, which are copied to the rows; None: no ids.
-    ids: the type of the ids.
     """
 
     column: str
     id_column: str | None
-    ids: IdType | None
-
-    @property
-    def id_type(self) -> IdType | None:
-        return self.ids
 
     def scan(self, longest: int) -> Iterator[tuple[int, str | None]]:
         with _opened(self.path, self.name) as file:
             for batch in file.iter_batches(_ROWS, columns=[self.column]):
                 for raw in _bytes_of(batch.column(0)):
-                    yield len(raw or b""), self._line(raw, 1, longest).fault
+                    yield len(raw or b""), self._fault(raw, longest)
 
     def lines(self, task: ShardTask, longest: int) -> Iterator[Line]:
         shard = task.shard
         with _opened(self.path, self.name) as file:
-            metadata = file.metadata
-            counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
-            ends = list(accumulate(counts))
-            groups = [
-                number
-                for number, (count, end) in enumerate(zip(counts, ends, strict=True))
-                if end >= shard.first and end - count < shard.last
-            ]
-            if not groups or ends[-1] < shard.last:
+            sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+            ends = list(accumulate(sizes, initial=0))  # rows before each group, and of the file
+            if ends[-1] < shard.last:
                 raise self._changed()
+            groups = [
+                group for group, (start, end) in enumerate(pairwise(ends)) if end >= shard.first and start < shard.last
+            ]
             columns = [self.column] if self.id_column is None else [self.column, self.id_column]
-            number = ends[groups[0]] - counts[groups[0]] + 1
+            number = ends[groups[0]] + 1
             for batch in file.iter_batches(_ROWS, row_groups=groups, columns=columns):
                 skipped = max(0, min(shard.first - number, len(batch)))
                 wanted = batch.slice(skipped, max(0, shard.last - number - skipped + 1))
                 ids = [None] * len(wanted) if self.id_column is None else wanted.column(self.id_column).to_pylist()
-                for place, (raw, id) in enumerate(zip(_bytes_of(wanted.column(self.column)), ids, strict=True)):
-                    yield self._line(raw, number + skipped + place, longest)._replace(id=id)
+                rows = zip(_bytes_of(wanted.column(self.column)), ids, strict=True)
+                for place, (raw, id) in enumerate(rows, number + skipped):
+                    reason = self._fault(raw, longest)
+                    yield Line(place, "" if raw is None or reason is not None else raw.decode(), reason, id)
                 number += len(batch)
 
-    def _line(self, raw: bytes | None, number: int, longest: int) -> Line:
+    def _fault(self, raw: bytes | None, longest: int) -> str | None:
         if raw is None:
-            return Line(number, "", f"column {self.column!r} is empty; expected text")
-        if len(raw) > longest:
-            return read_line(len(raw), number, longest)
-        reason = fault(raw)
-        return Line(number, raw.decode() if reason is None else "", reason)
+            return f"column {self.column!r} is empty; expected text"
+        return fault(raw if len(raw) <= longest else len(raw), longest)
+
+
+def cut_shards(
+    sources: Sequence[Source], shards: list[Shard], lines: int, longest: int, work: Progress, most: int = SHARD_BYTES
+) -> Iterator[BadLine]:
+    """Cut inputs into shards, and yield their bad lines.
+
+    shards: a list, to which the shards are added.
+    lines: number of lines of a shard; the last one of an input may have fewer.
+    longest: maximum number of bytes of a line.
+    work: counts the lines.
+    most: a shard with several lines has fewer lines if it would have more bytes.
+    """
+    for place, source in enumerate(sources):
+        first, count, begin, end = 1, 0, 0, 0
+        for length, reason in source.scan(longest):
+            if count and (count == lines or end + length - begin > most):
+                shards.append(Shard(len(shards), place, first, count, begin, end))
+                first, count, begin = first + count, 0, end
+            count += 1
+            end += length
+            work.done += 1
+            if reason is not None:
+                yield BadLine(source.name, first + count - 1, reason)
+        if count:
+            shards.append(Shard(len(shards), place, first, count, begin, end))
 
 
 def open_source(name: str, column: str | None, id_column: str | None) -> Source:
@@ -315,7 +290,7 @@ def open_source(name: str, column: str | None, id_column: str | None) -> Source:
     facts = (name, path, status.st_size, status.st_mtime_ns)
     if Path(name).suffix.lower() == PARQUET:
         column = "text" if column is None else column
-        return ParquetColumn(*facts, column, id_column, _checked_columns(name, column, id_column))
+        return ParquetColumn(*facts, _checked_columns(name, column, id_column), column, id_column)
     for option, value in (("--column", column), ("--id-column", id_column)):
         if value is not None:
             raise InputError(
@@ -325,7 +300,7 @@ def open_source(name: str, column: str | None, id_column: str | None) -> Source:
     from syntaxlm.data.corpora import read_lines
 
     read_lines(name)  # raises InputError for the name of a treebank
-    return CompressedText(*facts) if is_compressed(name) else TextFile(*facts)
+    return (CompressedText if is_compressed(name) else TextFile)(*facts, None)
 
 
 def _checked_columns(name: str, column: str, id_column: str | None) -> IdType | None:
@@ -334,26 +309,26 @@ def _checked_columns(name: str, column: str, id_column: str | None) -> IdType | 
 
     with _opened(name, name) as file:
         schema = file.schema_arrow
-    for one in (column, id_column):
-        if one is not None and one not in schema.names:
-            raise InputError(f"{name}: no column {one!r}; found {', '.join(schema.names)}")
-        if (count := schema.names.count(one)) > 1:
+    for wanted in (column, id_column):
+        if wanted is not None and wanted not in schema.names:
+            raise InputError(f"{name}: no column {wanted!r}; found {', '.join(schema.names)}")
+        if (count := schema.names.count(wanted)) > 1:
             raise InputError(
-                f"{name}: {'two' if count == 2 else count} columns are named {one!r}; expected one. Rename them."
+                f"{name}: {'two' if count == 2 else count} columns are named {wanted!r}; expected one. Rename them."
             )
-    found = schema.field(column).type
-    if types.is_dictionary(found):
-        found = found.value_type
-    if not (types.is_string(found) or types.is_large_string(found)):
-        raise InputError(f"{name}: column {column!r} has the type {found}; expected text")
+    type = schema.field(column).type
+    if types.is_dictionary(type):
+        type = type.value_type
+    if not (types.is_string(type) or types.is_large_string(type)):
+        raise InputError(f"{name}: column {column!r} has the type {type}; expected text")
     if id_column is None:
         return None
-    found = schema.field(id_column).type
-    if types.is_integer(found):
+    type = schema.field(id_column).type
+    if types.is_integer(type):
         return "integer"
-    if types.is_string(found) or types.is_large_string(found):
+    if types.is_string(type) or types.is_large_string(type):
         return "text"
-    raise InputError(f"{name}: column {id_column!r} has the type {found}; expected integers or text as ids")
+    raise InputError(f"{name}: column {id_column!r} has the type {type}; expected integers or text as ids")
 
 
 @contextmanager
@@ -388,5 +363,5 @@ def _opened(path: str, name: str) -> Iterator[Any]:
 def _bytes_of(texts: Any) -> list[bytes | None]:
     import pyarrow
 
-    found: list[bytes | None] = texts.cast(pyarrow.large_string()).cast(pyarrow.large_binary()).to_pylist()
-    return found
+    values: list[bytes | None] = texts.cast(pyarrow.large_string()).cast(pyarrow.large_binary()).to_pylist()
+    return values

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from itertools import groupby
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Literal
 
 import syntaxlm
-from syntaxlm.app.jobs.folder import (
-    BAD_LINES,
-    ROWS,
-    SCHEMA_VERSION,
-    BadLineTable,
-    InputState,
-    JobFolder,
-    JobSettings,
-)
-from syntaxlm.app.jobs.inputs import BadLine, Shard, ShardCutter, ShardTask, Source, open_source
-from syntaxlm.app.jobs.work import BadLines, Setup, ShardResult, Work
-from syntaxlm.app.jobs.workers import Done, Ended, Engine, Failed, Pool, ProcessEngine
+from syntaxlm.app.jobs.folder import BAD_LINES, ROWS, SCHEMA_VERSION, InputState, JobFolder, JobSettings
+from syntaxlm.app.jobs.inputs import BadLine, Shard, Source, cut_shards, open_source
+from syntaxlm.app.jobs.work import BadLines, Setup, Work
+from syntaxlm.app.jobs.workers import Engine, Pool, ProcessEngine
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import remove_unfinished
 from syntaxlm.core.progress import Progress, working
@@ -162,24 +154,19 @@ def run_job(
     Raises InputError if the folder is in use, contains a job with other settings, or cannot be written; and if an input
     or a model cannot be read.
     """
-    _check(job, workers)
+    for name, value in (
+        ("--workers", workers),
+        ("--lines-per-shard", job.lines_per_shard),
+        ("--max-line-bytes", job.longest),
+    ):
+        if value is not None and value < 1:
+            raise InputError(f"{name}: found {value}; expected 1 or more")
     check_parquet()
     start = time.monotonic()
-    sources = [open_source(name, job.column, job.id_column) for name in job.inputs]
-    id_type, place = sources[0].id_type, Path(os.path.realpath(job.folder))
-    for source in sources:
-        if source.id_type != id_type:
-            raise InputError(
-                f"{source.name}: its ids have the type {source.id_type}, but those of {sources[0].name} {id_type};"
-                " expected the same type"
-            )
-        if place in Path(os.path.realpath(source.path)).parents:
-            raise InputError(f"{source.name}: is in the folder of the job, {job.folder}; expected another folder")
+    sources = _opened(job)
     with JobFolder.opened(job.folder) as folder:
-        setup = Setup(
-            job.work, os.path.abspath(folder.rows), job.longest, job.bad_lines, id_type, job.device
-        )  # fmt: skip
-        started = engine(setup)
+        rows = os.path.abspath(folder.rows)
+        started = engine(Setup(job.work, rows, job.longest, job.bad_lines, sources[0].id_type, job.device))
         pool = Pool(started)
         try:
             settings = JobSettings(
@@ -197,145 +184,123 @@ def run_job(
                 folder.start(settings, _plan(job, sources, folder))
             shards = folder.shards(len(sources))
             before = folder.done(shards)
-            folder.remove_not_done(shards, before)
             if workers is None:
                 workers = started.default_workers() if job.device == "cpu" else 1
-            run = _Run(job, sources, folder, shards, before, pool, workers)
-            run.run()
+            todo = [shard for shard in shards if shard.number not in before]
+            lines = sum(shard.lines for shard in shards)
+            with working(Progress(f"{job.work.command}, lines", lines)) as work:
+                work.done = lines - sum(shard.lines for shard in todo)
+                failures = _do_shards(job, todo, sources, folder, pool, workers, work)
         finally:
             pool.close()
             remove_unfinished(folder.rows)  # of workers that were ended
         done = folder.done(shards)
-        now = {number: result for number, result in done.items() if number not in before}
+        now = [result for number, result in done.items() if number not in before]
         report = JobReport(
             command=job.work.command,
             folder=str(job.folder),
             engine=engine_name,
             workers=workers,
             shards=len(shards),
-            lines=sum(shard.lines for shard in shards),
+            lines=lines,
             done_before=len(before),
             done_now=len(now),
-            lines_now=sum(shards[number].lines for number in now),
+            lines_now=sum(shards[result.number].lines for result in now),
             rows=sum(result.rows or 0 for result in done.values()),
-            bad_lines=folder.write_bad_lines(shards, job.inputs),
+            bad_lines=folder.write_bad_lines(folder.bad_lines(shards, job.inputs))[0],
             failed=tuple(
-                FailedShard(shard.file_name, job.inputs[shard.source], shard.first, shard.last, run.failures[number])
-                for number, shard in enumerate(shards)
-                if number in run.failures
+                FailedShard(shard.file_name, job.inputs[shard.source], shard.first, shard.last, failures[shard.number])
+                for shard in todo
+                if shard.number in failures
             ),
             seconds=time.monotonic() - start,
-            worker_seconds=sum(result.seconds for result in now.values()),
-            largest_worker_memory=max((one.memory for one in now.values() if one.memory is not None), default=None),
+            worker_seconds=sum(result.seconds for result in now),
+            largest_worker_memory=max((result.memory for result in now if result.memory is not None), default=None),
         )
         folder.write_report(report.to_dict())
     return report
 
 
-def _check(job: Job, workers: int | None) -> None:
+def _opened(job: Job) -> list[Source]:
+    """Return the inputs of a job. Raises InputError for wrong ones."""
     if not job.inputs:
         raise InputError("found no input; expected one file or more")
     twice = sorted({name for name in job.inputs if job.inputs.count(name) > 1})
     if twice:
         raise InputError(f"{twice[0]}: is given twice; expected different inputs")
-    for name, value in (
-        ("--workers", workers),
-        ("--lines-per-shard", job.lines_per_shard),
-        ("--max-line-bytes", job.longest),
-    ):
-        if value is not None and value < 1:
-            raise InputError(f"{name}: found {value}; expected 1 or more")
+    sources = [open_source(name, job.column, job.id_column) for name in job.inputs]
+    first, place = sources[0], Path(os.path.realpath(job.folder))
+    for source in sources:
+        if source.id_type != first.id_type:
+            raise InputError(
+                f"{source.name}: its ids have the type {source.id_type}, but those of {first.name} {first.id_type};"
+                " expected the same type"
+            )
+        if place in Path(os.path.realpath(source.path)).parents:
+            raise InputError(f"{source.name}: is in the folder of the job, {job.folder}; expected another folder")
+    return sources
 
 
 def _plan(job: Job, sources: Sequence[Source], folder: JobFolder) -> list[Shard]:
     """Return the shards of all inputs. Raises InputError for bad lines that are not to be skipped, and if there is no
     line.
     """
-    cutter = ShardCutter(job.lines_per_shard)
-    with folder.bad_line_table() as table, working(Progress("reading inputs, lines")) as work:
-        for number, source in enumerate(sources):
-            cutter.cut(number, _lengths(source, job.longest, table, work))
-    if table.count and job.bad_lines == "stop":
-        count = table.count
-        shown = "\n".join(f"  {line}" for line in table.first) + ("\n  ..." if count > len(table.first) else "")
+    shards: list[Shard] = []
+    with working(Progress("reading inputs, lines")) as work:
+        bad_lines = cut_shards(sources, shards, job.lines_per_shard, job.longest, work)
+        count, first = folder.write_bad_lines(bad_lines)
+    if count and job.bad_lines == "stop":
+        shown = "\n".join(f"  {line}" for line in first) + ("\n  ..." if count > len(first) else "")
         listed, these = ("which is", "this line") if count == 1 else ("which are", "these lines")
         raise InputError(
             f"{_counted(count, 'bad line')}, {listed} listed in {folder.path / BAD_LINES}; nothing was done:\n{shown}\n"
             f"Correct the input, or leave {these} out with --bad-lines skip."
         )
-    if not cutter.shards:
+    if not shards:
         raise no_sentence(", ".join(job.inputs))
-    return cutter.shards
+    return shards
 
 
-def _lengths(source: Source, longest: int, table: BadLineTable, work: Progress) -> Iterator[int]:
-    """Yield the lengths of the lines of an input, and add bad lines to a table."""
-    for number, (length, fault) in enumerate(source.scan(longest), 1):
-        if fault is not None:
-            table.add([BadLine(source.name, number, fault)])
-        work.done += 1
-        yield length
+def _do_shards(
+    job: Job,
+    todo: Sequence[Shard],
+    sources: Sequence[Source],
+    folder: JobFolder,
+    pool: Pool,
+    workers: int,
+    work: Progress,
+) -> dict[int, str]:
+    """Do shards in several attempts. Returns the reason of the last failure of each that failed, by its number.
+
+    work: counts the lines; if it starts at 0, no shard was done before.
+    """
+    failures: dict[int, str] = {}
+    for attempt in range(1, ATTEMPTS + 1):
+        again: list[Shard] = []
+        together = min(1 if attempt == ATTEMPTS else workers, len(todo))
+        by_source = groupby(todo, key=lambda shard: shard.source)
+        tasks = chain.from_iterable(sources[number].tasks(shards, job.longest) for number, shards in by_source)
+        for task, outcome in pool.run(tasks, together):
+            shard, result = task.shard, outcome.result
+            if outcome.status != "done":
+                failures[shard.number] = f"the worker {outcome.reason}" if outcome.status == "ended" else outcome.reason
+                again.append(shard)
+                if len(again) >= max(MOST_ENDED, 2 * together) and not work.done:
+                    raise InputError(
+                        f"the first {len(again)} shards failed; the last one: {failures[shard.number]}. Use fewer"
+                        " workers or shorter lines (--max-line-bytes)."
+                    )
+            elif result.rows is None:
+                bad = BadLine(job.inputs[shard.source], *result.bad[0])
+                more = f" (and {len(result.bad) - 1:,} more)" if len(result.bad) > 1 else ""
+                failures[shard.number] = f"{bad}{more}"
+            else:
+                folder.add_done(result)
+                failures.pop(shard.number, None)
+                work.done += shard.lines
+        todo = again
+    return failures
 
 
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-@dataclass
-class _Run:
-    """Attempts at the shards that are not done. failures: the reason of the last attempt, by number of the shard."""
-
-    job: Job
-    sources: Sequence[Source]
-    folder: JobFolder
-    shards: Sequence[Shard]
-    before: dict[int, ShardResult]
-    pool: Pool
-    workers: int
-    failures: dict[int, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.any_done = bool(self.before)
-
-    def run(self) -> None:
-        todo = [shard for shard in self.shards if shard.number not in self.before]
-        lines = sum(shard.lines for shard in self.shards)
-        work = Progress(f"{self.job.work.command}, lines", lines)
-        work.done = lines - sum(shard.lines for shard in todo)
-        with working(work):
-            for attempt in range(1, ATTEMPTS + 1):
-                todo = self._attempt(todo, 1 if attempt == ATTEMPTS else self.workers, work)
-                if not todo:
-                    return
-
-    def _attempt(self, shards: Sequence[Shard], workers: int, work: Progress) -> list[Shard]:
-        """Do shards, and return those whose worker ended or failed."""
-        again: list[Shard] = []
-        for task, outcome in self.pool.run(self._tasks(shards), min(workers, len(shards))):
-            shard = task.shard
-            if isinstance(outcome, Done) and outcome.result.rows is not None:
-                self.folder.add_done(shard, outcome.result)
-                self.failures.pop(shard.number, None)
-                work.done += shard.lines
-                self.any_done = True
-                continue
-            self.failures[shard.number] = self._reason(shard, outcome)
-            if not isinstance(outcome, Done):
-                again.append(shard)
-                if len(again) >= max(MOST_ENDED, 2 * workers) and not self.any_done:
-                    raise InputError(
-                        f"the first {len(again)} shards failed; the last one: {self.failures[shard.number]}. Use fewer"
-                        " workers or shorter lines (--max-line-bytes)."
-                    )
-        return again
-
-    def _tasks(self, shards: Iterable[Shard]) -> Iterator[ShardTask]:
-        for number, group in groupby(shards, key=lambda shard: shard.source):
-            yield from self.sources[number].tasks(group, self.job.longest)
-
-    def _reason(self, shard: Shard, outcome: Done | Failed | Ended) -> str:
-        if isinstance(outcome, Done):
-            name = self.job.inputs[shard.source]
-            bad = [str(BadLine(name, *line)) for line in outcome.result.bad]
-            return f"{bad[0]}" + (f" (and {len(bad) - 1:,} more)" if len(bad) > 1 else "")
-        return f"the worker {outcome.reason}" if isinstance(outcome, Ended) else outcome.reason

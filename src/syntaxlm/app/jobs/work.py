@@ -13,11 +13,12 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from syntaxlm.app.jobs.inputs import IdType, Line, ShardTask
+from syntaxlm.app.jobs.inputs import IdType, ShardTask
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import sha256
 from syntaxlm.core.tables import Column, Columns, Row, write_parquet
@@ -140,29 +141,23 @@ def model_hash(stored: ModelBundle) -> str:
     return sha256(parts())
 
 
-def job_columns(columns: Columns, id_type: IdType | None) -> Columns:
-    """Return the columns of the rows of a job: also the file and, if there are ids, the id of each sentence."""
-    first = {"file": Column("text", "name of the input, as given to the job")}
-    if id_type is not None:
-        first["id"] = Column(id_type, "value of the column of ids")
-    return Columns(columns.name, columns.row, {**first, **columns})
-
-
 class ShardResult(NamedTuple):
-    """What a worker reports about a shard.
+    """What a worker reports about a shard, and a line of done.jsonl.
 
+    number: of the shard.
     rows: number of rows written; None if the shard was not written, because of its bad lines.
     bad: number and reason of each bad line.
     seconds: processor time.
     memory: the largest memory of the worker so far, in bytes; None if it is not known.
-    file_size: of the Parquet file, in bytes; None if it is not known.
+    file_size: of the Parquet file, in bytes; None if it was not written.
     """
 
+    number: int
     rows: int | None
     bad: tuple[tuple[int, str], ...]
     seconds: float
     memory: int | None
-    file_size: int | None = None
+    file_size: int | None
 
 
 class _StoppedError(Exception):
@@ -184,30 +179,21 @@ class Setup:
     id_type: IdType | None = None
     device: str = "cpu"
 
-    def __call__(self, number: int) -> ShardWriter:
-        """Load the models in a worker. Raises InputError as `Work.load` does.
+    def __call__(self, number: int) -> tuple[tuple[str, ...], Callable[[ShardTask], ShardResult]]:
+        """Load the models in a worker. Returns their SHA-256 hashes, and a function that writes a shard.
 
         number: of the worker, from 0.
+        Raises InputError as `Work.load` does.
         """
         device = self.device
         if device == "cuda":
             import torch
 
             device = f"cuda:{number % max(1, torch.cuda.device_count())}"
-        return ShardWriter(self, self.work.load(device))
+        loaded = self.work.load(device)
+        return loaded.sha256, partial(self._write, loaded)
 
-
-class ShardWriter:
-    """Loaded models that write shards.
-
-    description: SHA-256 hashes of the models, which must be the same in all workers.
-    """
-
-    def __init__(self, setup: Setup, loaded: Loaded) -> None:
-        self._setup, self._loaded = setup, loaded
-        self.description = loaded.sha256
-
-    def __call__(self, task: ShardTask) -> ShardResult:
+    def _write(self, loaded: Loaded, task: ShardTask) -> ShardResult:
         """Write the Parquet file of a shard, atomically.
 
         Raises InputError if the input cannot be read, or the output cannot be written.
@@ -216,64 +202,72 @@ class ShardWriter:
 
         start = time.process_time()
         bad: list[tuple[int, str]] = []
-        path = Path(self._setup.folder) / task.shard.file_name
+        path = Path(self.folder) / task.shard.file_name
+        added = {"file": Column("text", "name of the input, as given to the job")}
+        if self.id_type is not None:
+            added["id"] = Column(self.id_type, "value of the column of ids")
+        columns = Columns(loaded.columns.name, loaded.columns.row, {**added, **loaded.columns})
+        count = size = None
         try:
-            write_parquet(self._rows(task, bad), job_columns(self._loaded.columns, self._setup.id_type), path)
+            write_parquet(self._rows(loaded, task, bad), columns, path)
+            count, size = read_metadata(path).num_rows, path.stat().st_size
         except _StoppedError:
-            return ShardResult(None, tuple(bad), time.process_time() - start, peak_memory())
-        count, size = read_metadata(path).num_rows, path.stat().st_size
-        return ShardResult(count, tuple(sorted(bad)), time.process_time() - start, peak_memory(), size)
+            pass
+        seconds = time.process_time() - start
+        return ShardResult(task.shard.number, count, tuple(sorted(bad)), seconds, peak_memory(), size)
 
-    def _rows(self, task: ShardTask, bad: list[tuple[int, str]]) -> Iterator[Row]:
+    def _rows(self, loaded: Loaded, task: ShardTask, bad: list[tuple[int, str]]) -> Iterator[Row]:
         """Yield the rows of a shard. Bad lines are added to `bad`; raises _StoppedError for them, unless skipped."""
-        lines = task.source.lines(task, self._setup.longest)
-        while chunk := list(islice(lines, self._loaded.together)):
-            bad += [(line.number, line.fault) for line in chunk if line.fault is not None]
-            first = chunk[0].number
-            rows = self._rows_of([self._text_of(line, task, bad) for line in chunk], first, bad)
-            if bad and self._setup.bad_lines == "stop":
-                raise _StoppedError
-            for row in rows:
-                origin: dict[str, Any] = {"file": task.source.name}
-                if self._setup.id_type is not None:
-                    origin["id"] = chunk[row["sentence"] - first].id
-                yield {**origin, **row}
-
-    def _text_of(self, line: Line, task: ShardTask, bad: list[tuple[int, str]]) -> str:
-        """Return the text of a line as the models read it: without tags, if it has tags and they do not read them."""
         from syntaxlm.data.corpora import is_tagged
         from syntaxlm.text.normaliser import without_tags
 
-        if self._loaded.reads_tags or not is_tagged(task.source.name):
-            return line.text
-        try:
-            return without_tags(line.text)
-        except InputError as error:
-            bad.append((line.number, str(error)))
-            return ""
+        drops_tags = is_tagged(task.source.name) and not loaded.reads_tags
+        lines = task.source.lines(task, self.longest)
+        while chunk := list(islice(lines, loaded.together)):
+            texts = []
+            for line in chunk:
+                text, reason = line.text, line.fault
+                try:
+                    text = without_tags(text) if drops_tags else text
+                except InputError as error:
+                    text, reason = "", str(error)
+                texts.append(text)
+                if reason is not None:
+                    bad.append((line.number, reason))
+            first = chunk[0].number
+            rows = _rows_of(loaded.rows, texts, first, bad)
+            if bad and self.bad_lines == "stop":
+                raise _StoppedError
+            for row in rows:
+                origin: dict[str, Any] = {"file": task.source.name}
+                if self.id_type is not None:
+                    origin["id"] = chunk[row["sentence"] - first].id
+                yield {**origin, **row}
 
-    def _rows_of(
-        self, lines: Sequence[str], first: int, bad: list[tuple[int, str]], tried_before: bool = False
-    ) -> list[Row]:
-        """Return the rows of lines. If the models refuse some, halves are tried until each refused line is found.
 
-        tried_before: show warnings only if the models do not refuse the lines again.
-        """
-        try:
-            with warnings.catch_warnings(record=tried_before) as caught:
-                rows = self._loaded.rows(lines, first)
-        except InputError as error:
-            if len(lines) == 1:
-                bad.append((first, str(error).removeprefix(f"sentence {first}: ")))  # the line is shown before it
-                return []
-            middle = len(lines) // 2
-            return [
-                *self._rows_of(lines[:middle], first, bad, tried_before=True),
-                *self._rows_of(lines[middle:], first + middle, bad, tried_before=True),
-            ]
-        for warning in caught or ():
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-        return rows
+def _rows_of(
+    rows_of: RowsOf, lines: Sequence[str], first: int, bad: list[tuple[int, str]], tried_before: bool = False
+) -> list[Row]:
+    """Return the rows of lines. If the models refuse some, halves are tried until each refused line is found.
+
+    first: number of the first line.  bad: refused lines are added to it.
+    tried_before: show warnings only if the models do not refuse the lines again.
+    """
+    try:
+        with warnings.catch_warnings(record=tried_before) as caught:
+            rows = rows_of(lines, first)
+    except InputError as error:
+        if len(lines) == 1:
+            bad.append((first, str(error).removeprefix(f"sentence {first}: ")))  # the line is shown before it
+            return []
+        middle = len(lines) // 2
+        return [
+            *_rows_of(rows_of, lines[:middle], first, bad, tried_before=True),
+            *_rows_of(rows_of, lines[middle:], first + middle, bad, tried_before=True),
+        ]
+    for warning in caught or ():
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return rows
 
 
 def peak_memory() -> int | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from syntaxlm.core.errors import InputError
 
@@ -23,69 +23,65 @@ _KILLED_FIRST = "500"  # added to the badness of a worker, so that Linux does no
 _OBJECT_STORE = 200 << 20  # bytes: of a local Ray, through which only lines of compressed files pass
 
 
-class Done(NamedTuple):
-    """Outcome: a worker finished a task; or it is ready, and the result describes what it loaded."""
+class Outcome(NamedTuple):
+    """The end of a task, or of the setup of a worker.
 
-    result: Any
+    status: "done"; "failed": an unexpected error, and the worker is ready for another task; "refused": the input or the
+        options are wrong, or nothing can be written, so the job cannot continue; "ended": the worker was killed, or it
+        crashed.
+    result: of a task that is done; of a setup, the description of what the worker loaded.  reason: of other ends.
+    """
 
-
-class Failed(NamedTuple):
-    """Outcome: a task failed with an unexpected error. The worker is ready for another task."""
-
-    reason: str
-
-
-class Refused(NamedTuple):
-    """Outcome: the input or the options are wrong, or nothing can be written: the job cannot continue."""
-
-    message: str
+    status: Literal["done", "failed", "refused", "ended"]
+    result: Any = None
+    reason: str = ""
 
 
-class Ended(NamedTuple):
-    """Outcome: the worker was killed, or it crashed."""
-
-    reason: str
-
-
-Outcome = Done | Failed | Refused | Ended
-DoTask = Callable[[Any], Any]  # a function of a task with a `description`, which is the same in all workers
-SetUp = Callable[[int], DoTask]  # called in each worker with the number of the worker
+DoTask = Callable[[Any], Any]
+SetUp = Callable[[int], tuple[Any, DoTask]]
+"""Called in each worker with its number. Returns a description, the same in all workers, and what does a task."""
 
 
-def outcome_of(call: Callable[[], Any]) -> Outcome:
-    """Return what a call in a worker returns, or the error that it raises."""
-    try:
-        return Done(call())
-    except InputError as error:
-        return Refused(str(error))
-    except Exception as error:  # such as MemoryError: the other shards may be possible
-        return Failed(f"{type(error).__name__}: {error}")
+class InWorker:
+    """What a worker does: one setup, and then tasks. Errors become outcomes."""
 
+    def set_up(self, set_up: SetUp, number: int) -> Outcome:
+        def load() -> Any:
+            description, self._do = set_up(number)
+            return description
 
-class Worker(ABC):
-    """A worker. ready: the outcome of its setup."""
+        return self._outcome_of(load)
 
-    ready: Future[Outcome]
+    def do(self, task: Any) -> Outcome:
+        return self._outcome_of(lambda: self._do(task))
 
-    @abstractmethod
-    def submit(self, task: Any) -> Future[Outcome]:
-        """Give the worker a task, if it is ready for one."""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """End the worker at once."""
-
-    @abstractmethod
-    def how_it_ended(self, error: BaseException) -> str:
-        """Return how the worker ended, for the exception of a future that has no outcome."""
+    def _outcome_of(self, call: Callable[[], Any]) -> Outcome:
+        try:
+            return Outcome("done", call())
+        except InputError as error:
+            return Outcome("refused", reason=str(error))
+        except Exception as error:  # such as MemoryError: the other shards may be possible
+            return Outcome("failed", reason=f"{type(error).__name__}: {error}")
 
 
 class Engine(ABC):
-    """Starts workers."""
+    """Starts workers, and gives them tasks. A worker is what `start` returns."""
 
     @abstractmethod
-    def start(self, number: int) -> Worker:
-        """Begin to start a worker."""
+    def start(self, number: int) -> tuple[Any, Future[Outcome]]:
+        """Begin to start a worker. Returns the worker, and the outcome of its setup."""
+
+    @abstractmethod
+    def submit(self, worker: Any, task: Any) -> Future[Outcome]:
+        """Give a worker a task, if it is ready for one."""
+
+    @abstractmethod
+    def stop(self, worker: Any) -> None:
+        """End a worker at once."""
+
+    @abstractmethod
+    def how_it_ended(self, worker: Any, error: BaseException) -> str:
+        """Return how a worker ended, for the exception of a future that has no outcome."""
 
     @abstractmethod
     def default_workers(self) -> int:
@@ -100,8 +96,8 @@ class Pool:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._idle: list[Worker] = []
-        self._busy: dict[Future[Outcome], tuple[Worker, Any]] = {}  # with the task; None while the worker starts
+        self._idle: list[Any] = []
+        self._busy: dict[Future[Outcome], tuple[Any, Any]] = {}  # worker and task; None while the worker starts
         self._started = self._failed_starts = 0
         self._description: Any = None
 
@@ -113,7 +109,7 @@ class Pool:
                 pass
         return self._description
 
-    def run(self, tasks: Iterable[Any], workers: int) -> Iterator[tuple[Any, Done | Failed | Ended]]:
+    def run(self, tasks: Iterable[Any], workers: int) -> Iterator[tuple[Any, Outcome]]:
         """Do tasks, and yield each with its outcome, in the order in which they end.
 
         tasks: taken only when a worker is ready.
@@ -121,7 +117,7 @@ class Pool:
         Raises InputError if a worker refuses to continue, or no worker can be started.
         """
         while len(self._idle) > workers:
-            self._idle.pop().stop()
+            self._engine.stop(self._idle.pop())
         rest = iter(tasks)
         following = next(rest, None)
         while following is not None or self._busy:
@@ -130,59 +126,88 @@ class Pool:
                     self._start()
                     continue
                 worker = self._idle.pop()
-                self._busy[worker.submit(following)] = worker, following
+                self._busy[self._engine.submit(worker, following)] = worker, following
                 following = next(rest, None)
             yield from self._finished()
 
     def close(self) -> None:
         """End all workers."""
         for worker in [*self._idle, *(worker for worker, _ in self._busy.values())]:
-            worker.stop()
+            self._engine.stop(worker)
         self._idle, self._busy = [], {}
         self._engine.close()
 
     def _start(self) -> None:
-        worker = self._engine.start(self._started)
-        self._busy[worker.ready] = worker, None
+        worker, ready = self._engine.start(self._started)
+        self._busy[ready] = worker, None
         self._started += 1
 
-    def _finished(self) -> Iterator[tuple[Any, Done | Failed | Ended]]:
+    def _finished(self) -> Iterator[tuple[Any, Outcome]]:
         """Wait until a worker has finished, and yield the tasks of those that have, with their outcomes."""
         for future in wait(self._busy, return_when=FIRST_COMPLETED).done:
             worker, task = self._busy.pop(future)
             error = future.exception()
-            outcome = future.result() if error is None else Ended(worker.how_it_ended(error))
-            if isinstance(outcome, Done) or (task is not None and isinstance(outcome, Failed)):
+            if error is None:
+                outcome = future.result()
+            else:
+                outcome = Outcome("ended", reason=self._engine.how_it_ended(worker, error))
+            if outcome.status == "done" or (task is not None and outcome.status == "failed"):
                 self._idle.append(worker)
             else:
-                worker.stop()
-            if isinstance(outcome, Refused):
-                raise InputError(outcome.message)
-            if task is None:
-                self._note_start(outcome)
-            else:
+                self._engine.stop(worker)
+            if outcome.status == "refused":
+                raise InputError(outcome.reason)
+            if task is not None:
                 yield task, outcome
-
-    def _note_start(self, outcome: Done | Failed | Ended) -> None:
-        if not isinstance(outcome, Done):
-            self._failed_starts += 1
-            if self._failed_starts >= STARTS:
-                raise InputError(f"workers cannot be started: {outcome.reason}")
-            return
-        self._failed_starts = 0
-        if self._description not in (None, outcome.result):
-            raise InputError("a worker found other models than the first worker: a model changed during the job")
-        self._description = outcome.result
+            elif outcome.status == "done":
+                self._failed_starts = 0
+                if self._description not in (None, outcome.result):
+                    raise InputError(
+                        "a worker found other models than the first worker: a model changed during the job"
+                    )
+                self._description = outcome.result
+            else:
+                self._failed_starts += 1
+                if self._failed_starts >= STARTS:
+                    raise InputError(f"workers cannot be started: {outcome.reason}")
 
 
 class ProcessEngine(Engine):
-    """Starts a process per worker. A program that uses it needs the guard `if __name__ == "__main__":`."""
+    """Starts a process per worker. A program that uses it needs the guard `if __name__ == "__main__":`.
+
+    Each process has an executor of its own: if it is killed, it is known which task it did. Processes are not forked:
+    torch may have started threads, which a forked process lacks.
+    """
 
     def __init__(self, set_up: SetUp) -> None:
         self._set_up = set_up
 
-    def start(self, number: int) -> Worker:
-        return _Process(self._set_up, number)
+    def start(self, number: int) -> tuple[Any, Future[Outcome]]:
+        before = multiprocessing.active_children()
+        executor = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+        ready = executor.submit(_set_up_process, self._set_up, number)
+        (process,) = set(multiprocessing.active_children()).difference(before)
+        return (executor, process), ready
+
+    def submit(self, worker: Any, task: Any) -> Future[Outcome]:
+        executor: ProcessPoolExecutor = worker[0]
+        return executor.submit(_do_in_process, task)
+
+    def stop(self, worker: Any) -> None:
+        executor, process = worker
+        process.kill()
+        executor.shutdown()
+
+    def how_it_ended(self, worker: Any, error: BaseException) -> str:
+        _, process = worker
+        process.join()
+        code = process.exitcode or 0
+        if code >= 0:
+            return f"ended with exit code {code}"
+        with suppress(ValueError):
+            name = signal.Signals(-code).name
+            return f"was killed by {name}" + (", perhaps because memory was exhausted" if name == "SIGKILL" else "")
+        return f"was killed by signal {-code}"
 
     def default_workers(self) -> int:
         return usable_cores()
@@ -195,37 +220,7 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-class _Process(Worker):
-    """A process, in an executor of its own: if it is killed, it is known which task it did.
-
-    Processes are not forked: torch may have started threads, which a forked process lacks.
-    """
-
-    def __init__(self, set_up: SetUp, number: int) -> None:
-        before = multiprocessing.active_children()
-        self._executor = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
-        self.ready = self._executor.submit(_set_up_process, set_up, number)
-        (self._process,) = set(multiprocessing.active_children()).difference(before)
-
-    def submit(self, task: Any) -> Future[Outcome]:
-        return self._executor.submit(_do_in_process, task)
-
-    def stop(self) -> None:
-        self._process.kill()
-        self._executor.shutdown()
-
-    def how_it_ended(self, error: BaseException) -> str:
-        self._process.join()
-        code = self._process.exitcode or 0
-        if code >= 0:
-            return f"ended with exit code {code}"
-        with suppress(ValueError):
-            name = signal.Signals(-code).name
-            return f"was killed by {name}" + (", perhaps because memory was exhausted" if name == "SIGKILL" else "")
-        return f"was killed by signal {-code}"
-
-
-_in_process: dict[str, DoTask] = {}  # in a worker process: what does its tasks
+_in_process = InWorker()  # used in worker processes
 
 
 def _set_up_process(set_up: SetUp, number: int) -> Outcome:
@@ -237,16 +232,11 @@ def _set_up_process(set_up: SetUp, number: int) -> Outcome:
     if number > 0:  # warnings are those of the first worker
         warnings.simplefilter("ignore")
     warnings.showwarning = lambda message, *_: print(f"syntaxlm: warning: {message}", file=sys.stderr)
-
-    def load() -> Any:
-        _in_process["do"] = set_up(number)
-        return _in_process["do"].description  # type: ignore[attr-defined]
-
-    return outcome_of(load)
+    return _in_process.set_up(set_up, number)
 
 
 def _do_in_process(task: Any) -> Outcome:
-    return outcome_of(lambda: _in_process["do"](task))
+    return _in_process.do(task)
 
 
 def _end_with_parent() -> None:
@@ -283,44 +273,25 @@ class Ray(Engine):
             ray.init(address or "local", **settings)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise InputError(f"--engine ray: cannot be started: {error}") from error
-        self._make = ray.remote(num_cpus=1, num_gpus=int(with_gpu), max_restarts=0)(_InActor)
+        self._make = ray.remote(num_cpus=1, num_gpus=int(with_gpu), max_restarts=0)(InWorker)
 
-    def start(self, number: int) -> Worker:
-        return _Actor(self._ray, self._make.remote(), self._set_up, number)
+    def start(self, number: int) -> tuple[Any, Future[Outcome]]:
+        actor: Any = self._make.remote()
+        return actor, actor.set_up.remote(self._set_up, number).future()
+
+    def submit(self, worker: Any, task: Any) -> Future[Outcome]:
+        future: Future[Outcome] = worker.do.remote(task).future()
+        return future
+
+    def stop(self, worker: Any) -> None:
+        with suppress(self._ray.exceptions.RayError):
+            self._ray.kill(worker)
+
+    def how_it_ended(self, worker: Any, error: BaseException) -> str:
+        return f"ended: {str(error).splitlines()[0]}"
 
     def default_workers(self) -> int:
         return int(self._ray.cluster_resources().get("CPU", 1))
 
     def close(self) -> None:
         self._ray.shutdown()
-
-
-class _Actor(Worker):
-    def __init__(self, ray: Any, handle: Any, set_up: SetUp, number: int) -> None:
-        self._ray, self._handle = ray, handle
-        self.ready = handle.set_up.remote(set_up, number).future()
-
-    def submit(self, task: Any) -> Future[Outcome]:
-        future: Future[Outcome] = self._handle.do.remote(task).future()
-        return future
-
-    def stop(self) -> None:
-        with suppress(self._ray.exceptions.RayError):
-            self._ray.kill(self._handle)
-
-    def how_it_ended(self, error: BaseException) -> str:
-        return f"ended: {str(error).splitlines()[0]}"
-
-
-class _InActor:
-    """The class of the actors."""
-
-    def set_up(self, set_up: SetUp, number: int) -> Outcome:
-        def load() -> Any:
-            self._do = set_up(number)
-            return self._do.description  # type: ignore[attr-defined]
-
-        return outcome_of(load)
-
-    def do(self, task: Any) -> Outcome:
-        return outcome_of(lambda: self._do(task))
