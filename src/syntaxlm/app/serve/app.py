@@ -7,7 +7,7 @@ import ipaddress
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from typing import Annotated, Any, TypeVar
@@ -26,13 +26,10 @@ import syntaxlm
 from syntaxlm.api.model import LanguageModel
 from syntaxlm.app.serve import schemas
 from syntaxlm.app.serve.limits import Limits
-from syntaxlm.app.serve.models import ComputationError, OverloadError, ServedModel, Values
+from syntaxlm.app.serve.models import ComputationError, ModelThread, OverloadError, ServedModel
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.running_text import Splitter
 from syntaxlm.drawing.svg import style_sheet
-
-# What every request passes before the application: checks of host and size, and the headers of the answer.
-
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -46,6 +43,7 @@ SECURITY_HEADERS = {
     "Cache-Control": "no-cache",
 }
 MOST_DISCARDED = 100 * 2**20  # bytes of a body that is too large that are read, so that the client reads the answer
+MOST_FAULTS, LONGEST_SHOWN = 5, 80  # errors in a message; characters of a value or a name
 
 
 class Guard:
@@ -72,26 +70,30 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        headers = Headers(scope=scope)
-        host = headers.get("host", "")
+        refusal = body = None
+        host = Headers(scope=scope).get("host", "")
         if not self._knows(host):
-            answer = _refusal(
+            refusal = _refusal(
                 400, f"the host {host!r} is not one of this server's names. Start it with --allow-host NAME to allow it"
             )
-            await answer(scope, receive, send_with_headers)
+        else:
+            try:
+                body = await asyncio.wait_for(self._body(receive), self._max_seconds)
+            except TimeoutError:
+                refusal = _refusal(408, f"the request was not received within {self._max_seconds} seconds")
+                refusal.headers["Connection"] = "close"
+            else:
+                if body is None:
+                    refusal = _refusal(413, f"the request is too large; expected at most {self._max_body:,} bytes")
+        if refusal is not None:
+            await refusal(scope, receive, send_with_headers)
             return
-        try:
-            body = await asyncio.wait_for(self._body(receive), self._max_seconds)
-        except TimeoutError:
-            answer = _refusal(408, f"the request was not received within {self._max_seconds} seconds")
-            answer.headers["Connection"] = "close"
-            await answer(scope, receive, send_with_headers)
-            return
-        if body is None:
-            answer = _refusal(413, f"the request is too large; expected at most {self._max_body:,} bytes")
-            await answer(scope, receive, send_with_headers)
-            return
-        await self._app(scope, _received(body, receive), send_with_headers)
+        messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+        async def receive_body() -> Message:
+            return next(messages, None) or await receive()
+
+        await self._app(scope, receive_body, send_with_headers)
 
     def _knows(self, host: str) -> bool:
         try:
@@ -121,22 +123,8 @@ class Guard:
         return b"".join(parts) if size <= self._max_body else None
 
 
-def _received(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that gives a body that was read, and then what follows."""
-    sent = False
-
-    async def receive_body() -> Message:
-        nonlocal sent
-        if sent:
-            return await receive()
-        sent = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return receive_body
-
-
-def _refusal(status: int, detail: str) -> JSONResponse:
-    return JSONResponse({"detail": detail}, status)
+def _refusal(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"detail": detail.encode("utf-8", "backslashreplace").decode()}, status, headers)
 
 
 STATIC = {
@@ -151,33 +139,34 @@ STATIC = {
 
 T = TypeVar("T", bound=BaseModel)
 RETRY_AFTER = "2"  # seconds
-MOST_FAULTS, LONGEST_SHOWN = 5, 80  # errors in a message; characters of a value or a name
 DESCRIPTION = (
     "Trees and surprisals of language models. Requests and answers are JSON in UTF-8. Errors have a detail, which says"
     " what is wrong and what was expected."
 )
+_REASONS = {
+    400: "The body is not UTF-8, or is nested too deeply",
+    404: "No model has this name",
+    408: "The request was sent too slowly",
+    413: "The request is too large",
+    422: "The request is wrong, or above a limit",
+    503: "Too many requests are waiting",
+    504: "The answer took too long",
+}
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": schemas.Error, "description": "The body is not UTF-8, or is nested too deeply"},
-    404: {"model": schemas.Error, "description": "No model has this name"},
-    408: {"model": schemas.Error, "description": "The request was sent too slowly"},
-    413: {"model": schemas.Error, "description": "The request is too large"},
-    422: {"model": schemas.Error, "description": "The request is wrong, or above a limit"},
-    503: {"model": schemas.Error, "description": "Too many requests are waiting"},
-    504: {"model": schemas.Error, "description": "The answer took too long"},
+    status: {"model": schemas.Error, "description": reason} for status, reason in _REASONS.items()
 }
 
 
-@dataclass
+@dataclass(frozen=True)
 class Served:
     """What the requests of an application use. models: by name; the first is the default of requests.
 
-    splitting: number of texts that are split into sentences, or wait for it.  one_split: held while one is split.
+    splitter: the thread that splits text into sentences.
     """
 
     models: Mapping[str, ServedModel]
     limits: Limits
-    splitting: int = 0
-    one_split: asyncio.Lock = field(default_factory=asyncio.Lock)
+    splitter: ModelThread
 
     def model(self, name: str | None) -> ServedModel:
         """Return a model by name. Raises HTTPException for an unknown name."""
@@ -195,15 +184,16 @@ def create_app(models: Mapping[str, LanguageModel], limits: Limits | None = None
     Raises InputError for a model that does not read text.
     """
     limits = limits or Limits()
-    served = Served({name: ServedModel(name, model, limits) for name, model in models.items()}, limits)
+    by_name = {name: ServedModel(name, model, limits) for name, model in models.items()}
+    served = Served(by_name, limits, ModelThread("sentences", limits.max_waiting))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         for model in served.models.values():
             await run_in_threadpool(model.start)
         yield
-        for model in served.models.values():
-            await run_in_threadpool(model.stop)
+        for thread in (served.splitter, *(model.thread for model in served.models.values())):
+            await run_in_threadpool(thread.close)
 
     app = FastAPI(
         title="syntaxlm", version=syntaxlm.__version__, description=DESCRIPTION, lifespan=lifespan,
@@ -238,8 +228,8 @@ _post = partial(router.post, responses=ERRORS, response_model_exclude_unset=True
 
 @router.get("/models", summary="List the models and the limits of this server")
 async def models(served: ServedHere) -> schemas.ModelsAnswer:
+    limits = schemas.LimitsInfo.model_validate(served.limits, from_attributes=True)
     info = [model.info() for model in served.models.values()]
-    limits = schemas.LimitsInfo.of(served.limits)
     return schemas.ModelsAnswer(version=syntaxlm.__version__, models=info, limits=limits)
 
 
@@ -271,7 +261,8 @@ async def pair(request: schemas.PairRequest, served: ServedHere) -> schemas.Pair
 @_post("/generate", summary="Sample sentences")
 async def generate(request: schemas.GenerateRequest, served: ServedHere) -> schemas.GenerateAnswer:
     model = served.model(request.model)
-    served.limits.check_count(request.count)
+    if request.count > served.limits.max_sentences:
+        raise InputError(f"count: found {request.count:,}; expected at most {served.limits.max_sentences:,}")
     if request.prompt is not None:
         served.limits.check([request.prompt])
     options = request.model_dump(exclude={"model"})
@@ -285,44 +276,37 @@ async def generate(request: schemas.GenerateRequest, served: ServedHere) -> sche
     responses={key: ERRORS[key] for key in (400, 408, 413, 422, 503)},
 )
 async def sentences(request: schemas.SplitRequest, served: ServedHere) -> schemas.SplitAnswer:
-    if served.splitting >= served.limits.max_waiting:
-        raise OverloadError(f"{served.splitting} texts are waiting to be split. Try again in a few seconds")
-    served.splitting += 1
-    try:
-        async with served.one_split:
-            return schemas.SplitAnswer(sentences=await run_in_threadpool(_split, request.text))
-    finally:
-        served.splitting -= 1
+    (found,) = await asyncio.wrap_future(served.splitter.submit(object(), [request.text], _split))
+    return schemas.SplitAnswer(sentences=found)
 
 
-def _split(text: str) -> list[str]:
+def _split(texts: Sequence[str]) -> list[list[str]]:
+    (text,) = texts
     paragraphs = [" ".join(paragraph.split()) for paragraph in text.splitlines() if paragraph.strip()]
     if not paragraphs:
-        return []
+        return [[]]
     splitter = Splitter.learn([paragraphs])
-    return [sentence for paragraph in paragraphs for sentence in splitter(paragraph)]
+    return [[sentence for paragraph in paragraphs for sentence in splitter(paragraph)]]
 
 
 async def _by_sentence(served: Served, request: schemas.SentencesRequest, method: str, answer: type[T]) -> T:
-    """Return the results of a method of the model, one for each sentence."""
+    """Return the results of a method of the model, one for each sentence.
+
+    They may have been computed with sentences of other requests; their numbers are those in this one.
+    """
     model = served.model(request.model)
     served.limits.check(request.sentences)
     options = request.model_dump(exclude={"model", "sentences"})
     compute = partial(getattr(model, method), **options)
     results = await model.compute((method, *options.items()), request.sentences, compute)
-    return _validated(answer, model=model.name, sentences=_numbered(results))
-
-
-def _numbered(results: Sequence[Values]) -> list[Values]:
-    """Return results with the numbers of the sentences in their request; they may have been computed with others."""
     for number, values in enumerate(results, 1):
         values["number"] = number
-        if parse := values.get("parse"):
-            parse["number"] = number
-        for row in (values.get("surprisal") or values).get("words", ()):
-            if isinstance(row, dict):
+        if "parse" in values:
+            values["parse"]["number"] = number
+        for row in values.get("surprisal", values).get("words", ()):
+            if isinstance(row, dict):  # not a word of a parse
                 row["sentence"] = number
-    return list(results)
+    return _validated(answer, model=model.name, sentences=results)
 
 
 def _validated(answer: type[T], **values: Any) -> T:
@@ -331,45 +315,28 @@ def _validated(answer: type[T], **values: Any) -> T:
 
 
 def _add_errors(app: FastAPI, limits: Limits) -> None:
-    def refused(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-        printable = detail.encode("utf-8", "backslashreplace").decode()
-        return JSONResponse({"detail": printable}, status, headers)
+    async def answer(request: Request, error: Exception) -> JSONResponse:
+        if isinstance(error, RequestValidationError):
+            errors = error.errors()
+            more = f"; and {len(errors) - MOST_FAULTS:,} more errors" if len(errors) > MOST_FAULTS else ""
+            return _refusal(422, "; ".join(map(_fault, errors[:MOST_FAULTS])) + more)
+        if isinstance(error, BaseHTTPException):  # of the library, or an unknown name of a model
+            return _refusal(error.status_code, _unreadable(error.__cause__) or str(error.detail), error.headers)
+        if isinstance(error, OverloadError):
+            return _refusal(503, str(error), {"Retry-After": RETRY_AFTER})
+        if isinstance(error, TimeoutError):
+            return _refusal(504, f"no answer within {limits.max_seconds} seconds; send fewer or shorter sentences")
+        return _refusal(422 if isinstance(error, InputError) else 500, str(error))
 
-    @app.exception_handler(InputError)
-    async def wrong_input(request: Request, error: Exception) -> JSONResponse:
-        return refused(422, str(error))
-
-    @app.exception_handler(RequestValidationError)
-    async def wrong_request(request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, RequestValidationError)
-        errors = error.errors()
-        more = f"; and {len(errors) - MOST_FAULTS:,} more errors" if len(errors) > MOST_FAULTS else ""
-        return refused(422, "; ".join(map(_fault, errors[:MOST_FAULTS])) + more)
-
-    @app.exception_handler(BaseHTTPException)
-    async def refused_by_the_library(request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, BaseHTTPException)
-        return refused(error.status_code, _unreadable(error) or str(error.detail), error.headers)
-
-    @app.exception_handler(OverloadError)
-    async def overloaded(request: Request, error: Exception) -> JSONResponse:
-        return refused(503, str(error), {"Retry-After": RETRY_AFTER})
-
-    @app.exception_handler(asyncio.TimeoutError)
-    async def too_slow(request: Request, error: Exception) -> JSONResponse:
-        return refused(504, f"no answer within {limits.max_seconds} seconds; send fewer or shorter sentences")
-
-    @app.exception_handler(ComputationError)
-    async def failed(request: Request, error: Exception) -> JSONResponse:
-        return refused(500, str(error))
+    for kind in (InputError, RequestValidationError, BaseHTTPException, OverloadError, TimeoutError, ComputationError):
+        app.add_exception_handler(kind, answer)
 
 
-def _unreadable(error: BaseHTTPException) -> str | None:
+def _unreadable(cause: BaseException | None) -> str | None:
     """Return what is wrong with a body that is no JSON for the library; None for other errors."""
-    cause = error.__cause__
     if isinstance(cause, UnicodeDecodeError):
-        found = cause.object[cause.start : cause.start + 1].hex()
-        return f"the body is not {cause.encoding}: found byte 0x{found} at offset {cause.start}; expected JSON in UTF-8"
+        wrong = cause.object[cause.start : cause.start + 1].hex()
+        return f"the body is not {cause.encoding}: found byte 0x{wrong} at offset {cause.start}; expected JSON in UTF-8"
     if isinstance(cause, RecursionError):
         return "the body is nested too deeply; expected a JSON object with the fields of this request"
     return f"the body cannot be read: {cause}" if isinstance(cause, ValueError) else None
@@ -386,11 +353,7 @@ def _fault(error: Mapping[str, Any]) -> str:
         return "the body is not a JSON object; expected one, with the header Content-Type: application/json"
     if error["type"] == "value_error":
         return f"{place}: {error['ctx']['error']}"
-    return f"{place}: {error['msg'][0].lower()}{error['msg'][1:]}, found {_shown(error['input'])}"
-
-
-def _shown(value: Any) -> str:
-    """Return a value of a request, in a message; an array may be nested too deeply to be written."""
-    if isinstance(value, list | dict):
-        return "an array" if isinstance(value, list) else "an object"
-    return json.dumps(value, default=str)[:LONGEST_SHOWN]
+    value = error["input"]  # may be nested too deeply to be written
+    shown = "an array" if isinstance(value, list) else "an object" if isinstance(value, dict) else None
+    shown = shown or json.dumps(value, default=str)[:LONGEST_SHOWN]
+    return f"{place}: {error['msg'][0].lower()}{error['msg'][1:]}, found {shown}"

@@ -48,8 +48,3 @@ class Limits(Settings):
                 f"sentence {number}: found {words:,} words; expected at most {self.max_words:,}. Split it, or start the"
                 f" server with --max-words {words}"
             )
-
-    def check_count(self, count: int) -> None:
-        """Raise InputError if too many sentences are to be generated."""
-        if count > self.max_sentences:
-            raise InputError(f"count: found {count:,}; expected at most {self.max_sentences:,}")

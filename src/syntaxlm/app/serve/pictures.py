@@ -13,39 +13,37 @@ from syntaxlm.drawing.surprisal import FULL, surprisal_bars
 from syntaxlm.drawing.svg import UNKNOWN, Picture, right_to_left
 from syntaxlm.drawing.tree import SpanNote, tree_picture, word_anchors
 from syntaxlm.parsing.parse import Parse
-from syntaxlm.scoring.surprisal import WordSurprisal
 from syntaxlm.trees.tree import Tree
 
 LARGEST_CHART = 40  # words; charts of longer sentences are not drawn
 
 
-def sentence_picture(
-    sentence: str, parse: Parse | None, surprisal: SentenceSurprisal | None, units: str = "words"
-) -> Picture | None:
+def sentence_picture(parse: Parse | None, surprisal: SentenceSurprisal | None, units: str = "words") -> Picture | None:
     """Return the tree of a sentence, its distances, its words, and the surprisal of each word; None without words.
 
     parse, surprisal: None if the model does not parse, or gives no surprisals. units: what the model reads.
     """
-    words = parse.words if parse is not None else [sentence[row.begin : row.end] for row in _read(surprisal)]
+    if parse is not None:
+        words, known, places = parse.words, parse.known, parse.offsets
+        tree, distances, notes = parse.tree, parse.distances or None, span_notes(parse)
+    else:
+        read = [row for row in surprisal or [] if row.word and row.surprisal is not None]
+        words, known = [row.word for row in read], [bool(row.in_vocabulary) for row in read]
+        places = [(row.begin, row.end) for row in read]
+        tree, distances, notes = Tree(tuple(words), ("",) * len(words), ()), None, None
     if not words:
         return None
-    tree = parse.tree if parse else Tree(tuple(words), ("",) * len(words), ())
-    distances = (parse.distances or None) if parse else None
-    known = parse.known if parse else [row.in_vocabulary for row in _read(surprisal)]
-    notes = ["" if is_known else UNKNOWN for is_known in known]
-    drawn = tree_picture(tree, distances, None, words, notes, span_notes(parse) if parse else None)
+    drawn = tree_picture(tree, distances, None, words, ["" if is_known else UNKNOWN for is_known in known], notes)
     if surprisal:
         centres = word_anchors(tree, words, distances)
-        places = parse.offsets if parse else [(row.begin, row.end) for row in _read(surprisal)]
         bars = surprisal_bars(surprisal, centres, places, drawn.width, right_to_left(words), FULL[units])
         drawn = svg.stacked([drawn, bars], gap=-MARGIN)
-    title = f"{'Tree' if parse else 'Surprisal'}: {' '.join(words)}"
-    return dataclasses.replace(drawn, title=title)
+    return dataclasses.replace(drawn, title=f"{'Tree' if parse else 'Surprisal'}: {' '.join(words)}")
 
 
 def span_notes(parse: Parse) -> dict[Span, SpanNote]:
     """Return what the marker of each constituent shows: its probability or score, or the distances around it."""
-    found = {}
+    notes = {}
     for row in parse.rows():
         start, end, label = row["start"], row["end"], row["label"] and f", {row['label']}"
         if row["marginal"] is not None:
@@ -54,8 +52,8 @@ def span_notes(parse: Parse) -> dict[Span, SpanNote]:
             note = SpanNote(f"score {row['score']:.3f}{label}", min(1.0, math.exp(row["score"])))
         else:
             note = SpanNote(f"largest distance inside {max(parse.distances[start + 1 : end], default=0.0):.3f}")
-        found[start, end] = note
-    return found
+        notes[start, end] = note
+    return notes
 
 
 def chart_picture(parse: Parse) -> Picture | None:
@@ -69,8 +67,3 @@ def chart_picture(parse: Parse) -> Picture | None:
         )
     ).scores_pictures()  # fmt: skip
     return picture
-
-
-def _read(surprisal: SentenceSurprisal | None) -> list[WordSurprisal]:
-    """Return the words of a sentence that the model reads, without its end."""
-    return [row for row in surprisal or [] if row.word and row.surprisal is not None]

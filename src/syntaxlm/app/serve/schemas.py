@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import typing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
-from syntaxlm.app.serve.limits import Limits
-from syntaxlm.app.serve.pairs import AlignedWord
 from syntaxlm.core.options import options_of
 from syntaxlm.core.text_files import check_encodable
 from syntaxlm.generation.options import SamplingOptions
@@ -122,10 +121,6 @@ class LimitsInfo(BaseModel):
     max_sentences: Annotated[int, Field(description="Sentences of a request.")]
     max_body: Annotated[int, Field(description="Bytes of a request.")]
 
-    @classmethod
-    def of(cls, limits: Limits) -> LimitsInfo:
-        return cls.model_validate(limits, from_attributes=True)
-
 
 class ModelsAnswer(Answer):
     version: Annotated[str, Field(description="Version of syntaxlm.")]
@@ -186,6 +181,18 @@ class PairSentence(BaseModel):
     sentence: str
     bits: Annotated[float, Field(description="-log2 of the probability of the sentence.")]
     words: Annotated[list[ScoredWord] | None, Field(description="null if the model gives no surprisals.")]
+
+
+@dataclass(frozen=True)
+class AlignedWord:
+    """Words of two sentences that are aligned.
+
+    A word may be missing, if the other sentence has a word more here.
+    """
+
+    first: Annotated[int | None, Field(description="Index of a word of the first sentence.")]
+    second: Annotated[int | None, Field(description="Index of the aligned word of the second sentence.")]
+    difference: Annotated[float, Field(description="Bits of the second minus bits of the first.")]
 
 
 class PairAnswer(Answer):
