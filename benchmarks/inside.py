@@ -96,7 +96,7 @@ def step(form: str, precision: str, sizes: Sizes, batch: Sentences, device: torc
         with low, using("torch" if form == "torch" else "compiled"):
             total = reference_loss(model, batch) if form == "reference" else model.loss(given).total
         optimiser.zero_grad()
-        (total / len(batch)).backward()
+        (total / len(batch.lengths)).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 3.0)
         optimiser.step()
         if device.type == "cuda":

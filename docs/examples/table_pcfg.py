@@ -27,19 +27,18 @@ class TablePCFGConfig(PCFGConfig, section="model"):
     preterminals: int = 20  # number of word symbols (preterminals)
 
     def grammar(self, words: int) -> Grammar:
-        return TableGrammar(self.nonterminals, self.preterminals, words)
+        return TableGrammar(self, words)
 
 
 class TableGrammar(Grammar):
     """m nonterminals, t preterminals and V words; each distribution is the softmax of a row of a table."""
 
-    def __init__(self, nonterminals: int, preterminals: int, words: int) -> None:
-        super().__init__()
-        self.nonterminal_count, self.preterminal_count, self.vocabulary_size = nonterminals, preterminals, words
-        symbols = nonterminals + preterminals
-        self.root = nn.Parameter(torch.randn(nonterminals))
-        self.binary = nn.Parameter(torch.randn(nonterminals, symbols * symbols))
-        self.emission = nn.Parameter(torch.randn(words, preterminals))
+    def __init__(self, config: TablePCFGConfig, words: int) -> None:
+        super().__init__(config, words)
+        symbols = config.nonterminals + config.preterminals
+        self.root = nn.Parameter(torch.randn(config.nonterminals))
+        self.binary = nn.Parameter(torch.randn(config.nonterminals, symbols * symbols))
+        self.emission = nn.Parameter(torch.randn(words, config.preterminals))
 
     def rules(self) -> TableRules:
         symbols = self.nonterminal_count + self.preterminal_count

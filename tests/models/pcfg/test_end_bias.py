@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from syntaxlm.models.pcfg.grammars import Sentences
-from syntaxlm.models.pcfg.model import PSEUDO_COUNT, end_scores, end_weights
+from syntaxlm.models.pcfg.model import PSEUDO_COUNT, end_scores
 from syntaxlm.ops.inside import log_partition_reference
 from tests.models.pcfg.small import EVERY, SORTED, WORDS, batch_of, counts_of, small_model
 
@@ -31,19 +31,6 @@ def test_a_text_without_rare_ends_has_no_bias():
     assert not end_scores(counts, counts // 3).any()
 
 
-def test_weights_depend_on_the_last_word_and_are_0_at_the_end_of_the_sentence():
-    scores = end_scores(WORD_COUNTS, FINAL_COUNTS)
-    batch = Sentences.of([[0, 3, 2, 0], [1, 0], [3, 3, 3]])
-    found = end_weights(scores, batch.words, batch.lengths)
-    assert found.shape == (3, 4, 4)
-    for number, words in enumerate([[0, 3, 2, 0], [1, 0], [3, 3, 3]]):
-        for first in range(len(words)):
-            for last in range(first, len(words)):
-                expected = 0.0 if last == len(words) - 1 else float(scores[words[last]])
-                assert float(found[number, first, last]) == expected
-        assert not found[number, :, len(words) :].any()
-
-
 def test_a_model_takes_its_scores_from_the_training_text():
     model = small_model("simple", end_bias=1.0)
     text = [[0, 1, 2], [0, 3, 2], [0, 1, 3], [1]]
@@ -61,7 +48,8 @@ def weighted_loss(model, weight: float) -> float:
     for sentence, own in zip(SORTED, tables.words.split(list(map(len, SORTED))), strict=True):
         if len(sentence) == 1:
             continue
-        weights = weight * end_weights(model.end_scores, torch.tensor(sentence), (len(sentence),))[0]
+        weights = weight * model.end_scores[sentence].repeat(len(sentence), 1)  # of a span, by its last word
+        weights[:, -1] = 0
         found = log_partition_reference(tables.rules, tables.emissions[own], weights)
         total -= float((found + torch.log1p(-model.one_word_share)).detach())
     return total + alone_loss(model)

@@ -8,7 +8,7 @@ m nonterminals, t preterminals, V words, d embedding size. Symbols are ordered n
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -19,8 +19,8 @@ from torch.nn.functional import linear, relu
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import NonNegative, Positive, Settings, Size
-from syntaxlm.models.abilities import EmittedWord, SampledSentence, SymbolRule
-from syntaxlm.models.sentences import Sums, draw_from, token_of
+from syntaxlm.models.abilities import SampledSentence, SymbolRule
+from syntaxlm.models.sentences import Sums, draw_from
 from syntaxlm.ops.inside import FactoredRules, Rules, TableRules
 from syntaxlm.ops.softmax import emission_log_probs, product_softmax
 
@@ -44,9 +44,6 @@ class Sentences:
         sentences = list(sentences)
         words = torch.tensor([word for sentence in sentences for word in sentence], dtype=torch.int64, device=device)
         return Sentences(words, tuple(map(len, sentences)))
-
-    def __len__(self) -> int:
-        return len(self.lengths)
 
     def select(self, indices: Sequence[int]) -> Sentences:
         """Return the sentences at these indices, in this order."""
@@ -78,33 +75,18 @@ class ResidualBlock(nn.Module):
         return inputs + relu(self.second(relu(self.first(inputs))))
 
 
-def _embedding(rows: int, size: int) -> nn.Parameter:
-    return nn.Parameter(nn.init.xavier_uniform_(torch.empty(rows, size)))
-
-
-def _residual_network(input_size: int, size: int, blocks: int, output_size: int | None = None) -> nn.Sequential:
-    """Return a linear layer, residual blocks and, if `output_size` is given, an output layer."""
-    layers: list[nn.Module] = [nn.Linear(input_size, size), *(ResidualBlock(size) for _ in range(blocks))]
-    if output_size is not None:
-        layers.append(nn.Linear(size, output_size))
-    return nn.Sequential(*layers)
-
-
-def _initialise(module: nn.Module) -> None:
-    """Initialise matrices Xavier-uniformly, which matters according to the papers; biases keep torch's default."""
-    for parameter in module.parameters():
-        if parameter.ndim > 1:
-            nn.init.xavier_uniform_(parameter)
-
-
 class Grammar(nn.Module, ABC):
-    """Computes the rule probabilities of a grammar from its weights."""
+    """Computes the rule probabilities of a grammar from its weights.
 
-    nonterminal_count: int
-    preterminal_count: int
-    vocabulary_size: int
+    config: number of symbols.  vocabulary_size: number of words, without BOS and EOS.
+    """
 
     latent_size = 0  # features of the sentence vector on which the rules depend; 0: no vector
+
+    def __init__(self, config: PCFGConfig, vocabulary_size: int) -> None:
+        super().__init__()
+        self.nonterminal_count, self.preterminal_count = config.nonterminals, config.preterminals
+        self.vocabulary_size = vocabulary_size
 
     @abstractmethod
     def rules(self) -> Rules:
@@ -124,10 +106,7 @@ class Grammar(nn.Module, ABC):
 
         vector: (latent_size,) the sentence vector z, if the rules depend on one; None for z = 0, its prior mean.
         """
-        return self.rules(), self.emissions(self._every_word())
-
-    def _every_word(self) -> Tensor:
-        return torch.arange(self.vocabulary_size, device=next(self.parameters()).device)
+        return self.rules(), self.emissions(torch.arange(self.vocabulary_size, device=next(self.parameters()).device))
 
 
 class SimpleGrammar(Grammar):
@@ -138,15 +117,14 @@ class SimpleGrammar(Grammar):
     Liu et al. 2023, section 4 and appendix. s is drawn from N(0, 1), so that the start probabilities differ initially.
     """
 
-    def __init__(self, nonterminals: int, preterminals: int, vocabulary_size: int, embedding_size: int) -> None:
-        super().__init__()
-        self.nonterminal_count, self.preterminal_count = nonterminals, preterminals
-        self.vocabulary_size = vocabulary_size
-        self.symbols = _embedding(nonterminals + preterminals, embedding_size)
-        self.start = _embedding(1, embedding_size)
-        self.words = _embedding(vocabulary_size, embedding_size)
-        self.parent, self.left, self.right = (nn.Linear(embedding_size, embedding_size) for _ in range(3))
-        self.emission = _residual_network(embedding_size, embedding_size, blocks=3)
+    def __init__(self, config: SimplePCFGConfig, vocabulary_size: int) -> None:
+        super().__init__(config, vocabulary_size)
+        size = config.embedding_size
+        self.symbols, self.start, self.words = _embeddings(
+            size, config.nonterminals + config.preterminals, 1, vocabulary_size
+        )
+        self.parent, self.left, self.right = (nn.Linear(size, size) for _ in range(3))
+        self.emission = _residual_network(size, size, blocks=3)
         _initialise(self)
         nn.init.normal_(self.start)
 
@@ -168,20 +146,15 @@ class TensorGrammar(Grammar):
     U is a softmax over the rank, V and W over symbols. Yang et al. 2021, section 4.
     """
 
-    def __init__(
-        self, nonterminals: int, preterminals: int, vocabulary_size: int, embedding_size: int, rank: int
-    ) -> None:
-        super().__init__()
-        self.nonterminal_count, self.preterminal_count = nonterminals, preterminals
-        self.vocabulary_size = vocabulary_size
-        self.symbols = _embedding(nonterminals + preterminals, embedding_size)
-        self.start = _embedding(1, embedding_size)
+    def __init__(self, config: TensorPCFGConfig, vocabulary_size: int) -> None:
+        super().__init__(config, vocabulary_size)
+        size = config.embedding_size
+        self.symbols, self.start = _embeddings(size, config.nonterminals + config.preterminals, 1)
         self.parent, self.left, self.right = (
-            nn.Sequential(nn.Linear(embedding_size, embedding_size), nn.ReLU(), nn.Linear(embedding_size, rank))
-            for _ in range(3)
+            nn.Sequential(nn.Linear(size, size), nn.ReLU(), nn.Linear(size, config.rank)) for _ in range(3)
         )
-        self.emission = _residual_network(embedding_size, embedding_size, 2, vocabulary_size)
-        self.root = _residual_network(embedding_size, embedding_size, 2, nonterminals)
+        self.emission = _residual_network(size, size, 2, vocabulary_size)
+        self.root = _residual_network(size, size, 2, config.nonterminals)
         _initialise(self)
 
     def rules(self) -> FactoredRules:
@@ -197,23 +170,20 @@ class TensorGrammar(Grammar):
 class NeuralGrammar(Grammar):
     """N-PCFG: the binary rule table is a linear map of the parent's embedding. Kim et al. 2019, section 2.1."""
 
-    def __init__(self, nonterminals: int, preterminals: int, vocabulary_size: int, embedding_size: int) -> None:
-        super().__init__()
-        self._make(nonterminals, preterminals, vocabulary_size, embedding_size, embedding_size)
+    def __init__(self, config: PCFGConfig, vocabulary_size: int) -> None:
+        super().__init__(config, vocabulary_size)
+        self._make(config, config.embedding_size)
         _initialise(self)
 
-    def _make(
-        self, nonterminals: int, preterminals: int, vocabulary_size: int, embedding_size: int, input_size: int
-    ) -> None:
+    def _make(self, config: PCFGConfig, input_size: int) -> None:
         """Create the parameters. input_size: features of the networks' input."""
-        self.nonterminal_count, self.preterminal_count = nonterminals, preterminals
-        self.vocabulary_size = vocabulary_size
-        self.nonterminals = _embedding(nonterminals, embedding_size)
-        self.preterminals = _embedding(preterminals, embedding_size)
-        self.start = _embedding(1, embedding_size)
-        self.rule = nn.Linear(input_size, (nonterminals + preterminals) ** 2)
-        self.emission = _residual_network(input_size, embedding_size, 2, vocabulary_size)
-        self.root = _residual_network(input_size, embedding_size, 2, nonterminals)
+        size, symbols = config.embedding_size, config.nonterminals + config.preterminals
+        self.nonterminals, self.preterminals, self.start = _embeddings(
+            size, config.nonterminals, config.preterminals, 1
+        )
+        self.rule = nn.Linear(input_size, symbols**2)
+        self.emission = _residual_network(input_size, size, 2, self.vocabulary_size)
+        self.root = _residual_network(input_size, size, 2, config.nonterminals)
 
     def rules(self) -> TableRules:
         root = torch.softmax(self.root(self.start)[0].to(self.start.dtype), 0)
@@ -236,34 +206,21 @@ class CompoundGrammar(NeuralGrammar):
     Sentence probabilities are only known through estimates of this bound. Kim et al. 2019, sections 2.2 and 2.3.
     """
 
-    def __init__(
-        self,
-        nonterminals: int,
-        preterminals: int,
-        vocabulary_size: int,
-        embedding_size: int,
-        latent_size: int = 64,
-        encoder_size: int = 512,
-    ) -> None:
-        super(NeuralGrammar, self).__init__()
-        self.latent_size = latent_size
-        self._make(nonterminals, preterminals, vocabulary_size, embedding_size, embedding_size + latent_size)
-        self.words = nn.Embedding(vocabulary_size, encoder_size)
-        self.encoder = nn.LSTM(encoder_size, encoder_size, bidirectional=True)
-        self.moments = nn.Linear(2 * encoder_size, 2 * latent_size)
+    def __init__(self, config: CompoundPCFGConfig, vocabulary_size: int) -> None:
+        super(NeuralGrammar, self).__init__(config, vocabulary_size)
+        self.latent_size, size = config.latent_size, config.encoder_size
+        self._make(config, config.embedding_size + config.latent_size)
+        self.words = nn.Embedding(vocabulary_size, size)
+        self.encoder = nn.LSTM(size, size, bidirectional=True)
+        self.moments = nn.Linear(2 * size, 2 * config.latent_size)
         _initialise(self)
 
-    def infer(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
-        """Return mean and log-variance of each sentence's vector: (B, latent) each."""
+    def tables(self, sentences: Sentences) -> Tables:
+        """As in `Grammar`; z is sampled by reparametrisation in training and is its mean in evaluation."""
         parts = self.words(sentences.words).split(sentences.lengths)
         packed = nn.utils.rnn.pack_sequence(parts, enforce_sorted=False)
         states, _ = nn.utils.rnn.pad_packed_sequence(self.encoder(packed)[0], padding_value=-torch.inf)
         mean, log_variance = self.moments(states.amax(0)).chunk(2, -1)
-        return mean, log_variance
-
-    def tables(self, sentences: Sentences) -> Tables:
-        """As in `Grammar`; z is sampled by reparametrisation in training and is its mean in evaluation."""
-        mean, log_variance = self.infer(sentences)
         vectors = mean
         if self.training:
             vectors = mean + torch.randn_like(mean) * torch.exp(0.5 * log_variance)
@@ -271,7 +228,7 @@ class CompoundGrammar(NeuralGrammar):
         return self.tables_of(sentences, vectors)._replace(penalties=penalties)
 
     def all_tables(self, vector: Tensor | None = None) -> tuple[Rules, Tensor]:
-        words = self._every_word()
+        words = torch.arange(self.vocabulary_size, device=self.start.device)
         vector = self.start.new_zeros(self.latent_size) if vector is None else vector.to(self.start)
         tables = self.tables_of(Sentences(words, (len(words),)), vector[None])
         assert isinstance(tables.rules, TableRules)
@@ -279,20 +236,37 @@ class CompoundGrammar(NeuralGrammar):
 
     def tables_of(self, sentences: Sentences, vectors: Tensor) -> Tables:
         """For given z, (B, latent): the rules of each sentence and the emissions of each word."""
-        root = torch.softmax(self.root(self._joined(self.start, vectors))[:, 0].to(self.start.dtype), -1)
-        rules = TableRules(root, self._binary(self._joined(self.nonterminals, vectors)))
+        start, nonterminals, preterminals = (  # every symbol with every sentence vector: (B, k, d + latent)
+            torch.cat([part.expand(len(vectors), -1, -1), vectors[:, None].expand(-1, len(part), -1)], -1)
+            for part in (self.start, self.nonterminals, self.preterminals)
+        )
+        root = torch.softmax(self.root(start)[:, 0].to(self.start.dtype), -1)
         columns, words = torch.unique(sentences.words, return_inverse=True)
-        joined = self._joined(self.preterminals, vectors)
-        found = _network_emissions(self.emission, joined.flatten(0, 1), columns).unflatten(1, joined.shape[:2])
-        sentence = torch.arange(len(sentences), device=words.device)
-        sentence = sentence.repeat_interleave(torch.tensor(sentences.lengths, device=words.device))
-        return Tables(rules, found[words, sentence], torch.arange(len(words), device=words.device))
+        emissions = _network_emissions(self.emission, preterminals.flatten(0, 1), columns)
+        emissions = emissions.unflatten(1, preterminals.shape[:2])
+        lengths = torch.tensor(sentences.lengths, device=words.device)
+        sentence = torch.arange(len(lengths), device=words.device).repeat_interleave(lengths)
+        rules = TableRules(root, self._binary(nonterminals))
+        return Tables(rules, emissions[words, sentence], torch.arange(len(words), device=words.device))
 
-    @staticmethod
-    def _joined(symbols: Tensor, vectors: Tensor) -> Tensor:
-        """Concatenate every symbol with every sentence vector: (k, d), (B, latent) -> (B, k, d + latent)."""
-        shape = len(vectors), len(symbols), -1
-        return torch.cat([symbols.expand(shape), vectors[:, None].expand(shape)], -1)
+
+def _embeddings(size: int, *counts: int) -> list[nn.Parameter]:
+    return [nn.Parameter(nn.init.xavier_uniform_(torch.empty(count, size))) for count in counts]
+
+
+def _residual_network(input_size: int, size: int, blocks: int, output_size: int | None = None) -> nn.Sequential:
+    """Return a linear layer, residual blocks and, if `output_size` is given, an output layer."""
+    layers: list[nn.Module] = [nn.Linear(input_size, size), *(ResidualBlock(size) for _ in range(blocks))]
+    if output_size is not None:
+        layers.append(nn.Linear(size, output_size))
+    return nn.Sequential(*layers)
+
+
+def _initialise(module: nn.Module) -> None:
+    """Initialise matrices Xavier-uniformly, which matters according to the papers; biases keep torch's default."""
+    for parameter in module.parameters():
+        if parameter.ndim > 1:
+            nn.init.xavier_uniform_(parameter)
 
 
 def _network_emissions(network: nn.Sequential, inputs: Tensor, columns: Tensor) -> Tensor:
@@ -306,7 +280,7 @@ def _network_emissions(network: nn.Sequential, inputs: Tensor, columns: Tensor) 
 
 
 @dataclass(frozen=True)
-class PCFGConfig(Settings, section="model"):
+class PCFGConfig(Settings, ABC, section="model"):
     """Settings that all neural PCFGs share."""
 
     name: str = ""
@@ -317,9 +291,9 @@ class PCFGConfig(Settings, section="model"):
     end_bias_epochs: Positive = 1.0  # epochs in which the end bias falls linearly to 0
     focus: NonNegative = 0.0  # penalty in training, in nats, of a span in no tree of text.focus; 0: none
 
+    @abstractmethod
     def grammar(self, words: int) -> Grammar:
         """Return a grammar with fresh weights. words: number of words, without BOS and EOS."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -329,10 +303,10 @@ class SimplePCFGConfig(PCFGConfig, section="model"):
     name: Literal["simple-pcfg"] = "simple-pcfg"
 
     def contradictions(self) -> list[str]:
-        return _table_faults(self, "nonterminals", self.nonterminals * (self.nonterminals + self.preterminals))
+        return _table_faults(self, self.nonterminals * (self.nonterminals + self.preterminals))
 
     def grammar(self, words: int) -> Grammar:
-        return SimpleGrammar(self.nonterminals, self.preterminals, words, self.embedding_size)
+        return SimpleGrammar(self, words)
 
 
 @dataclass(frozen=True)
@@ -345,52 +319,49 @@ class TensorPCFGConfig(PCFGConfig, section="model"):
     rank: Size = 500  # rank of the binary rule table
 
     def contradictions(self) -> list[str]:
-        return _table_faults(self, "rank", self.rank * (self.nonterminals + self.preterminals))
+        return _table_faults(self, self.rank * (self.nonterminals + self.preterminals), "rank")
 
     def grammar(self, words: int) -> Grammar:
-        return TensorGrammar(self.nonterminals, self.preterminals, words, self.embedding_size, self.rank)
+        return TensorGrammar(self, words)
 
 
 @dataclass(frozen=True)
-class NeuralPCFGConfig(PCFGConfig, section="model"):
+class FullTableConfig(PCFGConfig, section="model"):
+    """Settings of grammars with a full binary rule table."""
+
+    nonterminals: Size = 30  # number of constituent symbols
+    preterminals: Size = 60  # number of word symbols (preterminals)
+
+    def contradictions(self) -> list[str]:
+        size = self.nonterminals * (self.nonterminals + self.preterminals) ** 2
+        faults = _table_faults(self, size)
+        return [f"{fault}, or model.name simple-pcfg, which needs no full table" for fault in faults]
+
+
+@dataclass(frozen=True)
+class NeuralPCFGConfig(FullTableConfig, section="model"):
     """Settings of N-PCFG (Kim et al. 2019): a full binary rule table."""
 
     name: Literal["neural-pcfg"] = "neural-pcfg"
-    nonterminals: Size = 30  # number of constituent symbols
-    preterminals: Size = 60  # number of word symbols (preterminals)
-
-    def contradictions(self) -> list[str]:
-        return _full_table_faults(self)
 
     def grammar(self, words: int) -> Grammar:
-        return NeuralGrammar(self.nonterminals, self.preterminals, words, self.embedding_size)
+        return NeuralGrammar(self, words)
 
 
 @dataclass(frozen=True)
-class CompoundPCFGConfig(PCFGConfig, section="model"):
+class CompoundPCFGConfig(FullTableConfig, section="model"):
     """Settings of C-PCFG (Kim et al. 2019): an N-PCFG whose rules also depend on a sentence vector."""
 
     name: Literal["compound-pcfg"] = "compound-pcfg"
-    nonterminals: Size = 30  # number of constituent symbols
-    preterminals: Size = 60  # number of word symbols (preterminals)
     latent_size: Size = 64  # features of the sentence vector
     encoder_size: Size = 512  # features of each direction of the BiLSTM that infers the vector, and of its embeddings
 
-    def contradictions(self) -> list[str]:
-        return _full_table_faults(self)
-
     def grammar(self, words: int) -> Grammar:
-        sizes = self.nonterminals, self.preterminals, words, self.embedding_size
-        return CompoundGrammar(*sizes, self.latent_size, self.encoder_size)
+        return CompoundGrammar(self, words)
 
 
-def _full_table_faults(config: PCFGConfig) -> list[str]:
-    size = config.nonterminals * (config.nonterminals + config.preterminals) ** 2
-    return _table_faults(config, "nonterminals", size, ", or model.name simple-pcfg, which needs no full table")
-
-
-def _table_faults(config: PCFGConfig, name: str, size: int, otherwise: str = "") -> list[str]:
-    """Return the error if a table of rules is too large. name: the setting to reduce.  otherwise: other advice."""
+def _table_faults(config: PCFGConfig, size: int, name: str = "nonterminals") -> list[str]:
+    """Return the error if a table of rules is too large. name: the setting to reduce."""
     if size <= _LARGEST_TABLE:
         return []
     others = f"{config.preterminals} preterminals"
@@ -398,11 +369,11 @@ def _table_faults(config: PCFGConfig, name: str, size: int, otherwise: str = "")
         others = f"{config.nonterminals} nonterminals and {others}"
     return [
         f"{name}: found {getattr(config, name)} with {others}, a table of {size:,} rules;"
-        f" expected at most {_LARGEST_TABLE:,}{otherwise}"
+        f" expected at most {_LARGEST_TABLE:,}"
     ]
 
 
-# ---- derivations: sampled top-down, and the most probable rules and words
+# ---- derivations sampled top-down, and the most probable rules
 
 
 class Sampler:
@@ -412,8 +383,14 @@ class Sampler:
     """
 
     def __init__(self, rules: Rules, emissions: Tensor) -> None:
-        self.rules, self.emissions = rules, emissions
-        self.nonterminals = rules.nonterminals
+        self.rules = rules
+        self._tables = {"root": rules.root[None], "words": emissions.T}  # a distribution in each row; words: logarithms
+        if isinstance(rules, TableRules):
+            self._tables["pairs"] = rules.binary.flatten(1)
+        else:
+            self._tables |= {"left": rules.left, "right": rules.right}
+            if rules.parent is not None:
+                self._tables["parent"] = rules.parent
         self._sums: dict[tuple[str, int], Sums] = {}
         self._size = 0
 
@@ -425,17 +402,16 @@ class Sampler:
         words: list[int] = []
         labels: list[int] = []
         spans: list[list[int]] = []
-        root = self._cumulated("root", 0, lambda: self.rules.root)
         # Symbols to expand, from left to right; the index of a span marks its end.
-        waiting: list[tuple[int, bool]] = [(draw_from(root, generator), False)]
+        waiting: list[tuple[int, bool]] = [(self._drawn("root", 0, generator), False)]
         pending = 1  # symbols to expand, each into at least one word
         while waiting:
             symbol, is_end = waiting.pop()
             if is_end:
                 spans[symbol][1] = len(words) - 1
                 continue
-            if symbol >= self.nonterminals:
-                words.append(draw_from(self._words_of(symbol - self.nonterminals), generator, omitted))
+            if symbol >= self.rules.nonterminals:
+                words.append(self._drawn("words", symbol - self.rules.nonterminals, generator, omitted))
                 labels.append(symbol)
                 pending -= 1
                 continue
@@ -443,39 +419,31 @@ class Sampler:
             if len(words) + pending > longest:
                 return None
             spans.append([len(words), -1, symbol])
-            left, right = self._children(symbol, generator)
+            if "pairs" in self._tables:
+                left, right = divmod(
+                    self._drawn("pairs", symbol, generator), len(self._tables["words"]) + self.rules.nonterminals
+                )
+            else:
+                factor = self._drawn("parent", symbol, generator) if "parent" in self._tables else symbol
+                left, right = self._drawn("left", factor, generator), self._drawn("right", factor, generator)
             waiting += [(len(spans) - 1, True), (right, False), (left, False)]
         closed = tuple((first, last, symbol) for first, last, symbol in spans)
         return SampledSentence(tuple(words), closed, tuple(labels))
 
-    def _words_of(self, preterminal: int) -> Sums:
-        return self._cumulated("words", preterminal, lambda: self.emissions[:, preterminal].double().exp())
-
-    def _children(self, symbol: int, generator: np.random.Generator) -> tuple[int, int]:
-        rules = self.rules
-        if isinstance(rules, TableRules):
-            pairs = self._cumulated("pairs", symbol, lambda: rules.binary[symbol].flatten())
-            return divmod(draw_from(pairs, generator), rules.binary.shape[-1])
-        factor, parent = symbol, rules.parent
-        if parent is not None:
-            factor = draw_from(self._cumulated("parent", symbol, lambda: parent[symbol]), generator)
-        left = self._cumulated("left", factor, lambda: rules.left[factor])
-        right = self._cumulated("right", factor, lambda: rules.right[factor])
-        return draw_from(left, generator), draw_from(right, generator)
-
-    def _cumulated(self, name: str, row: int, shares: Callable[[], Tensor]) -> Sums:
-        """Return the cumulative sums of a distribution, (n,). Raises InputError for NaN."""
-        found = self._sums.get((name, row))
-        if found is None:
-            found = np.cumsum(shares().double().cpu().numpy())
-            if np.isnan(found[-1]):
+    def _drawn(self, name: str, row: int, generator: np.random.Generator, omitted: int = 0) -> int:
+        """Return an index drawn from a row of a table. Raises InputError for NaN."""
+        sums = self._sums.get((name, row))
+        if sums is None:
+            shares = self._tables[name][row].double()
+            sums = np.cumsum((shares.exp() if name == "words" else shares).cpu().numpy())
+            if np.isnan(sums[-1]):
                 raise InputError("the model returned NaN; its weights are unusable")
-            if self._size + len(found) > _KEPT:
+            if self._size + len(sums) > _KEPT:
                 self._sums.clear()
                 self._size = 0
-            self._sums[name, row] = found
-            self._size += len(found)
-        return found
+            self._sums[name, row] = sums
+            self._size += len(sums)
+        return draw_from(sums, generator, omitted)
 
 
 @torch.no_grad()
@@ -509,10 +477,3 @@ def top_rules(rules: Rules, nonterminal: int, count: int) -> list[SymbolRule]:
             best.append(SymbolRule(int(chosen[place // symbols]), place % symbols, value))
         best = sorted(best, key=lambda rule: -rule.probability)[:count]
     return best
-
-
-@torch.no_grad()
-def top_words(emissions: Tensor, preterminal: int, count: int) -> list[EmittedWord]:
-    """Return the most probable words of a preterminal, in descending order. emissions: (V, t) natural log p(w | T)."""
-    values, words = emissions[:, preterminal].double().exp().topk(min(count, len(emissions)))
-    return [EmittedWord(token_of(word), p) for word, p in zip(words.tolist(), values.tolist(), strict=True)]

@@ -12,8 +12,7 @@ word 0 is the unknown word.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -49,7 +48,6 @@ from syntaxlm.models.pcfg.grammars import (
     Tables,
     TensorPCFGConfig,
     top_rules,
-    top_words,
 )
 from syntaxlm.models.registry import model
 from syntaxlm.models.sentences import BOS, EOS, SPECIALS, draw_from, draw_short, token_of
@@ -72,14 +70,6 @@ _CHART = 1 << 26  # most inside probabilities of a group of sentences in memory
 _PREFIX_CHART = 1 << 22  # most entries of a float64 chart of a group of sentences
 _BYTES = 24  # in all charts, per inside probability
 _NOTE = "rules at the sentence vector z = 0, the mean of its prior"
-
-
-class _Cache(NamedTuple):
-    """Rules and emissions of all words, cached for evaluation, and the weights from which they were computed."""
-
-    weights: list[Tensor]
-    rules: Rules
-    emissions: Tensor
 
 
 @model("compound-pcfg", CompoundPCFGConfig)
@@ -105,7 +95,14 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     def __init__(self, config: PCFGConfig, vocabulary_size: int) -> None:
         super().__init__()
         words = vocabulary_size - SPECIALS
-        _check_size(config, words)
+        if words < 2:
+            raise InputError(f"the vocabulary of {vocabulary_size} tokens has no words that a grammar could emit")
+        size = torch.float32.itemsize * words * config.preterminals
+        if size > memory_size():
+            raise InputError(
+                f"model.preterminals: found {config.preterminals:,}; the probabilities of {words:,} words given each"
+                f" need {size / 2**30:,.1f} GiB; this machine has {memory_size() / 2**30:,.1f} GiB of memory"
+            )
         self.config, self.vocabulary_size = config, vocabulary_size
         self.grammar = config.grammar(words)
         self.nonterminal_count = config.nonterminals
@@ -116,7 +113,9 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         self.register_buffer("unigrams", torch.zeros(words))
         self.register_buffer("end_scores", torch.zeros(words), persistent=False)
         self._end_weight, self.parsers = config.end_bias, 1
-        self._caches: dict[torch.dtype | None, _Cache] = {}  # by autocast's dtype: parsing and scoring may differ in it
+        # Rules and emissions of all words, cached for evaluation, after the weights from which they were computed; by
+        # autocast's dtype, in which parsing and scoring may differ.
+        self._caches: dict[torch.dtype | None, tuple[list[Tensor], Rules, Tensor]] = {}
         self._cached_sampler: Sampler | None = None
 
     # ---- training
@@ -148,22 +147,26 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         sentences = self._sentences(batch)
         weights = self._span_weights(sentences, batch) if self.training else None
         total = -self._log_probs(sentences, weights).sum()
-        return Loss(total, batch.token_count(), len(sentences))
+        return Loss(total, batch.token_count(), batch.sentence_count())
 
     def _span_weights(self, sentences: Sentences, batch: TokenBatch) -> Tensor | None:
         """(B, n, n) log-weights of spans, indexed by first and last word; None if no weights are in use."""
-        longest = max(sentences.lengths)
+        lengths = torch.tensor(sentences.lengths, device=self.device)
+        columns, longest = len(lengths), int(lengths.max())
         weights = None
-        if self._end_weight:
-            weights = self._end_weight * end_weights(self.end_scores, sentences.words, sentences.lengths)
+        if self._end_weight:  # by the last word of a span; 0 at the end of the sentence
+            places = torch.arange(longest, device=self.device)
+            of_last = self.end_scores.new_zeros(columns, longest)
+            of_last[places < lengths[:, None]] = self.end_scores[sentences.words]
+            of_last[places == lengths[:, None] - 1] = 0
+            weights = (self._end_weight * of_last)[:, None].expand(-1, longest, -1)
         if self.config.focus and batch.spans is not None:
-            shares = self.end_scores.new_zeros(len(sentences), longest, longest, dtype=torch.float64)
+            shares = self.end_scores.new_zeros(columns, longest, longest, dtype=torch.float64)
             end, column, length = batch.spans.unbind(1)
             shares.index_put_((column, end - length - 1, end - 2), shares.new_ones(()), accumulate=True)
             known = shares.flatten(1).sum(1) > 0
             penalty = self.config.focus * (shares / self.parsers - 1)
-            last = torch.tensor(sentences.lengths, device=shares.device) - 1
-            penalty[torch.arange(len(sentences)), 0, last] = 0  # the whole sentence is a span of every tree
+            penalty[torch.arange(columns), 0, lengths - 1] = 0  # the whole sentence is a span of every tree
             penalty[~known] = 0
             weights = penalty if weights is None else weights + penalty
         return weights
@@ -175,79 +178,67 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
 
     def _log_probs(self, sentences: Sentences, weights: Tensor | None = None) -> Tensor:
         """(B,) float64; -inf for sentences without words. weights: (B, n, n), see `log_partition`."""
-        result = self.unigrams.new_full((len(sentences),), -torch.inf, dtype=torch.float64)
-        rest = torch.log1p(-self.one_word_share.double())
-        for chosen in self._groups(sentences, 2, _CHART):
-            part = sentences.select(chosen)
-            tables = self._tables(part)
-            own = None
-            if weights is not None:
-                longest = max(part.lengths)
-                own = weights[self._index(chosen), :longest, :longest]
+        share = self.one_word_share.double()
+        result = self.unigrams.new_full((len(sentences.lengths),), -torch.inf, dtype=torch.float64)
+        for index, part in self._groups(sentences, _CHART):
+            tables, longest = self._tables(part), max(part.lengths)
+            own = None if weights is None else weights[index, :longest, :longest]
             found = log_partition(tables.rules, tables.emissions, tables.words, Layout(part.lengths, self.device), own)
             if tables.penalties is not None:
                 found = found - tables.penalties
-            result = result.index_copy(0, self._index(chosen), found.double() + rest)
-        single = [index for index, length in enumerate(sentences.lengths) if length == 1]
-        if single:
-            alone = self.unigrams.double()[sentences.select(single).words] + self.one_word_share.double().log()
-            result = result.index_copy(0, self._index(single), alone)
-        return result
+            result = result.index_copy(0, index, found.double() + torch.log1p(-share))
+        index, alone = self._one_word_sentences(sentences)
+        return result.index_copy(0, index, self.unigrams.double()[alone.words] + share.log())
 
     # ---- structure
 
-    def structure(self, batch: TokenBatch) -> SpanMarginals:
+    @torch.no_grad()
+    def structure(self, batch: TokenBatch, labelled: bool = False) -> SpanMarginals:
         """Return the probability of every span.
 
         On a GPU, or on a processor with bfloat16 tiles (AMX), matrix products of a float32 model are computed in
         bfloat16, as in training; the marginals are then within a few hundredths of the float32 ones.
         """
-        return self._marginals(self._sentences(batch, closed=True), labelled=False)
-
-    def labelled_structure(self, batch: TokenBatch) -> SpanMarginals:
-        """Like `structure`, with the most probable symbol of every span: nonterminals, then preterminals."""
-        return self._marginals(self._sentences(batch, closed=True), labelled=True)
-
-    @torch.no_grad()
-    def _marginals(self, sentences: Sentences, labelled: bool) -> SpanMarginals:
-        device_type = self.device.type
+        sentences, device_type = self._sentences(batch, closed=True), self.device.type
         low = self.unigrams.dtype == torch.float32 and (device_type == "cuda" or tiles_usable())
         with torch.autocast(device_type, torch.bfloat16, enabled=low or torch.is_autocast_enabled(device_type)):
             longest = max(1, *sentences.lengths)
-            shape = len(sentences), longest, longest
+            shape = len(sentences.lengths), longest, longest
             marginals = self.unigrams.new_zeros(shape)
             labels = torch.full(shape, -1, device=self.device) if labelled else None
-            for chosen in self._groups(sentences, 2, _CHART // 2):
-                part = sentences.select(chosen)
-                tables = self._tables(part)
-                layout = Layout(part.lengths, self.device)
+            for index, part in self._groups(sentences, _CHART // 2):
+                tables, layout = self._tables(part), Layout(part.lengths, self.device)
                 found = posteriors(tables.rules, tables.emissions, tables.words, layout, labels=labelled)
-                index, size = self._index(chosen), found.marginals.shape[-1]
+                size = found.marginals.shape[-1]
                 marginals = marginals.to(found.marginals.dtype)
                 marginals[index, :size, :size] = found.marginals.clamp(0, 1)  # bfloat16 sums may slightly exceed 1
-                marginals[index, 0, self._index([length - 1 for length in part.lengths])] = 1
+                marginals[index, 0, torch.tensor(part.lengths, device=self.device) - 1] = 1
                 if labels is not None and found.labels is not None:
                     labels[index, :size, :size] = found.labels
-            single = [index for index, length in enumerate(sentences.lengths) if length == 1]
-            if single and labels is not None:  # not in the grammar: the preterminal that most probably emits the word
-                tables = self._tables(sentences.select(single))
-                labels[self._index(single), 0, 0] = self.nonterminal_count + tables.emissions[tables.words].argmax(-1)
+            if labels is not None:  # one word is not in the grammar: the preterminal that most probably emits it
+                index, alone = self._one_word_sentences(sentences)
+                if len(index):
+                    tables = self._tables(alone)
+                    labels[index, 0, 0] = self.nonterminal_count + tables.emissions[tables.words].argmax(-1)
             return SpanMarginals(marginals, labels)
+
+    def labelled_structure(self, batch: TokenBatch) -> SpanMarginals:
+        """Like `structure`, with the most probable symbol of every span: nonterminals, then preterminals."""
+        return self.structure(batch, labelled=True)
 
     @torch.no_grad()
     def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
         sentences = self._sentences(batch, closed=True)
         count = self.nonterminal_count
         found: list[LabelledSpans] = [[] for _ in sentences.lengths]
-        for index in chain.from_iterable(self._groups(sentences, 1, 1)):  # one at a time
-            part = sentences.select([index])
+        for index, part in self._groups(sentences, 1, shortest=1):  # one at a time
             tables = self._tables(part)
             if part.lengths == (1,):
-                found[index] = [(0, 0, count + int(tables.emissions[tables.words].argmax()))]
+                found[int(index)] = [(0, 0, count + int(tables.emissions[tables.words].argmax()))]
                 continue
             (best,) = best_derivations(tables.rules, tables.emissions, tables.words, Layout(part.lengths, self.device))
             words = [(place, place, count + symbol) for place, symbol in enumerate(best.preterminals)]
-            found[index] = [*best.spans, *words]
+            found[int(index)] = [*best.spans, *words]
         return found
 
     # ---- grammar
@@ -259,7 +250,9 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         return top_rules(self._all_tables()[0], nonterminal, count)
 
     def top_words(self, preterminal: int, count: int) -> list[EmittedWord]:
-        return top_words(self._all_tables()[1], preterminal - self.nonterminal_count, count)
+        log_probs = self._all_tables()[1][:, preterminal - self.nonterminal_count]
+        values, words = log_probs.double().exp().topk(min(count, len(log_probs)))
+        return [EmittedWord(token_of(word), p) for word, p in zip(words.tolist(), values.tolist(), strict=True)]
 
     # ---- sampling
 
@@ -313,41 +306,49 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         dtype = torch.get_autocast_dtype(device_type) if torch.is_autocast_enabled(device_type) else None
         weights = [weight.detach() for weight in self.parameters()]
         cached = self._caches.get(dtype)
-        if cached is None or not all(map(_same, cached.weights, weights)):
+        if cached is None or not all(
+            old.dtype == new.dtype and old.device == new.device and torch.equal(old, new)
+            for old, new in zip(cached[0], weights, strict=True)
+        ):
             with torch.no_grad():
                 tables = self.grammar.all_tables()
-            self._caches[dtype] = cached = _Cache([weight.clone() for weight in weights], *tables)
-        return cached.rules, cached.emissions
+            self._caches[dtype] = cached = ([weight.clone() for weight in weights], *tables)
+        return cached[1:]
 
     def _sentences(self, batch: TokenBatch, closed: bool = False) -> Sentences:
-        """Return the words of whole sentences. closed: whether the tokens include EOS."""
-        words = batch.word_counts(2 if closed else 1)
-        kept = (torch.arange(1, len(batch.tokens))[:, None] <= words).to(batch.tokens.device)
-        return Sentences(to_grammar(batch.tokens[1:].T[kept.T]), tuple(words.tolist()))
+        """Return the words of whole sentences; BOS and EOS inside a sentence become unknown words.
 
-    def _groups(self, sentences: Sentences, shortest: int, most: int) -> Iterator[list[int]]:
-        """Yield indices of the sentences of at least `shortest` words, grouped so that a group's charts fit in memory.
+        closed: whether the tokens include EOS.
+        """
+        counts = batch.word_counts(2 if closed else 1)
+        kept = (torch.arange(1, len(batch.tokens))[:, None] <= counts).to(batch.tokens.device)
+        words = (batch.tokens[1:].T[kept.T] - SPECIALS).clamp(min=0)
+        return Sentences(words, tuple(counts.tolist()))
+
+    def _groups(self, sentences: Sentences, most: int, shortest: int = 2) -> Iterator[tuple[Tensor, Sentences]]:
+        """Yield the sentences of at least `shortest` words, and their indices, in groups whose charts fit in memory.
 
         most: limit of a group's inside probabilities. Raises InputError for a sentence too long for the memory.
         """
-        size = self.nonterminal_count
-        group: list[int] = []
-        spans = 0
+        groups: list[list[int]] = []
+        size = most
         for index, length in enumerate(sentences.lengths):
             if length < shortest:
                 continue
-            own = length * (length + 1) // 2 * size
+            own = length * (length + 1) // 2 * self.nonterminal_count
             check_chart(length, own * _BYTES)
-            if group and spans + own > most:
-                yield group
-                group, spans = [], 0
-            group.append(index)
-            spans += own
-        if group:
-            yield group
+            if size + own > most:
+                groups.append([])
+                size = 0
+            groups[-1].append(index)
+            size += own
+        for group in groups:
+            yield torch.tensor(group, device=self.device), sentences.select(group)
 
-    def _index(self, indices: list[int]) -> Tensor:
-        return torch.tensor(indices, device=self.device)
+    def _one_word_sentences(self, sentences: Sentences) -> tuple[Tensor, Sentences]:
+        """Return the sentences of one word, and their indices."""
+        chosen = [index for index, length in enumerate(sentences.lengths) if length == 1]
+        return torch.tensor(chosen, dtype=torch.int64, device=self.device), sentences.select(chosen)
 
 
 @model("simple-pcfg", SimplePCFGConfig)
@@ -364,8 +365,9 @@ class PCFG(SentencePCFG, PredictsNextToken):
     @torch.no_grad()
     def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:
         tokens = batch.tokens if state is None else torch.cat([state["tokens"], batch.tokens])
-        steps = len(batch.tokens)
-        mask = batch.mask()
+        steps, columns = batch.targets.shape
+        before, mask = len(tokens) - steps, batch.mask()
+        result = self.unigrams.new_zeros(batch.targets.shape, dtype=torch.float64)
         continues = mask[1:]
         before_last = batch.targets[:-1][continues]
         is_text = (  # each target is the next input, no target is BOS, and EOS is only a last target
@@ -373,14 +375,23 @@ class PCFG(SentencePCFG, PredictsNextToken):
             and not bool((before_last == EOS).any())
             and not bool((batch.targets[mask] == BOS).any())
         )
-        if is_text:
-            result = self._of_text(batch, tokens)
-        else:  # each target from the distribution after its prefix
-            result = self.unigrams.new_zeros(batch.targets.shape, dtype=torch.float64)
-            for step in range(steps):
-                prefix = tokens[: len(tokens) - steps + step + 1]
-                result[step] = self._next(prefix).gather(1, batch.targets[step][:, None])[:, 0]
-        return TokenScores(result.masked_fill(~mask, 0), {"tokens": tokens})
+        if not is_text:  # each target from the distribution after its prefix
+            for step, targets in enumerate(batch.targets):
+                result[step] = self._next(tokens[: before + step + 1]).gather(1, targets[:, None])[:, 0]
+            return TokenScores(result.masked_fill(~mask, 0), {"tokens": tokens})
+        lengths = [steps] * columns if batch.lengths is None else batch.lengths.tolist()
+        words: list[Tensor] = []
+        for column, length in enumerate(lengths):
+            last = batch.targets[length - 1 : length, column]
+            words.append(torch.cat([tokens[1 : before + length, column], last[last != EOS]]))
+        sentences = Sentences((torch.cat(words) - SPECIALS).clamp(min=0), tuple(map(len, words)))
+        prefixes, wholes = self._prefixes(sentences)
+        for column, length in enumerate(lengths):
+            own = prefixes[column, : len(words[column]) + 1]
+            if len(own) == before + length:  # EOS is the last target
+                own = torch.cat([own, wholes[column, len(own) - 1 : len(own)]])
+            result[:length, column] = torch.diff(own)[before:]
+        return TokenScores(result, {"tokens": tokens})
 
     @torch.no_grad()
     def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
@@ -391,40 +402,20 @@ class PCFG(SentencePCFG, PredictsNextToken):
 
     sentence_log_probs = SentencePCFG.sentence_log_probs  # type: ignore[assignment]  # faster than a sum over tokens
 
-    def _of_text(self, batch: TokenBatch, tokens: Tensor) -> Tensor:
-        """Return the log-probabilities of targets that are the next inputs, from those of prefixes: (T, B)."""
-        steps, columns = batch.targets.shape
-        before = len(tokens) - steps
-        lengths = torch.full((columns,), steps) if batch.lengths is None else batch.lengths
-        words: list[Tensor] = []
-        for column, length in enumerate(lengths.tolist()):
-            last = batch.targets[length - 1 : length, column]
-            words.append(torch.cat([tokens[1 : before + length, column], last[last != EOS]]))
-        sentences = Sentences(to_grammar(torch.cat(words)), tuple(map(len, words)))
-        prefixes, wholes = self._prefixes(sentences)
-        result = prefixes.new_zeros(steps, columns)
-        for column, length in enumerate(lengths.tolist()):
-            own = prefixes[column, : len(words[column]) + 1]
-            if len(own) == before + length:  # EOS is the last target
-                own = torch.cat([own, wholes[column, len(own) - 1 : len(own)]])
-            result[:length, column] = torch.diff(own)[before:]
-        return result
-
     def _prefixes(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
         """Return natural log-probabilities of prefixes of 0 to n words, and as whole sentences: (B, n + 1) each."""
         share, rest = self.one_word_share.double().log(), torch.log1p(-self.one_word_share.double())
-        shape = len(sentences), max(sentences.lengths) + 1
+        shape = len(sentences.lengths), max(sentences.lengths) + 1
         prefixes = self.unigrams.new_full(shape, -torch.inf, dtype=torch.float64)
         wholes = prefixes.clone()
         prefixes[:, 0] = 0
-        for chosen in self._groups(sentences, 1, _PREFIX_CHART):
-            part = sentences.select(chosen)
+        for index, part in self._groups(sentences, _PREFIX_CHART, shortest=1):
             # The layout needs two words: a single word is repeated, and the prefix of the second is ignored.
             parts = [own if len(own) > 1 else own.repeat(2) for own in part.words.split(part.lengths)]
             padded = Sentences(torch.cat(parts), tuple(map(len, parts)))
             tables = self._tables(padded)
             found = prefix_log_probs(tables.rules, tables.emissions, tables.words, Layout(padded.lengths, self.device))
-            index, size = self._index(chosen), found.prefixes.shape[1]
+            size = found.prefixes.shape[1]
             alone = share + self.unigrams.double()[torch.stack([own[0] for own in parts])]
             prefixes[index, 1 : size + 1] = (rest + found.prefixes)[:, : shape[1] - 1]
             prefixes[index, 1] = torch.logaddexp(prefixes[index, 1], alone)
@@ -438,11 +429,7 @@ class PCFG(SentencePCFG, PredictsNextToken):
         parts = [tuple(part.tolist()) for part in given.words.split(given.lengths)]
         places = {part: place for place, part in enumerate(dict.fromkeys(parts))}
         sentences = Sentences.of(places, self.device)
-        if any(sentences.lengths):
-            prefixes, wholes = self._prefixes(sentences)
-        else:
-            prefixes = self.unigrams.new_zeros(len(sentences), 1, dtype=torch.float64)
-            wholes = torch.full_like(prefixes, -torch.inf)
+        prefixes, wholes = self._prefixes(sentences)
         tables = self._tables(sentences)  # of the words in the prefixes only
         emissions = self._all_tables()[1]
         rest = torch.log1p(-self.one_word_share.double())
@@ -457,28 +444,7 @@ class PCFG(SentencePCFG, PredictsNextToken):
         result[:, 0] = words[:, 0] - of_prefix[:, 0]
         result[:, SPECIALS + 1 :] = words[:, 1:] - of_prefix
         result[:, EOS] = (wholes.gather(1, last) - of_prefix)[:, 0]
-        return result[self._index([places[part] for part in parts])]
-
-
-def _check_size(config: PCFGConfig, words: int) -> None:
-    """Raise InputError for a vocabulary without words, or with more than fit in memory."""
-    if words < 2:
-        raise InputError(f"the vocabulary of {words + SPECIALS} tokens has no words that a grammar could emit")
-    size = torch.float32.itemsize * words * config.preterminals
-    if size > memory_size():
-        raise InputError(
-            f"model.preterminals: found {config.preterminals:,}; the probabilities of {words:,} words given each need"
-            f" {size / 2**30:,.1f} GiB; this machine has {memory_size() / 2**30:,.1f} GiB of memory"
-        )
-
-
-def _same(one: Tensor, other: Tensor) -> bool:
-    return one.dtype == other.dtype and one.device == other.device and torch.equal(one, other)
-
-
-def to_grammar(tokens: Tensor) -> Tensor:
-    """Return the grammar's words for tokens; BOS and EOS inside a sentence become unknown words."""
-    return (tokens - SPECIALS).clamp(min=0)
+        return result[torch.tensor([places[part] for part in parts], device=self.device)]
 
 
 # ---- the end bias: which words end constituents, estimated from the words that end sentences
@@ -497,17 +463,3 @@ def end_scores(words: Tensor, final_words: Tensor) -> Tensor:
     rate = ends.sum() / counts.sum()
     shares = (ends + PSEUDO_COUNT * rate) / (counts + PSEUDO_COUNT)
     return torch.log(shares / rate).clamp(max=0)
-
-
-def end_weights(scores: Tensor, words: Tensor, lengths: tuple[int, ...]) -> Tensor:
-    """(B, n, n) log-weights of spans, indexed by first and last word, inclusive; 0 for spans that end the sentence.
-
-    scores: (V,) from `end_scores`.  words: (N,) of all sentences, concatenated.  lengths: of the B sentences.
-    """
-    sizes = torch.tensor(lengths, device=words.device)
-    longest = int(sizes.max())
-    places = torch.arange(longest, device=words.device)
-    of_last = scores.new_zeros(len(lengths), longest)
-    of_last[places < sizes[:, None]] = scores[words]
-    of_last[places == sizes[:, None] - 1] = 0
-    return of_last[:, None].expand(-1, longest, -1)
