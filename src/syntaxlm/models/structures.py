@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -34,12 +34,12 @@ from syntaxlm.trees.decoding import (
     decode_spans,
     places_of,
 )
-from syntaxlm.trees.spans import AnyIntegers, Flags, Integers, Positions, SpanSets, gathered, offsets_of
+from syntaxlm.trees.spans import AnyIntegers, Integers, Positions, SpanSets, gathered, offsets_of
 from syntaxlm.trees.tree import INDUCED_LABEL
 
 
 class CorpusStructure(ABC):
-    """The structure of the sentences of a corpus, in their order.
+    """The structure of the sentences of a corpus, in their order. Values are added batch by batch.
 
     name: of the structure, for people.  decoders: names of the decoding algorithms, the default first.
     compares_spans: whether all spans of a sentence are compared, which takes time as the cube of its length.
@@ -50,13 +50,9 @@ class CorpusStructure(ABC):
     name: ClassVar[str]
     decoders: ClassVar[tuple[str, ...]]
     compares_spans: ClassVar[bool] = True
-    lengths: Integers
-    layers: int = 0
-    labels: tuple[str, ...] = ()
 
-    @abstractmethod
-    def __init__(self, lengths: Integers, layers: int, labels: Sequence[str]) -> None:
-        """Create a structure whose values are added later. layers, labels: see the class."""
+    def __init__(self, lengths: Integers, layers: int = 0, labels: Sequence[str] = ()) -> None:
+        self.lengths, self.layers, self.labels = lengths, layers, tuple(labels)
 
     @abstractmethod
     def add(self, batch: Any, words: Integers, indices: Integers) -> None:
@@ -100,16 +96,12 @@ class CorpusDistances(CorpusStructure):
     decoders = DECODING_RULES
     compares_spans = False
 
-    def __init__(self, lengths: Integers, layers: int, labels: Sequence[str] = ()) -> None:
-        self.lengths, self.layers = lengths, layers
+    def __init__(self, lengths: Integers, layers: int = 1, labels: Sequence[str] = ()) -> None:
+        super().__init__(lengths, layers)
         self.values = np.zeros((layers, int(lengths.sum())), np.float32)
-        self._offsets = offsets_of(lengths)
 
     def add(self, batch: Distances, words: Integers, indices: Integers) -> None:
-        inner = batch.values[:, 1:-1].cpu().numpy()
-        steps = np.arange(inner.shape[1])[:, None]
-        real = steps < words
-        self.values[:, (self._offsets[indices] + steps)[real]] = inner[:, real]
+        _add_of_words(self.values, batch.values[:, 1:-1], self.lengths, words, indices)
 
     def decode(self, decoder: str, layer: int = 1) -> SpanSets:
         return decode(self.values[layer - 1], self.lengths, cast(DecodingRule, decoder))
@@ -125,11 +117,19 @@ class CorpusSpanScores(CorpusStructure):
     decoders = SPAN_RULES
 
     def __init__(self, lengths: Integers, layers: int = 0, labels: Sequence[str] = ()) -> None:
-        self.lengths = lengths
-        self.table = SpanTable(lengths, _values_of_spans(lengths, np.float32))
+        super().__init__(lengths)
+        self.table = _table_of_zeros(lengths)
 
     def add(self, batch: SpanScores, words: Integers, indices: Integers) -> None:
-        self.table.values[self.table.places(indices)] = _spans_of_words(batch.values, words)
+        longest = len(batch.values) - 2
+        if batch.values.shape[2] < longest:
+            raise ValueError(
+                f"scores of spans of up to {batch.values.shape[2]} words, expected those of up to {longest}"
+            )
+        # Spans that end at a word are found at the step after it; longer ones start before the first word.
+        of_ends = batch.values[2:, :, :longest].transpose(0, 1).float().cpu().numpy()
+        end, length = np.arange(1, longest + 1)[:, None], np.arange(1, longest + 1)
+        self.table.values[self.table.places(indices)] = of_ends[(length <= end) & (end <= words[:, None, None])]
 
     def decode(self, decoder: str, layer: int = 1) -> SpanSets:
         return decode_spans(self.table, cast(SpanRule, decoder))
@@ -150,18 +150,28 @@ class CorpusMarginals(CorpusStructure):
     find_best_trees: Callable[[], SpanSets]
 
     def __init__(self, lengths: Integers, layers: int = 0, labels: Sequence[str] = ()) -> None:
-        self.lengths, self.labels = lengths, tuple(labels)
-        self.table = SpanTable(lengths, _values_of_spans(lengths, np.float32))
-        self.codes: Positions = _values_of_spans(lengths if labels else lengths[:0], np.int32)
+        super().__init__(lengths, labels=labels)
+        self.table = _table_of_zeros(lengths)
+        self.codes: Positions = np.zeros(len(self.table.values) if labels else 0, np.int32)
 
     def add(self, batch: SpanMarginals, words: Integers, indices: Integers) -> None:
-        offsets = self.table.offsets[indices]
+        size, longest = batch.values.shape[1], words.max()
+        if batch.values.shape[1:] != (size, size) or size < longest:
+            shape = tuple(batch.values.shape)
+            raise ValueError(f"charts of shape {shape}, expected (B, n, n) for up to {longest} words")
         values = batch.values.to(torch.float32, copy=True)
         values.diagonal(dim1=1, dim2=2).fill_(1)
-        _place(values, self.table.values, offsets, words)
+        pairs = [(values, self.table.values)]
         if self.labels:
             assert batch.labels is not None
-            _place(batch.labels.int(), self.codes, offsets, words)
+            pairs.append((batch.labels.int(), self.codes))
+        # The table is ordered by last word, so the spans of a sentence come first in the chart of a longer one.
+        last, before = np.tril_indices(size)
+        offsets, counts = self.table.offsets[indices].tolist(), (words * (words + 1) // 2).tolist()
+        for charts, flat in pairs:
+            rows = charts.cpu().numpy().reshape(len(charts), -1).take((last - before) * size + last, axis=1)
+            for row, offset, count in zip(rows, offsets, counts, strict=True):
+                flat[offset : offset + count] = row[:count]
 
     def decode(self, decoder: str, layer: int = 1) -> SpanSets:
         """`mbr`: the trees with the largest sum of marginals (minimum Bayes risk).  `viterbi`: the most probable."""
@@ -201,15 +211,11 @@ class CorpusHeads(CorpusStructure):
     decoders = HEAD_RULES
 
     def __init__(self, lengths: Integers, layers: int = 0, labels: Sequence[str] = ()) -> None:
-        self.lengths = lengths
+        super().__init__(lengths)
         self.values: Positions = np.zeros(int(lengths.sum()), np.int32)
-        self._offsets = offsets_of(lengths)
 
     def add(self, batch: Heads, words: Integers, indices: Integers) -> None:
-        values = batch.values.cpu().numpy()
-        steps = np.arange(values.shape[1])
-        real = steps < words[:, None]
-        self.values[(self._offsets[indices][:, None] + steps)[real]] = values[real]
+        _add_of_words(self.values[None], batch.values.T[None], self.lengths, words, indices)
 
     def decode(self, decoder: str, layer: int = 1) -> SpanSets:
         """Return the constituents of the most probable dependency trees, see `decode_heads`."""
@@ -285,46 +291,14 @@ def labelled_spans(spans: SpanSets, codes: AnyIntegers, names: Sequence[str]) ->
     )
 
 
-def _values_of_spans(lengths: Integers, number_type: type[np.generic]) -> npt.NDArray[Any]:
-    """Return zeros for all spans of sentences with these lengths."""
-    return np.zeros(int((lengths * (lengths + 1) // 2).sum()), number_type)
+def _table_of_zeros(lengths: Integers) -> SpanTable:
+    return SpanTable(lengths, np.zeros(int((lengths * (lengths + 1) // 2).sum()), np.float32))
 
 
-def _place(charts: Tensor, flat: npt.NDArray[np.generic], offsets: Integers, words: Integers) -> None:
-    """Copy charts to a flat array in the order of `SpanTable`.
-
-    charts: (B, n, n), by first and last word.
-    offsets: (B,), index in `flat` of the first span of each sentence.
-    words: (B,), number of words of each sentence.
-    Spans are ordered by their last word, so the spans of a sentence come first in the chart of a longer one.
-    """
-    size = charts.shape[1]
-    if charts.shape[1:] != (size, size) or size < words.max():
-        raise ValueError(f"charts of shape {tuple(charts.shape)}, expected (B, n, n) for up to {words.max()} words")
-    rows = charts.cpu().numpy().reshape(len(charts), -1).take(_triangle(size), axis=1)
-    counts = words * (words + 1) // 2
-    for row, offset, count in zip(rows, offsets.tolist(), counts.tolist(), strict=True):
-        flat[offset : offset + count] = row[:count]
-
-
-@lru_cache(maxsize=4)  # consecutive batches have the same length
-def _triangle(size: int) -> Integers:
-    """Return the indices of the spans in a flattened chart of n words, by last word, then by length."""
-    last, before = np.tril_indices(size)
-    places: Integers = (last - before) * size + last
-    return places
-
-
-def _spans_of_words(scores: Tensor, words: Integers) -> npt.NDArray[np.float32]:
-    """Return the scores of all spans without BOS and EOS, in the order of `SpanTable`.
-
-    scores: (T, B, m), of sentences between BOS and EOS.  words: (B,), number of words of each sentence.
-    """
-    longest = len(scores) - 2
-    if scores.shape[2] < longest:
-        raise ValueError(f"scores of spans of up to {scores.shape[2]} words, expected those of up to {longest}")
-    # Spans that end at a word are found at the step after it; longer ones start before the first word.
-    of_ends = scores[2:, :, :longest].transpose(0, 1).cpu()
-    end, length = np.arange(1, longest + 1)[:, None], np.arange(1, longest + 1)
-    real: Flags = (length <= end) & (end <= words[:, None, None])
-    return of_ends[torch.from_numpy(real)].float().numpy()
+def _add_of_words(
+    flat: npt.NDArray[Any], values: Tensor, lengths: Integers, words: Integers, indices: Integers
+) -> None:
+    """Store the values of a batch's words, (layers, n, B), in those of a corpus, (layers, N)."""
+    steps = np.arange(values.shape[1])[:, None]
+    real = steps < words
+    flat[:, (offsets_of(lengths)[indices] + steps)[real]] = values.cpu().numpy()[:, real]
