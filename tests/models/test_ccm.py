@@ -14,7 +14,7 @@ from syntaxlm.app import cli
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.treebanks import read_treebank, write_words
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.ccm import CCM, CCMConfig, log_tree_count, random_split_marginals
+from syntaxlm.models.ccm import CCM, CCMConfig, random_split_marginals
 from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.parsing.options import DecodingOptions
 from syntaxlm.storage.folder import read_model
@@ -105,7 +105,6 @@ def test_weights_marginals_and_best_trees_are_those_of_all_binary_trees():
         assert float(found[start, end - 1]) == pytest.approx(float(expected), rel=1e-12)
     (best,) = model.best_trees(batch_of([sentence], closed=True))
     assert {(first, last + 1) for first, last, _ in best if last > first} == trees[int(sums.argmax())]
-    assert log_tree_count(len(sentence)) == pytest.approx(np.log(len(trees)))
 
 
 def test_a_round_from_given_posteriors_equals_a_round_of_its_own():

@@ -308,14 +308,6 @@ class ParsesDependencies(ParsesSentences):
     structure_type = Heads
 
     @abstractmethod
-    def arc_marginals(self, batch: TokenBatch) -> Tensor:
-        """Return the posterior probability of each arc: (B, n + 1, n).
-
-        Row 0 is the probability that a word is the root, row h that its head is word h, counted from 1. 0 on padding.
-        The batch has whole sentences with BOS and EOS.
-        """
-
-    @abstractmethod
     def structure(self, batch: TokenBatch) -> Heads:
         """Return the most probable dependency tree of each sentence."""
 

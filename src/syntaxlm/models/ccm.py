@@ -11,6 +11,7 @@ probability of the sentence. The model therefore has a loss, but no sentence sco
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -41,7 +42,7 @@ class CCMConfig(Settings, section="model"):
     distituent_smoothing: Positive = 8.0  # added to the count of every yield and context as a distituent
 
 
-class _Types(NamedTuple):
+class SpanTypes(NamedTuple):
     """Of every span, the number of its yield and of its context: (n(n + 1)/2, B) each, see `syntaxlm.trees.charts`."""
 
     yields: Tensor
@@ -90,10 +91,10 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
     def accumulate(self, batch: TokenBatch) -> None:
         """Add the expected counts of whole sentences; in the first round, under the random-split distribution."""
         for _, words in self._groups(batch):
-            if not self.is_trained:
+            if not len(self.yields):
                 self._count(words, random_split_marginals(len(words), words.shape[1]).to(words.device))
                 continue
-            types = self._types(words)
+            types = self.types(words)
             found = charts.marginals(self._log_weights(types))
             self._log_likelihood += float(self._log_likelihoods(types, found.log_totals).sum())
             self._count(words, found.spans, types)
@@ -143,15 +144,10 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
         """Return the negative log-likelihood of yields and contexts of whole sentences, over all binary trees."""
         total, count, items = self.yield_log_probs.new_zeros(()), 0, 0
         for _, words in self._groups(batch):
-            types = self._types(words)
+            types = self.types(words)
             total = total - self._log_likelihoods(types, charts.total(self._log_weights(types))).sum()
             count, items = count + types.yields.numel(), items + words.shape[1]
         return Loss(total, count, items)
-
-    @property
-    def is_trained(self) -> bool:
-        """Whether the yields and contexts are known."""
-        return bool(len(self.yields))
 
     def _smoothing(self) -> Tensor:
         """(2, 1): pseudo-counts of a yield or context as a constituent and as a distituent."""
@@ -163,16 +159,14 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
         tables = self.yield_log_probs[:, :-1], self.context_log_probs[:, :-1]
         return sum(float((self._smoothing() * table).sum()) for table in tables)
 
-    def _count(self, words: Tensor, posteriors: Tensor, types: _Types | None = None) -> None:
+    def _count(self, words: Tensor, posteriors: Tensor, types: SpanTypes | None = None) -> None:
         """Add the counts of sentences of one length. posteriors: (n(n + 1)/2, B)."""
         self._spans += posteriors.numel()
-        if not self.is_trained:
+        if not len(self.yields):
             self._waiting.append((words, posteriors))
             return
         weights = posteriors.flatten().clamp(0, 1)  # sums of probabilities may slightly exceed 1
-        for numbers, counts in zip(
-            types or self._types(words), (self._yield_counts, self._context_counts), strict=True
-        ):
+        for numbers, counts in zip(types or self.types(words), (self._yield_counts, self._context_counts), strict=True):
             size = counts.shape[1]
             seen = numbers.flatten()
             counts[CONSTITUENT] += torch.bincount(seen, weights, size)
@@ -186,7 +180,8 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
         for width in range(1, max(len(words) for words, _ in waiting) + 1):
             ends = [words[width - 1 :] for words, _ in waiting]
             own = [
-                self._yield_keys(parent[: len(end)], end).flatten() for parent, end in zip(parents, ends, strict=True)
+                ((parent[: len(end)] + 1) * self.vocabulary_size + end).flatten()
+                for parent, end in zip(parents, ends, strict=True)
             ]
             distinct, numbers = torch.unique(torch.cat(own), return_inverse=True)
             parts = (numbers + count).split([len(part) for part in own])
@@ -211,25 +206,22 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
         A tree's posterior is proportional to the product of phi over its spans.
         """
         longest = int(batch.word_counts(2 if closed else 1).max())
-        found = self.yield_log_probs.new_zeros(batch.sentence_count(), longest, longest + 1)
+        weights = self.yield_log_probs.new_zeros(batch.sentence_count(), longest, longest + 1)
         for columns, words in self._groups(batch, closed):
             starts, ends = chart_spans(len(words), words.device)
-            found[columns, starts, ends] = self._log_weights(self._types(words)).T
-        return found
+            weights[columns, starts, ends] = self._log_weights(self.types(words)).T
+        return weights
 
-    def _types(self, words: Tensor) -> _Types:
-        """Return the yields and contexts of sentences of one length, as rows of the tables."""
+    def types(self, words: Tensor) -> SpanTypes:
+        """Return the yields and contexts of sentences of one length, (n, B), as rows of the tables."""
         numbers = words.new_full(words.shape, -1)
         yields = []
         for width in range(1, len(words) + 1):
             ends = words[width - 1 :]
-            numbers = _places(self.yields, self._yield_keys(numbers[: len(ends)], ends))
+            # An unseen parent, whose number is N, gives a key above all others.
+            numbers = _places(self.yields, (numbers[: len(ends)] + 1) * self.vocabulary_size + ends)
             yields.append(numbers)
-        return _Types(torch.cat(yields), _places(self.contexts, self._context_keys(words)))
-
-    def _yield_keys(self, parents: Tensor, words: Tensor) -> Tensor:
-        """Return the keys of yields. An unseen parent, whose number is N, gives a key above all others."""
-        return (parents + 1) * self.vocabulary_size + words
+        return SpanTypes(torch.cat(yields), _places(self.contexts, self._context_keys(words)))
 
     def _context_keys(self, words: Tensor) -> Tensor:
         """Return the keys of all spans: (n, B) -> (n(n + 1)/2, B)."""
@@ -238,32 +230,29 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
         padded = torch.cat([boundary, words, boundary])
         return padded[starts] * (self.vocabulary_size + 1) + padded[ends + 1]
 
-    def _log_weights(self, types: _Types) -> Tensor:
+    def _log_weights(self, types: SpanTypes) -> Tensor:
         """Return the log of phi as a chart, (n(n + 1)/2, B)."""
-        yields, contexts = (table[CONSTITUENT] - table[DISTITUENT] for table in self._tables())
+        tables = self.yield_log_probs, self.context_log_probs
+        yields, contexts = (table[CONSTITUENT] - table[DISTITUENT] for table in tables)
         return yields[types.yields] + contexts[types.contexts]
 
-    def distituent_log_probs(self, words: Tensor) -> Tensor:
-        """Return log p of all yields and contexts of sentences of one length as distituents: (n, B) -> (B,).
+    def distituent_log_probs(self, types: SpanTypes) -> Tensor:
+        """Return log p of all yields and contexts of sentences of one length as distituents: (B,).
 
         Added to the logarithm of the product of phi over the spans of a tree B, it is log P(s | B).
         """
-        return self._as_distituents(self._types(words))
-
-    def _as_distituents(self, types: _Types) -> Tensor:
-        yields, contexts = (table[DISTITUENT] for table in self._tables())
+        yields, contexts = self.yield_log_probs[DISTITUENT], self.context_log_probs[DISTITUENT]
         return (yields[types.yields] + contexts[types.contexts]).sum(0)
 
-    def _log_likelihoods(self, types: _Types, log_totals: Tensor) -> Tensor:
+    def _log_likelihoods(self, types: SpanTypes, log_totals: Tensor) -> Tensor:
         """Return log P(s), (B,), from the log of the sum over trees of the product of phi."""
-        return log_totals + self._as_distituents(types) - log_tree_count(checked_length(types.yields))
-
-    def _tables(self) -> tuple[Tensor, Tensor]:
-        return self.yield_log_probs, self.context_log_probs
+        n = checked_length(types.yields)
+        log_trees = math.lgamma(2 * n - 1) - math.lgamma(n) - math.lgamma(n + 1)  # the Catalan number of n - 1
+        return log_totals + self.distituent_log_probs(types) - log_trees
 
     def chart_weights(self, batch: TokenBatch) -> Iterator[tuple[slice, int, Tensor, None]]:
         for columns, words in self._groups(batch, closed=True):
-            yield columns, len(words), self._log_weights(self._types(words)), None
+            yield columns, len(words), self._log_weights(self.types(words)), None
 
     @staticmethod
     def _groups(batch: TokenBatch, closed: bool = False) -> Iterator[tuple[slice, Tensor]]:
@@ -310,14 +299,8 @@ def random_split_marginals(length: int, columns: int) -> Tensor:
     return torch.where(at_start & at_end, 1.0, inner)[:, None].expand(-1, columns)
 
 
-def log_tree_count(length: int) -> float:
-    """Return the natural logarithm of the number of binary trees of n words, the Catalan number of n - 1."""
-    n = torch.tensor(float(length), dtype=torch.float64)
-    return float(torch.lgamma(2 * n - 1) - torch.lgamma(n) - torch.lgamma(n + 1))
-
-
 def _places(keys: Tensor, wanted: Tensor) -> Tensor:
     """Return positions among rising keys; the number of keys for a key that is missing."""
     places = torch.searchsorted(keys, wanted)
-    found = torch.cat([keys, keys.new_full((1,), -1)])[places] == wanted
-    return torch.where(found, places, len(keys))
+    known = torch.cat([keys, keys.new_full((1,), -1)])[places] == wanted
+    return torch.where(known, places, len(keys))

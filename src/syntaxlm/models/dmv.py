@@ -59,29 +59,17 @@ class ProjectiveParser(ParsesDependencies):
     def best_heads(self, batch: TokenBatch) -> Iterator[tuple[slice, Tensor]]:
         """Return columns of a batch with BOS and EOS, and the heads of their most probable trees, (b, n)."""
 
-    @abstractmethod
-    def posterior_counts(self, batch: TokenBatch) -> Iterator[tuple[slice, TreeDecisions]]:
-        """Return columns of a batch with BOS and EOS, and how often each decision is expected."""
-
     @torch.no_grad()
     def structure(self, batch: TokenBatch) -> Heads:
         """Return the most probable dependency tree of each sentence.
 
         If a sentence is impossible, the most probable of the trees with the fewest impossible decisions.
         """
-        heads = torch.full((batch.sentence_count(), _longest(batch)), -1, device=batch.tokens.device)
-        for columns, found in self.best_heads(batch):
-            heads[columns, : found.shape[1]] = found
+        longest = max(1, int(batch.word_counts(2).max()))
+        heads = torch.full((batch.sentence_count(), longest), -1, device=batch.tokens.device)
+        for columns, best in self.best_heads(batch):
+            heads[columns, : best.shape[1]] = best
         return Heads(heads)
-
-    def arc_marginals(self, batch: TokenBatch) -> Tensor:
-        longest = _longest(batch)
-        size = batch.sentence_count(), longest + 1, longest
-        result = torch.zeros(size, dtype=torch.float64, device=batch.tokens.device)
-        for columns, counts in self.posterior_counts(batch):
-            found = counts.attached
-            result[columns, : found.shape[1], : found.shape[2]] = found
-        return result
 
 
 @model("dmv", DMVConfig)
@@ -103,7 +91,18 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
 
     def __init__(self, config: DMVConfig, vocabulary_size: int) -> None:
         super().__init__()
-        _check_vocabulary(vocabulary_size)
+        table = 2 * vocabulary_size**2
+        if vocabulary_size <= SPECIALS:
+            raise InputError(
+                f"the vocabulary of {vocabulary_size} tokens has no words that a dependency tree could have"
+            )
+        if table > _LARGEST_TABLE:
+            most = int((_LARGEST_TABLE / 2) ** 0.5)
+            raise InputError(
+                f"found a vocabulary of {vocabulary_size:,} tokens, a table of {table:,} pairs of head and dependent;"
+                f" expected at most {most:,} tokens: set text.vocabulary.maximum_size, or read tags"
+                " (text.normaliser.units: tags)"
+            )
         self.config, self.vocabulary_size = config, vocabulary_size
         root = torch.full((vocabulary_size,), 1 / (vocabulary_size - SPECIALS), dtype=torch.float64)
         root[BOS] = root[EOS] = 0
@@ -158,9 +157,12 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
             words[EOS] = 0
             root, arcs = root + words, arcs + words
             stop, go = stop + self.config.smoothing, go + self.config.smoothing
-        self.root.copy_(_shares(root, root.sum(), self.root))
-        self.choose.copy_(_shares(arcs, arcs.sum(-1, keepdim=True), self.choose))
-        self.stop.copy_(_shares(stop, stop + go, self.stop))
+        for table, counts, totals in (
+            (self.root, root, root.sum()),
+            (self.choose, arcs, arcs.sum(-1, keepdim=True)),
+            (self.stop, stop, stop + go),
+        ):
+            table.copy_(torch.where(totals > 0, counts / totals, table))
         figures = {"objective": -self._log_likelihood / max(1, self._tokens)} if self.started else {}
         self.started.fill_(1)
         self._clear()
@@ -182,10 +184,6 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
     def best_heads(self, batch: TokenBatch) -> Iterator[tuple[slice, Tensor]]:
         for columns, words in self.groups(batch, closed=True):
             yield columns, best_heads(self.decisions(words))[1]
-
-    def posterior_counts(self, batch: TokenBatch) -> Iterator[tuple[slice, TreeDecisions]]:
-        for columns, words in self.groups(batch, closed=True):
-            yield columns, expected_counts(self.decisions(words))[1]
 
     # ---- sampling
 
@@ -248,18 +246,6 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         return TreeDecisions(*(torch.where(part == 0, ZERO, part.log()) for part in parts))  # NaN stays NaN
 
 
-def _check_vocabulary(size: int) -> None:
-    """Raise InputError for a vocabulary without words, or one too large."""
-    if size <= SPECIALS:
-        raise InputError(f"the vocabulary of {size} tokens has no words that a dependency tree could have")
-    if 2 * size**2 > _LARGEST_TABLE:
-        most = int((_LARGEST_TABLE / 2) ** 0.5)
-        raise InputError(
-            f"found a vocabulary of {size:,} tokens, a table of {2 * size**2:,} pairs of head and dependent; expected"
-            f" at most {most:,} tokens: set text.vocabulary.maximum_size, or read tags (text.normaliser.units: tags)"
-        )
-
-
 def harmonic_counts(sentences: int, words: int, device: torch.device | str | None = None) -> TreeDecisions:
     """Return the counts of the harmonic start, in sentences of one length.
 
@@ -286,10 +272,6 @@ def _sides(words: Tensor) -> Tensor:
     return torch.where(places > places[:, None], RIGHT, LEFT)
 
 
-def _shares(counts: Tensor, totals: Tensor, before: Tensor) -> Tensor:
-    return torch.where(totals > 0, counts / totals, before)
-
-
 def words_by_length(batch: TokenBatch, closed: bool, chart: int) -> Iterator[tuple[slice, Tensor]]:
     """Yield sentences of one length: their columns, and their words, (b, n), without BOS and EOS inside a sentence.
 
@@ -299,28 +281,18 @@ def words_by_length(batch: TokenBatch, closed: bool, chart: int) -> Iterator[tup
         yield columns, words.masked_fill((words == BOS) | (words == EOS), 0)
 
 
-def _longest(batch: TokenBatch) -> int:
-    """Return the number of words of the longest sentence of a batch with BOS and EOS, at least 1."""
-    return max(1, int(batch.word_counts(2).max()))
-
-
 def _in_order(tokens: list[int], before: list[list[int]], after: list[list[int]]) -> SampledSentence:
     """Return the sentence of a tree, root first. before, after: the dependents of each word, closest first."""
-    words: list[int] = []
-    spans: list[list[int]] = []
-    # What is still to be written, the next one last: subtrees, words, and the ends of spans.
-    waiting: list[tuple[str, int]] = [("subtree", 0)]
-    while waiting:
-        kind, place = waiting.pop()
-        if kind == "word":
-            words.append(tokens[place])
-        elif kind == "end":
-            spans[place][1] = len(words) - 1
-        else:
-            if before[place] or after[place]:
-                spans.append([len(words), -1])
-                waiting.append(("end", len(spans) - 1))
-            waiting += [("subtree", one) for one in after[place][::-1]]
-            waiting.append(("word", place))
-            waiting += [("subtree", one) for one in before[place]]
-    return SampledSentence(tuple(words), tuple((first, last, -1) for first, last in spans))
+    sizes, starts, places = [1] * len(tokens), [0] * len(tokens), [0] * len(tokens)
+    for head in reversed(range(len(tokens))):  # dependents come after their heads
+        sizes[head] += sum(sizes[dependent] for dependent in before[head] + after[head])
+    for head, start in enumerate(starts):
+        for part in (*before[head][::-1], None, *after[head]):
+            if part is None:
+                places[head] = start
+            else:
+                starts[part] = start
+            start += 1 if part is None else sizes[part]
+    words = [token for _, token in sorted(zip(places, tokens, strict=True))]
+    spans = [(start, start + size - 1, -1) for start, size in zip(starts, sizes, strict=True) if size > 1]
+    return SampledSentence(tuple(words), tuple(sorted(spans, key=lambda span: (span[0], -span[1]))))

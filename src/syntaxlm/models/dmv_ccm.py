@@ -25,7 +25,7 @@ from syntaxlm.models.ccm import CCM, CCMConfig
 from syntaxlm.models.dmv import DMV, DMVConfig, ProjectiveParser, words_by_length
 from syntaxlm.models.registry import model
 from syntaxlm.models.sizes import check_chart
-from syntaxlm.ops.dmv import TreeDecisions, best_heads, expected_counts, log_partition
+from syntaxlm.ops.dmv import best_heads, expected_counts, log_partition
 
 _CHART = 1 << 20  # most heads of divisions of spans of a group of sentences, all with gradients in memory
 _BYTES = 64  # in all charts, for each of them
@@ -58,8 +58,7 @@ class DMVCCM(Model, TrainsByCounting, HasLoss, ProjectiveParser):
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """Resize the tables of the CCM, whose sizes depend on the training text. Returns error messages."""
-        own = {name.removeprefix("ccm."): one for name, one in tensors.items() if name.startswith("ccm.")}
-        return self.ccm.resize_buffers(own)
+        return self.ccm.resize_buffers({name.removeprefix("ccm."): tensor for name, tensor in tensors.items()})
 
     # ---- training
 
@@ -92,7 +91,7 @@ class DMVCCM(Model, TrainsByCounting, HasLoss, ProjectiveParser):
         total, count, items = self.dmv.root.new_zeros(()), 0, 0
         for _, words, weights in self._groups(batch):
             sums = log_partition(self.dmv.decisions(words), weights)
-            total = total - sums.sum() - self.ccm.distituent_log_probs(words.T).sum()
+            total = total - sums.sum() - self.ccm.distituent_log_probs(self.ccm.types(words.T)).sum()
             count, items = count + words.numel(), items + len(words)
         return Loss(total, count, items)
 
@@ -101,10 +100,6 @@ class DMVCCM(Model, TrainsByCounting, HasLoss, ProjectiveParser):
     def best_heads(self, batch: TokenBatch) -> Iterator[tuple[slice, Tensor]]:
         for columns, words, weights in self._groups(batch, closed=True):
             yield columns, best_heads(self.dmv.decisions(words), weights)[1]
-
-    def posterior_counts(self, batch: TokenBatch) -> Iterator[tuple[slice, TreeDecisions]]:
-        for columns, words, weights in self._groups(batch, closed=True):
-            yield columns, expected_counts(self.dmv.decisions(words), weights).counts
 
     def _groups(self, batch: TokenBatch, closed: bool = False) -> Iterator[tuple[slice, Tensor, Tensor]]:
         """Yield sentences of one length: their columns, their words, (b, n), and log-weights of spans, (b, n, n + 1).

@@ -161,7 +161,7 @@ class CorpusMarginals(CorpusStructure):
             raise ValueError(f"charts of shape {shape}, expected (B, n, n) for up to {longest} words")
         values = batch.values.to(torch.float32, copy=True)
         values.diagonal(dim1=1, dim2=2).fill_(1)
-        pairs = [(values, self.table.values)]
+        pairs: list[tuple[Tensor, npt.NDArray[Any]]] = [(values, self.table.values)]
         if self.labels:
             assert batch.labels is not None
             pairs.append((batch.labels.int(), self.codes))
