@@ -55,7 +55,7 @@ def scores(log_probs, rights=None, name="model", known=None):
 def test_the_most_probable_candidate_is_chosen_and_equal_ones_earn_a_share():
     found = scores([[-1, -2, -3], [-2, -1, -3], [-1, -1, -3], [-1, -1, -1], [-1, -2, -1], [-3, -1]], [0, 0, 1, 2, 1, 0])
     assert found.credits == pytest.approx([1, 0, 1 / 2, 1 / 3, 0, 0])
-    assert found.ties.tolist() == [False, False, True, True, True, False]
+    assert found.chosen.sum(1).tolist() == [1, 1, 2, 3, 2, 1]
     assert found.accuracy().correct == pytest.approx(1 + 1 / 2 + 1 / 3)
     assert found.accuracy("first_half").fraction == pytest.approx(0.5)
     assert found.to_dict()["ties_with_correct"] == 2
@@ -415,7 +415,7 @@ def test_a_model_without_known_words_has_chance_accuracy_on_the_published_questi
     monkeypatch.setattr(Scorer, "_encoded_sentences", lambda scorer, sentences: -1.0 * np.arange(len(sentences)))
     report = evaluate_completion(small, MSR / "Holmes.lm_format.questions.txt", MSR / "Holmes.lm_format.answers.txt")
     figures = report.models[0].to_dict()
-    assert (report.candidate_count, report.chance) == (5200, pytest.approx(0.2))
+    assert (report.to_dict()["candidates"], report.chance) == (5200, pytest.approx(0.2))
     assert figures["all"]["accuracy"] == pytest.approx(0.2)
     assert (figures["first_half"]["questions"], figures["second_half"]["questions"]) == (520, 520)
     assert figures["candidates_with_unknown_differing_words"] == 5200

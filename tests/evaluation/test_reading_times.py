@@ -256,7 +256,7 @@ def test_bootstrap_samples_are_drawn_in_parts(generator, monkeypatch, together):
 def test_constant_and_collinear_predictors_are_left_out():
     x = np.arange(10.0)
     kept, left_out = independent({"x": x, "one": np.ones(10), "twice": 2 * x + 1, "square": x**2})
-    assert (list(kept), left_out) == (["x", "square"], ("one", "twice"))
+    assert (list(kept), left_out) == (["intercept", "x", "square"], ("one", "twice"))
 
 
 def test_bins_have_equal_numbers_of_words_and_their_means():

@@ -11,7 +11,15 @@ import polars as pl
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.evaluation.displayed_words import Frequencies, InputTable, bare_word, displayed_words, join_times, lagged
+from syntaxlm.evaluation.displayed_words import (
+    Frequencies,
+    InputTable,
+    WordTable,
+    bare_word,
+    displayed_words,
+    join_times,
+    with_previous,
+)
 
 STORY = """word\tzone\titem
 The\t1\t1
@@ -78,8 +86,8 @@ def test_groups_and_sentences_come_from_columns_or_punctuation(write):
     found = words_of(STORY, write, group="item")
     assert found.sentences.tolist() == [0, 0, 0, 1, 1, 2, 2]
     assert found.groups.tolist() == [0, 0, 0, 0, 0, 1, 1]
-    assert found.in_sentence.tolist() == [1, 2, 3, 1, 2, 1, 2]
-    assert found.in_group.tolist() == [1, 2, 3, 4, 5, 1, 2]
+    assert found.position_in(found.sentences).tolist() == [1, 2, 3, 1, 2, 1, 2]
+    assert found.position_in(found.groups).tolist() == [1, 2, 3, 4, 5, 1, 2]
     given = words_of(STORY, write, sentence="zone")
     assert given.sentences.tolist() == list(range(7))
     assert given.groups.tolist() == [0] * 7
@@ -104,7 +112,7 @@ def test_a_region_of_several_words_is_one_displayed_word_and_running_text_is_spl
     split = words_of(text, write, is_text=True)
     assert split.words == ("The", "old", "man", "the", "boats.")
     assert split.sentences.tolist() == [0, 0, 0, 1, 1]  # rows of running text end sentences
-    assert split.repeated_columns() == {"region": ["1", "1", "1", "2", "2"]}
+    assert WordTable.of(split, {}).values == {"region": ["1", "1", "1", "2", "2"]}
 
 
 @pytest.mark.parametrize(
@@ -122,10 +130,13 @@ def test_invalid_words_are_reported_with_file_and_row(write, text, settings, rep
     assert reported in str(error.value)
 
 
-def test_values_of_previous_words_stay_within_a_group():
-    found = lagged(np.arange(5.0), np.array([0, 0, 0, 1, 1]), 1)
-    assert np.array_equal(found, [np.nan, 0, 1, np.nan, 3], equal_nan=True)
-    assert np.isnan(lagged(np.arange(2.0), np.array([0, 0]), 3)).all()
+def test_values_of_previous_words_stay_within_a_group(write):
+    words = words_of("word\titem\na\t1\nb\t1\nc\t1\nd\t2\ne\t2\n", write, group="item")
+    columns = with_previous({"value": np.arange(5.0)}, words, 7)
+    assert list(columns)[:3] == ["value", "previous_value", "previous_value_2"]
+    assert np.array_equal(columns["value"], np.arange(5))
+    assert np.array_equal(columns["previous_value"], [np.nan, 0, 1, np.nan, 3], equal_nan=True)
+    assert np.isnan(columns["previous_value_7"]).all()
 
 
 # ---- reading times
@@ -194,8 +205,7 @@ def test_lists_and_texts_give_the_same_frequencies(write):
     assert text.total == 8
     assert text.zipf("The") == pytest.approx(math.log10(3 / (8 + 7) * 1e9))
     assert text.zipf("unseen") == text.zipf("cat—unseen,") == pytest.approx(math.log10(1 / (8 + 7) * 1e9))
-    assert text.has("bed--time.")
-    assert not text.has("bed--unseen.")
+    assert [text.count(word) for word in ("the", "bed--time.", "bed--unseen.", "--")] == [2, 1, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_accuracy_rises_above_the_majority_class_and_the_folder_has_the_best_wei
     assert events[-1]["train_loss"] < events[0]["train_loss"]
     assert len((tmp_path / "run" / METRICS).read_text().splitlines()) == len(events) == 10
     assert result.answers is not None
-    assert [result.answers.by_operators()[number].pairs for number in range(1, 13)] == [3] * 12
+    assert [score.pairs for score in result.answers.groupings["operators"].values()] == [3] * 12
 
 
 def test_a_run_is_made_again_by_its_seed_and_its_recipe_and_differs_by_another(logic, tmp_path):
@@ -94,7 +94,7 @@ def test_long_pairs_are_left_out_of_training_and_time_ends_it(logic, tmp_path):
     assert result.epochs <= 1
     assert "trained on up to 2 operators" in str(result)
     assert result.answers is not None
-    trained, longer = result.answers.trained_and_longer()
+    trained, longer = result.answers.groupings["lengths"].values()
     assert (trained.pairs, longer.pairs) == (6, 30)
 
 
@@ -110,8 +110,8 @@ def test_the_report_has_scores_by_operators_and_relation_and_the_baseline():
     pairs = tuple(LabelledPair("a", "b", relation, number) for relation, _, number in rows)
     report = InferenceReport("file", pairs, tuple(answer for _, answer, _ in rows), maximum_operators=6)
     assert report.majority == "#"
-    counts = {number: dataclasses.astuple(score) for number, score in report.by_operators().items()}
-    assert counts == {1: (2, 1, 2), 2: (1, 1, 0), 7: (2, 1, 1)}
+    counts = {number: dataclasses.astuple(score) for number, score in report.groupings["operators"].items()}
+    assert counts == {"1": (2, 1, 2), "2": (1, 1, 0), "7": (2, 1, 1)}
     figures = report.to_dict()
     assert (figures["accuracy"], figures["majority"]) == (0.6, 0.6)
     assert (figures["trained_lengths"]["correct"], figures["longer"]["accuracy"]) == (2, 0.5)

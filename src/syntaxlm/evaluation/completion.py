@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -106,11 +106,6 @@ class CompletionScores:
         return np.where(is_chosen, 1 / self.chosen.sum(1), 0.0)
 
     @property
-    def ties(self) -> Flags:
-        """(q,): whether more than one candidate is chosen."""
-        return self.chosen.sum(1) > 1
-
-    @property
     def parts(self) -> dict[str, Flags]:
         """The subsets of the questions for which accuracies are reported, (q,) each, by name."""
         first = first_half(len(self.correct))
@@ -128,13 +123,14 @@ class CompletionScores:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures for JSON."""
+        ties = self.chosen.sum(1) > 1
         return {
             "model": self.name,
             "given_trees": self.given_trees,
             "eos_predicted": self.ends,
             **{part: _figures(self.accuracy(part)) for part in self.parts},
-            "ties": int(self.ties.sum()),
-            "ties_with_correct": int((self.ties & (self.credits > 0)).sum()),
+            "ties": int(ties.sum()),
+            "ties_with_correct": int((ties & (self.credits > 0)).sum()),
             "candidates_with_unknown_words": int((~self.all_known).sum()),
             "candidates_with_unknown_differing_words": int((~self.differing_known).sum()),
         }
@@ -142,12 +138,8 @@ class CompletionScores:
 
 def _figures(accuracy: Accuracy) -> dict[str, Any]:
     """Return the figures for JSON; accuracy and interval are None if there are no questions."""
-    return {
-        "accuracy": accuracy.fraction,
-        "interval": accuracy.interval,
-        "credit": accuracy.correct,
-        "questions": accuracy.items,
-    }
+    fraction, interval = accuracy.fraction, accuracy.interval
+    return {"accuracy": fraction, "interval": interval, "credit": accuracy.correct, "questions": accuracy.items}
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,14 +155,14 @@ class Interpolation:
     is_tuned: bool
 
     def to_dict(self) -> dict[str, Any]:
-        figures = {name: value for name, value in self.scores.to_dict().items() if name != "model"}
+        figures = self.scores.to_dict()
+        del figures["model"]
         return {"weights": self.weights, "tuned_on": "first_half" if self.is_tuned else None, **figures}
 
     def __str__(self) -> str:
         mixture = " + ".join(f"{weight:.2f} {name}" for name, weight in self.weights.items())
-        if self.is_tuned:
-            return f"{INTERPOLATED}: {mixture}; weights tuned on the first half, so use the accuracy on the second half"
-        return f"{INTERPOLATED}: {mixture}; weights as given"
+        tuned = "weights tuned on the first half, so use the accuracy on the second half"
+        return f"{INTERPOLATED}: {mixture}; {tuned if self.is_tuned else 'weights as given'}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,10 +181,6 @@ class CompletionReport(HasReport):
     sources: tuple[str, str]
     style: TextOptions = AS_TOKENISED
     per_token: bool = False
-
-    @property
-    def candidate_count(self) -> int:
-        return sum(map(len, self.questions))
 
     @property
     def chance(self) -> float:
@@ -225,12 +213,17 @@ class CompletionReport(HasReport):
                 figures = _figures(scores.accuracy(part))
                 low, high = figures.pop("interval") or (None, None)
                 rows.append({"model": scores.name, "part": part, **figures, "low": low, "high": high})
+        shown = [[title, *(_shown(one.accuracy(part)) for one in self.all_scores)] for part, title in _TITLES.items()]
+        all_figures = [one.to_dict() for one in self.all_scores]
+        shown += [[title, *(one[name] for one in all_figures)] for name, title in _COUNTS.items()]
+        headings = {"accuracy, 95% interval (number of questions)": ""} | {one.name: RIGHT for one in self.all_scores}
         notes = [] if self.interpolation is None else [str(self.interpolation)]
         notes += [
             f"{INTERPOLATED} compared with {name}, {_TITLES[part]}: {result}"
             for part, results in self.compared.items()
             for name, result in results.items()
         ]
+        counts = {"questions": len(self.questions), "candidates": sum(map(len, self.questions))}
         return Report(
             COMPLETION_ACCURACIES,
             rows,
@@ -238,8 +231,7 @@ class CompletionReport(HasReport):
                 "schema_version": 2,
                 "questions_file": self.sources[0],
                 "answers_file": self.sources[1],
-                "questions": len(self.questions),
-                "candidates": self.candidate_count,
+                **counts,
                 "chance": self.chance,
                 "punctuation": self.style.punctuation,
                 "contractions": self.style.contractions,
@@ -248,21 +240,27 @@ class CompletionReport(HasReport):
                 "interpolated": self.interpolation,
                 "interpolated_against": self.compared,
             },
-            {
-                self.sources[0]: "",
-                "questions": len(self.questions),
-                "candidates": self.candidate_count,
-                "chance": format_value(self.chance, PERCENT),
-            },
+            {self.sources[0]: "", **counts, "chance": format_value(self.chance, PERCENT)},
             self._explanation(),
-            [self._section()],
+            [ReportTable(headings, shown)],
             notes,
         )
 
     def _explanation(self) -> list[str]:
+        names: dict[str, list[str]] = {}  # of models by how their log-probabilities are computed
+        for model in self.models:
+            reading = (
+                " of its words given its tree, P(S | T)" if model.given_trees
+                else f", end of sentence {'included' if model.ends else 'excluded'}, state reset at each sentence"
+            )  # fmt: skip
+            names.setdefault(reading, []).append(model.name)
+        readings = "".join(names)
+        if len(names) > 1:
+            listed = (f"{', '.join(of_reading)}: {reading.lstrip(', ')}" for reading, of_reading in names.items())
+            readings = f" ({'; '.join(listed)})"
         measure = "mean log-probability of a token" if self.per_token else "total log-probability"
         lines = [
-            f"each model chooses the candidate with the highest {measure}{self._readings()}; a tie of k earns 1/k",
+            f"each model chooses the candidate with the highest {measure}{readings}; a tie of k earns 1/k",
             f"text: {self.style}; then each model's own normaliser",
         ]
         if any(model.given_trees for model in self.models):
@@ -274,29 +272,6 @@ class CompletionReport(HasReport):
                 " trained on text of another style; a model of treebank text needs split contractions"
             )
         return lines
-
-    def _readings(self) -> str:
-        """Describe how the log-probabilities are computed, for each model if the models differ."""
-        names: dict[str, list[str]] = {}
-        for model in self.models:
-            reading = (
-                "of its words given its tree, P(S | T)" if model.given_trees
-                else f"end of sentence {'included' if model.ends else 'excluded'}, state reset at each sentence"
-            )  # fmt: skip
-            names.setdefault(reading, []).append(model.name)
-        if len(names) == 1:
-            (reading,) = names
-            return f" {reading}" if self.models[0].given_trees else f", {reading}"
-        readings = "; ".join(", ".join(of_reading) + f": {reading}" for reading, of_reading in names.items())
-        return f" ({readings})"
-
-    def _section(self) -> ReportTable:
-        """Return a table with a column for each model."""
-        rows = [[title, *(_shown(one.accuracy(part)) for one in self.all_scores)] for part, title in _TITLES.items()]
-        figures = [one.to_dict() for one in self.all_scores]
-        rows += [[title, *(one[name] for one in figures)] for name, title in _COUNTS.items()]
-        names = {one.name: RIGHT for one in self.all_scores}
-        return ReportTable({"accuracy, 95% interval (number of questions)": "", **names}, rows)
 
     def details(self) -> Iterator[dict[str, Any]]:
         """Yield every question with each model's scores.
@@ -371,35 +346,33 @@ def evaluate_completion(
         raise InputError(
             f"a model is named {INTERPOLATED}; expected another name, because the interpolation has this one"
         )
-    given = None if shares is None else _weights(shares, len(named))
+    if shares is not None:
+        shown = ", ".join(f"{share:g}" for share in shares) or "none"
+        if len(shares) != len(named) - 1:
+            raise InputError(
+                f"found {len(shares)} weights ({shown}) for {len(named)} models; expected {len(named) - 1}: one for"
+                " each model except the first"
+            )
+        if not all(0 <= share <= 1 for share in shares) or sum(shares) > 1 + 1e-9:
+            raise InputError(
+                f"found weights {shown}; expected numbers from 0 to 1 with a sum of at most 1 (the rest is the first"
+                " model's)"
+            )
     if parses is not None and not any(bundle.model.reads == "trees" for bundle in named.values()):
         raise InputError(f"{parses}: no model reads parses; expected a dependency-tree model, or no parses")
     asked = read_questions(questions, answers, parses)
-    if len(named) > 1 and given is None and len(asked) < 2:
+    if len(named) > 1 and shares is None and len(asked) < 2:
         raise InputError(f"{questions}: found one question; expected two or more, to choose weights on the first half")
     scores = tuple(score_questions(bundle, asked, style, name, per_token) for name, bundle in named.items())
     interpolation = None
     if len(scores) > 1:
-        weights = tune_weights(scores, first_half(len(asked))) if given is None else given
+        if shares is None:
+            weights = tune_weights(scores, first_half(len(asked)))
+        else:
+            weights = np.array([max(0.0, 1 - sum(shares)), *shares])
         by_name = dict(zip(named, weights.tolist(), strict=True))
-        interpolation = Interpolation(interpolate(scores, weights), by_name, given is None)
+        interpolation = Interpolation(interpolate(scores, weights), by_name, shares is None)
     return CompletionReport(tuple(asked), scores, interpolation, (str(questions), str(answers)), style, per_token)
-
-
-def _weights(shares: Sequence[float], models: int) -> Weights:
-    """Return the weights of all models from those of all but the first. Raises InputError for invalid weights."""
-    shown = ", ".join(f"{share:g}" for share in shares) or "none"
-    if len(shares) != models - 1:
-        raise InputError(
-            f"found {len(shares)} weights ({shown}) for {models} models; expected {models - 1}: one for each model"
-            " except the first"
-        )
-    if not all(0 <= share <= 1 for share in shares) or sum(shares) > 1 + 1e-9:
-        raise InputError(
-            f"found weights {shown}; expected numbers from 0 to 1 with a sum of at most 1 (the rest is the first"
-            " model's)"
-        )
-    return np.array([max(0.0, 1 - sum(shares)), *shares])
 
 
 def score_questions(
@@ -499,18 +472,16 @@ def interpolate(models: Sequence[CompletionScores], weights: Weights) -> Complet
 
     weights: (models,).  A word is known if it is in the vocabularies of all models.
     """
-    first = models[0]
     # A model with weight 0 is left out: 0 times -inf is NaN.
     parts = [weight * model.log_probs for weight, model in zip(weights, models, strict=True) if weight > 0]
-    return CompletionScores(
-        INTERPOLATED,
-        np.sum(parts, axis=0),
-        first.sizes,
-        first.correct,
-        np.logical_and.reduce([model.differing_known for model in models]),
-        np.logical_and.reduce([model.all_known for model in models]),
-        any(model.given_trees for model in models),
-        all(model.ends for model in models),
+    return replace(
+        models[0],
+        name=INTERPOLATED,
+        log_probs=np.sum(parts, axis=0),
+        differing_known=np.logical_and.reduce([model.differing_known for model in models]),
+        all_known=np.logical_and.reduce([model.all_known for model in models]),
+        given_trees=any(model.given_trees for model in models),
+        ends=all(model.ends for model in models),
     )
 
 
@@ -524,8 +495,14 @@ def tune_weights(models: Sequence[CompletionScores], among: Flags) -> Weights:
     weights are taken, such as (1/2, 1/2) for two models with the same choices.
     """
     count = len(models)
+
+    def merit(weights: Weights) -> tuple[float, float]:
+        """Return the credit and the closeness of the weights to equal ones; larger is better."""
+        credit = float(interpolate(models, weights).credits[among].sum())
+        return round(credit, _DIGITS), -round(float(np.square(weights - 1 / count).sum()), _DIGITS)
+
     weights = np.full(count, 1 / count)
-    best = _merit(models, weights, among)
+    best = merit(weights)
     while True:
         before = best
         for place in range(count):
@@ -534,14 +511,7 @@ def tune_weights(models: Sequence[CompletionScores], among: Flags) -> Weights:
             for share in SHARES:
                 trial = (1 - share) * others
                 trial[place] = share
-                merit = _merit(models, trial, among)
-                if merit > best:
-                    weights, best = trial, merit
+                if merit(trial) > best:
+                    weights, best = trial, merit(trial)
         if best == before:
             return weights
-
-
-def _merit(models: Sequence[CompletionScores], weights: Weights, among: Flags) -> tuple[float, float]:
-    """Return the credit on some of the questions and the closeness of the weights to equal ones; larger is better."""
-    credit = float(interpolate(models, weights).credits[among].sum())
-    return round(credit, _DIGITS), -round(float(np.square(weights - 1 / len(weights)).sum()), _DIGITS)

@@ -15,10 +15,9 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -63,17 +62,15 @@ class Frequencies:
     source: str
 
     @classmethod
-    def of(cls, source: str | Path | Frequencies) -> Frequencies:
-        """Read a file, see `read`; frequencies are returned as they are."""
-        return source if isinstance(source, Frequencies) else cls.read(source)
+    def read(cls, path: str | Path | Frequencies) -> Frequencies:
+        """Read a list of words and counts, separated by a tab, with or without a header line; or count a text.
 
-    @classmethod
-    def read(cls, path: str | Path) -> Frequencies:
-        """Read a list of words and counts, separated by a tab, with or without a header line; or counts a text.
-
+        Frequencies are returned as they are.
         In a text, dashes separate words, and endings of split contractions are joined to their words (do n't: don't).
         Raises InputError for a file without words, and for a list with a negative or invalid count.
         """
+        if isinstance(path, Frequencies):
+            return path
         lines = ((number, line) for number, line in read_lines(path) if line.strip())
         first = list(islice(lines, 100))
         is_list = bool(first) and all(_ENTRY.fullmatch(line) for _, line in first[1:]) and first[0][1].count("\t") == 1
@@ -90,8 +87,8 @@ class Frequencies:
                 )
         counts: Counter[str] = Counter()
         for word, count in words.items():
-            if bare := bare_word(word):
-                counts[bare] += count
+            counts[bare_word(word)] += count
+        del counts[""]
         total = float(sum(counts.values()))
         if not total:
             raise InputError(
@@ -100,21 +97,17 @@ class Frequencies:
             )
         return cls(counts, total, source_name(path))
 
+    def count(self, word: str) -> float:
+        """Return the count of a displayed word; of words joined by a dash, that of the rarest."""
+        parts = filter(None, map(bare_word, _DASH.split(word)))
+        return min((self.counts.get(part, 0) for part in parts), default=0)
+
     def zipf(self, word: str) -> float:
         """Return the frequency of a displayed word on the Zipf scale: log10 of occurrences per billion words.
 
-        1 is added to every count, including that of words that do not occur. Of words joined by a dash, the rarest
-        counts. van Heuven et al. 2014.
+        1 is added to every count, including that of words that do not occur. van Heuven et al. 2014.
         """
-        count = 1 + min(self.counts.get(bare_word(part), 0) for part in self._parts(word))
-        return math.log10(count / (self.total + len(self.counts)) * _BILLION)
-
-    def has(self, word: str) -> bool:
-        return all(bare_word(part) in self.counts for part in self._parts(word))
-
-    @staticmethod
-    def _parts(word: str) -> list[str]:
-        return [part for part in _DASH.split(word) if bare_word(part)] or [word]
+        return math.log10((1 + self.count(word)) / (self.total + len(self.counts)) * _BILLION)
 
 
 def bare_word(word: str) -> str:
@@ -128,14 +121,15 @@ def bare_word(word: str) -> str:
 class InputTable:
     """A table of text cells.
 
-    source: the file, for messages.  names: of the columns.  rows: their cells.  lines: line number of each row; empty
-    for a data frame, whose rows are numbered from 1.
+    source: the file, for messages.  names: of the columns.  rows: their cells.  row_numbers: their numbers, from
+    1: lines of a file, or rows of a data frame.  unit: which of the two.
     """
 
     source: str
     names: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    lines: tuple[int, ...] = ()
+    row_numbers: tuple[int, ...]
+    unit: Literal["line", "row"] = "line"
 
     @classmethod
     def read(cls, table: Any) -> InputTable:
@@ -143,28 +137,23 @@ class InputTable:
 
         Raises InputError for a table without header or rows, and as `open_table` does.
         """
-        if hasattr(table, "columns") and not isinstance(table, str | Path):
-            return cls._of_dataframe(table)
-        source, names, rows = open_table(table)
-        kept = [(line, tuple(cells or [""])) for line, cells in rows if cells or len(names) == 1]
+        is_frame = hasattr(table, "columns") and not isinstance(table, str | Path)
+        if is_frame:
+            source, names = "the data frame", tuple(map(str, table.columns))
+            check_unique(names, source)
+            rows = table.iter_rows() if hasattr(table, "iter_rows") else table.itertuples(index=False, name=None)
+            kept = [(number, tuple(map(_cell_of, row))) for number, row in enumerate(rows, 1)]
+        else:
+            source, names, lines = open_table(table)
+            kept = [(number, tuple(cells or [""])) for number, cells in lines if cells or len(names) == 1]
         if not kept:
             raise InputError(f"{source}: found only a header; expected at least one row below it")
-        lines, cells = zip(*kept, strict=True)
-        return cls(source, names, cells, lines)
-
-    @classmethod
-    def _of_dataframe(cls, frame: Any) -> InputTable:
-        rows = frame.iter_rows() if hasattr(frame, "iter_rows") else frame.itertuples(index=False, name=None)
-        cells = tuple(tuple(map(_cell_of, row)) for row in rows)
-        if not cells:
-            raise InputError("the data frame has no rows; expected at least one")
-        names = tuple(map(str, frame.columns))
-        check_unique(names, "the data frame")
-        return cls("the data frame", names, cells)
+        numbers, cells = zip(*kept, strict=True)
+        return cls(source, names, cells, numbers, "row" if is_frame else "line")
 
     def place(self, row: int) -> str:
         """Return the place of a row (from 0) for messages."""
-        return f"{self.source}, line {self.lines[row]}" if self.lines else f"{self.source}, row {row + 1}"
+        return f"{self.source}, {self.unit} {self.row_numbers[row]}"
 
     def column(self, name: str, option: str) -> list[str]:
         """Return the cells of a column. option: how the user chooses it. Raises InputError if there is none."""
@@ -225,24 +214,9 @@ class DisplayedWords:
         starts = np.flatnonzero(np.r_[True, of[1:] != of[:-1]]).tolist()
         return list(pairwise([*starts, len(self)]))
 
-    def place(self, word: int) -> str:
-        return self.table.place(int(self.rows[word]))
-
-    @cached_property
-    def in_sentence(self) -> Integers:
-        """Position of each word in its sentence, from 1."""
-        return np.concatenate([np.arange(1, end - first + 1) for first, end in self.spans(self.sentences)])
-
-    @cached_property
-    def in_group(self) -> Integers:
-        """Position of each word in its group, from 1."""
-        return np.concatenate([np.arange(1, end - first + 1) for first, end in self.spans(self.groups)])
-
-    def repeated_columns(self) -> dict[str, list[str]]:
-        """Return the cells of the table's columns, for every word."""
-        rows = [self.table.rows[row] for row in self.rows.tolist()]
-        places = [self.table.names.index(name) for name in self.columns]
-        return {name: [row[place] for row in rows] for name, place in zip(self.columns, places, strict=True)}
+    def position_in(self, of: Integers) -> Integers:
+        """Return the position of each word in its group or sentence, from 1."""
+        return np.concatenate([np.arange(1, end - first + 1) for first, end in self.spans(of)])
 
 
 def displayed_words(
@@ -273,12 +247,12 @@ def displayed_words(
         words += split
         rows += [row] * len(split)
     places = np.array(rows, np.int64)
-    groups = np.zeros(len(table.rows), np.int64)
+    starts_group = _starts([""] * len(texts))
     if group is not None:
         cells = table.column(group, "--group")
-        groups = _changes(cells)
+        starts_group = _starts(cells)
         first_rows: dict[str, int] = {}
-        for row in np.flatnonzero(np.diff(groups, prepend=-1)).tolist():
+        for row in np.flatnonzero(starts_group).tolist():
             if cells[row] in first_rows:
                 raise InputError(
                     f"{table.place(row)}: {group} {cells[row]} continues after other rows (it started at"
@@ -286,22 +260,19 @@ def displayed_words(
                     " words"
                 )
             first_rows[cells[row]] = row
+    groups = np.cumsum(starts_group)[places] - 1
     if sentence is not None:
-        changes = _changes(table.column(sentence, "--sentence-column"))
-        starts = (np.diff(changes, prepend=-1) != 0) | (np.diff(groups, prepend=-1) != 0)
-        sentences = np.cumsum(starts)[places] - 1
+        starts_sentence = _starts(table.column(sentence, "--sentence-column")) | starts_group
+        sentences = np.cumsum(starts_sentence)[places] - 1
     else:
-        sentences = np.cumsum(_sentence_starts(words, places if is_text else groups[places])) - 1
+        sentences = np.cumsum(_sentence_starts(words, places if is_text else groups)) - 1
     columns = tuple(name for name in table.names if not (is_text and name == column))
-    return DisplayedWords(
-        table, tuple(words), places, groups[places], sentences.astype(np.int64), columns, group, sentence
-    )
+    return DisplayedWords(table, tuple(words), places, groups, sentences, columns, group, sentence)
 
 
-def _changes(cells: Sequence[str]) -> Integers:
-    """Return numbers from 0 that increase where a cell differs from the one before it."""
-    changed = [False, *(one != other for one, other in pairwise(cells))]
-    return np.cumsum(changed).astype(np.int64)
+def _starts(cells: Sequence[str]) -> Flags:
+    """Return whether each cell differs from the one before it; true for the first."""
+    return np.array([True, *(cell != before for before, cell in pairwise(cells))])
 
 
 def _sentence_starts(words: Sequence[str], texts: Integers) -> Flags:
@@ -444,14 +415,6 @@ def _letters(word: str) -> str:
     return "".join(filter(str.isalnum, word)).casefold()
 
 
-def lagged(values: npt.NDArray[Any], groups: Integers, lag: int) -> Numbers:
-    """Return the value of the word `lag` words before each word, (n,); NaN where the group has no such word."""
-    previous = np.full(len(values), np.nan)
-    same = groups[lag:] == groups[: len(groups) - lag]
-    previous[lag:][same] = values[: len(values) - lag][same]
-    return previous
-
-
 @dataclass(frozen=True)
 class WordScores:
     """The surprisals of n displayed words under one model.
@@ -486,10 +449,12 @@ def score_words(bundle: ModelBundle, words: DisplayedWords, options: ScoreOption
         raise InputError(f"displayed words: a {bundle.name} model reads dependency trees; expected a model of text")
     carries = bundle.mode.carry_state if options.context is None else options.context == "carry"
     options = replace(options, context="carry" if carries else "reset")
-    lines, firsts, long_sentences = _lines(words, LONGEST if bundle.model.reads == "sentences" else len(words))
+    longest = LONGEST if bundle.model.reads == "sentences" else len(words)
+    spans = list(pairwise([*_firsts(words, longest), len(words)]))
+    lines = [" ".join(words.words[first:end]) for first, end in spans]
+    texts = words.groups[[first for first, _ in spans]] if carries else np.zeros(len(spans), np.int64)
     bits, known, tokens = np.zeros(len(words)), np.ones(len(words), bool), [""] * len(words)
-    for number, rows in enumerate(_scored(bundle, lines, words.groups[firsts[:-1]], options)):
-        first, end = firsts[number], firsts[number + 1]
+    for (first, end), rows in zip(spans, _scored(bundle, lines, texts, options), strict=True):
         begins = list(accumulate((len(word) + 1 for word in words.words[first : end - 1]), initial=0))
         for row in rows:
             if row.word and row.surprisal is not None:
@@ -502,9 +467,10 @@ def score_words(bundle: ModelBundle, words: DisplayedWords, options: ScoreOption
     if not np.isfinite(bits[known]).all():
         place = int(np.flatnonzero(known & ~np.isfinite(bits))[0])
         raise InputError(
-            f"{words.place(place)}: {bundle.name} gives {words.words[place]!r} the probability 0; expected a model that"
-            " is smoothed"
+            f"{words.table.place(words.rows[place])}: {bundle.name} gives {words.words[place]!r} the probability 0;"
+            " expected a model that is smoothed"
         )
+    long_sentences = sum(end - first > longest for first, end in words.spans(words.sentences))
     if long_sentences:
         warnings.warn(
             f"{long_sentences} sentences have more than {LONGEST} words. The {bundle.name} model reads them in parts:"
@@ -515,38 +481,29 @@ def score_words(bundle: ModelBundle, words: DisplayedWords, options: ScoreOption
     return WordScores(np.where(is_read, bits, np.nan), known, tuple(tokens), carries, long_sentences)
 
 
-def _lines(words: DisplayedWords, longest: int) -> tuple[list[str], list[int], int]:
-    """Return the sentences as lines, the first word of each with the number of words at the end, and how many were
-    split.
-    """
+def _firsts(words: DisplayedWords, longest: int) -> list[int]:
+    """Return the first word of each sentence, or of each part of a longer one."""
     firsts: list[int] = []
-    long_sentences = 0
     for first, end in words.spans(words.sentences):
-        long_sentences += end - first > longest
         while end - first > longest:
             firsts.append(first)
             half, limit = first + longest // 2, first + longest
             breaks = [place + 1 for place in range(half, limit) if words.words[place].rstrip("'\"’”").endswith(_BREAKS)]
             first = breaks[-1] if breaks else limit
         firsts.append(first)
-    firsts.append(len(words))
-    lines = [" ".join(words.words[first:end]) for first, end in pairwise(firsts)]
-    return lines, firsts, long_sentences
+    return firsts
 
 
 def _scored(
-    bundle: ModelBundle, lines: Sequence[str], groups: Integers, options: ScoreOptions
+    bundle: ModelBundle, lines: Sequence[str], texts: Integers, options: ScoreOptions
 ) -> Iterator[list[WordSurprisal]]:
-    """Yield the rows of each line.  groups: of each line."""
-    if options.context == "reset":
-        yield from surprisals(bundle, lines, options)
-        return
-    starts = [*np.flatnonzero(np.diff(groups, prepend=-1)).tolist(), len(lines)]
-    for number, start in progress_bar(enumerate(starts[:-1]), "scoring, texts", len(starts) - 1):
+    """Yield the rows of each line.  texts: number of the text of each line, at whose start the state is reset."""
+    starts = [*np.flatnonzero(np.diff(texts, prepend=-1)).tolist(), len(lines)]
+    for number, (start, end) in enumerate(progress_bar(pairwise(starts), "scoring, texts", len(starts) - 1)):
         with warnings.catch_warnings():
-            if number:  # the same warnings as for the first group
+            if number:  # the same warnings as for the first text
                 warnings.simplefilter("ignore", InputWarning)
-            yield from surprisals(bundle, lines[start : starts[number + 1]], options)
+            yield from surprisals(bundle, lines[start:end], options)
 
 
 @dataclass(frozen=True)
@@ -560,8 +517,15 @@ class WordTable(HasRows):
     the first word of a group; previous_surprisal_2, ...: of earlier words.
     """
 
-    words: DisplayedWords
     values: Mapping[str, Sequence[Any]]
+
+    @classmethod
+    def of(cls, words: DisplayedWords, added: Mapping[str, Sequence[Any]]) -> WordTable:
+        """Return the columns of the input, renamed to input_NAME if `added` has this name, and then `added`."""
+        rows = [words.table.rows[row] for row in words.rows.tolist()]
+        places = map(words.table.names.index, words.columns)
+        names = names_beside(list(added), words.columns)
+        return cls({name: [row[place] for row in rows] for name, place in zip(names, places, strict=True)} | {**added})
 
     def rows(self) -> Iterator[dict[str, Any]]:
         names = list(self.values)
@@ -607,14 +571,14 @@ def word_table(
     Raises InputError as these functions do.
     """
     check_spillover(spillover)
-    listed = None if frequencies is None else Frequencies.of(frequencies)
+    listed = None if frequencies is None else Frequencies.read(frequencies)
     words = displayed_words(InputTable.read(table), column, group, sentence, is_text)
     scores = score_words(bundle, words, options)
     added: dict[str, Sequence[Any]] = {"word": words.words} if is_text else {}
     added |= positions(words) | {"token": scores.tokens}
     for columns in (score_columns(scores), word_properties(words, listed)):
         added |= rounded(with_previous(columns, words, spillover))
-    return WordTable(words, joined(words, added))
+    return WordTable.of(words, added)
 
 
 def check_spillover(spillover: int) -> None:
@@ -622,18 +586,11 @@ def check_spillover(spillover: int) -> None:
         raise InputError(f"spillover: found {spillover}; expected 0 to 10 previous words")
 
 
-def joined(words: DisplayedWords, added: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """Return the columns of the input, renamed to input_NAME if `added` has this name, and then `added`."""
-    columns = words.repeated_columns()
-    names = names_beside(list(added), list(columns))
-    return {**dict(zip(names, columns.values(), strict=True)), **added}
-
-
 def positions(words: DisplayedWords) -> dict[str, Sequence[Any]]:
     return {
         "sentence_number": (words.sentences + 1).tolist(),
-        "word_in_sentence": words.in_sentence.tolist(),
-        "word_in_group": words.in_group.tolist(),
+        "word_in_sentence": words.position_in(words.sentences).tolist(),
+        "word_in_group": words.position_in(words.groups).tolist(),
     }
 
 
@@ -647,7 +604,7 @@ def word_properties(words: DisplayedWords, frequencies: Frequencies | None) -> d
     """Return length and, with frequencies, log_frequency. Warns if the list has few of the words."""
     properties = {"length": np.array([len(word) for word in words.words], float)}
     if frequencies is not None:
-        listed = np.mean([frequencies.has(word) for word in words.words])
+        listed = np.mean([frequencies.count(word) > 0 for word in words.words])
         if listed < FEW_FREQUENT:
             warnings.warn(
                 f"{frequencies.source}: has only {listed:.0%} of the displayed words; expected the frequencies of a"
@@ -667,11 +624,14 @@ def previous_name(name: str, lag: int) -> str:
 
 def with_previous(columns: Mapping[str, Numbers], words: DisplayedWords, spillover: int) -> dict[str, Numbers]:
     """Return columns and those of the `spillover` words before; NaN at the start of a group."""
-    return {
-        previous_name(name, lag): lagged(values, words.groups, lag)
-        for lag in range(spillover + 1)
-        for name, values in columns.items()
-    }
+    previous = dict(columns)
+    for lag in range(1, spillover + 1):
+        places = np.maximum(np.arange(len(words)) - lag, 0)
+        is_in_group = (np.arange(len(words)) >= lag) & (words.groups[places] == words.groups)
+        previous |= {
+            previous_name(name, lag): np.where(is_in_group, values[places], np.nan) for name, values in columns.items()
+        }
+    return previous
 
 
 def rounded(columns: Mapping[str, Numbers]) -> dict[str, list[Any]]:

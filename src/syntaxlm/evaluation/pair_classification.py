@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -111,18 +111,24 @@ class AnsweredPairs(HasReport):
         """The most frequent label of the file, which the baseline predicts for all pairs."""
         return Counter(pair.label for pair in self.pairs).most_common(1)[0][0]
 
-    def score_where(self, kept: Callable[[Any], bool]) -> GroupScore:
-        """Score the pairs for which `kept` is true."""
-        answered = [(pair.label, answer) for pair, answer in zip(self.pairs, self.answers, strict=True) if kept(pair)]
-        correct = sum(label == answer for label, answer in answered)
-        return GroupScore(len(answered), correct, sum(label == self.majority for label, _ in answered))
+    def score(self, operators: range | None = None, label: str | None = None) -> GroupScore:
+        """Score the pairs with these numbers of operators and with this label; None: any."""
+        kept = [
+            (pair.label, answer)
+            for pair, answer in zip(self.pairs, self.answers, strict=True)
+            if (operators is None or pair.operators in operators) and label in (None, pair.label)
+        ]
+        correct = sum(label == answer for label, answer in kept)
+        return GroupScore(len(kept), correct, sum(label == self.majority for label, _ in kept))
 
+    @property
     @abstractmethod
-    def _groupings(self) -> dict[str, Mapping[str, GroupScore]]:
-        """Return the scores by type of grouping and group."""
+    def groupings(self) -> dict[str, dict[str, GroupScore]]:
+        """The scores by type of grouping and group."""
 
     def _report(
         self,
+        schema_version: int,
         figures: Mapping[str, Any],
         facts: Mapping[str, Any],
         heading: str,
@@ -136,7 +142,7 @@ class AnsweredPairs(HasReport):
         """
         rows = [
             {"grouping": grouping, "group": group, **score.to_dict()}
-            for grouping, groups in self._groupings().items()
+            for grouping, groups in self.groupings.items()
             for group, score in groups.items()
         ]
         lines: list[Sequence[Any]] = []
@@ -149,7 +155,13 @@ class AnsweredPairs(HasReport):
         return Report(
             CLASSIFIER_ACCURACIES,
             rows,
-            figures,
+            {
+                "schema_version": schema_version,
+                "file": self.source,
+                f"majority_{label}": self.majority,
+                **self.score().to_dict(),
+                **figures,
+            },
             {self.source: "", "pairs": len(self.pairs), **facts},
             [baseline],
             [ReportTable(headings, lines[:-1])],
@@ -165,26 +177,16 @@ class ClassificationReport(AnsweredPairs):
 
     labels: tuple[str, ...]
 
-    def score(self, label: str | None = None) -> GroupScore:
-        """Score the pairs with this label; None: all pairs."""
-        return self.score_where(lambda pair: label in (None, pair.label))
-
-    def by_label(self) -> dict[str, GroupScore]:
-        return {label: self.score(label) for label in self.labels}
-
-    def _groupings(self) -> dict[str, Mapping[str, GroupScore]]:
-        return {"all": {"": self.score()}, "label": self.by_label()}
+    @cached_property
+    def groupings(self) -> dict[str, dict[str, GroupScore]]:
+        """The scores of all pairs and of each label."""
+        return {"all": {"": self.score()}, "label": {label: self.score(label=label) for label in self.labels}}
 
     def report(self) -> Report:
         """Return the accuracies of all pairs and of each label."""
-        figures = {
-            "schema_version": 1,
-            "file": self.source,
-            "majority_label": self.majority,
-            **self.score().to_dict(),
-            "by_label": self.by_label(),
-        }
-        return self._report(figures, {}, "label", "label", [{**self.by_label(), "all": self.score()}])
+        by_label = self.groupings["label"]
+        shown = [{**by_label, "all": self.score()}]
+        return self._report(1, {"by_label": by_label}, {}, "label", "label", shown)
 
 
 @dataclass(frozen=True)
@@ -194,58 +196,37 @@ class InferenceReport(AnsweredPairs):
     maximum_operators: largest number of operators in the classifier's training pairs.
     """
 
-    pairs: tuple[LabelledPair, ...]
     maximum_operators: int
 
-    def score(self, operators: range | None = None, relation: str | None = None) -> GroupScore:
-        """Score the pairs with these numbers of operators and with this relation; None: any."""
-
-        def kept(pair: LabelledPair) -> bool:
-            return (operators is None or pair.operators in operators) and relation in (None, pair.label)
-
-        return self.score_where(kept)
-
-    def by_operators(self) -> dict[int, GroupScore]:
-        """Return the scores for each number of operators in the file."""
-        numbers = sorted({pair.operators for pair in self.pairs})
-        return {number: self.score(range(number, number + 1)) for number in numbers}
-
-    def by_relation(self) -> dict[str, GroupScore]:
-        return {sign: self.score(relation=sign) for sign in RELATIONS}
-
-    def trained_and_longer(self) -> tuple[GroupScore, GroupScore]:
-        """Score the pairs with at most the number of operators seen in training, and those with more."""
-        most = self.maximum_operators
-        return self.score(range(most + 1)), self.score(range(most + 1, sys.maxsize))
-
-    def _groupings(self) -> dict[str, Mapping[str, GroupScore]]:
+    @cached_property
+    def groupings(self) -> dict[str, dict[str, GroupScore]]:
+        """The scores of all pairs, of those with at most the number of operators seen in training and of longer ones,
+        by number of operators, and by relation.
+        """
+        most, numbers = self.maximum_operators, sorted({pair.operators for pair in self.pairs})
         return {
             "all": {"": self.score()},
-            "lengths": dict(zip(("trained", "longer"), self.trained_and_longer(), strict=True)),
-            "operators": {str(number): score for number, score in self.by_operators().items()},
-            "relation": self.by_relation(),
+            "lengths": {"trained": self.score(range(most + 1)), "longer": self.score(range(most + 1, sys.maxsize))},
+            "operators": {str(number): self.score(range(number, number + 1)) for number in numbers},
+            "relation": {sign: self.score(label=sign) for sign in RELATIONS},
         }
 
     def report(self) -> Report:
         """Return the accuracies by number of operators and relation."""
-        most, (trained, longer) = self.maximum_operators, self.trained_and_longer()
+        most, (whole, lengths, operators, relations) = self.maximum_operators, self.groupings.values()
         figures = {
-            "schema_version": 2,
-            "file": self.source,
             "maximum_operators_trained": most,
-            "majority_relation": self.majority,
-            **self.score().to_dict(),
-            "trained_lengths": trained,
-            "longer": longer,
-            "by_operators": self.by_operators(),
-            "by_relation": self.by_relation(),
+            "trained_lengths": lengths["trained"],
+            "longer": lengths["longer"],
+            "by_operators": operators,
+            "by_relation": relations,
         }
         shown = [
-            {str(number): score for number, score in self.by_operators().items()},
-            {f"up to {most}": trained, f"over {most}": longer, "all": self.score()},
-            {f"{RELATIONS[sign]} {sign}": score for sign, score in self.by_relation().items()},
+            operators,
+            {f"up to {most}": lengths["trained"], f"over {most}": lengths["longer"], "all": whole[""]},
+            {f"{RELATIONS[sign]} {sign}": score for sign, score in relations.items()},
         ]
-        return self._report(figures, {"trained on up to": f"{most} operators"}, "operators", "relation", shown)
+        return self._report(2, figures, {"trained on up to": f"{most} operators"}, "operators", "relation", shown)
 
 
 def classes_of(classifier: PairClassifier, pairs: EncodedPairs, device: torch.device | str = "cpu") -> list[int]:

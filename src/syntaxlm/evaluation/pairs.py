@@ -7,7 +7,7 @@ section 3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -48,6 +48,11 @@ _TITLES = {
     "differing_words_known": "pairs with all differing words known",
     "all_words_known": "pairs with all words known",
 }
+_MEANS = {
+    "mean_over_cases": "mean over cases",
+    "mean_over_cases_differing_words_known": "mean over cases, differing words known",
+}
+_COUNTS = {"ties": "ties", "read_alike": "identical after normalisation"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,44 +100,34 @@ class PairsReport(HasReport):
     style: TextOptions = AS_TOKENISED
 
     @cached_property
-    def adjacent(self) -> Flags:
-        """The pairs that count in totals and cases, (n,), see `MinimalPair`."""
-        return np.array([pair.adjacent for pair in self.pairs])
+    def groupings(self) -> dict[str, dict[str, Flags]]:
+        """The pairs of each group, (n,), by type of grouping: "all", those that the files name, and "case".
 
-    @property
-    def sentence_count(self) -> int:
-        """The number of distinct sentences, before normalisation."""
-        return len({sentence for pair in self.pairs for sentence in (pair.better, pair.worse)})
+        Totals and cases contain only adjacent pairs, see `MinimalPair`. Pairs may have no group of a type.
+        """
+        adjacent = np.array([pair.adjacent for pair in self.pairs])
+        groupings = {"all": {"": adjacent}}
+        for grouping in dict.fromkeys(grouping for pair in self.pairs for grouping in pair.groups):
+            names = np.array([pair.groups.get(grouping, "") for pair in self.pairs])
+            groupings[grouping] = {name: names == name for name in dict.fromkeys(names.tolist()) if name}
+        cases = np.array([pair.case for pair in self.pairs])
+        return groupings | {"case": {name: (cases == name) & adjacent for name in dict.fromkeys(cases.tolist())}}
+
+    @cached_property
+    def accuracies(self) -> list[dict[str, dict[str, dict[str, Accuracy]]]]:
+        """The accuracies of each model by type of grouping, group, and set of words."""
+        return [
+            {
+                grouping: {group: model.accuracies(members) for group, members in groups.items()}
+                for grouping, groups in self.groupings.items()
+            }
+            for model in self.models
+        ]
 
     @property
     def identical(self) -> tuple[MinimalPair, ...]:
         """The pairs whose two sentences are identical; no model can be correct on them."""
         return tuple(pair for pair in self.pairs if pair.is_identical and pair.adjacent)
-
-    @cached_property
-    def by_case(self) -> dict[str, Flags]:
-        """The pairs of each case, (n,), in the order of the files."""
-        members = _members(pair.case for pair in self.pairs)
-        return {name: of_case & self.adjacent for name, of_case in members.items()}
-
-    @cached_property
-    def by_group(self) -> dict[str, dict[str, Flags]]:
-        """The pairs of each group, (n,), by type of grouping. Pairs may have no group of a type."""
-        types = dict.fromkeys(grouping for pair in self.pairs for grouping in pair.groups)
-        members = {grouping: _members(pair.groups.get(grouping, "") for pair in self.pairs) for grouping in types}
-        return {
-            grouping: {name: of_group for name, of_group in groups.items() if name}
-            for grouping, groups in members.items()
-        }
-
-    def mean_over_cases(self, model: PairScores, words: str = "all") -> float | None:
-        """Return the mean of the accuracies of the cases with a pair; None if there is none.
-
-        words: the set of words, a key of `PairScores.accuracies`.
-        """
-        accuracies = [model.accuracies(members)[words].fraction for members in self.by_case.values()]
-        fractions = [fraction for fraction in accuracies if fraction is not None]
-        return float(np.mean(fractions)) if fractions else None
 
     @cached_property
     def against_first(self) -> dict[str, dict[str, BootstrapResult]]:
@@ -141,10 +136,11 @@ class PairsReport(HasReport):
         Sets: "all"; "differing_words_known", the pairs whose differing words are in both vocabularies, if any.
         """
         first, *others = self.models
+        adjacent = self.groupings["all"][""]
         compared: dict[str, dict[str, BootstrapResult]] = {}
         for other in others:
             known = first.differing_known & other.differing_known
-            sets = {"all": self.adjacent, "differing_words_known": known & self.adjacent}
+            sets = {"all": adjacent, "differing_words_known": known & adjacent}
             compared[other.name] = {
                 name: compare_credits(other.correct[members].astype(float), first.correct[members].astype(float))
                 for name, members in sets.items()
@@ -154,41 +150,39 @@ class PairsReport(HasReport):
 
     def report(self) -> Report:
         """Return the accuracies of all models, in total and by group and case."""
-        groupings = {"all": {"": self.adjacent}, **self.by_group, "case": self.by_case}
         rows = [
             {"model": model.name, "grouping": grouping, "group": group, "words": words, **_figures(accuracy)}
-            for model in self.models
+            for model, groupings in zip(self.models, self.accuracies, strict=True)
             for grouping, groups in groupings.items()
-            for group, members in groups.items()
-            for words, accuracy in model.accuracies(members).items()
+            for group, sets in groups.items()
+            for words, accuracy in sets.items()
         ]
+        counts = {
+            "pairs": int(self.groupings["all"][""].sum()),
+            "sentences": len({sentence for pair in self.pairs for sentence in (pair.better, pair.worse)}),
+        }
+        models = list(map(self._figures_of, self.models, self.accuracies))
         return Report(
             PAIR_ACCURACIES,
             rows,
             {
                 "schema_version": 2,
                 "files": self.sources,
-                "pairs": int(self.adjacent.sum()),
-                "sentences": self.sentence_count,
+                **counts,
                 "identical": [pair.place for pair in self.identical],
                 "punctuation": self.style.punctuation,
                 "contractions": self.style.contractions,
-                "models": [self._figures_of(model) for model in self.models],
+                "models": models,
                 "against_first": self.against_first,
             },
-            {
-                ", ".join(self.sources): "",
-                "pairs": int(self.adjacent.sum()),
-                "sentences": self.sentence_count,
-                "cases": len(self.by_case),
-            },
+            {", ".join(self.sources): "", **counts, "cases": len(self.groupings["case"])},
             [
                 "a pair is correct if the better sentence has the higher total log-probability (end of sentence"
                 " included, state reset at each sentence); ties are incorrect",
                 f"text: {self.style}; then each model's own normaliser",
                 *self._warnings(),
             ],
-            [self._totals(), *self._sections()],
+            self._tables(models),
             [
                 f"{name} compared with {self.models[0].name}, {_TITLES[words]}: {result}"
                 for name, results in self.against_first.items()
@@ -196,23 +190,29 @@ class PairsReport(HasReport):
             ],
         )
 
-    def _figures_of(self, model: PairScores) -> dict[str, Any]:
-        def figures(groups: Mapping[str, Flags]) -> dict[str, Any]:
-            return {name: of_sets(members) for name, members in groups.items()}
-
-        def of_sets(members: Flags) -> dict[str, Any]:
-            return {words: _figures(accuracy) for words, accuracy in model.accuracies(members).items()}
-
+    def _figures_of(
+        self, model: PairScores, accuracies: Mapping[str, dict[str, dict[str, Accuracy]]]
+    ) -> dict[str, Any]:
+        """Return the figures of a model for JSON. A mean over cases is None if no case has a pair."""
+        figures: dict[str, dict[str, Any]] = {
+            grouping: {
+                group: {words: _figures(accuracy) for words, accuracy in sets.items()} for group, sets in groups.items()
+            }
+            for grouping, groups in accuracies.items()
+        }
+        (totals,), by_case = figures.pop("all").values(), figures.pop("case")
+        means = {}
+        for words, key in (("all", ""), ("differing_words_known", "_differing_words_known")):
+            fractions = [sets[words].fraction for sets in accuracies["case"].values() if sets[words].items]
+            means[f"mean_over_cases{key}"] = float(np.mean(fractions)) if fractions else None
+        counted = {"ties": model.ties, "read_alike": model.read_alike, "unknown_words": ~model.all_known}
         return {
             "model": model.name,
-            **of_sets(self.adjacent),
-            "mean_over_cases": self.mean_over_cases(model),
-            "mean_over_cases_differing_words_known": self.mean_over_cases(model, "differing_words_known"),
-            "ties": int(model.ties[self.adjacent].sum()),
-            "read_alike": int(model.read_alike[self.adjacent].sum()),
-            "unknown_words": int((~model.all_known)[self.adjacent].sum()),
-            "by_group": {grouping: figures(groups) for grouping, groups in self.by_group.items()},
-            "by_case": figures(self.by_case),
+            **totals,
+            **means,
+            **{name: int(flags[self.groupings["all"][""]].sum()) for name, flags in counted.items()},
+            "by_group": figures,
+            "by_case": by_case,
         }
 
     def _warnings(self) -> list[str]:
@@ -232,34 +232,27 @@ class PairsReport(HasReport):
             )
         return lines
 
-    def _totals(self) -> ReportTable:
-        accuracies, among = [model.accuracies(self.adjacent) for model in self.models], self.adjacent
-        rows: list[list[Any]] = [[title, *(str(one[words]) for one in accuracies)] for words, title in _TITLES.items()]
-        for title, words in (("", "all"), (", differing words known", "differing_words_known")):
-            means = (format_value(self.mean_over_cases(model, words), PERCENT) for model in self.models)
-            rows.append([f"mean over cases{title}", *means])
-        rows.append(["ties", *(int(model.ties[among].sum()) for model in self.models)])
-        rows.append(["identical after normalisation", *(int(model.read_alike[among].sum()) for model in self.models)])
-        return ReportTable({"accuracy (number of pairs)": "", **{model.name: RIGHT for model in self.models}}, rows)
-
-    def _sections(self) -> list[ReportTable]:
-        """Return the accuracy on all pairs, and on those whose differing words are known, by group and by case."""
-        groups = {
-            f"{grouping.replace('_', ' ')}: {name}": members
-            for grouping, of_type in self.by_group.items()
-            for name, members in of_type.items()
-        }
+    def _tables(self, models: Sequence[Mapping[str, Any]]) -> list[ReportTable]:
+        """Return the totals of all models, then accuracies by group and by case: on all pairs, and on those whose
+        differing words are known.
+        """
+        totals = [one["all"][""] for one in self.accuracies]
+        rows: list[list[Any]] = [[title, *(str(one[words]) for one in totals)] for words, title in _TITLES.items()]
+        for name, title in _MEANS.items():
+            rows.append([title, *(format_value(one[name], PERCENT) for one in models)])
+        rows += [[title, *(one[name] for one in models)] for name, title in _COUNTS.items()]
+        names = {model.name: RIGHT for model in self.models}
+        tables = [ReportTable({"accuracy (number of pairs)": "", **names}, rows)]
         sets = {"all": "all", "known": "differing_words_known"}
         headings = {f"{model.name}\n{title}": PERCENT for model in self.models for title in sets}
-        sections = []
-        for title, named in (("group", groups), ("case", self.by_case)):
-            rows = []
-            for name, members in named.items():
-                accuracies = [model.accuracies(members) for model in self.models]
+        by_type: dict[str, list[list[Any]]] = {"group": [], "case": []}
+        for grouping, groups in list(self.groupings.items())[1:]:  # the first has all pairs
+            for name, members in groups.items():
+                accuracies = [one[grouping][name] for one in self.accuracies]
                 shown = [one[words].fraction for one in accuracies for words in sets.values()]
-                rows.append([name, int(members.sum()), *shown])
-            sections.append(ReportTable({title: "", "pairs": ",", **headings}, rows))
-        return sections
+                title = name if grouping == "case" else f"{grouping.replace('_', ' ')}: {name}"
+                by_type["case" if grouping == "case" else "group"].append([title, int(members.sum()), *shown])
+        return tables + [ReportTable({title: "", "pairs": ",", **headings}, rows) for title, rows in by_type.items()]
 
     def details(self) -> Iterator[dict[str, Any]]:
         """Yield every pair with each model's scores.
@@ -329,11 +322,3 @@ def score_pairs(
         np.array([all(map(knows, chain(*candidates))) for candidates in read]),
         np.array([better == worse for better, worse in ids]),
     )
-
-
-def _members(names: Iterable[str]) -> dict[str, Flags]:
-    """Return the positions of each distinct name, (n,)."""
-    listed = list(names)
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(listed))}
-    column = np.array([numbers[name] for name in listed])
-    return {name: column == number for name, number in numbers.items()}

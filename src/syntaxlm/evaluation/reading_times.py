@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -40,7 +40,6 @@ from syntaxlm.evaluation.displayed_words import (
     check_spillover,
     displayed_words,
     join_times,
-    joined,
     positions,
     previous_name,
     rounded,
@@ -119,16 +118,16 @@ def require_statsmodels() -> Any:
 
 
 def independent(predictors: Predictors) -> tuple[dict[str, Numbers], tuple[str, ...]]:
-    """Return the predictors that are neither constant nor linear combinations of earlier ones, and the names of the
-    others.
+    """Return an intercept and the predictors that are neither constant nor linear combinations of earlier ones.
+
+    Also returns the names of the other predictors.
     """
-    kept: dict[str, Numbers] = {}
+    kept = {"intercept": np.ones_like(next(iter(predictors.values())))}
     left_out: list[str] = []
     basis: list[Numbers] = []
     for name, values in predictors.items():
-        centred = values - values.mean()
+        rest = centred = values - values.mean()
         scale = float(np.linalg.norm(centred))
-        rest = centred
         for direction in basis * 2:  # twice, against rounding
             rest = rest - (direction @ rest) * direction
         if scale <= 1e-12 * max(1.0, float(np.abs(values).max())) or np.linalg.norm(rest) <= _TOLERANCE * scale:
@@ -142,11 +141,9 @@ def independent(predictors: Predictors) -> tuple[dict[str, Numbers], tuple[str, 
 def fit(times: Numbers, predictors: Predictors) -> Regression:
     """Return the regression of all rows, with an intercept. times: (r,).  predictors: (r,) each."""
     kept, left_out = independent(predictors)
-    result = require_statsmodels()(times, _design(kept)).fit()
-    columns = zip(result.params, result.bse, result.tvalues, result.pvalues, strict=True)
-    coefficients = tuple(
-        Coefficient(name, *map(float, values)) for name, values in zip(["intercept", *kept], columns, strict=True)
-    )
+    result = require_statsmodels()(times, np.column_stack(list(kept.values()))).fit()
+    columns = zip(kept, result.params, result.bse, result.tvalues, result.pvalues, strict=True)
+    coefficients = tuple(Coefficient(name, *map(float, values)) for name, *values in columns)
     return Regression(float(result.llf), float(result.rsquared), left_out, coefficients)
 
 
@@ -156,7 +153,7 @@ def held_out_log_likelihood(times: Numbers, predictors: Predictors, folds: Integ
     folds: (r,) the fold of each row.
     """
     regression = require_statsmodels()
-    design = _design(independent(predictors)[0])
+    design = np.column_stack(list(independent(predictors)[0].values()))
     log_likelihoods = np.empty(len(times))
     for fold in np.unique(folds).tolist():
         inside = folds == fold
@@ -165,11 +162,6 @@ def held_out_log_likelihood(times: Numbers, predictors: Predictors, folds: Integ
         error = times[inside] - design[inside] @ result.params
         log_likelihoods[inside] = -0.5 * (np.log(2 * math.pi * variance) + error**2 / variance)
     return log_likelihoods
-
-
-def _design(predictors: Predictors) -> Numbers:
-    count = len(next(iter(predictors.values())))
-    return np.column_stack([np.ones(count), *predictors.values()])
 
 
 def assigned_folds(units: Integers, count: int, seed: int) -> Integers:
@@ -191,7 +183,7 @@ def bootstrap_mean(values: Numbers, units: Integers, seed: int, samples: int = S
     _, index = np.unique(units, return_inverse=True)
     sums = np.bincount(index, weights=values)[None].astype(float)
     sizes = np.bincount(index)[None].astype(float)
-    result = compare_runs(RunScores(sums, sizes), RunScores(np.zeros_like(sizes), sizes), "mean", samples, seed)
+    result = compare_runs(RunScores(sums, sizes), RunScores(0 * sums, sizes), "mean", samples, seed)
     return Interval(float(values.mean()), result.low, result.high)
 
 
@@ -292,12 +284,13 @@ class ModelResult:
 
 
 @dataclass(frozen=True)
-class AnalysedWords:
-    """Displayed words with their times and predictors.
+class ReadingTimesReport(HasReport):
+    """The figures of several models on the same words.
 
+    predictors: of the baseline, (n,) each.
     analysed: (n,) whether each displayed word is in the regressions.  excluded: number of words left out, by reason.
     fold: (n,) the fold of each analysed word, from 0; -1 for others.
-    predictors: of the baseline, (n,) each.
+    style: how words were split before the models read them.
     """
 
     words: DisplayedWords
@@ -308,19 +301,13 @@ class AnalysedWords:
     analysed: Flags
     excluded: Mapping[str, int]
     fold: Integers
+    style: TextOptions
+    models: tuple[ModelResult, ...] = ()
 
     @property
     def count(self) -> int:
         """Number of analysed words."""
         return int(self.analysed.sum())
-
-
-@dataclass(frozen=True)
-class ReadingTimesReport(AnalysedWords, HasReport):
-    """The figures of several models on the same words.  style: how words were split before the models read them."""
-
-    style: TextOptions
-    models: tuple[ModelResult, ...]
 
     @cached_property
     def differences(self) -> dict[str, Interval]:
@@ -337,8 +324,9 @@ class ReadingTimesReport(AnalysedWords, HasReport):
 
         Log-likelihoods are in nats, per word unless stated; surprisals in bits.
         """
+        words = self.words
         coefficients = [previous_name("surprisal", lag) for lag in range(self.settings.spillover + 1)]
-        columns, rows, shown = _columns(coefficients), [], []
+        rows, shown = [], []
         for model in self.models:
             row = {"model": model.name, "context": model.context, "words": self.count}
             row |= {"unknown_words": model.unknown_words, "surprisal": model.mean_surprisal}
@@ -355,13 +343,22 @@ class ReadingTimesReport(AnalysedWords, HasReport):
         headings = {"model": "", "context": "", "unknown\nwords": ",", "surprisal\nbits/word": ".2f"}
         headings |= {"delta log-lik.\n10^-3 nats/word": ".2f", "95% interval": RIGHT}
         headings |= {f"{name.replace('_', ' ')}\nper bit (s.e.)": RIGHT for name in coefficients}
-        first = self.models[0].label
+        guessed = "" if words.sentence_column else " (found from punctuation)"
+        facts = {words.table.source: "", "words": len(words), "sentences": f"{words.sentences[-1] + 1:,}{guessed}"}
+        facts |= {words.group_column: int(words.groups[-1]) + 1} if words.group_column else {}
         differences = [
-            f"{label} minus {first}: {1000 * difference.value:+.2f}  95% interval {difference}"
+            f"{label} minus {self.models[0].label}: {1000 * difference.value:+.2f}  95% interval {difference}"
             for label, difference in self.differences.items()
         ]
-        facts, sections = self._facts(), [ReportTable(headings, shown)]
-        return Report(columns, rows, self._figures(), facts, self._explanation(), sections, differences)
+        return Report(
+            _columns(coefficients),
+            rows,
+            self._figures(),
+            facts,
+            self._explanation(),
+            [ReportTable(headings, shown)],
+            differences,
+        )
 
     def _figures(self) -> dict[str, Any]:
         words, times = self.words, self.times.values[self.analysed]
@@ -395,13 +392,6 @@ class ReadingTimesReport(AnalysedWords, HasReport):
             "models": self.models,
             "minus_first": [{"model": label, **interval._asdict()} for label, interval in self.differences.items()],
         }
-
-    def _facts(self) -> dict[str, Any]:
-        words = self.words
-        guessed = "" if words.sentence_column else " (found from punctuation)"
-        groups = {words.group_column: int(words.groups[-1]) + 1} if words.group_column else {}
-        sentences = f"{words.sentences[-1] + 1:,}{guessed}"
-        return {words.table.source: "", "words": len(words), "sentences": sentences, **groups}
 
     def _explanation(self) -> list[str]:
         words, times, settings = self.words, self.times, self.settings
@@ -440,7 +430,7 @@ class ReadingTimesReport(AnalysedWords, HasReport):
         for model in self.models:
             columns = score_columns(model.scores, f"_{model.name}_{model.context}")
             added |= rounded(with_previous(columns, self.words, self.settings.spillover))
-        return WordTable(self.words, joined(self.words, added))
+        return WordTable.of(self.words, added)
 
     def picture(self) -> Picture:
         """Return mean reading time by surprisal: one chart per model, over the same words."""
@@ -521,44 +511,42 @@ def evaluate_reading_times(
     displayed = displayed_words(InputTable.read(words), word_column, group, sentence)
     table = None if times is None else InputTable.read(times)
     joined_times = join_times(displayed, table, time_column, key, settings.log, minimum, maximum, word_column)
-    listed = Frequencies.of(frequencies)
-    predictors = _baseline(displayed, listed, settings)
-    runs = [
-        (name, bundle, ScoreOptions(context=one, punctuation=style.punctuation, contractions=style.contractions))
-        for name, bundle in models.items()
-        for one in _contexts(bundle, context)
-    ]
-    scores = [
-        (name, bundle.name, score_words(bundle, displayed, options))
-        for name, bundle, options in progress_bar(runs, "scoring, models")
-    ]
-    analysed, excluded = _analysed(displayed, joined_times, predictors, [one for _, _, one in scores], settings)
-    units = (displayed.sentences if settings.fold_unit == "sentence" else displayed.groups)[analysed]
-    folds = assigned_folds(units, settings.folds, settings.seed) if len(units) else units
-    _check_rows(folds, len(predictors) + settings.spillover + 1)
-    fold = np.full(len(displayed), -1, np.int64)
-    fold[analysed] = folds
-    data = AnalysedWords(displayed, joined_times, listed, settings, predictors, analysed, excluded, fold)
-    results = tuple(_result(data, name, model_type, one) for name, model_type, one in scores)
-    return ReadingTimesReport(**vars(data), style=style, models=results)
-
-
-def _contexts(bundle: ModelBundle, context: Contexts | None) -> list[Context | None]:
-    if context is None:
-        return [None]
-    if bundle.model.reads == "sentences":
-        return ["reset"]
-    return ["reset", "carry"] if context == "both" else [context]
-
-
-def _baseline(words: DisplayedWords, frequencies: Frequencies, settings: RegressionSettings) -> dict[str, Numbers]:
-    predictors = with_previous(word_properties(words, frequencies), words, settings.spillover)
-    predictors |= {"word_in_sentence": words.in_sentence.astype(float), "word_in_group": words.in_group.astype(float)}
+    listed = Frequencies.read(frequencies)
+    predictors = with_previous(word_properties(displayed, listed), displayed, settings.spillover)
+    for unit, of in (("sentence", displayed.sentences), ("group", displayed.groups)):
+        predictors[f"word_in_{unit}"] = displayed.position_in(of).astype(float)
     for name in settings.predictors:
         if name in predictors:
             raise InputError(f"--predictor {name}: the baseline has a predictor of this name; rename the column")
-        predictors[name] = words.table.numbers(name, "--predictor")[words.rows]
-    return predictors
+        predictors[name] = displayed.table.numbers(name, "--predictor")[displayed.rows]
+    runs: list[tuple[str, ModelBundle, Context | None]] = []
+    for name, bundle in models.items():
+        contexts: Sequence[Context | None] = ("reset", "carry") if context == "both" else (context,)
+        if context is not None and bundle.model.reads == "sentences":
+            contexts = ("reset",)
+        runs += [(name, bundle, one) for one in contexts]
+    scores = [
+        score_words(
+            bundle, displayed, ScoreOptions(context=one, punctuation=style.punctuation, contractions=style.contractions)
+        )
+        for _, bundle, one in progress_bar(runs, "scoring, models")
+    ]
+    analysed, excluded = _analysed(displayed, joined_times, predictors, scores, settings)
+    units = (displayed.sentences if settings.fold_unit == "sentence" else displayed.groups)[analysed]
+    count, fewest = len(predictors) + settings.spillover + 1, 5 * (len(predictors) + settings.spillover + 2)
+    if len(units) < fewest:
+        raise InputError(
+            f"found {len(units):,} words for the regression with {count} predictors; expected at least {fewest}."
+            " Words are left out if they have no time, follow too few words, or if a model does not know them or a"
+            " previous word"
+        )
+    fold = np.full(len(displayed), -1, np.int64)
+    fold[analysed] = assigned_folds(units, settings.folds, settings.seed)
+    if not fold.max():
+        raise InputError("found one fold; expected at least 2 sentences, or 2 groups with --fold-unit group")
+    report = ReadingTimesReport(displayed, joined_times, listed, settings, predictors, analysed, excluded, fold, style)
+    results = [_result(report, name, bundle.name, one) for (name, bundle, _), one in zip(runs, scores, strict=True)]
+    return replace(report, models=tuple(results))
 
 
 def _analysed(
@@ -579,7 +567,7 @@ def _analysed(
         missing |= np.isnan(predictors[name])
     reasons = {
         "without time": np.isnan(times.values),
-        "at the start of a text": words.in_group <= settings.spillover,
+        "at the start of a text": words.position_in(words.groups) <= settings.spillover,
         "at the end of a text": np.diff(words.groups, append=-1) != 0,
         "without predictor": missing,
         "not read": ~is_read,
@@ -602,23 +590,7 @@ def _analysed(
     return left, excluded
 
 
-def _check_rows(folds: Integers, predictors: int) -> None:
-    """Raise InputError if there are too few rows for the regressions, or fewer than two folds.
-
-    folds: (r,) of each row.
-    """
-    fewest = 5 * (predictors + 1)
-    if len(folds) < fewest:
-        raise InputError(
-            f"found {len(folds):,} words for the regression with {predictors} predictors; expected at least {fewest}."
-            " Words are left out if they have no time, follow too few words, or if a model does not know them or a"
-            " previous word"
-        )
-    if np.ptp(folds) == 0:
-        raise InputError("found one fold; expected at least 2 sentences, or 2 groups with --fold-unit group")
-
-
-def _result(data: AnalysedWords, name: str, model_type: str, scores: WordScores) -> ModelResult:
+def _result(data: ReadingTimesReport, name: str, model_type: str, scores: WordScores) -> ModelResult:
     """Fit the regressions of one model."""
     words, analysed, settings = data.words, data.analysed, data.settings
     baseline = dict(data.predictors)
