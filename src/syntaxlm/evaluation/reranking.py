@@ -44,7 +44,6 @@ WEIGHTS = (0.0, *(1 / (1 + 10 ** (-exponent / 20)) for exponent in range(-80, 81
 PICKED, MODEL, PARSER, FIRST, RANDOM, BEST = (
     "picked", "highest P(S | T)", "highest parser's score", "first candidate", "random candidate", "best candidate",
 )  # fmt: skip
-COMMENTS = ("rerank_candidate", "rerank_log_prob", "rerank_value")  # written to picked trees
 
 Values = npt.NDArray[np.float64]
 
@@ -71,9 +70,9 @@ class Reranked:
             "rerank_log_prob": f"{self.log_probs[self.picked]:.6f}",
             "rerank_value": f"{self.values[self.picked]:.6f}",
         }
-        old = tuple(f"# {name} = " for name in COMMENTS)
+        old = tuple(f"# {name} = " for name in values)
         kept = [comment for comment in sentence.comments if not comment.startswith(old)]
-        return sentence.text([*kept, *(f"# {name} = {values[name]}" for name in COMMENTS)])
+        return sentence.text([*kept, *(f"# {name} = {value}" for name, value in values.items())])
 
 
 def rerank(
@@ -97,15 +96,16 @@ def rerank(
         log_probs = log_probs_of_trees(bundle, trees, source)
         end = 0
         for one in chunk:
-            begin, end = end, end + len(one)
+            values = of_model = log_probs[end : end + len(one)]
+            end += len(one)
             if weight < 1 and not one.scores:
                 raise InputError(
                     f"{one.sentences[0].place}: no parser's score in its comments; expected one for each candidate,"
                     f" because weight {weight:g} is below 1"
                 )
-            of_one = log_probs[begin:end]
-            values = of_one if weight == 1 else weight * of_one + (1 - weight) * np.array(one.scores)
-            yield Reranked(one, of_one, values, int(values.argmax()))
+            if weight < 1:
+                values = weight * of_model + (1 - weight) * np.array(one.scores)
+            yield Reranked(one, of_model, values, int(values.argmax()))
 
 
 def _chunks(candidates: Iterable[ParseCandidates]) -> Iterator[list[ParseCandidates]]:
@@ -157,8 +157,7 @@ def tune_weight(bundle: ModelBundle, candidates: str | Path, gold: str | Path, s
             " to choose a weight"
         )
     reranked = list(rerank(bundle, read, source=str(candidates)))
-    sizes = np.array([len(one) for one in read])
-    is_candidate = np.arange(sizes.max()) < sizes[:, None]
+    is_candidate = np.arange(max(map(len, read))) < np.array([[len(one)] for one in read])
 
     def padded(values: Iterable[Sequence[float] | Values]) -> Values:
         """Return the values of all candidates as a table: (sentences, candidates), padded with 0."""
@@ -166,8 +165,7 @@ def tune_weight(bundle: ModelBundle, candidates: str | Path, gold: str | Path, s
         table[is_candidate] = np.concatenate(list(values))
         return table
 
-    log_probs = padded(one.log_probs for one in reranked)
-    scores = padded(one.scores for one in read)
+    log_probs, scores = padded(one.log_probs for one in reranked), padded(one.scores for one in read)
     counts = [_counts(one)[:, NO_PUNCTUATION] for one in read]
     heads = padded(count[:, HEADS] for count in counts)
     words = sum(float(count[0, WORDS]) for count in counts)
@@ -238,22 +236,20 @@ class RerankReport(HasReport):
 
     def report(self) -> Report:
         """Return the attachment scores of each way of choosing a candidate; no rows without gold trees."""
-        picked = self.scores.get(PICKED)
-        words, all_words = (None, None) if picked is None else (picked.words(), picked.words(ALL_WORDS))
-        shared = {"sentences": self.sentences, "words": words, "weight": self.weight}
-        rows = [{"trees": name, **scores.to_dict(), **shared} for name, scores in self.scores.items()]
         value = "log P(S | T)"
         if self.weight < 1:
             value = f"{self.weight:.4g} log P(S | T) + {1 - self.weight:.4g} parser's score"
         lines = [
-            f"picked: the candidate with the highest {value}; in {self.others:,} sentences this is not the first one",
-            *([] if self.tuning is None else [f"weight {self.tuning}"]),
-            *(
-                []
-                if picked is None
-                else [f"gold: {self.sources[1]}   words {all_words:,}, without punctuation {words:,}"]
-            ),
+            f"picked: the candidate with the highest {value}; in {self.others:,} sentences this is not the first one"
         ]
+        if self.tuning is not None:
+            lines.append(f"weight {self.tuning}")
+        words = all_words = None
+        if self.scores:
+            words, all_words = self.scores[PICKED].words(), self.scores[PICKED].words(ALL_WORDS)
+            lines.append(f"gold: {self.sources[1]}   words {all_words:,}, without punctuation {words:,}")
+        shared = {"sentences": self.sentences, "words": words, "weight": self.weight}
+        rows = [{"trees": name, **scores.to_dict(), **shared} for name, scores in self.scores.items()]
         headings = {
             "trees": "", "uas": "without punctuation\nUAS", "las": "\nLAS", "uas_all_words": "all words\nUAS",
             "las_all_words": " \nLAS",
@@ -304,16 +300,12 @@ def evaluate_reranking(
     given, and if the weight would be chosen on an evaluated file.
     """
     bundle.require(GeneratesTrees, "rerank")
-    tuning = None
-    if tune is not None:
-        if weight is not None:
-            raise InputError(
-                f"found weight {weight:g}, and {tune[0]} to choose a weight on; expected only one of the two"
-            )
-        for file, measured in zip(tune, (candidates, gold), strict=True):
-            if measured is not None and Path(file).resolve() == Path(measured).resolve():
-                raise InputError(f"{file}: is evaluated; expected a different file for choosing the weight")
-        tuning = tune_weight(bundle, *tune, score)
+    if weight is not None and tune is not None:
+        raise InputError(f"found weight {weight:g}, and {tune[0]} to choose a weight on; expected only one of the two")
+    for file, measured in zip(tune or (), (candidates, gold), strict=False):
+        if measured is not None and Path(file).resolve() == Path(measured).resolve():
+            raise InputError(f"{file}: is evaluated; expected a different file for choosing the weight")
+    tuning = None if tune is None else tune_weight(bundle, *tune, score)
     share = tuning.weight if tuning else 1.0 if weight is None else weight
     read = read_candidates(candidates, score)
     if gold is not None:
@@ -325,21 +317,16 @@ def evaluate_reranking(
         sentences, number, others = sentences + 1, number + len(one.candidates), others + (one.picked > 0)
         if one.candidates.gold is not None:
             is_labelled = is_labelled or any(one.candidates.gold.labels)
-            for name, row in _counts_of_choices(one).items():
+            of_one = _counts(one.candidates)
+            choices = {PICKED: of_one[one.picked]}
+            if share < 1:
+                choices[MODEL] = of_one[one.log_probs.argmax()]
+            if one.candidates.scores:
+                choices[PARSER] = of_one[np.argmax(one.candidates.scores)]
+            for name, row in {**choices, FIRST: of_one[0], RANDOM: of_one.mean(0), BEST: of_one.max(0)}.items():
                 counts[name].append(row)
         if write is not None:
             write(one.text())
     scores = {name: AttachmentScores(np.stack(rows), is_labelled) for name, rows in counts.items()}
     sources = str(candidates), "" if gold is None else str(gold)
     return RerankReport(sources, sentences, number, others, share, tuning, scores)
-
-
-def _counts_of_choices(one: Reranked) -> dict[str, Counts]:
-    """Return the attachment counts of each way of choosing a candidate, (2, 3)."""
-    counts = _counts(one.candidates)
-    choices = {PICKED: counts[one.picked]}
-    if one.values is not one.log_probs:
-        choices[MODEL] = counts[one.log_probs.argmax()]
-    if one.candidates.scores:
-        choices[PARSER] = counts[np.argmax(one.candidates.scores)]
-    return choices | {FIRST: counts[0], RANDOM: counts.mean(0), BEST: counts.max(0)}

@@ -8,13 +8,15 @@ can also be compared with right branching, whose trees need no file.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel, Field, NonNegativeInt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import parse_json
@@ -108,31 +110,18 @@ COMPARED_MODELS = Columns(
 )
 
 
-@dataclass(frozen=True)
-class TreeDetails:
-    """A line of details of trees.  place: of the line.  counts: matched, predicted and gold spans."""
+class TreeDetails(BaseModel):
+    """A line of details of trees. Other keys are ignored."""
 
-    place: str
     number: int
     words: tuple[str, ...]
     gold: str
-    f1: float
-    counts: tuple[int, ...]
+    f1: Annotated[float, Field(ge=0, le=1)]
+    matched_spans: NonNegativeInt
+    predicted_spans: NonNegativeInt
+    gold_spans: NonNegativeInt
     protocol: str
     decoder: str
-
-    @classmethod
-    def of(cls, place: str, row: dict[str, Any]) -> TreeDetails:
-        """Check a line. Raises InputError if it is not one of trees."""
-        try:
-            words, f1 = tuple(row["words"]), float(row["f1"])
-            counts = tuple(int(row[f"{side}_spans"]) for side in ("matched", "predicted", "gold"))
-            gold, protocol = row["gold"], row["protocol"]
-            if 0 <= f1 <= 1 and min(counts) >= 0 and protocol in PROTOCOLS and isinstance(gold, str):
-                return cls(place, row["number"], words, gold, f1, counts, protocol, str(row["decoder"]))
-        except (KeyError, TypeError, ValueError, OverflowError):
-            pass
-        raise _not_details(place)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +133,7 @@ class DetailedScores:
     items: identifies each of the n items, so that two files can be compared.
     scores: of the runs.
     known: (runs, n), whether all differing words of the item are known to the model; None for trees.
+    trees: lines of trees by their place; none for other items.
     """
 
     source: str
@@ -152,12 +142,7 @@ class DetailedScores:
     items: tuple[tuple[Any, ...], ...]
     scores: RunScores
     known: Fractions | None = None
-    trees: tuple[TreeDetails, ...] = ()
-
-    @classmethod
-    def of_trees(cls, source: str, name: str, scores: RunScores, trees: Sequence[TreeDetails]) -> DetailedScores:
-        items = tuple((tree.number, tree.gold, *tree.words) for tree in trees)
-        return cls(source, f"F1, protocol {trees[0].protocol}", (name,), items, scores, trees=tuple(trees))
+    trees: Mapping[str, TreeDetails] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +250,7 @@ def compare_details(
     if not is_baseline:
         others = [read_details(path) for path in sides[1]]
     elif files[0].trees:
-        others = [_right_branching(files[0].trees)]
+        others = [_right_branching(files[0])]
     else:
         raise InputError(f"{sides[0][0]}: found no trees; expected details of evaluate parse or evaluate trees")
     for of_model in (files, others):
@@ -292,73 +277,66 @@ def _check_same(one: DetailedScores, other: DetailedScores) -> None:
     """Raise InputError if two files have other measures or items."""
     if one.measure != other.measure:
         raise InputError(f"{other.source}: {other.measure}; expected {one.measure}, as in {one.source}")
-    if one.items == other.items:
-        return
-    pairs = enumerate(zip(one.items, other.items, strict=False), 1)
-    line = next((number for number, (own, its) in pairs if own != its), min(len(one.items), len(other.items)) + 1)
-    raise InputError(
-        f"{other.source}, line {line}: found another item than in {one.source} ({len(other.items):,} and"
-        f" {len(one.items):,} items); expected the same items in the same order"
-    )
+    pairs = enumerate(zip_longest(one.items, other.items), 1)
+    line = next((number for number, (own, its) in pairs if own != its), None)
+    if line is not None:
+        raise InputError(
+            f"{other.source}, line {line}: found another item than in {one.source} ({len(other.items):,} and"
+            f" {len(one.items):,} items); expected the same items in the same order"
+        )
 
 
 def read_details(path: str | Path) -> DetailedScores:
     """Read a file that `--details` wrote. Raises InputError for a file that is not one, naming its line."""
-    rows = []
-    for number, line in read_lines(path):
-        place = f"{path}, line {number}"
-        row = parse_json(line, place)
-        if not isinstance(row, dict):
-            raise _not_details(place)
-        rows.append((place, row))
+    rows = {f"{path}, line {number}": line for number, line in read_lines(path)}
     if not rows:
         raise InputError(f"{path}: the file is empty; expected the lines that --details writes")
-    first = rows[0][1]
-    if "gold_spans" in first or "f1" in first:
-        return _trees(str(path), [TreeDetails.of(place, row) for place, row in rows])
+    parsed = {place: parse_json(line, place) for place, line in rows.items()}
+    place, first = next(iter(parsed.items()))
+    trees: dict[str, TreeDetails] = {}
     try:
-        return _choices(str(path), [row for _, row in rows])
+        if "gold_spans" not in first and "f1" not in first:
+            place = next((place for place, row in parsed.items() if list(row) != list(first)), place)
+            return _choices(str(path), list(parsed.values()))
+        for place, row in parsed.items():
+            trees[place] = TreeDetails.model_validate(row)
+            PROTOCOLS[trees[place].protocol]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        place = next((place for place, row in rows if row.keys() != first.keys()), rows[0][0])
-        raise _not_details(place) from None
+        raise InputError(
+            f"{place}: not a line of details. Expected a file that evaluate parse, trees, pairs or completion writes"
+            " with --details"
+        ) from None
+    return _trees(str(path), trees)
 
 
-def _not_details(place: str) -> InputError:
-    return InputError(
-        f"{place}: not a line of details. Expected a file that evaluate parse, trees, pairs or completion writes with"
-        " --details"
-    )
-
-
-def _trees(source: str, trees: Sequence[TreeDetails]) -> DetailedScores:
+def _trees(source: str, trees: Mapping[str, TreeDetails]) -> DetailedScores:
     """Return the scores of parsed sentences: one run."""
-    first = trees[0]
-    for tree in trees:
+    first, *_ = trees.values()
+    for place, tree in trees.items():
         for name in ("protocol", "decoder"):
             value, expected = getattr(tree, name), getattr(first, name)
             if value != expected:
-                raise InputError(
-                    f"{tree.place}: found the {name} {value}; expected {expected}, as in the lines before it"
-                )
+                raise InputError(f"{place}: found the {name} {value}; expected {expected}, as in the lines before it")
     if PROTOCOLS[first.protocol].average == "sentence":
-        scores = RunScores.of_means(np.array([[tree.f1 for tree in trees]]))
+        scores = RunScores.of_means(np.array([[tree.f1 for tree in trees.values()]]))
     else:
-        matched, predicted, gold = np.array([tree.counts for tree in trees], np.float64).T
-        scores = RunScores(2 * matched[None], (predicted + gold)[None])
-    return DetailedScores.of_trees(source, first.decoder, scores, trees)
+        counts = [(2 * tree.matched_spans, tree.predicted_spans + tree.gold_spans) for tree in trees.values()]
+        scores = RunScores(*np.array([counts], np.float64).transpose(2, 0, 1))
+    items = tuple((tree.number, tree.gold, *tree.words) for tree in trees.values())
+    return DetailedScores(source, f"F1, protocol {first.protocol}", (first.decoder,), items, scores, trees=trees)
 
 
-def _right_branching(trees: Sequence[TreeDetails]) -> DetailedScores:
+def _right_branching(details: DetailedScores) -> DetailedScores:
     """Return the scores of right branching against the gold trees of a file."""
     read = []
-    for tree in trees:
-        gold = parse_brackets(tree.gold, labelled=True, source=f"{tree.place}, gold tree")
+    for place, tree in details.trees.items():
+        gold = parse_brackets(tree.gold, labelled=True, source=f"{place}, gold tree")
         if [len(one) for one in gold] != [len(tree.words)]:
-            raise InputError(f"{tree.place}: expected one gold tree with the {len(tree.words):,} words of the sentence")
+            raise InputError(f"{place}: expected one gold tree with the {len(tree.words):,} words of the sentence")
         read += gold
-    spans = SpanSets.of(read)
-    scored = score(right(spans.lengths), spans, PROTOCOLS[trees[0].protocol], details=False)
-    return DetailedScores.of_trees(RIGHT_BRANCHING, "right branching", RunScores.of_trees([scored]), trees)
+    spans, (first, *_) = SpanSets.of(read), details.trees.values()
+    scores = RunScores.of_trees([score(right(spans.lengths), spans, PROTOCOLS[first.protocol], details=False)])
+    return replace(details, source=RIGHT_BRANCHING, names=("right branching",), scores=scores)
 
 
 def _choices(source: str, rows: Sequence[dict[str, Any]]) -> DetailedScores:
