@@ -78,7 +78,7 @@ def test_attachment_is_counted_over_words_without_punctuation(treebank):
 
 
 def test_the_root_is_undirected_correct_only_if_it_is_the_root():
-    directed, undirected = attached(np.array([0, 1, 2]), np.array([2, 0, 2]), np.array([3]))
+    directed, undirected = attached(np.array([0, 1, 2]) - 1, np.array([2, 0, 2]) - 1)
     assert directed.tolist() == [0, 0, 1]
     assert undirected.tolist() == [0, 1, 1]
 
@@ -89,7 +89,7 @@ def test_the_random_baseline_is_the_mean_over_all_projective_trees():
     directed, undirected = _random(gold, lengths)
     for part, words in ((slice(4), 4), (slice(4, 6), 2)):
         trees = [np.array(tree) for tree in projective_trees(words)]
-        scored = [attached(tree, gold[part], np.array([words])) for tree in trees]
+        scored = [attached(tree - 1, gold[part] - 1) for tree in trees]
         np.testing.assert_allclose(directed[part], np.mean([one for one, _ in scored], 0))
         np.testing.assert_allclose(undirected[part], np.mean([one for _, one in scored], 0))
 

@@ -23,7 +23,7 @@ from syntaxlm.parsing import structure
 from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees, protocol_named, with_fresh_weights
 from syntaxlm.parsing.options import Decoder, DecodingOptions, ParseOptions
 from syntaxlm.parsing.parse import parse_lines
-from syntaxlm.parsing.report import RandomWeights, scored_sentences
+from syntaxlm.parsing.report import RandomWeights
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.storage.folder import read_model, write_settings, write_weights
 from syntaxlm.text.options import AS_WRITTEN
@@ -180,7 +180,7 @@ def test_scored_sentences_are_all_that_count_and_give_the_figures_again(prpn, to
         preprocessing="none",
         options=DecodingOptions(decoder=decoder),
     )
-    sentences = scored_sentences(report)
+    sentences = report.details()
     gold = read_brackets(toy / "test.mrg")
     least = 1 if protocol == "prpn" else 2
     assert [one.number for one in sentences] == [n for n, tree in enumerate(gold, 1) if least <= len(tree) <= 12]
@@ -198,7 +198,7 @@ def test_scored_sentences_are_all_that_count_and_give_the_figures_again(prpn, to
     again = evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold.mrg", protocol_named(protocol, 12))
     assert again.scores["predicted"].by_sentence.f1[0] == one.f1
     other = next(name for name in DECODING_RULES if name != decoder)
-    assert [each.decoder for each in scored_sentences(report, other)] == [other] * len(sentences)
+    assert [each.decoder for each in report.details(other)] == [other] * len(sentences)
 
 
 def test_sentences_are_numbered_as_before_preprocessing(tmp_path):
@@ -557,7 +557,7 @@ def test_a_model_of_span_scores_is_scored_by_all_its_rules(name, toy, tmp_path):
         (tmp_path / "predicted.mrg").write_text("\n".join(trees) + "\n")
         file = evaluate_trees(tmp_path / "predicted.mrg", toy / "test.mrg")
         assert figures["f1"] == file.to_dict()["f1"] == reports[None].scores[rule].f1
-        assert {one.decoder for one in scored_sentences(reports[rule])} == {rule}
+        assert {one.decoder for one in reports[rule].details()} == {rule}
     assert list(rows_of(reports["greedy-sum"]))[:4] == ["greedy-right", "greedy-sum", "cky", "right branching"]
     assert "\ngreedy-sum compared with right branching: F1 difference" in str(reports["greedy-sum"])
     assert "layer" not in str(reports["greedy-sum"])
@@ -723,7 +723,7 @@ def test_a_model_of_span_probabilities_is_scored_by_mbr_and_on_request_by_viterb
     for rule in ("mbr", "viterbi"):
         spans = parse_lines(stored, text, ParseOptions(decoder=rule)).spans
         assert chosen.scores[rule].f1 == score(spans, SpanSets.of(gold), PROTOCOLS["wsj-test"]).f1
-    assert {one.predicted.split()[0] for one in scored_sentences(report)} == {"(X"}
+    assert {one.predicted.split()[0] for one in report.details()} == {"(X"}
 
 
 @pytest.mark.parametrize("rule", ["mbr", "viterbi"])

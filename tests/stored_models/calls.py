@@ -30,7 +30,6 @@ from syntaxlm.models.structures import SpanScores
 from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
 from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 from syntaxlm.parsing.parse import parse_lines
-from syntaxlm.parsing.report import scored_sentences
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.cache_tuning import tune_cache
@@ -165,7 +164,7 @@ def parsing(
         random_weights=random_weights,
         options=DecodingOptions(decoder=decoder, layer=layer, ties="first"),
     )
-    rows = [[one.number, one.f1, one.predicted] for one in scored_sentences(report)]
+    rows = [[one.number, one.f1, one.predicted] for one in report.details()]
     return {"figures": report.to_dict(), "sentences": rows}
 
 

@@ -203,7 +203,8 @@ class PairsReport(HasReport):
         (totals,), by_case = figures.pop("all").values(), figures.pop("case")
         means = {}
         for words, key in (("all", ""), ("differing_words_known", "_differing_words_known")):
-            fractions = [sets[words].fraction for sets in accuracies["case"].values() if sets[words].items]
+            of_cases = (sets[words].fraction for sets in accuracies["case"].values())
+            fractions = [fraction for fraction in of_cases if fraction is not None]
             means[f"mean_over_cases{key}"] = float(np.mean(fractions)) if fractions else None
         counted = {"ties": model.ties, "read_alike": model.read_alike, "unknown_words": ~model.all_known}
         return {

@@ -100,7 +100,7 @@ class Agreement(HasReport):
 
     def report(self) -> Report:
         """Return the agreement of each pair of models."""
-        matrix = self.matrix
+        matrix, odd = self.matrix, None if self.odd_one_out is None else self.names[self.odd_one_out]
         shared = {"sentences": matrix.sentences, "protocol": matrix.protocol.name, "text": self.source}
         rows = [
             {"model": name, "decoder": decoder, "other": other, "f1": float(matrix.values[place, column]), **shared}
@@ -109,6 +109,7 @@ class Agreement(HasReport):
             if place != column
         ]
         sides = {side: [getattr(scores, side) for scores in self.branching] for side in ("right", "left")}
+        collapsed = {self.names[number]: side for number, side in self.collapsed().items()}
         figures = {
             "models": self.names,
             "decoders": self.decoders,
@@ -116,14 +117,15 @@ class Agreement(HasReport):
             **matrix.to_dict(),
             "right_branching": sides["right"],
             "left_branching": sides["left"],
-            "odd_one_out": None if self.odd_one_out is None else self.names[self.odd_one_out],
+            "odd_one_out": odd,
             "stands_apart": self.stands_apart,
-            "collapsed": {self.names[number]: side for number, side in self.collapsed().items()},
+            "collapsed": collapsed,
         }
-        collapsed = [
-            f"{self.names[number]} has collapsed: nearly all its trees are {side} branching."
-            for number, side in self.collapsed().items()
-        ]
+        verdict = f"{odd} agrees least with the others, but is not an outlier."
+        if odd is None:
+            verdict = "An outlier can be found among three models or more; found two."
+        elif self.stands_apart:
+            verdict = f"{odd} is an outlier: the others agree much more with each other than with it."
         names = [f"{name} ({decoder})" for name, decoder in zip(self.names, self.decoders, strict=True)]
         return Report(
             MODEL_AGREEMENT,
@@ -131,16 +133,14 @@ class Agreement(HasReport):
             figures,
             {"agreement in unlabelled F1": "", "protocol": matrix.protocol, "sentences": matrix.sentences},
             tables=[matrix.table(names, sides)],
-            notes=[self._verdict(), *collapsed],
+            notes=[
+                verdict,
+                *(
+                    f"{name} has collapsed: nearly all its trees are {side} branching."
+                    for name, side in collapsed.items()
+                ),
+            ],
         )
-
-    def _verdict(self) -> str:
-        if self.odd_one_out is None:
-            return "An outlier can be found among three models or more; found two."
-        odd = self.names[self.odd_one_out]
-        if self.stands_apart:
-            return f"{odd} is an outlier: the others agree much more with each other than with it."
-        return f"{odd} agrees least with the others, but is not an outlier."
 
 
 def measure_agreement(
@@ -180,5 +180,5 @@ def measure_agreement(
         [decoding.decoder for decoding in chosen],
         str(text),
         agreement(predicted, protocol),
-        [branching_f1(one, protocol) for one in predicted],
+        [branching_f1(spans, protocol) for spans in predicted],
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -65,9 +64,8 @@ def tree_figures(bundle: ModelBundle, corpus: EncodedCorpus, sentences: int = SE
     chosen = np.flatnonzero(corpus.lengths > 2)[:sentences]
     if not len(chosen):
         return None
-    words: Sequence[Sequence[str]] = [bundle.vocabulary.decode(corpus.sentence(int(one))) for one in chosen]
-    structure = structure_of(bundle, words)
-    found = branching_f1(structure.decode(structure.decoders[0]), PROTOCOLS["wsj-test"])
+    structure = structure_of(bundle, [bundle.vocabulary.decode(corpus.sentence(place)) for place in chosen.tolist()])
+    branching = branching_f1(structure.decode(structure.decoders[0]), PROTOCOLS["wsj-test"])
     symbols = None
     if structure.labels:
         labelled = structure.labelled(structure.decoders[0])
@@ -75,7 +73,7 @@ def tree_figures(bundle: ModelBundle, corpus: EncodedCorpus, sentences: int = SE
         counts = np.bincount(labelled.labels[labelled.ends - labelled.starts > 1])
         shares = counts[counts > 0] / counts.sum()
         symbols = float(np.exp(-(shares * np.log(shares)).sum()))
-    return TreeFigures(found.right, found.left, symbols, found.sentences)
+    return TreeFigures(branching.right, branching.left, symbols, branching.sentences)
 
 
 def branching_side(right: float, left: float) -> Literal["right", "left"] | None:

@@ -91,10 +91,6 @@ class AttachmentReport(HasReport):
     preprocessing: str
 
     @property
-    def word_count(self) -> int:
-        return sum(len(sentence.words) for sentence in self.sentences)
-
-    @property
     def baselines(self) -> dict[str, Attachment]:
         return {"next_word": self.next_word, "previous_word": self.previous_word, "random": self.random}
 
@@ -107,7 +103,7 @@ class AttachmentReport(HasReport):
         lengths = [len(sentence.words) for sentence in self.sentences]
         shared = {
             "sentences": len(lengths),
-            "words": self.word_count,
+            "words": sum(lengths),
             "protocol": self.protocol.name,
             "preprocessing": self.preprocessing,
             "treebank": self.treebank,
@@ -134,7 +130,7 @@ class AttachmentReport(HasReport):
                 "preprocessing": self.preprocessing,
                 "protocol": self.protocol.name,
                 "sentences": f"{len(lengths)} ({min(lengths)} to {max(lengths)} words)",
-                "words": self.word_count,
+                "words": sum(lengths),
             },
             tables=[ReportTable({"directed attachment": PERCENT, "undirected": PERCENT, "trees": ""}, shown)],
         )
@@ -173,66 +169,66 @@ def evaluate_attachment(
     if any(sentence.heads is None for sentence in read):
         raise InputError(f"{read.source}: found sentences without heads; expected dependency trees")
     lengths = np.array([len(sentence) for sentence in read])
-    chosen = [sentence for sentence, one in zip(read, protocol.scored(lengths), strict=True) if one]
+    chosen = tuple(sentence for sentence, counts in zip(read, protocol.scored(lengths), strict=True) if counts)
     if not chosen:
         raise InputError(f"protocol {protocol}: found no sentence to score among {len(read)} of {read.source}")
-    kept = Treebank(tuple(chosen), read.source)
-    lengths = np.array([len(sentence) for sentence in kept])
-    numbers = [sentence.number for sentence in kept]
-    structure = structure_of(bundle, tokens_for(bundle, kept), labels=False, numbers=numbers)
+    tokens = tokens_for(bundle, Treebank(chosen, read.source))
+    structure = structure_of(bundle, tokens, labels=False, numbers=[sentence.number for sentence in chosen])
     predicted = np.array(structure.word_values(layer=1)["heads"])
-    gold = np.concatenate([np.array(sentence.heads) for sentence in kept])
-    places, own_lengths = _places(lengths), np.repeat(lengths, lengths)
-    directed, undirected = attached(predicted, gold, lengths)
-    ends = offsets_of(lengths)[1:-1]
-    own_parts = zip(*(np.split(one, ends) for one in (predicted, gold, directed, undirected)), strict=True)
+    gold = np.concatenate([np.array(sentence.heads) for sentence in chosen])
+    lengths = np.array([len(sentence) for sentence in chosen])
+    offsets, places = offsets_of(lengths), np.arange(len(gold))
+    first, last = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:] - 1, lengths)
+    predicted_places, gold_places = (np.where(heads > 0, first + heads - 1, -1) for heads in (predicted, gold))
+    correct = attached(predicted_places, gold_places)
+    of_sentences = zip(
+        *(np.split(values, offsets[1:-1], axis=-1) for values in (predicted, gold, correct)), strict=True
+    )
     scored = [
         ScoredHeads(
             sentence.number,
             sentence.words,
             tuple(heads.tolist()),
             tuple(gold_heads.tolist()),
-            int(correct.sum()),
-            int(connected.sum()),
+            *map(int, correct_heads.sum(1)),
         )
-        for sentence, (heads, gold_heads, correct, connected) in zip(kept, own_parts, strict=True)
+        for sentence, (heads, gold_heads, correct_heads) in zip(chosen, of_sentences, strict=True)
     ]
-    return AttachmentReport(
-        _mean((directed, undirected)),
-        _mean(attached(np.where(places < own_lengths, places + 1, 0), gold, lengths)),
-        _mean(attached(places - 1, gold, lengths)),
-        _mean(_random(gold, lengths)),
-        scored,
-        protocol,
-        kept.source,
-        rule.name,
+    values = (
+        correct,
+        attached(np.where(places < last, places + 1, -1), gold_places),
+        attached(np.where(places > first, places - 1, -1), gold_places),
+        _random(gold, lengths),
     )
+    model, next_word, previous_word, random = (Attachment(*of_words.mean(1).tolist()) for of_words in values)
+    return AttachmentReport(model, next_word, previous_word, random, scored, protocol, read.source, rule.name)
 
 
-def attached(predicted: AnyIntegers, gold: AnyIntegers, lengths: Integers) -> tuple[Fractions, Fractions]:
-    """Return whether each word is attached correctly, directed and undirected: (words,) each, 0 or 1.
+def attached(predicted: Integers, gold: Integers) -> Fractions:
+    """Return whether each word is attached correctly, directed and undirected: (2, words), 0 or 1.
 
-    predicted, gold: (words,) heads from 1, 0 for the root, sentence after sentence.
+    predicted, gold: (words,) position of each word's head among the words of all sentences, -1 for a root.
     """
-    first = np.repeat(offsets_of(lengths)[:-1], lengths)
     directed = predicted == gold
-    of_predicted = gold[first + np.maximum(predicted, 1) - 1]  # the gold head of each predicted head
-    undirected = directed | ((predicted > 0) & (of_predicted == _places(lengths)))
-    return directed.astype(np.float64), undirected.astype(np.float64)
+    undirected = directed | ((predicted >= 0) & (gold[predicted] == np.arange(len(gold))))
+    return np.array([directed, undirected], np.float64)
 
 
-def _random(gold: AnyIntegers, lengths: Integers) -> tuple[Fractions, Fractions]:
-    """Return probabilities that words are attached correctly by a random projective tree: (words,) each."""
+def _random(gold: AnyIntegers, lengths: Integers) -> Fractions:
+    """Return probabilities that words are attached correctly by a random projective tree: (2, words).
+
+    gold: (words,) heads from 1, 0 for the root, sentence after sentence.
+    """
     charts = {length: _uniform_marginals(length) for length in np.unique(lengths).tolist()}
     offsets = offsets_of(lengths)
-    directed, reversed_ = np.zeros(len(gold)), np.zeros(len(gold))
+    directed, reversed_ = np.zeros((2, len(gold)))
     for number, length in enumerate(lengths.tolist()):
         chart, own = charts[length], slice(int(offsets[number]), int(offsets[number + 1]))
         heads, words = gold[own], np.arange(length)
         directed[own] = chart[heads, words]
         (dependents,) = np.nonzero(heads)
         np.add.at(reversed_[own], heads[dependents] - 1, chart[dependents + 1, heads[dependents] - 1])
-    return directed, directed + reversed_
+    return np.array([directed, directed + reversed_])
 
 
 def _uniform_marginals(length: int) -> Fractions:
@@ -241,14 +237,3 @@ def _uniform_marginals(length: int) -> Fractions:
     counts = expected_counts(TreeDecisions(*(torch.zeros(size, dtype=torch.float64) for size in sizes))).counts
     shares: Fractions = counts.attached[0].numpy()
     return shares
-
-
-def _mean(values: tuple[Fractions, Fractions]) -> Attachment:
-    directed, undirected = values
-    return Attachment(float(directed.mean()), float(undirected.mean()))
-
-
-def _places(lengths: Integers) -> Integers:
-    """(words,) position of each word in its sentence, from 1."""
-    places: Integers = np.arange(1, lengths.sum() + 1) - np.repeat(offsets_of(lengths)[:-1], lengths)
-    return places

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, islice, takewhile
 from pathlib import Path
@@ -195,7 +195,7 @@ class ParseBatch:
     spans: the spans of the trees of all lines with words; None if there are none.
     structure: from which the trees were decoded; None for averages and without words.  layer: of its distances.
     labelled: whether spans and single words have induced labels.
-    positions: start and end of the words of each line, and what is not read; () if they are computed on request.
+    aligned: tokens and unread parts of each line; () if they are computed on request.
     """
 
     lines: Sequence[str]
@@ -207,7 +207,7 @@ class ParseBatch:
     structure: CorpusStructure | None = None
     layer: int = 1
     labelled: bool = False
-    positions: Sequence[tuple[list[int], list[int], list[NotRead]]] = ()
+    aligned: Sequence[Sequence[AlignedToken]] = ()
 
     def brackets(self, with_unread: bool = False) -> list[str]:
         """Return the tree of each line in bracket notation; "" for a line without words.
@@ -219,14 +219,14 @@ class ParseBatch:
         if self.spans is None:
             return [""] * len(self.words)
         if self.labelled:
-            trees = iter(list(map(format_brackets, self._trees())))
+            trees = iter(list(map(format_brackets, trees_of(self.spans, *self._leaves()))))
         else:
             trees = iter(format_spans(self.spans, *self._leaves()))
         return [next(trees) if words else "" for words in self.words]
 
     def __iter__(self) -> Iterator[Parse]:
         """Yield the parse of each line; that of a line without words has no words."""
-        trees, structure = iter(self._trees()), self.structure
+        trees, structure = iter(trees_of(self.spans, *self._leaves()) if self.spans else ()), self.structure
         word_values = {} if structure is None else structure.word_values(self.layer)
         end = sentence = 0
         for number, line, words, tokens in zip(count(self.first), self.lines, self.words, self.tokens, strict=False):
@@ -241,9 +241,7 @@ class ParseBatch:
                 labels = [label_of.get(place, "") for place in range(len(tree))]
                 if self.reader.normaliser.units != "tags":  # they take the place of tags
                     tree = Tree(tree.words, tuple(labels), tuple(filter(_is_long, tree.constituents)))
-            starts, ends, not_read = (
-                self.positions[number - self.first] if self.positions else positions_in(self.reader.align(line))
-            )
+            aligned = self.aligned[number - self.first] if self.aligned else self.reader.align(line)
             yield Parse(
                 number,
                 words,
@@ -252,15 +250,11 @@ class ParseBatch:
                 {name: values[start:end] for name, values in word_values.items()},
                 {} if structure is None else structure.span_values(sentence),
                 labels,
-                list(zip(starts, ends, strict=True)),
+                [(part.start, part.end) for part in aligned if part.token is not None],
                 list(map(self.reader.vocabulary.knows, tokens)),
-                not_read,
+                [NotRead(part.written, part.start, part.end) for part in aligned if part.token is None],
             )
             sentence += 1
-
-    def _trees(self) -> list[Tree]:
-        """Return the trees of all lines with words. Labels of single words are constituents."""
-        return trees_of(self.spans, *self._leaves()) if self.spans else []
 
     def _leaves(self) -> tuple[list[list[str]], list[list[str]] | None]:
         """Return the words of the trees for bracket notation and, if the model reads tags, their tags.
@@ -314,7 +308,9 @@ def parse_lines(
     if options.labels:
         bundles[0].require(LabelsSpans, "parsing with labels")
     chosen = decodings(bundles, options)
-    readings = _readings(bundles, lines, options, first, names)
+    reader = TextReader.of(bundles[0].normaliser, bundles[0].vocabulary, options)
+    is_average = len(bundles) > 1
+    readings = _readings(bundles, lines, options, first, names) if is_average else [_reading(reader, lines, first)]
     batch = readings[0]
     numbers = [number for number, words in enumerate(batch.words, first) if words]
     if not numbers:
@@ -323,7 +319,7 @@ def parse_lines(
         structure_of(bundle, [tokens for tokens in reading.tokens if tokens], options.labels, numbers)
         for bundle, reading in zip(bundles, readings, strict=True)
     ]
-    if len(bundles) > 1:
+    if is_average:
         return replace(batch, spans=combined_trees(structures, chosen, options.ties))
     (structure,), (decoding,) = structures, chosen
     return replace(
@@ -338,11 +334,9 @@ def parse_lines(
 def _readings(
     bundles: Sequence[ModelBundle], lines: Sequence[str], options: TextOptions, first: int, names: Sequence[str]
 ) -> list[ParseBatch]:
-    """Return what each model reads of the lines. Raises InputError if their words differ."""
+    """Return what each of several models reads of the lines. Raises InputError if their words differ."""
     bundle, *others = bundles
     reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
-    if not others:
-        return [_reading(reader, lines, first)]
     names = names or [f"model {number}" for number in range(1, len(bundles) + 1)]
     tagged = any(one.normaliser.units == "tags" for one in bundles)
     if tagged:
@@ -380,19 +374,10 @@ def _reading(reader: TextReader, lines: Sequence[str], first: int) -> ParseBatch
     if reader.is_plain:
         read = list(each_line(reader.normaliser.written_tokens, lines, first))
         return ParseBatch(lines, reader, first, [words for words, _ in read], [tokens for _, tokens in read])
-    batch = ParseBatch(lines, reader, first, [], [], positions=(positions := []))
-    for aligned in each_line(reader.align, lines, first):  # aligned once, and kept as plain numbers to save memory
-        batch.words.append([part.written for part in aligned if part.token is not None])
-        batch.tokens.append([part.token for part in aligned if part.token is not None])
-        positions.append(positions_in(aligned))
-    return batch
-
-
-def positions_in(aligned: Sequence[AlignedToken]) -> tuple[list[int], list[int], list[NotRead]]:
-    """Return start and end of each token of a line, and the parts that are not read."""
-    read = [part for part in aligned if part.token is not None]
-    not_read = [NotRead(part.written, part.start, part.end) for part in aligned if part.token is None]
-    return [part.start for part in read], [part.end for part in read], not_read
+    aligned = list(each_line(reader.align, lines, first))
+    words = [[part.written for part in of_line if part.token is not None] for of_line in aligned]
+    tokens = [[part.token for part in of_line if part.token is not None] for of_line in aligned]
+    return ParseBatch(lines, reader, first, words, tokens, aligned=aligned)
 
 
 def parse_text(
@@ -410,9 +395,7 @@ def parse_text(
     first = 1
     size = None if isinstance(text, GivenText) else plain_size(text)
 
-    def amount(chunk: Sequence[str]) -> int:
-        return len(chunk) if size is None else sum(map(line_bytes, chunk))
-
+    amount: Callable[[Sequence[str]], int] = len if size is None else lambda chunk: sum(map(line_bytes, chunk))
     for chunk in progress_bar(chunks, f"parsing {source_name(text)}", size, amount, percent=size is not None):
         yield parse_lines(models, chunk, options, first, names)
         first += len(chunk)

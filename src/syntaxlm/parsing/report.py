@@ -75,7 +75,7 @@ class RandomWeights:
     @property
     def f1(self) -> SeedScores:
         """F1 by the chosen decoder."""
-        return over_seeds(self.scores[self.chosen])
+        return self.f1_by_decoder()[self.chosen]
 
     def f1_by_decoder(self) -> dict[str, SeedScores]:
         return {name: over_seeds(scores) for name, scores in self.scores.items()}
@@ -162,10 +162,17 @@ class ParsingReport(HasReport):
         scores = self.scores[self.chosen]
         figures = scores.to_dict()
         protocol = figures.pop("protocol")
-        lengths = scores.by_sentence.lengths
-        layers = {} if not self.f1_by_layer else {"layer": self.layer, "f1_by_layer": self.f1_by_layer}
-        rows = self._rows()
-        sections = [ReportTable.of(PARSING_SCORES, rows, _HEADINGS, missing=""), *self._layers()]
+        lengths, rows = scores.by_sentence.lengths, self._rows()
+        tables = [ReportTable.of(PARSING_SCORES, rows, _HEADINGS, missing="")]
+        if self.f1_by_layer:  # a column for each decoder
+            decoders = next(iter(self.f1_by_layer.values()))
+            by_layer = [
+                [*values.values(), f"layer {layer}{' (chosen)' if layer == self.layer else ''}"]
+                for layer, values in self.f1_by_layer.items()
+            ]
+            tables.append(ReportTable({**{f"{name} F1": PERCENT for name in decoders}, "distances": ""}, by_layer))
+        if self.labels:
+            tables.append(self.labels.table(self.chosen))
         return Report(
             PARSING_SCORES,
             rows,
@@ -179,7 +186,7 @@ class ParsingReport(HasReport):
                 **({"averaged_models": self.models} if self.models > 1 else {}),
                 **figures,
                 "f1_by_decoder": {name: one.f1 for name, one in self.scores.items()},
-                **layers,
+                **({"layer": self.layer, "f1_by_layer": self.f1_by_layer} if self.f1_by_layer else {}),
                 "baselines": self.baselines,
                 **({"random_weights": self.random_weights} if self.random_weights else {}),
                 "against_right_branching": self.against_right,
@@ -193,16 +200,38 @@ class ParsingReport(HasReport):
                 "sentences": f"{scores.sentences} ({lengths.min()} to {lengths.max()} words)",
                 **({f"average of {self.models} models": ""} if self.models > 1 else {}),
             },
-            tables=[*sections, *([self.labels.table(self.chosen)] if self.labels else [])],
+            tables=tables,
             notes=self._notes(),
         )
 
-    def details(self) -> list[ScoredSentence]:
-        """Return every scored sentence, see `scored_sentences`."""
-        return scored_sentences(self)
+    def details(self, name: str | None = None) -> list[ScoredSentence]:
+        """Return every scored sentence, in the order of the treebank.
+
+        name: a key of `scores`, whose trees are returned; None: `chosen`.
+        """
+        name = name or self.chosen
+        rows, protocol = self.scores[name].by_sentence, self.scores[name].protocol
+        gold = [self.gold.trees[index] for index in rows.indices]
+        predicted = trees_of(self.predicted[name].select(rows.indices), [tree.words for tree in gold])
+        names = "precision", "recall", "f1", "matched_spans", "predicted_spans", "gold_spans"
+        figures = zip(*(getattr(rows, column).tolist() for column in names), strict=True)
+        return [
+            ScoredSentence(
+                number=self.gold.numbers[index],
+                words=tree.words,
+                length=len(tree),
+                **dict(zip(names, values, strict=True)),
+                predicted=format_brackets(predicted_tree),
+                gold=format_brackets(tree),
+                decoder=name,
+                protocol=protocol.name,
+            )
+            for index, tree, predicted_tree, values in zip(rows.indices.tolist(), gold, predicted, figures, strict=True)
+        ]
 
     def _rows(self) -> list[Row]:
-        baselines = self.baselines
+        baselines, chosen = self.baselines, self.scores[self.chosen]
+        untrained = self.random_weights.f1_by_decoder() if self.random_weights else {}
         roles: dict[str, Mapping[str, ParsingScores | SeedScores | None]] = {
             "predicted": self.scores,
             "baseline": {
@@ -210,45 +239,30 @@ class ParsingReport(HasReport):
                 "left branching": baselines.left,
                 "balanced": baselines.balanced,
                 **baselines.random_rows(),
-                **{f"random weights, {name}": one for name, one in self._untrained().items()},
+                **{f"random weights, {name}": scores for name, scores in untrained.items()},
             },
             "upper bound": {
                 "binary upper bound": baselines.binary_bound,
                 "reachable by the biased decoder": baselines.biased_bound,
             },
         }
-        chosen = self.scores[self.chosen]
         shared = {
             "sentences": chosen.sentences,
             "protocol": chosen.protocol.name,
             "preprocessing": self.gold.preprocessing,
             "treebank": self.gold.source,
         }
-        empty = dict.fromkeys(PARSING_SCORES)
         rows: list[Row] = []
         for role, named in roles.items():
-            for trees, one in named.items():
-                if isinstance(one, SeedScores):
-                    seeds = {"f1": one.mean, "std": one.std, "max": one.max, "seeds": one.count}
-                    rows.append({**empty, "trees": trees, "role": role, **seeds, **shared})
-                elif one is not None:
-                    scores = {"f1": one.f1, "precision": one.precision, "recall": one.recall}
-                    rows.append({**empty, "trees": trees, "role": role, **scores, **shared})
+            for trees, scores in named.items():
+                if isinstance(scores, SeedScores):
+                    values = {"f1": scores.mean, "std": scores.std, "max": scores.max, "seeds": scores.count}
+                elif scores is not None:
+                    values = {"f1": scores.f1, "precision": scores.precision, "recall": scores.recall}
+                else:
+                    continue
+                rows.append({**dict.fromkeys(PARSING_SCORES), "trees": trees, "role": role, **values, **shared})
         return rows
-
-    def _untrained(self) -> dict[str, SeedScores]:
-        return self.random_weights.f1_by_decoder() if self.random_weights else {}
-
-    def _layers(self) -> list[ReportTable]:
-        """Return the F1 of every layer with a column for each decoder; nothing for a model with one layer."""
-        if not self.f1_by_layer:
-            return []
-        decoders = next(iter(self.f1_by_layer.values()))
-        rows = [
-            [*values.values(), f"layer {layer}{' (chosen)' if layer == self.layer else ''}"]
-            for layer, values in self.f1_by_layer.items()
-        ]
-        return [ReportTable({**{f"{name} F1": PERCENT for name in decoders}, "distances": ""}, rows)]
 
     def _notes(self) -> list[str]:
         scores = self.scores[self.chosen]
@@ -272,29 +286,3 @@ class ParsingReport(HasReport):
                 f"left splits {values['left']}%   right splits {values['right']}%"
             )
         return lines
-
-
-def scored_sentences(report: ParsingReport, name: str | None = None) -> list[ScoredSentence]:
-    """Return every scored sentence, in the order of the treebank.
-
-    name: a key of `report.scores`, whose trees are returned; None: `report.chosen`.
-    """
-    name = name or report.chosen
-    rows, protocol = report.scores[name].by_sentence, report.scores[name].protocol
-    gold = [report.gold.trees[index] for index in rows.indices]
-    predicted = trees_of(report.predicted[name].select(rows.indices), [tree.words for tree in gold])
-    names = "precision", "recall", "f1", "matched_spans", "predicted_spans", "gold_spans"
-    figures = zip(*(getattr(rows, column).tolist() for column in names), strict=True)
-    return [
-        ScoredSentence(
-            number=report.gold.numbers[index],
-            words=tree.words,
-            length=len(tree),
-            **dict(zip(names, values, strict=True)),
-            predicted=format_brackets(one),
-            gold=format_brackets(tree),
-            decoder=name,
-            protocol=protocol.name,
-        )
-        for index, tree, one, values in zip(rows.indices.tolist(), gold, predicted, figures, strict=True)
-    ]

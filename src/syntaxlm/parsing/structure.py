@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,9 +68,10 @@ def decodings(bundles: Sequence[ModelBundle], options: DecodingOptions) -> list[
     ]
 
 
+@torch.no_grad()
 def structure_of(
     bundle: ModelBundle,
-    sentences: Sequence[Sequence[str]],
+    sentences: Sequence[Sequence[str]] | EncodedCorpus,
     labels: bool = True,
     numbers: Sequence[int] | None = None,
 ) -> CorpusStructure:
@@ -81,8 +82,35 @@ def structure_of(
     numbers: of the sentences in their source, for messages; None: 1, 2, ...
     Raises InputError for a sentence that is too long for a model that compares all spans.
     """
-    corpus = EncodedCorpus.from_sentences([bundle.vocabulary.encode(sentence) for sentence in sentences])
-    return _Parsing(bundle, corpus, range(1, len(corpus) + 1) if numbers is None else numbers).structure(labels)
+    keep_freed_memory()
+    if isinstance(sentences, EncodedCorpus):
+        corpus = sentences
+    else:
+        corpus = EncodedCorpus.from_sentences([bundle.vocabulary.encode(sentence) for sentence in sentences])
+    numbers = range(1, len(corpus) + 1) if numbers is None else numbers
+    parser = bundle.require(ParsesSentences, "parsing")
+    read: Callable[[TokenBatch], Any] = parser.structure
+    names: Sequence[str] = ()
+    if labels and isinstance(parser, LabelsSpans):
+        read, names = parser.labelled_structure, parser.labels
+    longest, lengths = int(corpus.lengths.argmax()), corpus.lengths
+    if parser.structure_type.corpus.compares_spans and lengths[longest] > LONG_SENTENCE:
+        _check_longest(bundle, corpus.sentence(longest), numbers[longest], read)
+    try:
+        structure = parser.structure_type.corpus(lengths, parser.distance_layers, names)
+        for batch, indices in _batches(bundle, corpus):
+            longest = int(indices[0])
+            structure.add(read(batch), lengths[indices], indices)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "memory" not in str(error):
+            raise
+        raise InputError(
+            f"sentence {numbers[longest]}: found {lengths[longest]:,} words; the scores of its spans do not fit in"
+            " memory. Split the sentence, or parse it with a model of syntactic distances."
+        ) from error
+    if isinstance(structure, CorpusMarginals):
+        structure.find_best_trees = partial(_best_trees, bundle, corpus)
+    return structure
 
 
 def combined_trees(structures: Sequence[CorpusStructure], chosen: Sequence[Decoding], ties: Ties) -> SpanSets:
@@ -98,113 +126,71 @@ def distances_of(bundle: ModelBundle, corpus: EncodedCorpus) -> npt.NDArray[np.f
 
     Sentences are read as in `structure_of`. Raises InputError for a model without distances.
     """
-    structure = _Parsing(bundle, corpus, range(1, len(corpus) + 1)).structure(False)
+    structure = structure_of(bundle, corpus, labels=False)
     if not isinstance(structure, CorpusDistances):
         raise InputError(f"this {bundle.name} model has no distances")
     return structure.values
 
 
-class _Parsing:
-    """A corpus that a model parses. numbers: of the sentences in their source, for messages."""
+@torch.no_grad()
+def _best_trees(bundle: ModelBundle, corpus: EncodedCorpus) -> SpanSets:
+    """Return the most probable trees of all sentences, with labels and single words."""
+    parser = bundle.require(FindsBestTrees, "decoding by viterbi")
+    rows: list[Integers] = [np.zeros((0, 4), np.int64)]
+    for batch, indices in _batches(bundle, corpus):
+        for index, tree in zip(indices.tolist(), parser.best_trees(batch), strict=True):
+            rows.append(np.insert(np.array(tree, np.int64).reshape(-1, 3), 0, index, axis=1))
+    spans = np.concatenate(rows)
+    sentence, first, last, label = spans[np.argsort(spans[:, 0], kind="stable")].T
+    names = parser.labels if isinstance(parser, LabelsSpans) else ()
+    return labelled_spans(gathered(corpus.lengths, [(sentence, first, last + 1)]), label, names)
 
-    def __init__(self, bundle: ModelBundle, corpus: EncodedCorpus, numbers: Sequence[int]) -> None:
-        keep_freed_memory()
-        self.bundle, self.corpus, self.numbers = bundle, corpus, numbers
-        self.parser = bundle.require(ParsesSentences, "parsing")
-        self.compares_spans = self.parser.structure_type.corpus.compares_spans
 
-    @torch.no_grad()
-    def structure(self, labelled: bool) -> CorpusStructure:
-        """Return the structure of all sentences. labelled: with labels, if the model has them."""
-        read: Callable[[TokenBatch], Any] = self.parser.structure
-        labels: Sequence[str] = ()
-        if labelled and isinstance(self.parser, LabelsSpans):
-            read, labels = self.parser.labelled_structure, self.parser.labels
-        if self.compares_spans:
-            self._check_longest(read)
-        with self._within_memory(self.corpus.lengths, self.numbers):
-            structure = self.parser.structure_type.corpus(self.corpus.lengths, self.parser.distance_layers, labels)
-        for batch, words, indices in self._batches():
-            with self._within_memory(words, [self.numbers[index] for index in indices]):
-                structure.add(read(batch), words, indices)
-        if isinstance(structure, CorpusMarginals):
-            structure.find_best_trees = self.best_trees
-        return structure
+def _batches(bundle: ModelBundle, corpus: EncodedCorpus) -> Iterator[tuple[TokenBatch, Integers]]:
+    """Yield batches of sentences between BOS and EOS, longest first, on the model's device, with a progress bar.
 
-    @torch.no_grad()
-    def best_trees(self) -> SpanSets:
-        """Return the most probable trees of all sentences, with labels and single words."""
-        parser = self.bundle.require(FindsBestTrees, "decoding by viterbi")
-        rows: list[Integers] = [np.zeros((0, 4), np.int64)]
-        for batch, _, indices in self._batches():
-            for index, tree in zip(indices.tolist(), parser.best_trees(batch), strict=True):
-                rows.append(np.insert(np.array(tree, np.int64).reshape(-1, 3), 0, index, axis=1))
-        spans = np.concatenate(rows)
-        sentence, first, last, label = spans[np.argsort(spans[:, 0], kind="stable")].T
-        names = parser.labels if isinstance(parser, LabelsSpans) else ()
-        return labelled_spans(gathered(self.corpus.lengths, [(sentence, first, last + 1)]), label, names)
+    Also yields the index of the sentence of each column, (B,). Batches are smaller for models that compare spans, which
+    need memory for every span and time as the cube of the length.
+    """
+    lengths, device = corpus.lengths, bundle.model.device
+    compares_spans = bundle.require(ParsesSentences, "parsing").structure_type.corpus.compares_spans
+    batches = SentenceBatches(corpus, bundle.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, closed=True)
+    parts: list[Integers] = []
+    for indices in batches.epoch(0):
+        size = len(indices)
+        while len(indices):
+            if compares_spans:
+                size = max(1, SPAN_BUDGET // int(lengths[indices[0]] + 2) ** 2)
+            parts.append(indices[:size])
+            indices = indices[size:]
+    work = lengths.astype(float) ** (3 if compares_spans else 1)
+    total = float(work.sum())
+    for indices in progress_bar(parts, "parsing", total, lambda part: float(work[part].sum()), percent=True):
+        yield batches.batch(indices).to(device), indices
 
-    def _batches(self) -> Iterator[tuple[TokenBatch, Integers, Integers]]:
-        """Yield batches of sentences between BOS and EOS, longest first, on the model's device, with a progress bar.
 
-        Also yields the number of words of each column, and the index of its sentence: (B,) each. Batches are smaller
-        for models that compare spans, which need memory for every span and time as the cube of the length.
-        """
-        lengths, device = self.corpus.lengths, self.bundle.model.device
-        batches = SentenceBatches(self.corpus, self.bundle.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, closed=True)
+def _check_longest(
+    bundle: ModelBundle, sentence: Sequence[int], number: int, read: Callable[[TokenBatch], Any]
+) -> None:
+    """Check a long sentence, for a model that compares all spans, before memory is taken for them.
 
-        parts: list[Integers] = []
-        for indices in batches.epoch(0):
-            size = len(indices)
-            while len(indices):
-                if self.compares_spans:
-                    size = max(1, SPAN_BUDGET // int(lengths[indices[0]] + 2) ** 2)
-                parts.append(indices[:size])
-                indices = indices[size:]
-        work = lengths.astype(float) ** (3 if self.compares_spans else 1)
-        total = float(work.sum())
-        for indices in progress_bar(parts, "parsing", total, lambda part: float(work[part].sum()), percent=True):
-            yield batches.batch(indices).to(device), lengths[indices], indices
-
-    def _check_longest(self, read: Callable[[TokenBatch], Any]) -> None:
-        """Check the longest sentence, for a model that compares all spans, before memory is taken for them.
-
-        Raises InputError if the sentence has too many words, and warns if it takes minutes. The time is extrapolated
-        from that of its first words.
-        """
-        longest = int(self.corpus.lengths.argmax())
-        words = int(self.corpus.lengths[longest])
-        if words <= LONG_SENTENCE:
-            return
-        start = beginning([self.bundle.vocabulary.tokens[word] for word in self.corpus.sentence(longest)])
-        found = f"sentence {self.numbers[longest]}: found {words:,} words ({start})"
-        reason = f"because {self.bundle.name} models compare all spans"
-        if words > MAXIMUM_WORDS:
-            raise InputError(
-                f"{found}; expected at most {MAXIMUM_WORDS:,}, {reason}. Split the sentence, or parse it with a model"
-                " of syntactic distances."
-            )
-        tried = EncodedCorpus.from_sentences([self.corpus.sentence(longest)[:TRIED_WORDS]])
-        ((batch, _, _),) = _Parsing(self.bundle, tried, [1])._batches()
-        read(batch)  # warm-up
-        started = time.perf_counter()
-        read(batch)
-        minutes = (time.perf_counter() - started) * (words / TRIED_WORDS) ** 3 / 60
-        if minutes > 1:
-            advice = "Split it, or parse it with a model of syntactic distances."
-            slow = f"{found}. Parsing the sentence takes about {minutes:,.0f} minutes, {reason}. {advice}"
-            warnings.warn(InputWarning(slow), stacklevel=2)
-
-    @contextmanager
-    def _within_memory(self, lengths: Integers, numbers: Sequence[int]) -> Iterator[None]:
-        """Raise InputError that names the longest of these sentences if its spans do not fit in memory."""
-        try:
-            yield
-        except (MemoryError, RuntimeError) as error:
-            if not isinstance(error, MemoryError) and "memory" not in str(error):
-                raise
-            longest = int(lengths.argmax())
-            raise InputError(
-                f"sentence {numbers[longest]}: found {lengths[longest]:,} words; the scores of its spans do not fit in"
-                " memory. Split the sentence, or parse it with a model of syntactic distances."
-            ) from error
+    Raises InputError if it has too many words, and warns if it takes minutes. The time is extrapolated from that of its
+    first words.
+    """
+    start = beginning([bundle.vocabulary.tokens[word] for word in sentence])
+    found = f"sentence {number}: found {len(sentence):,} words ({start})"
+    reason = f"because {bundle.name} models compare all spans"
+    if len(sentence) > MAXIMUM_WORDS:
+        raise InputError(
+            f"{found}; expected at most {MAXIMUM_WORDS:,}, {reason}. Split the sentence, or parse it with a model of"
+            " syntactic distances."
+        )
+    ((batch, _),) = _batches(bundle, EncodedCorpus.from_sentences([sentence[:TRIED_WORDS]]))
+    read(batch)  # warm-up
+    started = time.perf_counter()
+    read(batch)
+    minutes = (time.perf_counter() - started) * (len(sentence) / TRIED_WORDS) ** 3 / 60
+    if minutes > 1:
+        advice = "Split it, or parse it with a model of syntactic distances."
+        slow = f"{found}. Parsing the sentence takes about {minutes:,.0f} minutes, {reason}. {advice}"
+        warnings.warn(InputWarning(slow), stacklevel=2)

@@ -31,7 +31,6 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.parsing.options import DecodingOptions, ParseOptions
-from syntaxlm.parsing.report import scored_sentences
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training.recipe import recipe_from
 from syntaxlm.training.run import train
@@ -207,8 +206,8 @@ def test_a_model_of_several_layers_has_a_table_of_their_f1(page, toy, tmp_path):
     assert built.html().count("distances of each layer, decoded by") == 1
     assert "F1 by layer, percent" not in Read(page.html()).tables
     # The bars of a drawn sentence are the distances of that layer.
-    (best, *_), *_ = best_and_worst(parsing, scored_sentences(parsing))
-    words = scored_sentences(parsing)[best].words
+    (best, *_), *_ = best_and_worst(parsing, parsing.details())
+    words = parsing.details()[best].words
     drawn = next(block for section in built.sections[-2:] for block in section.blocks if block.kind == "figure")
     own = Drawing(analyse(stored, words, ParseOptions(layer=3)), parsing.gold.trees[best])
     assert drawn.picture.svg() == own.tree_picture().svg()
@@ -307,7 +306,7 @@ def test_a_known_floor_is_shown(prpn, trained):
 
 
 def test_best_and_worst_are_the_ends_of_the_order_by_f1(parsing):
-    sentences = scored_sentences(parsing)
+    sentences = parsing.details()
     best, worst, rule = best_and_worst(parsing, sentences)
     assert len(best) == len(worst) == 3
     assert not set(best) & set(worst)
@@ -325,7 +324,7 @@ def test_no_sentence_is_both_best_and_worst(prpn, tmp_path):
     bank = tmp_path / "two.mrg"
     bank.write_text("(S (NP (DT the) (NN cat)) (VP (VBZ sees) (NP (DT a) (NN dog))))\n(S (NN dogs) (VBP bark))\n")
     parsing = evaluate_parsing(prpn, bank)
-    best, worst, rule = best_and_worst(parsing, scored_sentences(parsing))
+    best, worst, rule = best_and_worst(parsing, parsing.details())
     assert (best, worst) == ([0], [])  # a sentence of two words has no scored spans
     assert "among all 1 sentences" in rule
     page = page_of(prpn, read_run(tmp_path), parsing)
@@ -334,7 +333,7 @@ def test_no_sentence_is_both_best_and_worst(prpn, tmp_path):
 
 
 def test_the_sentences_are_drawn_as_they_were_scored(page, prpn, parsing):
-    sentences = scored_sentences(parsing)
+    sentences = parsing.details()
     best, worst, _ = best_and_worst(parsing, sentences)
     blocks = [block for section in page.sections[-2:] for block in section.blocks if block.kind == "figure"]
     rows = parsing.scores["biased"].by_sentence

@@ -27,7 +27,7 @@ from syntaxlm.drawing.svg import Theme
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.parsing.options import Decoder, DecodingOptions, ParseOptions
-from syntaxlm.parsing.report import ParsingReport, ScoredSentence, scored_sentences
+from syntaxlm.parsing.report import ParsingReport, ScoredSentence
 from syntaxlm.scoring.perplexity import LanguageModelScore
 from syntaxlm.storage.folder import CONFIG, ModelBundle, read_model, structure_name
 from syntaxlm.training.recipe import PairRecipe, Recipe
@@ -280,7 +280,7 @@ def parsing_sections(bundle: ModelBundle, parsing: ParsingReport) -> list[Sectio
         labels = _measured("Recall by label", "recall, percent", heads, by_label, of_labels, CHARTED_LABELS)
     else:
         labels = Section("Recall by label", (Paragraph("The treebank's constituents have no labels.", missing=True),))
-    sentences = scored_sentences(parsing)
+    sentences = parsing.details()
     best, worst, rule = best_and_worst(parsing, sentences)
     drawn = []
     for heading, places in (("Best sentences", best), ("Worst sentences", worst)):
