@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from syntaxlm.core.errors import InputError, InputWarning
     from syntaxlm.data.toy import write_corpus
     from syntaxlm.data.treebanks import read_treebank
-    from syntaxlm.evaluation.reading_times import RegressionSettings
+    from syntaxlm.evaluation.options import RegressionSettings
     from syntaxlm.parsing.evaluation import evaluate_trees
     from syntaxlm.parsing.parse import Parse
     from syntaxlm.scoring.cache import CacheSettings
@@ -41,7 +41,7 @@ _MODULES = {
     "PROTOCOLS": "trees.scoring",
     "Parse": "parsing.parse",
     "Protocol": "trees.scoring",
-    "RegressionSettings": "evaluation.reading_times",
+    "RegressionSettings": "evaluation.options",
     "Tree": "trees.tree",
     "TreebankStyle": "text.treebank_style",
     "average_files": "trees.averaging",

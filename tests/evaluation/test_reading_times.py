@@ -399,7 +399,7 @@ def test_a_numeric_column_can_be_a_predictor_and_logarithms_are_predicted(experi
 @pytest.mark.parametrize(
     ("settings", "reported"),
     [
-        ({"folds": 1}, "folds: found 1; expected 2 or more"),
+        ({"folds": 1}, "folds: found 1; expected an integer, 2 or more"),
         ({"spillover": -1}, "spillover: found -1"),
         ({"unknown": "drop"}, "unknown: found 'drop'; expected exclude or keep"),
     ],

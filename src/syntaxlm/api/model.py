@@ -20,8 +20,9 @@ from syntaxlm.core.files import named_path
 from syntaxlm.core.text_files import LINES_TOGETHER, check_encodable
 from syntaxlm.evaluation.completion import CompletionReport, evaluate_completion
 from syntaxlm.evaluation.displayed_words import WordTable, word_table
+from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.evaluation.pairs import PairsReport, evaluate_pairs
-from syntaxlm.evaluation.reading_times import Contexts, ReadingTimesReport, RegressionSettings, evaluate_reading_times
+from syntaxlm.evaluation.reading_times import Contexts, ReadingTimesReport, evaluate_reading_times
 from syntaxlm.generation.options import SamplingKeywords, SamplingOptions, TreeSamplingOptions
 from syntaxlm.generation.sentences import (
     GeneratedSentence,

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import named_path
 
 T = TypeVar("T")
 ReportFormat = Literal["text", "json", "tsv", "csv", "markdown", "html", "parquet"]
@@ -119,62 +120,50 @@ class Option:
     help: str
     marks: tuple[Any, ...]
 
-    @property
-    def limits(self) -> Bounds:
-        """The smallest and the largest number; without any by default."""
-        limits: Bounds | None = self.mark(Bounds)
-        return limits or Bounds()
-
     def mark(self, kind: Any) -> Any:
         """Return the annotation of a type, such as `Bounds`."""
         return next((mark for mark in self.marks if isinstance(mark, kind)), None)
 
     def read(self, text: str) -> Any:
         """Return the value that a text stands for. Raises InputError for other forms, and above or below the limits."""
-        if self.type is int or self.type is float:
-            return self._number(text)
-        form = self.mark(Form)
-        if form is not None and not re.fullmatch(form.pattern, text):
-            raise InputError(f"found {text!r}; expected {form.expected}")
-        return self.type(text)
-
-    def _number(self, text: str) -> Any:
-        pattern = r"[-+]?\d+" if self.type is int else r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?"
-        value = self.type(text) if re.fullmatch(pattern, text, re.IGNORECASE | re.ASCII) else None
+        if self.type is Path:
+            return named_path(text)
+        form = self.mark(Form) or _NUMBERS.get(self.type)
+        value = self.type(text) if form is None or re.fullmatch(form.pattern, text) else None
         if not self.accepts(value):
-            raise InputError(f"found {text!r}; expected {self._expected}")
+            raise InputError(f"found {text!r}; expected {self.expected}")
         return value
 
     def accepts(self, value: Any) -> bool:
         """Return whether a value has the type, and is within the limits or among the choices."""
         if self.choices:
             return value in self.choices
-        number = {int: Integral, float: Real}.get(self.type)
-        if number is None:
+        if self.type not in _NUMBERS:
             return isinstance(value, self.type)
+        number = Integral if self.type is int else Real
         if not isinstance(value, number) or isinstance(value, bool) or not math.isfinite(value):
             return False
-        ge, le = self.limits.ge, self.limits.le
-        return (ge is None or float(value) >= ge) and (le is None or float(value) <= le)
+        limits = self.mark(Bounds) or Bounds()
+        return (limits.ge is None or float(value) >= limits.ge) and (limits.le is None or float(value) <= limits.le)
 
     @property
-    def _expected(self) -> str:
+    def expected(self) -> str:
+        """What is accepted, for messages."""
         if self.choices:
             *first, last = self.choices
             return f"{', '.join(first)} or {last}"
-        if self.type is not int and self.type is not float:
-            return self.type.__name__
-        expected = "an integer" if self.type is int else "a number"
-        limits = self.limits
-        if limits.ge is None:
+        form, limits = self.mark(Form) or _NUMBERS.get(self.type), self.mark(Bounds)
+        expected = self.type.__name__ if form is None else form.expected
+        if limits is None:
             return expected
         is_open = limits.le is None or limits.le == LARGEST_COUNT
         return expected + (f", {limits.ge:,} or more" if is_open else f" from {limits.ge:,} to {limits.le:,}")
 
-    def check(self, value: Any) -> None:
-        """Raise InputError for a value that is not accepted and not the default."""
-        if value is not self.default and not self.accepts(value):
-            raise InputError(f"{self.name}: found {value!r}; expected {self._expected}")
+
+_NUMBERS: Mapping[type, Form] = {
+    int: Form(r"(?a)[-+]?\d+", "an integer"),
+    float: Form(r"(?ai)[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", "a number"),
+}
 
 
 @dataclass(frozen=True)
@@ -183,31 +172,38 @@ class Options:
 
     def __post_init__(self) -> None:
         for name, option in options_of(typing.cast(typing.Hashable, type(self))).items():
-            option.check(getattr(self, name))
+            value = getattr(self, name)
+            if value is not option.default and not all(map(option.accepts, value if option.is_list else [value])):
+                raise InputError(f"{name}: found {value!r}; expected {option.expected}")
 
 
 @cache
 def options_of(declared: Any) -> Mapping[str, Option]:
     """Return the options of a dataclass, or of the parameters of a function, by name, with the help of its docstring.
 
-    Those of dataclasses inside it are among them.
+    Those of dataclasses inside it are among them; the outer docstring may describe these for its purpose.
     """
-    hints, helps = typing.get_type_hints(declared, include_extras=True), help_texts(declared)
-    found: dict[str, Option] = {}
-    for name, default in _defaults(declared).items():
-        if (inner := _dataclass_of(hints[name])) is not None:
-            found |= {key: one for key, one in options_of(inner).items() if _is_taken(key, hints[name])}
+    return _options(declared, {})
+
+
+def _options(declared: Any, described: Mapping[str, str]) -> dict[str, Option]:
+    """Return the options. described: their help in an outer docstring."""
+    helps = {**help_texts(declared), **described}
+    options: dict[str, Option] = {}
+    for name, hint, default, inner in _declarations(declared):
+        if inner is None:
+            options[name] = _option(name, hint, default, helps.get(name, ""))
         else:
-            found[name] = _option(name, hints[name], default, helps.get(name, ""))
-    return found
+            only = [mark.names for mark in typing.get_args(hint)[1:] if isinstance(mark, Only)]
+            options |= {key: opt for key, opt in _options(inner, helps).items() if all(key in names for names in only)}
+    return options
 
 
 def options_from(declared: Callable[..., T], values: Mapping[str, Any]) -> T:
     """Call a dataclass or a function with the values of its options, by name."""
-    hints = typing.get_type_hints(declared, include_extras=True)
     arguments = {}
-    for name in _defaults(declared):
-        if (inner := _dataclass_of(hints[name])) is not None:
+    for name, _, _, inner in _declarations(declared):
+        if inner is not None:
             arguments[name] = options_from(inner, values)
         elif name in values:
             arguments[name] = values[name]
@@ -228,26 +224,25 @@ def help_texts(documented: Any) -> dict[str, str]:
     return {name: re.sub(r"\s+", " ", line) for name, line in lines}
 
 
-def _defaults(declared: Any) -> dict[str, Any]:
-    """Return the names of fields or parameters with their defaults."""
+@cache
+def _declarations(declared: Any) -> list[tuple[str, Any, Any, Any]]:
+    """Return name, type and default of each field or parameter, and the dataclass of options that the type is."""
     if isinstance(declared, type):
-        return {
+        defaults = {
             field.name: field.default if field.default_factory is MISSING else field.default_factory()
             for field in fields(declared)
         }
-    parameters = inspect.signature(declared).parameters.values()
-    return {one.name: MISSING if one.default is one.empty else one.default for one in parameters}
-
-
-def _dataclass_of(hint: Any) -> Any:
-    """Return the dataclass of options that a type is; None for other types."""
-    if typing.get_origin(hint) is Annotated:
-        hint = typing.get_args(hint)[0]
-    return hint if is_dataclass(hint) else None
-
-
-def _is_taken(name: str, hint: Any) -> bool:
-    return all(name in mark.names for mark in typing.get_args(hint)[1:] if isinstance(mark, Only))
+    else:
+        parameters = inspect.signature(declared).parameters.values()
+        defaults = {each.name: MISSING if each.default is each.empty else each.default for each in parameters}
+    hints = typing.get_type_hints(declared, include_extras=True)
+    plain = {
+        name: typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint for name, hint in hints.items()
+    }
+    return [
+        (name, hints[name], default, plain[name] if is_dataclass(plain[name]) else None)
+        for name, default in defaults.items()
+    ]
 
 
 def _option(name: str, hint: Any, default: Any, help_text: str) -> Option:

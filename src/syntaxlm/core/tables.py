@@ -72,10 +72,6 @@ class Columns(Mapping[str, Column]):
     def __len__(self) -> int:
         return len(self.by_name)
 
-    def with_text(self, names: Iterable[str], meaning: str) -> Columns:
-        """Return these columns and further columns of text."""
-        return Columns(self.name, self.row, {**self, **{name: Column("text", meaning) for name in names}})
-
 
 class HasRows(ABC):
     """A result with rows. A subclass has `columns`, and `rows` that yield a value or None for each of them."""

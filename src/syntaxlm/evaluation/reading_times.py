@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -37,7 +37,6 @@ from syntaxlm.evaluation.displayed_words import (
     Times,
     WordScores,
     WordTable,
-    check_spillover,
     displayed_words,
     join_times,
     positions,
@@ -48,6 +47,7 @@ from syntaxlm.evaluation.displayed_words import (
     with_previous,
     word_properties,
 )
+from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.scoring.options import Context, ScoreOptions
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import TextOptions
@@ -55,8 +55,6 @@ from syntaxlm.text.reader import AUTO_STYLE
 from syntaxlm.trees.significance import RunScores, compare_runs
 
 Predictors = Mapping[str, Numbers]
-FoldUnit = Literal["sentence", "group"]
-Unknown = Literal["exclude", "keep"]
 Contexts = Literal["reset", "carry", "both"]
 
 SAMPLES = 10_000  # of the bootstrap
@@ -194,40 +192,6 @@ def binned_means(x: Numbers, y: Numbers, bins: int = BINS) -> Iterator[BinnedMea
         values = y[part]
         mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))
         yield BinnedMean(float(x[part].mean()), mean, mean - 1.96 * error, mean + 1.96 * error, len(values))
-
-
-@dataclass(frozen=True)
-class RegressionSettings:
-    """The settings of the regressions.
-
-    log: whether the times are natural logarithms.  spillover: number of previous words whose properties and surprisal
-    are predictors.
-    unknown: "exclude" leaves out every word that a model does not know, and the `spillover` words after it, for all
-    models; "keep" keeps them, with indicators of unknown words in the baseline and the regression of each model.
-    keep_last: keep the last word of each group, whose time often includes the end of the text (a pause, a question).
-    predictors: numeric columns of the words' table that the baseline has, too.
-    folds: number of folds of the cross-validation.  fold_unit: what a fold never splits: sentences, or groups.
-    seed: of the assignment to folds and of the bootstrap.
-
-    >>> settings = syntaxlm.RegressionSettings()
-    """
-
-    log: bool = False
-    spillover: int = 1
-    unknown: Unknown = "exclude"
-    keep_last: bool = False
-    predictors: tuple[str, ...] = ()
-    folds: int = 10
-    fold_unit: FoldUnit = "sentence"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_spillover(self.spillover)
-        if self.folds < 2:
-            raise InputError(f"folds: found {self.folds}; expected 2 or more")
-        for name, choices in (("unknown", get_args(Unknown)), ("fold_unit", get_args(FoldUnit))):
-            if getattr(self, name) not in choices:
-                raise InputError(f"{name}: found {getattr(self, name)!r}; expected {' or '.join(choices)}")
 
 
 @dataclass(frozen=True)

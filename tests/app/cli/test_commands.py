@@ -437,7 +437,7 @@ def test_an_interrupt_ends_with_130_and_one_line(run, trained, text, monkeypatch
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("syntaxlm.app.cli.parse.load_model", interrupt)
+    monkeypatch.setattr("syntaxlm.app.cli.options.load_model", interrupt)
     assert run("parse", trained.prpn, text("a\n")) == (130, "", "syntaxlm: interrupted\n")
 
 

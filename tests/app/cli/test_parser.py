@@ -69,7 +69,7 @@ def test_a_command_that_runs_a_model_has_a_device_and_its_model_is_called_model(
 @pytest.mark.parametrize("name", LEAVES)
 def test_every_path_is_declared_as_input_or_output(name):
     parser = LEAVES[name]
-    declared = {id(action) for action in parser.inputs} | {id(output.action) for output in parser.outputs}
+    declared = {id(action) for action in parser.inputs} | {id(action) for action, _ in parser.outputs}
     assert all((id(action) in declared) == (action.metavar in PATHS) for action in parser._actions)
 
 

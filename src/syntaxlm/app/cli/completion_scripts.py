@@ -37,7 +37,7 @@ def completion_script(parser: Parser, shell: str) -> str:
 
     recipes = _recipes()
     for leaf in parser.leaves():
-        for action in (*leaf.inputs, *(output.action for output in leaf.outputs)):
+        for action in (*leaf.inputs, *(action for action, _ in leaf.outputs)):
             action.complete = recipes if action.dest in RECIPES else shtab.FILE  # type: ignore[attr-defined]
     script: str = shtab.complete(parser, shell)
     return script

@@ -3,32 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
-from syntaxlm.app.cli.options import Files, MaxWords, Preprocessing, SentencesFile, Share
+from syntaxlm.app.cli.options import MaxWords, Preprocessing, SentencesFile, Share
 from syntaxlm.app.cli.output import OutputFile, SummaryFormat, formatted, output_path, print_summary
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.files import to_json
 from syntaxlm.core.options import Argument, Count, Name, Seed, Shown
-
-if TYPE_CHECKING:
-    pass
+from syntaxlm.core.progress import status
 
 SPLITS = ("train", "valid", "test")
-PAIR_FILES = tuple(f"{split}.tsv" for split in SPLITS)
 TOY_FILES = tuple(f"{split}.{suffix}" for split in SPLITS for suffix in ("txt", "mrg", "conllu"))
+PAIR_FILES = tuple(f"{split}.tsv" for split in SPLITS)
 PairFolder = Annotated[Path, Folder(may_hold="new files", files=PAIR_FILES, help="output folder")]
 TextFolder = Annotated[Path, Folder(may_hold="new files", files=("train.txt", "valid.txt"), help="output folder")]
 ToyFolder = Annotated[Path, Folder(files=TOY_FILES, marker="floor.json")]
-TaggedOrTrees = Annotated[
-    str,
-    Argument(
-        "TREEBANK",
-        help="file of trees or tagged text, folder or quoted pattern; - for standard input",
-    ),
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordExtraction:
+    """Which words of a treebank are written, and where.
+
+    treebank: file of trees or tagged text, folder or quoted pattern; - for standard input
+    output: the text
+    """
+
+    treebank: Annotated[str, Argument("TREEBANK")]
+    output: OutputFile | None = None
+    preprocessing: Preprocessing = "ptb-keep"
+    max_words: MaxWords | None = None
+    format: SummaryFormat = "text"
+
+    def run(self, with_tags: bool) -> None:
+        """Write the words, and print their number."""
+        from syntaxlm.data.treebanks import read_treebank, write_words
+
+        with status("reading"), output_path(self.output) as path:
+            summary = write_words(read_treebank(self.treebank, self.preprocessing), path, self.max_words, with_tags)
+        print_summary(summary, self.format, self.output, f"{self.output or 'standard output'}: ")
 
 
 def toy(output: ToyFolder, sentences: Count = 20_000, seed: Seed = 0, format: SummaryFormat = "text") -> None:
@@ -41,7 +55,6 @@ def toy(output: ToyFolder, sentences: Count = 20_000, seed: Seed = 0, format: Su
     sentences: number of training sentences
     example: syntaxlm data toy -o toy --sentences 2000
     """
-    from syntaxlm.core.progress import status
     from syntaxlm.data.toy import write_corpus
 
     with status("sampling, and computing exact sentence probabilities"):
@@ -56,11 +69,7 @@ def toy(output: ToyFolder, sentences: Count = 20_000, seed: Seed = 0, format: Su
         print(f"  {name:5} {split.sentences:,} sentences of {split.mean_length:.1f} words on average{floor}")
 
 
-def text8(
-    file: Annotated[str, Argument("FILE")],
-    output: TextFolder,
-    format: SummaryFormat = "text",
-) -> None:
+def text8(file: Annotated[str, Argument("FILE")], output: TextFolder, format: SummaryFormat = "text") -> None:
     """Split text8 into training and validation text.
 
     Write DIR/train.txt, the first 99 million characters of text8, and DIR/valid.txt, the last million, each as one
@@ -69,7 +78,6 @@ def text8(
     file: unpacked text8, 100,000,000 bytes; - for standard input
     example: syntaxlm data text8 text8 -o data/text8
     """
-    from syntaxlm.core.progress import status
     from syntaxlm.data.running_text import split_text8
 
     with status("reading and writing 100 million bytes"):
@@ -77,61 +85,31 @@ def text8(
     print(formatted(summary, format))
 
 
-def words(
-    treebank: TaggedOrTrees,
-    output: OutputFile | None = None,
-    preprocessing: Preprocessing = "ptb-keep",
-    max_words: MaxWords | None = None,
-    format: SummaryFormat = "text",
-) -> None:
+def words(extraction: WordExtraction) -> None:
     """Extract the words of a treebank as plain text.
 
     Write the words of a treebank after gold-tree preprocessing, one sentence per line, as training text for a model
     that does not read the trees.
 
-    output: the text
     example: syntaxlm data words treebank.mrg -o train.txt
     """
-    _extract(treebank, output, preprocessing, max_words, format)
+    extraction.run(with_tags=False)
 
 
-def tags(
-    treebank: TaggedOrTrees,
-    output: OutputFile | None = None,
-    preprocessing: Preprocessing = "ptb-keep",
-    max_words: MaxWords | None = None,
-    format: SummaryFormat = "text",
-) -> None:
+def tags(extraction: WordExtraction) -> None:
     """Extract the words of a treebank with their tags.
 
     Write a treebank after gold-tree preprocessing as tagged text (word_TAG tokens), one sentence per line, as training
     text for models of part-of-speech tags (text.normaliser.units: tags). TREEBANK may also be tagged text, to remove
     its punctuation.
 
-    output: the text
     example: syntaxlm data tags masc.tagged.txt.gz -o train.tagged.txt --preprocessing ptb-keep
     """
-    _extract(treebank, output, preprocessing, max_words, format, with_tags=True)
-
-
-def _extract(
-    treebank: str,
-    output: Path | None,
-    preprocessing: str,
-    max_words: int | None,
-    format: str,
-    with_tags: bool = False,
-) -> None:
-    from syntaxlm.core.progress import status
-    from syntaxlm.data.treebanks import read_treebank, write_words
-
-    with status("reading"), output_path(output) as path:
-        summary = write_words(read_treebank(treebank, preprocessing), path, max_words, with_tags)
-    print_summary(summary, format, output, f"{output or 'standard output'}: ")
+    extraction.run(with_tags=True)
 
 
 def sentences(
-    files: Files,
+    files: Annotated[Sequence[str], Argument("FILES")],
     output: OutputFile | None = None,
     valid_output: Annotated[Path, Shown("FILE", use="output")] | None = None,
     valid_share: Annotated[Share, Shown("P")] = 0.05,
@@ -183,7 +161,6 @@ def logic(output: PairFolder, pairs: Count = 100_000, seed: Seed = 0, format: Su
     pairs: number of training pairs
     example: syntaxlm data logic -o logic
     """
-    from syntaxlm.core.progress import status
     from syntaxlm.data.labelled_pairs import write_logic
 
     with status("sentences"):
@@ -203,7 +180,6 @@ def next_sentence(
     max_words: omit pairs with a longer sentence
     example: syntaxlm data next-sentence text.txt -o pairs
     """
-    from syntaxlm.core.progress import status
     from syntaxlm.data.labelled_pairs import write_next_sentence_pairs
 
     with status("writing pairs"):

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from syntaxlm.app.cli.options import (
-    Device,
-    MaxWords,
-    ModelOptions,
-    Preprocessing,
-    Protocol,
-    Theme,
-    Treebank,
-    load_model,
-)
+from syntaxlm.app.cli.options import ModelOptions, Preprocessing, ProtocolOptions, Theme, Treebank
 from syntaxlm.app.cli.output import OutputFile, ReportOutput, SummaryFormat, formatted, output_path
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.options import Argument, Count, Only, Shown
+from syntaxlm.core.progress import status
 from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 
 
 def draw(
-    model: Annotated[Path, Argument("MODEL")],
+    model: ModelOptions,
     options: Annotated[ParseOptions, Only(("decoder", "layer", "punctuation", "contractions"))],
     sentence: Annotated[str, Argument("SENTENCE", use="value")] | None = None,
     output: Annotated[Path, Shown("FILE", ("-o", "--output"), "output")] | None = None,
-    device: Device | None = None,
     gold: Annotated[str, Shown("TREE", use="input")] | None = None,
     number: Count | None = None,
     preprocessing: Preprocessing = "none",
@@ -52,32 +43,36 @@ def draw(
     theme:  and is light in a PNG
     example: syntaxlm draw MODEL "the old cat sleeps" -o cat.svg
     """
-    from syntaxlm.app.report.sentence import analyse, is_dependency_file, maps_of, read_gold
+    from syntaxlm.app.report.sentence import analyse, is_dependency_file, maps_of, read_gold, read_trees
+    from syntaxlm.drawing.dependencies import write_dependencies
     from syntaxlm.drawing.files import check_format
     from syntaxlm.drawing.sentence import Drawing
 
-    if is_dependency_file(model):
+    draws_dependencies = is_dependency_file(model.model)
+    if draws_dependencies:
         values = {"sentence": sentence, "--gold": gold, "--decoder": options.decoder, "--layer": options.layer}
         given = [name for name, value in values.items() if value is not None] + ["--maps"] * maps
         if given:
             raise InputError(
-                f"{model}: found {', '.join(given)} with a file of dependency trees; expected only --number,"
+                f"{model.model}: found {', '.join(given)} with a file of dependency trees; expected only --number,"
                 " --preprocessing and --theme"
             )
-        _draw_dependencies(model, number, preprocessing, output, theme)
-        return
-    if (sentence is None) == (gold is None):
+    elif (sentence is None) == (gold is None):
         raise InputError(
             "draw: expected either a SENTENCE, or --gold with a tree whose words are the sentence; found"
             f" {'both' if gold else 'neither'}"
         )
-    if gold is None and number is not None:
+    elif gold is None and number is not None:
         raise InputError("--number: selects a tree of the file given by --gold, but --gold is missing")
     if output is not None:
         check_format(output)  # before the slow part
+    if draws_dependencies:
+        trees = read_trees(model.model, number, preprocessing)
+        with output_path(output, ".svg") as path:
+            write_dependencies(trees, path, theme)
+        return
     gold_tree = None if gold is None else read_gold(gold, number, preprocessing)
-    bundle = load_model(model, device)
-    text = sentence if gold_tree is None else gold_tree
+    bundle, text = model.load(), sentence if gold_tree is None else gold_tree
     assert text is not None
     analysis = analyse(bundle, text, options)
     pictures = maps_of(bundle, analysis.tokens) if maps else None
@@ -85,25 +80,12 @@ def draw(
         Drawing(analysis, gold_tree, pictures).write(path, theme)
 
 
-def _draw_dependencies(file: Path, number: int | None, preprocessing: str, output: Path | None, theme: Any) -> None:
-    from syntaxlm.app.report.sentence import read_trees
-    from syntaxlm.drawing.dependencies import write_dependencies
-    from syntaxlm.drawing.files import check_format
-
-    if output is not None:
-        check_format(output)
-    trees = read_trees(file, number, preprocessing)
-    with output_path(output, ".svg") as path:
-        write_dependencies(trees, path, theme)
-
-
 def report(
     model: ModelOptions,
     decoding: Annotated[DecodingOptions, Only(("decoder", "layer"))],
     output: Annotated[Path, Folder(files=("report.html",))],
+    protocol: ProtocolOptions,
     treebank: Treebank | None = None,
-    protocol: Protocol = "wsj-test",
-    max_words: MaxWords | None = None,
     preprocessing: Preprocessing = "ptb-keep",
     theme: Theme = "auto",
     format: SummaryFormat = "text",
@@ -119,21 +101,10 @@ def report(
     example: syntaxlm report MODEL treebank.mrg -o my-report
     """
     from syntaxlm.app.report.report import write_report
-    from syntaxlm.core.progress import status
-    from syntaxlm.parsing.evaluation import protocol_named
 
-    scoring = protocol_named(protocol, max_words)
+    scoring, device = protocol.find(), model.device or "cpu"
     with status("measuring and drawing"):
-        written = write_report(
-            model.model,
-            output,
-            treebank,
-            scoring,
-            decoding,
-            preprocessing,
-            theme,
-            model.device or "cpu",
-        )
+        written = write_report(model.model, output, treebank, scoring, decoding, preprocessing, theme, device)
     print(formatted(written, format))
 
 

@@ -2,46 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from syntaxlm.app.cli.options import (
-    AlsoModels,
-    Classifier,
-    Details,
+    ComparedModels,
     Device,
     DisplayedWordColumns,
-    MaxWords,
     ModelOptions,
-    Models,
     Preprocessing,
-    Protocol,
+    ProtocolOptions,
     SentencesFile,
+    SeveralModels,
     Share,
     Size,
     Theme,
     Treebank,
     Weights,
-    load_model,
-    load_models,
-    refuse_repeated,
-    refuse_ties,
     weights_of,
 )
-from syntaxlm.app.cli.output import ReportOutput
+from syntaxlm.app.cli.output import DetailedOutput, ReportOutput
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Argument, Count, InputFile, Name, Only, Seed, Shown
+from syntaxlm.core.options import Argument, Count, InputFile, Name, Only, Shown
+from syntaxlm.core.progress import status
+from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.parsing.options import DecodingOptions
 from syntaxlm.scoring.options import PerplexityOptions
 from syntaxlm.text.options import TextOptions
 
-if TYPE_CHECKING:
-    import torch
-
-    from syntaxlm.evaluation.pair_classification import AnsweredPairs
-    from syntaxlm.storage.folder import ClassifierBundle
-
+Classifier = Annotated[Path, Argument("MODEL", help="folder of a classifier, written by train")]
 Pairs = Annotated[str, Argument("PAIRS")]
 
 
@@ -66,7 +56,6 @@ def perplexity(
     cache_size: number of words in the cache; default 2000
     example: syntaxlm evaluate perplexity MODEL test.txt
     """
-    from syntaxlm.core.progress import status
     from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings
     from syntaxlm.scoring.perplexity import evaluate_text
 
@@ -80,21 +69,17 @@ def perplexity(
             " them on validation text"
         )
     with status("reading"):
-        bundle = model.load()
-        score = evaluate_text(bundle, text, options, cache)
+        score = evaluate_text(model.load(), text, options, cache)
     output.write(score)
 
 
 def parse(
-    model: ModelOptions,
+    models: ComparedModels,
     treebank: Treebank,
     decoding: DecodingOptions,
-    output: ReportOutput,
-    also: AlsoModels = (),
-    protocol: Protocol = "wsj-test",
-    max_words: MaxWords | None = None,
+    output: DetailedOutput,
+    protocol: ProtocolOptions,
     preprocessing: Preprocessing = "ptb-keep",
-    details: Details | None = None,
     random_weights: Size | None = None,
 ) -> None:
     """Score a model's trees against a treebank.
@@ -109,48 +94,36 @@ def parse(
         the effect of the architecture alone; default: 3 for a single model of distances, otherwise 0
     example: syntaxlm evaluate parse MODEL treebank.mrg --preprocessing ud
     """
-    from syntaxlm.core.progress import status
+    from syntaxlm.core.tables import HasReport
     from syntaxlm.data.treebanks import read_treebank
     from syntaxlm.models.abilities import ParsesDependencies
     from syntaxlm.parsing.dependency_evaluation import evaluate_attachment, has_dependencies
-    from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
+    from syntaxlm.parsing.evaluation import evaluate_parsing
     from syntaxlm.trees.preprocessing import find_preprocessing
 
-    refuse_repeated([model.model, *also])
-    refuse_ties(decoding.ties, also)
-    scoring = protocol_named(protocol, max_words)
+    models.check_ties(decoding.ties)
+    scoring = protocol.find()
     with status("parsing and scoring"):
-        bundle, rule = model.load(), find_preprocessing(preprocessing)
+        (bundle, *others), rule = models.load_all().values(), find_preprocessing(preprocessing)
         gold = read_treebank(treebank, rule)
-        if has_dependencies(gold) and isinstance(bundle.model, ParsesDependencies):
-            options = {
-                "--also": also,
-                "--decoder": decoding.decoder,
-                "--layer": decoding.layer,
-                "--random-weights": random_weights is not None,
-            }
+        report: HasReport
+        if not (has_dependencies(gold) and isinstance(bundle.model, ParsesDependencies)):
+            report = evaluate_parsing(bundle, gold, scoring, decoding, rule, others, random_weights)
+        else:
+            options = {"--also": models.also, "--decoder": decoding.decoder, "--layer": decoding.layer}
+            options["--random-weights"] = random_weights is not None
             if extra := ", ".join(name for name, value in options.items() if value):
                 raise InputError(f"{extra}: found dependency trees in {gold.source}; expected constituency trees")
-            attachment = evaluate_attachment(bundle, gold, scoring, rule)
-            if details:
-                attachment.write_details(details)
-            output.write(attachment)
-            return
-        others = [load_model(folder, model.device) for folder in also]
-        report = evaluate_parsing(bundle, gold, scoring, decoding, rule, others, random_weights)
-    if details:
-        report.write_details(details)
+            report = evaluate_attachment(bundle, gold, scoring, rule)
     output.write(report)
 
 
 def trees(
     predicted: Annotated[Path, Argument("PREDICTED")],
     gold: Annotated[Path, Argument("GOLD")],
-    output: ReportOutput,
-    protocol: Protocol = "wsj-test",
-    max_words: MaxWords | None = None,
+    output: DetailedOutput,
+    protocol: ProtocolOptions,
     preprocessing: Preprocessing = "none",
-    details: Details | None = None,
 ) -> None:
     """Score a bracket file against another.
 
@@ -161,26 +134,20 @@ def trees(
     details: each sentence's trees and scores
     example: syntaxlm evaluate trees predicted.mrg gold.mrg
     """
-    from syntaxlm.core.progress import status
-    from syntaxlm.parsing.evaluation import evaluate_trees, protocol_named
+    from syntaxlm.parsing.evaluation import evaluate_trees
 
-    scoring = protocol_named(protocol, max_words)
     with status("scoring"):
-        report = evaluate_trees(predicted, gold, scoring, preprocessing)
-    if details:
-        report.write_details(details)
+        report = evaluate_trees(predicted, gold, protocol.find(), preprocessing)
     output.write(report)
 
 
 def agreement(
     text: Annotated[str, Argument("TEXT")],
-    models: Models,
+    models: SeveralModels,
     decoding: Annotated[DecodingOptions, Only(("decoder",))],
     output: ReportOutput,
-    device: Device | None = None,
+    protocol: ProtocolOptions,
     sentences: Count | None = None,
-    protocol: Protocol = "wsj-test",
-    max_words: MaxWords | None = None,
 ) -> None:
     """Measure the agreement of several models' trees, without gold trees.
 
@@ -193,15 +160,11 @@ def agreement(
     sentences: parse the first N sentences of the text; default: 1000
     example: syntaxlm evaluate agreement text.txt runs/seed-1 runs/seed-2 runs/seed-3
     """
-    from syntaxlm.core.progress import status
     from syntaxlm.parsing.agreement import SENTENCES, measure_agreement
-    from syntaxlm.parsing.evaluation import protocol_named
 
-    scoring = protocol_named(protocol, max_words)
+    scoring, names = protocol.find(), list(map(str, models.models))
     with status("parsing"):
-        refuse_repeated(models)
-        bundles = [load_model(folder, device) for folder in models]
-        names = list(map(str, models))
+        bundles = list(models.load().values())
         report = measure_agreement(bundles, text, names, scoring, decoding, sentences or SENTENCES)
     output.write(report)
 
@@ -222,7 +185,6 @@ def boundaries(
     tune: choose thresholds on this text instead, and score all of TEXT
     example: syntaxlm evaluate boundaries MODEL test.txt --tune valid.txt
     """
-    from syntaxlm.core.progress import status
     from syntaxlm.evaluation.boundaries import evaluate_boundaries
 
     with status("reading"):
@@ -231,12 +193,10 @@ def boundaries(
 
 
 def pairs(
-    model: ModelOptions,
+    models: ComparedModels,
     files: Annotated[Sequence[str], Argument("FILES")],
     style: TextOptions,
-    output: ReportOutput,
-    also: AlsoModels = (),
-    details: Details | None = None,
+    output: DetailedOutput,
 ) -> None:
     """Measure accuracy on minimal pairs.
 
@@ -251,23 +211,18 @@ def pairs(
     """
     from syntaxlm.evaluation.pairs import evaluate_pairs
 
-    report = evaluate_pairs(model.load_with(also), files, style)
-    if details:
-        report.write_details(details)
-    output.write(report)
+    output.write(evaluate_pairs(models.load_all(), files, style))
 
 
 def completion(
-    model: ModelOptions,
+    models: ComparedModels,
     questions: Annotated[str, Argument("QUESTIONS")],
     answers: Annotated[str, Argument("ANSWERS")],
     style: TextOptions,
-    output: ReportOutput,
-    also: AlsoModels = (),
+    output: DetailedOutput,
     weights: Weights = (),
     parses: Annotated[Path, Shown("FILE", use="input")] | None = None,
     per_token: bool = False,
-    details: Details | None = None,
 ) -> None:
     """Measure accuracy on sentence-completion questions.
 
@@ -291,33 +246,23 @@ def completion(
     from syntaxlm.evaluation.completion import evaluate_completion
 
     shares = weights_of(weights)
-    report = evaluate_completion(model.load_with(also), questions, answers, style, shares, per_token, parses)
-    if details:
-        report.write_details(details)
-    output.write(report)
+    output.write(evaluate_completion(models.load_all(), questions, answers, style, shares, per_token, parses))
 
 
 def reading_times(
-    models: Models,
+    models: SeveralModels,
     words: InputFile,
     frequencies: InputFile,
     columns: DisplayedWordColumns,
+    settings: RegressionSettings,
     style: TextOptions,
     output: ReportOutput,
-    device: Device | None = None,
     times: InputFile | None = None,
     time_column: Name = "time",
     key: Annotated[Sequence[str], Shown("NAME")] = (),
     min_time: Annotated[float, Shown("T")] | None = None,
     max_time: Annotated[float, Shown("T")] | None = None,
     context: Literal["reset", "carry", "both"] | None = None,
-    log_times: bool = False,
-    unknown: Literal["exclude", "keep"] = "exclude",
-    keep_last: bool = False,
-    predictor: Annotated[Sequence[str], Shown("NAME")] = (),
-    folds: Count = 10,
-    fold_unit: Literal["sentence", "group"] = "sentence",
-    seed: Seed = 0,
     details: Annotated[Path, Shown("FILE", use="output")] | None = None,
     picture: Annotated[Path, Shown("FILE", use="output")] | None = None,
     theme: Theme = "auto",
@@ -342,13 +287,6 @@ def reading_times(
         words are counted, such as the models' training text
     context: read each sentence by itself (reset), or the text as one stream whose state is carried from sentence to
         sentence (carry), or measure each model that can carry its state both ways (both); default: as in training
-    log_times: predict the logarithm of the time; default: the time itself
-    unknown: treatment of words that a model does not know: exclude (default), leave them and the following --spillover
-        words out for all models; keep, with indicators of unknown words in each model's baseline
-    keep_last: keep the last word of each text; by default it is left out, because its time often includes a pause
-    predictor: numeric column of --words that is added to the baseline; may be repeated
-    folds: number of folds
-    fold_unit: what is never split between folds: sentence (default) or group
     details: write a table with one row per displayed word, its time, predictors and surprisals; the extension selects
         the format: .csv, .jsonl, otherwise tab-separated
     picture: draw mean reading time by surprisal for each model: .svg, .png (requires the extra draw), or .html, a page
@@ -356,27 +294,18 @@ def reading_times(
     theme: , for --picture
     example: syntaxlm evaluate reading-times MODEL --words words.tsv --times times.tsv --frequencies train.txt
     """
-    from syntaxlm.evaluation.reading_times import (
-        RegressionSettings,
-        check_picture,
-        evaluate_reading_times,
-        require_statsmodels,
-    )
+    from syntaxlm.core.tables import RowFormat, write_rows
+    from syntaxlm.evaluation.reading_times import check_picture, evaluate_reading_times, require_statsmodels
 
-    settings = RegressionSettings(
-        log_times, columns.spillover, unknown, keep_last, tuple(predictor), folds, fold_unit, seed
-    )
     require_statsmodels()  # before the slow part
     if picture is not None:
         check_picture(picture)
     report = evaluate_reading_times(
-        load_models(models, device), words, times, frequencies=frequencies, time_column=time_column,
+        models.load(), words, times, frequencies=frequencies, time_column=time_column,
         word_column=columns.word_column, sentence=columns.sentence_column, group=columns.group, key=key or None,
         context=context, minimum=min_time, maximum=max_time, style=style, settings=settings,
     )  # fmt: skip
     if details is not None:
-        from syntaxlm.core.tables import RowFormat, write_rows
-
         formats: dict[str, RowFormat] = {".csv": "csv", ".json": "json", ".jsonl": "json"}
         table = report.word_table()
         write_rows(table.rows(), table.columns, details, formats.get(details.suffix.lower(), "tsv"))
@@ -415,8 +344,11 @@ def logic(model: Classifier, pairs: Pairs, output: ReportOutput, device: Device 
     example: syntaxlm evaluate logic MODEL logic/test.tsv
     """
     from syntaxlm.evaluation.pair_classification import evaluate_inference
+    from syntaxlm.storage.folder import find_device, read_classifier
 
-    output.write(_answered(evaluate_inference, model, pairs, device))
+    with status("reading pairs"):
+        report = evaluate_inference(read_classifier(model), pairs, find_device(device or "cpu"))
+    output.write(report)
 
 
 def classifier(model: Classifier, pairs: Pairs, output: ReportOutput, device: Device | None = None) -> None:
@@ -430,20 +362,8 @@ def classifier(model: Classifier, pairs: Pairs, output: ReportOutput, device: De
     example: syntaxlm evaluate classifier MODEL pairs.tsv
     """
     from syntaxlm.evaluation.pair_classification import evaluate_classifier
-
-    output.write(_answered(evaluate_classifier, model, pairs, device))
-
-
-def _answered(
-    evaluate: Callable[[ClassifierBundle, str, torch.device], AnsweredPairs],
-    model: Path,
-    pairs: str,
-    device: str | None,
-) -> AnsweredPairs:
-    from syntaxlm.core.progress import status
     from syntaxlm.storage.folder import find_device, read_classifier
 
-    torch_device = find_device(device or "cpu")
-    stored = read_classifier(model)
     with status("reading pairs"):
-        return evaluate(stored, pairs, torch_device)
+        report = evaluate_classifier(read_classifier(model), pairs, find_device(device or "cpu"))
+    output.write(report)

@@ -11,6 +11,7 @@ from syntaxlm.app.cli.output import OutputFile, text_output
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
 from syntaxlm.core.options import Count, Shown
+from syntaxlm.core.progress import progress_bar
 from syntaxlm.generation.options import TreeSamplingOptions
 from syntaxlm.text.options import TextOptions
 
@@ -43,8 +44,6 @@ def generate(
     output: the sentences
     example: syntaxlm generate MODEL --sentences 5 --temperature 0.8 --seed 1
     """
-    from syntaxlm.core.progress import progress_bar
-
     bundle = model.load()
     of_dependency_trees = {
         "--format conllu": format == "conllu",
@@ -87,14 +86,12 @@ def generate(
         write_rows(rows, first.columns, output, format)
         return
     with text_output(output) as file:
-        file.writelines(_formatted(sentence, format, trees) for sentence in sampled)
+        for sentence in sampled:
+            if format == "json":
+                file.write(to_json(sentence.to_dict()) + "\n")
+            elif format == "conllu":
+                from syntaxlm.trees.conllu import format_conllu
 
-
-def _formatted(sampled: Any, format: str, with_tree: bool) -> str:
-    if format == "json":
-        return to_json(sampled.to_dict()) + "\n"
-    if format == "conllu":
-        from syntaxlm.trees.conllu import format_conllu
-
-        return format_conllu(sampled.tree, sampled.comments())
-    return f"{sampled.tree if with_tree else sampled.text}\n"
+                file.write(format_conllu(sentence.tree, sentence.comments()))
+            else:
+                file.write(f"{sentence.tree if trees else sentence.text}\n")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from syntaxlm.app.cli.options import MaxWords, ModelFolder, ModelOptions, Models, Protocol, Share, Weights, weights_of
+from syntaxlm.app.cli.options import ModelFolder, ModelOptions, ProtocolOptions, Share, Weights, weights_of
 from syntaxlm.app.cli.output import (
     ROW_FORMATS,
     OutputFile,
@@ -19,9 +19,13 @@ from syntaxlm.app.cli.output import (
 )
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import to_json
+from syntaxlm.core.files import read_text, to_json
 from syntaxlm.core.options import Argument, Name, Only, Shown
+from syntaxlm.core.progress import status
 from syntaxlm.parsing.options import DecodingOptions
+
+if TYPE_CHECKING:
+    from syntaxlm.models.ngram import NGramModel
 
 InputPath = Annotated[Path, Shown("FILE", use="input")]
 NewModel = Annotated[Path, Folder(may_hold="nothing")]
@@ -29,10 +33,7 @@ Repository = Annotated[str, Argument("NAME", use="value")]
 Revision = Annotated[str, Shown("R")]
 
 
-def list_models(
-    output: ReportOutput,
-    folder: Annotated[Path, Argument("FOLDER")] | None = None,
-) -> None:
+def list_models(output: ReportOutput, folder: Annotated[Path, Argument("FOLDER")] | None = None) -> None:
     """List the model folders below a folder.
 
     List the model folders below a folder, with model type, abilities, number of parameters, size of the weights on
@@ -43,7 +44,7 @@ def list_models(
     """
     from syntaxlm.app.report.models import list_models
 
-    list_models(folder).write(output.output, output.format)
+    output.write(list_models(folder))
 
 
 def describe_model(
@@ -127,6 +128,7 @@ def push(
 
 def _lines(values: dict[str, Any], indent: str = "") -> list[str]:
     from syntaxlm.app.report.models import shown_size
+    from syntaxlm.core.tables import format_value
 
     lines = []
     for key, value in values.items():
@@ -136,16 +138,10 @@ def _lines(values: dict[str, Any], indent: str = "") -> list[str]:
         elif key == "bytes":
             lines.append(f"{indent}size: {shown_size(value)}")
         elif value not in (None, [], ()):
-            lines.append(f"{name}: {_value(value)}")
+            entries = value if isinstance(value, list | tuple) else [value]
+            shown = (format_value(entry, ".6g" if isinstance(entry, float) else "") for entry in entries)
+            lines.append(f"{name}: {', '.join(shown)}")
     return lines
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_value, value))
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def list_recipes(output: ReportOutput) -> None:
@@ -157,7 +153,7 @@ def list_recipes(output: ReportOutput) -> None:
     """
     from syntaxlm.app.report.models import list_recipes
 
-    list_recipes().write(output.output, output.format)
+    output.write(list_recipes())
 
 
 def show_recipe(recipe: Annotated[str, Argument("RECIPE")], output: OutputFile | None = None) -> None:
@@ -169,7 +165,6 @@ def show_recipe(recipe: Annotated[str, Argument("RECIPE")], output: OutputFile |
     output: the recipe
     example: syntaxlm recipes show prpn-toy -o mine.yaml
     """
-    from syntaxlm.core.files import read_text
     from syntaxlm.training.recipe_files import find_recipe
 
     text = read_text(find_recipe(recipe))
@@ -186,7 +181,6 @@ def to_arpa(model: ModelFolder, output: OutputFile | None = None, format: Summar
     output: the ARPA file
     example: syntaxlm ngram to-arpa MODEL -o model.arpa
     """
-    from syntaxlm.core.progress import status
     from syntaxlm.storage.arpa import write_arpa
     from syntaxlm.storage.folder import read_model
 
@@ -211,28 +205,23 @@ def from_arpa(
     like: use the normaliser of this model folder, which made the text that the file was estimated from
     example: syntaxlm ngram from-arpa model.arpa -o runs/kenlm
     """
-    from syntaxlm.core.progress import status
-    from syntaxlm.models.ngram import NGramModel
     from syntaxlm.storage.arpa import NGramSummary, read_arpa
     from syntaxlm.storage.folder import read_model, write_model
     from syntaxlm.training.run import refuse_run
 
     refuse_run(output)
     with status("reading"):
-        normaliser = read_model(like).normaliser if like else None
-        bundle = read_arpa(file, normaliser)
+        bundle = read_arpa(file, read_model(like).normaliser if like else None)
         write_model(output, bundle)
-    assert isinstance(bundle.model, NGramModel)
-    print(formatted(NGramSummary.of(bundle.model, output), format))
+    print(formatted(NGramSummary.of(cast("NGramModel", bundle.model), output), format))
 
 
 def average(
     predictions: Annotated[Sequence[Path], Argument("PREDICTED")],
     decoding: Annotated[DecodingOptions, Only(("ties",))],
+    protocol: ProtocolOptions,
     output: OutputFile | None = None,
     weights: Weights = (),
-    protocol: Protocol = "wsj-test",
-    max_words: MaxWords | None = None,
     format: SummaryFormat = "text",
 ) -> None:
     """Average the trees of several parsers.
@@ -245,20 +234,17 @@ def average(
     weights: weight of each file's spans, such as 2,1,1; default: equal weights
     example: syntaxlm average seed-1.mrg seed-2.mrg seed-3.mrg -o average.mrg
     """
-    from syntaxlm.core.progress import status
-    from syntaxlm.parsing.evaluation import protocol_named
     from syntaxlm.trees.averaging import average_files
 
-    scoring = protocol_named(protocol, max_words)
     with status("averaging"):
-        result = average_files(predictions, scoring, weights_of(weights), decoding.ties)
+        result = average_files(predictions, protocol.find(), weights_of(weights), decoding.ties)
     with text_output(output) as file:
         file.writelines(line + "\n" for line in result.brackets())
     print_summary(result, format, output)
 
 
 def combine(
-    parsers: Models,
+    parsers: Annotated[Sequence[Path], Argument("MODEL")],
     scorer: Annotated[Path, Shown("MODEL", use="input")],
     output: NewModel,
     precision: Literal["float32", "bfloat16"] = "float32",
@@ -278,7 +264,6 @@ def combine(
     """
     import torch
 
-    from syntaxlm.core.progress import status
     from syntaxlm.storage.combination import combine
     from syntaxlm.storage.folder import read_model, write_model
 
@@ -329,11 +314,8 @@ def rerank(
         )
     if format in ROW_FORMATS and gold is None:
         raise InputError(f"--format {format}: the table has attachment scores; add --gold, or use text or json")
-    arguments = model.load(), candidates, gold, weight, tune, score
-    if output is None and gold is not None:
-        print(evaluate_reranking(*arguments).report().formatted(format))
-        return
     with text_output(output) as file:
-        report = evaluate_reranking(*arguments, file.write)
-    if output is not None:
+        write = None if output is None and gold is not None else file.write
+        report = evaluate_reranking(model.load(), candidates, gold, weight, tune, score, write)
+    if output is not None or gold is not None:
         print(report.report().formatted(format))

@@ -15,14 +15,11 @@ from syntaxlm.parsing.options import Ties
 if TYPE_CHECKING:
     from syntaxlm.data.corpora import GivenText
     from syntaxlm.storage.folder import ModelBundle
+    from syntaxlm.trees.scoring import Protocol
 
 ModelFolder = Annotated[Path, Argument("MODEL", help="model folder, written by train{}")]
-Classifier = Annotated[Path, Argument("MODEL", help="folder of a classifier, written by train")]
-Models = Annotated[Sequence[Path], Argument("MODEL")]
 AlsoModels = Annotated[Sequence[Path], Shown("MODEL", use="input", help="another model; may be repeated: {}")]
-DeviceName = Annotated[
-    str, Shown("NAME"), Form(r"auto|cpu|mps|cuda(:\d+)?", "cpu, cuda, cuda:N, mps or auto")
-]  # fmt: skip
+DeviceName = Annotated[str, Form(r"auto|cpu|mps|cuda(:\d+)?", "cpu, cuda, cuda:N, mps or auto")]
 Device = Annotated[
     DeviceName,
     Shown(
@@ -36,16 +33,10 @@ TrainingDevice = Annotated[
     Shown("NAME", help="device to train on: cpu, cuda, mps or auto; default: run.accelerator of the recipe"),
 ]
 
-Text = Annotated[str, Argument("TEXT")]
-SentencesFile = Annotated[
-    str,
-    Argument("TEXT", help="UTF-8 file, one sentence per line; - for standard input"),
-]
-Files = Annotated[Sequence[str], Argument("FILES")]
+SentencesFile = Annotated[str, Argument("TEXT", help="UTF-8 file, one sentence per line; - for standard input")]
 TREEBANK_HELP = "bracket file, folder of bracket files, or quoted pattern"
 Treebank = Annotated[str, Argument("TREEBANK", help=TREEBANK_HELP)]
 
-Protocol = Annotated[str, Shown("NAME", help="wsj-test (default), prpn, wsj10, wsj40 or evalb")]
 MaxWords = Annotated[Count, Shown("N", help="omit longer sentences (measured after preprocessing)")]
 Preprocessing = Annotated[
     str,
@@ -63,7 +54,6 @@ Theme = Annotated[
 Size = Annotated[int, Bounds(ge=0, le=LARGEST_COUNT), Shown("N")]
 Share = Annotated[float, Bounds(ge=0, le=1), Shown("W")]
 Weights = Annotated[Sequence[str], Shown("W,W,...")]
-Details = Annotated[Path, Shown("FILE", use="output", help="write {} to this file, as JSON lines")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +71,57 @@ class ModelOptions:
         """Return the model."""
         return load_model(self.model, self.device)
 
-    def load_with(self, also: Sequence[Path]) -> dict[str, ModelBundle]:
-        """Return the model and others by their names."""
-        return load_models([self.model, *also], self.device)
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedModels(ModelOptions):
+    """A model, and others beside it. Raises InputError for a repeated model."""
+
+    also: AlsoModels = ()
+
+    def __post_init__(self) -> None:
+        refuse_repeated(self.folders)
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folders of all models."""
+        return [self.model, *self.also]
+
+    def check_ties(self, ties: Ties) -> None:
+        """Raise InputError for `--ties` without `--also`: no trees are averaged."""
+        if ties != "random" and not self.also:
+            raise InputError(
+                f"--ties {ties}: found one model, so no trees are averaged; add models with --also, or omit --ties"
+            )
+
+    def load_all(self) -> dict[str, ModelBundle]:
+        """Return all models by their names."""
+        return load_models(self.folders, self.device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeveralModels:
+    """Models, and where they run."""
+
+    models: Annotated[Sequence[Path], Argument("MODEL")]
+    device: Device | None = None
+
+    def load(self) -> dict[str, ModelBundle]:
+        """Return all models by their names. Raises InputError for a repeated model."""
+        return load_models(self.models, self.device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtocolOptions:
+    """How trees are scored."""
+
+    protocol: Annotated[str, Shown("NAME", help="wsj-test (default), prpn, wsj10, wsj40 or evalb")] = "wsj-test"
+    max_words: MaxWords | None = None
+
+    def find(self) -> Protocol:
+        """Return the protocol."""
+        from syntaxlm.parsing.evaluation import protocol_named
+
+        return protocol_named(self.protocol, self.max_words)
 
 
 def load_model(name_or_folder: Path, device: str | None) -> ModelBundle:
@@ -101,10 +139,9 @@ def load_models(folders: Sequence[Path], device: str | None) -> dict[str, ModelB
 
 def refuse_repeated(folders: Sequence[Path]) -> None:
     """Raise InputError if two folders are the same model."""
-    counts = Counter(folder.resolve() for folder in folders)
-    repeated = [str(folder) for folder, count in counts.items() if count > 1]
-    if repeated:
-        raise InputError(f"{repeated[0]}: the same model is given twice; expected different models")
+    for folder, count in Counter(folder.resolve() for folder in folders).items():
+        if count > 1:
+            raise InputError(f"{folder}: the same model is given twice; expected different models")
 
 
 def distinct_names(folders: Sequence[Path]) -> list[str]:
@@ -116,7 +153,7 @@ def distinct_names(folders: Sequence[Path]) -> list[str]:
     return names if len(set(names)) == len(names) else list(map(str, folders))
 
 
-def training_device(device: str | None, setting: str = "run.accelerator") -> list[tuple[str, str]]:
+def training_device(device: str | None) -> list[tuple[str, str]]:
     """Return the recipe setting that `--device` stands for. Raises InputError for cuda:N."""
     if device is None:
         return []
@@ -126,7 +163,7 @@ def training_device(device: str | None, setting: str = "run.accelerator") -> lis
             f"--device {device}: training uses all visible GPUs. To select one, use --device cuda and set the"
             f" environment variable CUDA_VISIBLE_DEVICES={number}"
         )
-    return [(setting, device)]
+    return [("run.accelerator", device)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,48 +179,30 @@ class TextSource:
     text: Annotated[tuple[str, ...], Argument("TEXT")] = ()
     sentence: Annotated[str, Shown("SENTENCE", ("--text",))] | None = None
 
-    @property
-    def is_given(self) -> bool:
-        """Whether there is a text besides standard input."""
-        return bool(self.text) or self.sentence is not None
-
     def read(self) -> str | GivenText:
         """Return a file, or sentences from the command line, one per line. Raises InputError for several."""
         from syntaxlm.core.text_files import check_encodable
         from syntaxlm.data.corpora import GivenText
 
-        self.refuse_several()
-        if self.sentence is None:
-            file = self.text[0] if self.text else "-"
-            if not file.strip():
-                raise InputError("the sentence is empty; expected words, or the name of a file")
-            if file != "-" and not Path(file).exists() and file.isalpha():
-                raise InputError(f"{file}: no such file. For a sentence of one word, write: --text {file}")
-            if Path(file).exists() or not any(map(str.isspace, file)):
-                return file
-        elif self.text:
-            raise InputError(f"found both {self.text[0]} and --text; expected either a file or a sentence")
-        sentence = self.text[0] if self.sentence is None else self.sentence
-        if not sentence.strip():
-            raise InputError("the sentence is empty; expected words")
-        check_encodable(sentence, "the sentence")
-        return GivenText(tuple(sentence.splitlines()))
-
-    def refuse_several(self) -> None:
-        """Raise InputError for several texts, which only jobs read."""
         if len(self.text) > 1:
             raise InputError(
                 f"found {len(self.text)} texts; expected one. Several files are read by a job: add --workers N and -o"
                 " FOLDER"
             )
-
-
-def refuse_ties(ties: Ties, also: Sequence[Path]) -> None:
-    """Raise InputError for `--ties` without `--also`: no trees are averaged."""
-    if ties != "random" and not also:
-        raise InputError(
-            f"--ties {ties}: found one model, so no trees are averaged; add models with --also, or omit --ties"
-        )
+        sentence = self.sentence
+        if sentence is None:
+            sentence = self.text[0] if self.text else "-"
+            exists = sentence == "-" or (sentence.strip() != "" and Path(sentence).exists())
+            if not exists and sentence.isalpha():
+                raise InputError(f"{sentence}: no such file. For a sentence of one word, write: --text {sentence}")
+            if exists or not any(map(str.isspace, sentence or " ")):
+                return sentence
+        elif self.text:
+            raise InputError(f"found both {self.text[0]} and --text; expected either a file or a sentence")
+        if not sentence.strip():
+            raise InputError("the sentence is empty; expected words, or the name of a file")
+        check_encodable(sentence, "the sentence")
+        return GivenText(tuple(sentence.splitlines()))
 
 
 @dataclass(frozen=True, kw_only=True)

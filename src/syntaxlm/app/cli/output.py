@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
-from syntaxlm.core.files import to_json
+from syntaxlm.core.files import replaced, to_json
 from syntaxlm.core.options import ReportFormat, Shown
+from syntaxlm.core.progress import error_console
 
 if TYPE_CHECKING:
-    from syntaxlm.core.tables import HasReport
+    from syntaxlm.core.tables import HasReport, Report
 
 ROW_FORMATS = ("tsv", "csv", "parquet")  # without JSON, of which some results have more than their rows
 OutputFile = Annotated[
@@ -38,16 +39,28 @@ class ReportOutput:
     output: OutputFile | None = None
     format: Annotated[ReportFormat, Shown(use="format")] = "text"
 
-    def write(self, result: HasReport) -> None:
+    def write(self, result: HasReport | Report) -> None:
         """Write a result in the format that is asked for."""
-        result.report().write(self.output, self.format)
+        report: Any = getattr(result, "report", lambda: result)()
+        report.write(self.output, self.format)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetailedOutput(ReportOutput):
+    """Where a report is written, how, and where its items are written."""
+
+    details: Annotated[Path, Shown("FILE", use="output", help="write {} to this file, as JSON lines")] | None = None
+
+    def write(self, result: HasReport) -> None:  # type: ignore[override]
+        """Write a result in the format that is asked for, and its items."""
+        if self.details:
+            result.write_details(self.details)
+        super().write(result)
 
 
 @contextmanager
 def text_output(path: Path | None) -> Iterator[TextIO]:
     """Return a text file for writing, which replaces `path` when the block succeeds; None: standard output."""
-    from syntaxlm.core.files import replaced
-
     if path is None:
         yield sys.stdout
         return
@@ -76,13 +89,16 @@ def print_summary(result: Any, format: str, output: Path | None, head: str = "")
 
     output: where the data went.  head: put before the figures if they are text.
     """
-    from syntaxlm.core.progress import error_console
-
     text = (head if format == "text" else "") + formatted(result, format)
     if output is not None:
         print(text)
     elif not error_console().quiet:
         print(text, file=sys.stderr)
+
+
+def print_note(text: str) -> None:
+    """Print a line on stderr, above progress bars, unless the command is quiet."""
+    error_console().print(text, markup=False, soft_wrap=True)
 
 
 def formatted(result: Any, format: str) -> str:

@@ -9,18 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from syntaxlm.app.cli.options import (
-    AlsoModels,
-    ModelOptions,
-    TextSource,
-    load_model,
-    refuse_repeated,
-    refuse_ties,
-)
+from syntaxlm.app.cli.options import ComparedModels, TextSource
 from syntaxlm.app.cli.output import text_output
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
 from syntaxlm.core.options import Count, Name, OutputFile, Shown
+from syntaxlm.core.progress import error_console
 from syntaxlm.parsing.options import ParseOptions
 
 if TYPE_CHECKING:
@@ -86,7 +80,6 @@ class JobOptions:
         """
         from syntaxlm.app.jobs.job import Job, run_job
         from syntaxlm.app.jobs.workers import ProcessEngine, Ray
-        from syntaxlm.core.progress import error_console
 
         if output is None:
             raise InputError("a job (--workers or --engine) writes to a folder; add -o FOLDER")
@@ -98,14 +91,9 @@ class JobOptions:
             raise InputError("--ray-address: applies to --engine ray")
         # Workers may have another working folder.
         names = tuple(os.path.abspath(name) if os.path.exists(name) else str(name) for name in models)
-        settings = {
-            "id_column": self.id_column,
-            "lines_per_shard": self.lines_per_shard,
-            "longest": self.max_line_bytes,
-            "bad_lines": self.bad_lines,
-            "device": device,
-        }
-        given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+        settings: dict[str, Any] = {"id_column": self.id_column, "lines_per_shard": self.lines_per_shard}
+        settings |= {"longest": self.max_line_bytes, "bad_lines": self.bad_lines, "device": device}
+        given = {name: value for name, value in settings.items() if value is not None}
         job = Job(work(names), tuple(text.text), output, column, **given)
         if self.engine == "ray":
             with_gpu = job.device.startswith("cuda")
@@ -119,11 +107,10 @@ class JobOptions:
 
 
 def parse(
-    model: ModelOptions,
+    models: ComparedModels,
     text: TextSource,
     options: ParseOptions,
     job: JobOptions,
-    also: AlsoModels = (),
     output: OutputFile | None = None,
     format: ParseFormat | None = None,
     show_unread: bool = False,
@@ -146,32 +133,30 @@ def parse(
     column: column with the sentences, if a job reads Parquet files; default text
     example: syntaxlm parse MODEL "the old cat sleeps"
     """
-    if options.labels and also:
+    if options.labels and models.also:
         raise InputError("--labels: averaged trees have no labels; omit either --labels or --also")
-    refuse_ties(options.ties, also)
-    folders = [model.model, *also]
-    refuse_repeated(folders)
+    models.check_ties(options.ties)
     if job.is_asked:
         from syntaxlm.app.jobs.work import ParseWork
 
         if show_unread:
             raise InputError("--show-unread: applies to brackets and LaTeX, but a job writes tables; omit it")
-        return job.run(partial(ParseWork, options=options), folders, text, output, format, column, model.device)
+        work = partial(ParseWork, options=options)
+        return job.run(work, models.folders, text, output, format, column, models.device)
     if column is not None:
         raise InputError("--column: applies only to jobs that read Parquet files; add --workers N, or omit it")
     source = text.read()
     from syntaxlm.core.tables import write_rows
     from syntaxlm.parsing.parse import CONSTITUENTS, parse_text
 
-    models = [load_model(folder, model.device) for folder in folders]
+    bundles = list(models.load_all().values())
     if format == "conllu":
         from syntaxlm.models.abilities import ParsesDependencies
 
-        if also:
+        if models.also:
             raise InputError("--format conllu: averaged trees are constituency trees; omit either --format or --also")
-        models[0].require(ParsesDependencies, "--format conllu")
-    names = list(map(str, folders))
-    chunks = parse_text(models, source, options, names)
+        bundles[0].require(ParsesDependencies, "--format conllu")
+    chunks = parse_text(bundles, source, options, list(map(str, models.folders)))
     if format in ("tsv", "csv", "parquet"):
         rows = (row for parses in chunks for parse in parses for row in parse.rows())
         write_rows(rows, CONSTITUENTS, output, format)

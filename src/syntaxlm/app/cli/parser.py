@@ -9,14 +9,14 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from syntaxlm.core.errors import InputError, closest_match
-from syntaxlm.core.files import holds_model, named_path, refuse_overwriting, same_file
+from syntaxlm.core.files import holds_model, refuse_overwriting, same_file
 from syntaxlm.core.options import Option, Shown, help_texts, options_from, options_of
 
 Run = Callable[..., "int | None"]
@@ -46,13 +46,6 @@ class Folder(Shown):
     marker: str | None = None
 
 
-class Output(NamedTuple):
-    """An argument that names a file or folder that a command writes. folder: None for a file."""
-
-    action: argparse.Action
-    folder: Folder | None
-
-
 class Group(NamedTuple):
     """Commands below a command. help: one line; description: the line by default."""
 
@@ -67,7 +60,8 @@ class Parser(argparse.ArgumentParser):
 
     Options cannot be abbreviated: --seed is not --seeds. They may be placed between positional arguments,
     `parse MODEL --layer 2 TEXT`, even if TEXT is optional.
-    inputs, outputs: the arguments that name files or folders, for `check_outputs` and completion.
+    inputs, outputs: the arguments that name files or folders, for `check_outputs` and completion; the outputs with the
+        folder that they name, None for a file.
     formats: the formats that the extension of the output file chooses, by extension.
     """
 
@@ -75,7 +69,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **settings)
         self._intermixing = False
         self.inputs: list[argparse.Action] = []
-        self.outputs: list[Output] = []
+        self.outputs: list[tuple[argparse.Action, Folder | None]] = []
         self.formats: dict[str, str] | None = None
         self._declare: Callable[[], None] | None = None
 
@@ -110,38 +104,43 @@ class Parser(argparse.ArgumentParser):
 
     def add_option(self, option: Option) -> None:
         """Add an argument that is declared as an option."""
-        if option.shown.use == "overrides":
+        shown, is_required = option.shown, option.default is MISSING
+        if shown.use == "overrides":
             self.set_defaults(takes_overrides=True)
             return
-        settings: dict[str, Any] = {"help": option.help, "metavar": option.shown.metavar, "default": option.default}
-        if option.shown.use == "format":
-            self._describe_formats(option, settings)
+        names = (option.name,) if shown.is_positional else shown.flags or ("--" + option.name.replace("_", "-"),)
+        settings: dict[str, Any] = {} if shown.is_positional else {"dest": option.name, "required": is_required}
+        settings |= {"help": option.help, "metavar": shown.metavar}
+        if not is_required:
+            settings["default"] = list(option.default) if option.is_list else option.default
         if option.type is bool:
             settings["action"] = "store_true" if option.default is False else argparse.BooleanOptionalAction
             del settings["metavar"]
         elif option.choices:
             settings["choices"] = option.choices
         else:
-            settings["type"] = _reader(option)
-        _set_number_of_values(option, settings)
-        action = self.add_argument(*_names(option, settings), **settings)
-        if option.shown.use == "input":
+            settings["type"] = partial(_read, option)
+        if option.is_list and shown.is_positional:
+            settings["nargs"] = "+" if is_required else "*"
+        elif option.is_list:  # one that must be given has at least one value
+            settings |= {"nargs": "+", "action": "extend"} if is_required else {"action": "append"}
+        elif shown.is_positional and not is_required:
+            settings["nargs"] = "?"
+        elif option.count > 1:
+            settings |= {"nargs": option.count, "metavar": tuple(str(shown.metavar).split())}
+        if shown.use == "format":  # the default is set when it is not chosen by the output file
+            self.formats = {suffix: name for suffix, name in SUFFIXES.items() if name in option.choices}
+            default, note = option.default or "see below", f". {option.help}" if option.help else ""
+            chosen = f"{', '.join(self.formats)} of -o FILE also choose it"
+            settings |= {"help": f"output format; default: {default}; {chosen}{note}", "default": None}
+            self.set_defaults(usual_format=option.default)
+        action = self.add_argument(*names, **settings)
+        if shown.use == "input":
             self.inputs.append(action)
-        elif option.shown.use == "output":
-            self.outputs.append(Output(action, option.mark(Folder)))
+        elif shown.use == "output":
+            self.outputs.append((action, option.mark(Folder)))
         if option.name == "format" and "json" in option.choices:
             self.add_argument("--json", action="store_const", const="json", dest="format", help="same as --format json")
-
-    def _describe_formats(self, option: Option, settings: dict[str, Any]) -> None:
-        """Set the help of `--format`. The default is set when it is not chosen by the output file."""
-        self.formats = {suffix: name for suffix, name in SUFFIXES.items() if name in option.choices}
-        default = "see below" if option.default is None else option.default
-        note = f". {option.help}" if option.help else ""
-        settings["help"] = (
-            f"output format; default: {default}; {', '.join(self.formats)} of -o FILE also choose it{note}"
-        )
-        settings["default"] = None
-        self.set_defaults(usual_format=option.default)
 
     @property
     def commands(self) -> dict[str, Parser]:
@@ -212,45 +211,14 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 
-def _set_number_of_values(option: Option, settings: dict[str, Any]) -> None:
-    """Set how often an option is given, and how many values it has. A list that must be given has at least one."""
-    is_required = option.default is MISSING
-    if option.is_list and option.shown.is_positional:
-        settings["nargs"] = "+" if is_required else "*"
-    elif option.is_list:
-        settings |= {"nargs": "+", "action": "extend"} if is_required else {"action": "append"}
-    elif option.shown.is_positional and not is_required:
-        settings["nargs"] = "?"
-    elif option.count > 1:
-        settings |= {"nargs": option.count, "metavar": tuple(str(option.shown.metavar).split())}
-    if isinstance(option.default, tuple) and option.is_list:
-        settings["default"] = list(option.default)
-    if is_required:
-        del settings["default"]
-        if not option.shown.is_positional:
-            settings["required"] = True
-
-
-def _names(option: Option, settings: dict[str, Any]) -> tuple[str, ...]:
-    if option.shown.is_positional:
-        return (option.name,)
-    settings["dest"] = option.name
-    return option.shown.flags or ("--" + option.name.replace("_", "-"),)
-
-
-def _reader(option: Option) -> Callable[[str], Any]:
-    """Return a function from the text of an argument to its value, with argparse's error."""
-    is_file = option.shown.use == "output" and option.mark(Folder) is None
-
-    def read(text: str) -> Any:
-        try:
-            if is_file and text == "-":  # standard output
-                return None
-            return named_path(text) if option.type is Path else option.read(text)
-        except InputError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return read
+def _read(option: Option, text: str) -> Any:
+    """Return the value of an argument. Raises argparse's error."""
+    if text == "-" and option.shown.use == "output" and option.mark(Folder) is None:  # standard output
+        return None
+    try:
+        return option.read(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _with_closest_match(text: str, word: str, known: Iterable[str]) -> str:
@@ -262,64 +230,48 @@ def _with_closest_match(text: str, word: str, known: Iterable[str]) -> str:
 def call(values: argparse.Namespace) -> int:
     """Call a command with the values of its arguments, and return its exit code.
 
-    Raises InputError, before anything is read: for outputs that would overwrite something, and for an output file of
-    another format.
+    Raises InputError, before anything is read: for outputs that would overwrite something, for an output file of
+    another format, and for Parquet without a file or without pyarrow.
     """
     parser: Parser = values.parser
     check_outputs(parser, values)
-    if parser.formats is not None:
-        values.format = _format(parser, values)
-    return options_from(values.run, vars(values)) or 0
-
-
-def _format(parser: Parser, values: argparse.Namespace) -> str | None:
-    """Return the format that is given or that the output file chooses. None: the command chooses it.
-
-    Raises InputError for an extension of another format, and for Parquet without a file or without pyarrow.
-    """
-    formats, output, chosen = parser.formats or {}, values.output, values.format
-    if chosen is None:
-        suffix = "" if output is None else output.suffix.lower()
-        if suffix not in formats and suffix in OTHER_SUFFIXES:
+    if parser.formats is not None and values.format is None:
+        suffix = "" if values.output is None else values.output.suffix.lower()
+        if suffix not in parser.formats and suffix in OTHER_SUFFIXES:
             raise InputError(
-                f"{output}: {parser.prog} does not write {suffix}; expected one of {', '.join(formats)}, or a format"
-                " chosen by --format"
+                f"{values.output}: {parser.prog} does not write {suffix}; expected one of {', '.join(parser.formats)},"
+                " or a format chosen by --format"
             )
-        chosen = formats.get(suffix, values.usual_format)
-    if chosen == "parquet":
+        values.format = parser.formats.get(suffix, values.usual_format)
+    if parser.formats is not None and values.format == "parquet":
         from syntaxlm.core.tables import check_parquet
 
-        if output is None:
+        if values.output is None:
             raise InputError("--format parquet: found standard output; expected a file: -o FILE.parquet")
         check_parquet()
-    return chosen
+    return options_from(values.run, vars(values)) or 0
 
 
 def check_outputs(parser: Parser, values: argparse.Namespace) -> None:
     """Raise InputError if a command would overwrite one of its inputs, a file of a model folder, a user's files in an
     output folder, or one of its other outputs.
     """
-    inputs = list(_inputs(parser, values))
+    inputs: list[str | Path] = []
+    for action in parser.inputs:
+        value = getattr(values, action.dest, None)
+        inputs += value if isinstance(value, list | tuple) else [] if value is None else [value]
     written: list[Path] = []
-    for output in parser.outputs:
-        path = getattr(values, output.action.dest)
+    for action, folder in parser.outputs:
+        path = getattr(values, action.dest)
         if path is None:
             continue
-        if output.folder is None:
+        if folder is None:
             refuse_overwriting(path, inputs)
         else:
-            _check_folder(path, output.folder, inputs)
+            _check_folder(path, folder, inputs)
         if any(same_file(path, other) for other in written):
             raise InputError(f"{path}: is given for two outputs; expected a separate file for each output")
         written.append(path)
-
-
-def _inputs(parser: Parser, values: argparse.Namespace) -> Iterator[str | Path]:
-    for action in parser.inputs:
-        value: Any = getattr(values, action.dest, None)
-        for path in value if isinstance(value, list | tuple) else [value]:
-            if path is not None:
-                yield path
 
 
 def _check_folder(path: Path, folder: Folder, inputs: Iterable[str | Path]) -> None:
@@ -328,23 +280,19 @@ def _check_folder(path: Path, folder: Folder, inputs: Iterable[str | Path]) -> N
     if not path.is_dir():
         return
     visible = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
-    advice = "Name a new folder, or move the files away."
-    if folder.may_hold == "nothing" and visible:
-        raise InputError(f"{path}: is not empty; found {_named(visible)}. {advice}")
-    if folder.may_hold == "run" and not holds_model(path):
-        files = [entry for entry in visible if not entry.is_dir()]
-        if files:
-            raise InputError(f"{path}: contains files that do not belong to a run: {_named(files)}. {advice}")
-    if folder.may_hold == "new files" or (folder.may_hold == "runs" and not any(path.glob("*/*/recipe.yaml"))):
-        present = [path / name for name in folder.files if (path / name).exists()]
-        if present:
-            raise InputError(f"{path}: already contains {_named(present)}. {advice}")
-    if folder.marker is not None and visible and not (path / folder.marker).exists():
-        raise InputError(
-            f"{path}: contains files that this command did not write: {_named(visible)} ({folder.marker} is missing)."
-            f" {advice}"
+    refused, problem, remark = [], "is not empty; found", ""
+    if folder.may_hold == "nothing":
+        refused = visible
+    elif folder.may_hold == "run" and not holds_model(path):
+        refused, problem = (
+            [entry for entry in visible if not entry.is_dir()],
+            "contains files that do not belong to a run:",
         )
-
-
-def _named(paths: list[Path]) -> str:
-    return ", ".join(path.name for path in paths[:3]) + (", ..." if len(paths) > 3 else "")
+    elif folder.may_hold == "new files" or (folder.may_hold == "runs" and not any(path.glob("*/*/recipe.yaml"))):
+        refused, problem = [path / name for name in folder.files if (path / name).exists()], "already contains"
+    elif folder.marker is not None and not (path / folder.marker).exists():
+        refused, problem = visible, "contains files that this command did not write:"
+        remark = f" ({folder.marker} is missing)"
+    if refused:
+        names = ", ".join(entry.name for entry in refused[:3]) + (", ..." if len(refused) > 3 else "")
+        raise InputError(f"{path}: {problem} {names}{remark}. Name a new folder, or move the files away.")

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from itertools import tee
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from syntaxlm.app.cli.options import DisplayedWordColumns, ModelOptions, TextSource
+from syntaxlm.app.cli.output import print_note
 from syntaxlm.app.cli.parse import JobOptions
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.options import InputFile, Name, OutputFile, Shown
+from syntaxlm.core.progress import progress_bar
 from syntaxlm.scoring.options import ScoreOptions
 
 if TYPE_CHECKING:
     from syntaxlm.core.tables import Columns, Row
-    from syntaxlm.data.corpora import GivenText
     from syntaxlm.scoring.surprisal import WordSurprisal
-    from syntaxlm.storage.folder import ModelBundle
 
 ScoreFormat = Annotated[Literal["tsv", "csv", "json", "parquet"], Shown(use="format")]
 
@@ -54,7 +54,7 @@ def score(
     output: write the rows to this file (written atomically); default, or -: standard output. Or the folder of a job
     example: syntaxlm score MODEL items.tsv --column sentence -o surprisals.tsv
     """
-    asked = _options_of_displayed_words(text, displayed, column, words, frequencies)
+    asked = _asks_for_displayed_words(text, displayed, column, words, frequencies)
     if job.is_asked:
         from syntaxlm.app.jobs.work import ScoreWork
 
@@ -66,26 +66,26 @@ def score(
         return job.run(work, [model.model], text, output, format, column, model.device)
     from syntaxlm.core.tables import write_rows
 
-    text.refuse_several()
-    if asked:
-        from syntaxlm.core.progress import error_console
-        from syntaxlm.evaluation.displayed_words import word_table
-
-        source = words or (text.text[0] if text.text else "-")
-        table = word_table(
-            model.load(), source, displayed.word_column if words else str(column), group=displayed.group,
-            sentence=displayed.sentence_column, is_text=words is None, frequencies=frequencies,
-            spillover=displayed.spillover, options=options,
-        )  # fmt: skip
-        write_rows(table.rows(), table.columns, output, format or "tsv")
-        error_console().print(table.summary, markup=False, soft_wrap=True)
+    if not asked:
+        rows, columns = _scored(model, text, column, options, is_parquet=format == "parquet")
+        write_rows(rows, columns, output, format or "tsv")
         return 0
-    rows, columns = _scored(model, text, column, options, is_parquet=format == "parquet")
-    write_rows(rows, columns, output, format or "tsv")
+    from syntaxlm.evaluation.displayed_words import word_table
+
+    source = words or text.read()
+    if not isinstance(source, str):
+        raise InputError("--column: found a sentence as TEXT; expected a table file")
+    table = word_table(
+        model.load(), source, displayed.word_column if words else str(column), group=displayed.group,
+        sentence=displayed.sentence_column, is_text=words is None, frequencies=frequencies,
+        spillover=displayed.spillover, options=options,
+    )  # fmt: skip
+    write_rows(table.rows(), table.columns, output, format or "tsv")
+    print_note(table.summary)
     return 0
 
 
-def _options_of_displayed_words(
+def _asks_for_displayed_words(
     text: TextSource, displayed: DisplayedWordColumns, column: str | None, words: str | None, frequencies: str | None
 ) -> bool:
     """Return whether the options ask for a table of displayed words. Raises InputError for options that contradict each
@@ -94,7 +94,7 @@ def _options_of_displayed_words(
     --group, --sentence-column and --frequencies make the words of the texts in --column displayed words.
     """
     if words is not None:
-        if text.is_given or column is not None:
+        if text.text or text.sentence is not None or column is not None:
             raise InputError("--words: found with TEXT, --text or --column; expected only one of them")
         return True
     values = {"group": displayed.group, "sentence-column": displayed.sentence_column, "frequencies": frequencies}
@@ -107,11 +107,16 @@ def _options_of_displayed_words(
 def _scored(
     model: ModelOptions, text: TextSource, column: str | None, options: ScoreOptions, is_parquet: bool
 ) -> tuple[Iterator[Row], Columns]:
-    """Return the rows, one sentence at a time, and their table."""
+    """Return the rows of all words, one sentence at a time, and their columns.
+
+    After the last row, the number of unknown words is printed. Raises InputError for a text without sentences.
+    """
+    from syntaxlm.core.tables import Column, Columns
+    from syntaxlm.core.text_files import no_sentence
     from syntaxlm.data import tables
     from syntaxlm.data.corpora import read_sentences
     from syntaxlm.models.abilities import ScoresTokens
-    from syntaxlm.scoring.surprisal import SURPRISALS, surprisals, tree_surprisals
+    from syntaxlm.scoring.surprisal import SURPRISALS, UnknownWords, surprisals, tree_surprisals
 
     names: tuple[str, ...] = ()
     bundle, source = model.load(), text.read()
@@ -135,37 +140,20 @@ def _scored(
             names = tables.names_beside(list(SURPRISALS), names)
         texts, others = tee(rows)
         scored = zip(others, surprisals(bundle, (row.text for row in texts), options), strict=True)
-    table = SURPRISALS.with_text(names, "column of the input table")
-    expected = "at least one row" if column else "one sentence per line"
-    return _rows(bundle, scored, names, source, expected, options, is_parquet), table
-
-
-def _rows(
-    bundle: ModelBundle,
-    scored: Iterator[Any],
-    names: Sequence[str],
-    source: str | GivenText,
-    expected: str,
-    options: ScoreOptions,
-    is_parquet: bool,
-) -> Iterator[Row]:
-    """Yield the rows of all words.  names: of the other columns of the input.
-
-    Then the number of unknown words is printed. Raises InputError for a text without sentences.
-    """
-    from syntaxlm.core.progress import error_console, progress_bar
-    from syntaxlm.core.text_files import no_sentence
-    from syntaxlm.scoring.surprisal import UnknownWords
-
     unknown = UnknownWords(bundle, options)
-    any_sentence = False
-    for row, words in progress_bar(scored, "scoring, sentences"):
-        any_sentence = True
-        unknown.add(words)
-        others = dict(zip(names, row.others, strict=True))
-        for word in words:
-            yield (word._asdict() if is_parquet else word.to_dict()) | others
-    if not any_sentence:
-        raise no_sentence(source, expected)
-    if unknown.words:
-        error_console().print(str(unknown), markup=False, soft_wrap=True)
+
+    def rows_of_words() -> Iterator[Row]:
+        any_sentence = False
+        for row, words in progress_bar(scored, "scoring, sentences"):
+            any_sentence = True
+            unknown.add(words)
+            others = dict(zip(names, row.others, strict=True))
+            for word in words:
+                yield (word._asdict() if is_parquet else word.to_dict()) | others
+        if not any_sentence:
+            raise no_sentence(source, "at least one row" if column else "one sentence per line")
+        if unknown.words:
+            print_note(str(unknown))
+
+    further = {name: Column("text", "column of the input table") for name in names}
+    return rows_of_words(), Columns(SURPRISALS.name, SURPRISALS.row, {**SURPRISALS, **further})

@@ -7,45 +7,64 @@ import shlex
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from syntaxlm.app.cli.options import (
     TREEBANK_HELP,
     AlsoModels,
-    MaxWords,
     ModelFolder,
     ModelOptions,
     Preprocessing,
-    Protocol,
+    ProtocolOptions,
     SentencesFile,
     Size,
     TrainingDevice,
     training_device,
 )
-from syntaxlm.app.cli.output import ROW_FORMATS, ReportOutput, SummaryFormat, formatted, text_output
+from syntaxlm.app.cli.output import ROW_FORMATS, ReportOutput, SummaryFormat, formatted, print_note, text_output
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
 from syntaxlm.core.options import Argument, Bounds, Count, InputFile, Name, Seed, Shown
+from syntaxlm.core.progress import error_console, status
 from syntaxlm.scoring.options import PerplexityOptions
 
-Overrides = Annotated[Sequence[tuple[str, str]], Shown(use="overrides")]
+if TYPE_CHECKING:
+    from syntaxlm.training.progress import ProgressDisplay
+
 Recipe = Annotated[str, Argument("RECIPE")]
 RunFolder = Annotated[Path, Folder(may_hold="run")]
 Minutes = Annotated[float, Bounds(ge=0), Shown("M")]
 Trees = Annotated[str, Shown("TREES", use="input")]
 
 
+@dataclass(frozen=True, kw_only=True)
+class RecipeSettings:
+    """Settings that replace those of a recipe."""
+
+    overrides: Annotated[Sequence[tuple[str, str]], Shown(use="overrides")]
+    device: TrainingDevice | None = None
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return dotted names and values. Raises InputError for the device cuda:N."""
+        return [*self.overrides, *training_device(self.device)]
+
+
+def _display(recipe: Any) -> ProgressDisplay:
+    """Return the display of a training run."""
+    from syntaxlm.training.progress import ProgressDisplay
+
+    return ProgressDisplay(recipe, error_console())
+
+
 def train(
-    overrides: Overrides,
+    settings: RecipeSettings,
     recipe: Recipe | None = None,
     output: RunFolder | None = None,
     resume: Annotated[Path, Folder(flags=())] | None = None,
     seeds: Count = 1,
-    device: TrainingDevice | None = None,
     format: SummaryFormat = "text",
 ) -> int:
     """Train a model from a recipe.
@@ -61,69 +80,53 @@ def train(
     seeds: train N times, with seeds run.seed, run.seed + 1 and so on
     example: syntaxlm train prpn-toy -o runs/toy --schedule.epochs 3
     """
+    from syntaxlm.training import run, study
     from syntaxlm.training.recipe import read_recipe
 
     if resume:
-        if recipe or output or overrides or seeds != 1 or device:
+        if recipe or output or seeds != 1 or settings.pairs():
             raise InputError(
                 "--resume uses the recipe and settings of the run's folder; omit RECIPE, --output, --seeds, --device"
                 " and settings"
             )
-        return _resume(resume, format)
+        with _display(run.read_run_recipe(resume)) as display:
+            result = run.resume(resume, display)
+        return _ended(result, result.stopped, format)
     if not recipe or not output:
         raise InputError("train: expected either RECIPE and --output DIR, or --resume DIR")
-    from syntaxlm.core.progress import error_console
-    from syntaxlm.training.progress import ProgressDisplay
-    from syntaxlm.training.run import train
-    from syntaxlm.training.study import train_seeds
-
-    settings = read_recipe(recipe, [*overrides, *training_device(device)])
+    complete = read_recipe(recipe, settings.pairs())
     if seeds > 1:
-        results = train_seeds(settings, output, seeds, lambda recipe: ProgressDisplay(recipe, error_console()))
-        return _ended(results, any(run.stopped for run in results.runs), format)
-    with ProgressDisplay(settings, error_console()) as display:
-        result = train(settings, output, display)
-    return _ended(result, result.stopped, format)
-
-
-def _resume(folder: Path, format: str) -> int:
-    from syntaxlm.core.progress import error_console
-    from syntaxlm.training.progress import ProgressDisplay
-    from syntaxlm.training.run import read_run_recipe, resume
-
-    with ProgressDisplay(read_run_recipe(folder), error_console()) as display:
-        result = resume(folder, display)
+        results = study.train_seeds(complete, output, seeds, _display)
+        return _ended(results, any(each.stopped for each in results.runs), format)
+    with _display(complete) as display:
+        result = run.train(complete, output, display)
     return _ended(result, result.stopped, format)
 
 
 def _ended(result: Any, stopped: bool, format: str) -> int:
-    """Print the result of training, in only one of several processes, and return the exit code."""
-    if int(os.environ.get("RANK", "0")) == 0:
-        print(formatted(result, format))
-    return exit_code(stopped)
+    """Print the result of training, in only one of several processes, and return the exit code.
 
-
-def exit_code(stopped: bool) -> int:
-    """Return 0, or the exit code of the signal that stopped training after it saved."""
+    stopped: whether a signal stopped training after it saved.
+    """
     from syntaxlm.training.processes import received_signal
 
+    if int(os.environ.get("RANK", "0")) == 0:
+        print(formatted(result, format))
     return 128 + (received_signal() or signal.SIGINT) if stopped else 0
 
 
 def compare(
     recipes: Annotated[Sequence[str], Argument("RECIPE")],
     output: Annotated[Path, Folder(may_hold="runs", files=("comparison.json",))],
-    overrides: Overrides,
+    settings: RecipeSettings,
+    protocol: ProtocolOptions,
     minutes: Minutes | None = None,
     seeds: Count = 1,
     treebank: Annotated[str, Shown("TREEBANK", use="input", help="{}: " + TREEBANK_HELP)] | None = None,
-    protocol: Protocol = "wsj-test",
-    max_words: MaxWords | None = None,
     preprocessing: Preprocessing = "ptb-keep",
     tagged_train: InputFile | None = None,
     tagged_valid: InputFile | None = None,
     tagged_test: InputFile | None = None,
-    device: TrainingDevice | None = None,
     format: Annotated[Literal["text", "json", "tsv", "csv"], Shown(help="output format")] = "text",
 ) -> int:
     """Train several recipes under one budget and print a table.
@@ -144,43 +147,30 @@ def compare(
     tagged_test: text.test of the recipes that read tags: tagged text, word_TAG; default: none
     example: syntaxlm compare prpn-toy lstm-toy -o runs/toys --minutes 2 --seeds 3 --treebank toy/test.mrg
     """
-    from syntaxlm.core.progress import error_console
-    from syntaxlm.parsing.evaluation import protocol_named
-    from syntaxlm.training.progress import ProgressDisplay
     from syntaxlm.training.study import compare, read_recipes
     from syntaxlm.training.study_table import TreebankEvaluation
 
     parts = {"train": tagged_train, "valid": tagged_valid, "test": tagged_test}
     tagged = {part: path for part, path in parts.items() if path is not None}
-    settings = read_recipes(recipes, [*overrides, *training_device(device)], minutes, tagged)
-    scoring = protocol_named(protocol, max_words)
+    complete, scoring = read_recipes(recipes, settings.pairs(), minutes, tagged), protocol.find()
     trees = None if treebank is None else TreebankEvaluation(treebank, scoring, preprocessing)
-    console = error_console()
-    comparison = compare(
-        settings,
-        output,
-        seeds,
-        lambda recipe: ProgressDisplay(recipe, console),
-        partial(console.print, soft_wrap=True, markup=False),
-        trees,
-    )
-    print(comparison.report().formatted(format))
+    comparison = compare(complete, output, seeds, _display, print_note, trees)
+    code = _ended(comparison.report().formatted(format), comparison.stopped, "text")
     if comparison.faults:
         failed = f"{len(comparison.faults)} runs failed: {', '.join(comparison.faults)}"
         print(f"syntaxlm: error: {failed}", file=sys.stderr)
         return 1
-    return exit_code(comparison.stopped)
+    return code
 
 
 def focus(
     recipe: Recipe,
     output: Annotated[Path, Folder(may_hold="runs", files=("agreement.json",))],
-    overrides: Overrides,
+    settings: RecipeSettings,
     seeds: Size = 5,
     also: AlsoModels = (),
     keep_all: bool = False,
     strength: Annotated[float, Shown("NATS")] = 5.0,
-    device: TrainingDevice | None = None,
     format: SummaryFormat = "text",
 ) -> int:
     """Train a grammar toward the trees of several parsers.
@@ -198,25 +188,12 @@ def focus(
     strength: penalty for a span that is in no parser's tree (model.focus of the focused grammar); default 5
     example: syntaxlm focus simple-pcfg-text -o runs/focused --text.train my.txt --text.valid other.txt
     """
-    from syntaxlm.core.progress import error_console
     from syntaxlm.training.focus import focus
-    from syntaxlm.training.progress import ProgressDisplay
     from syntaxlm.training.recipe import read_recipe
 
-    settings = read_recipe(recipe, [*overrides, *training_device(device)])
-    console = error_console()
-    result = focus(
-        settings,
-        output,
-        seeds,
-        strength,
-        also,
-        lambda recipe: ProgressDisplay(recipe, console),
-        partial(console.print, soft_wrap=True, markup=False),
-        keep_all,
-    )
-    print(formatted(result, format))
-    return exit_code(result.focused is None)
+    complete = read_recipe(recipe, settings.pairs())
+    result = focus(complete, output, seeds, strength, also, _display, print_note, keep_all)
+    return _ended(result, result.focused is None, format)
 
 
 def tune_cache(
@@ -235,12 +212,10 @@ def tune_cache(
     cache_size: number of words in the cache; default 2000
     example: syntaxlm tune cache MODEL valid.txt
     """
-    from syntaxlm.core.progress import status
     from syntaxlm.scoring.cache_tuning import tune_cache
 
     with status("reading, then trying weights"):
-        bundle = model.load()
-        tuning = tune_cache(bundle, text, options, cache_size)
+        tuning = tune_cache(model.load(), text, options, cache_size)
     best = tuning.best
     words = ["syntaxlm", "evaluate", "perplexity", str(model.model), "TEXT"]
     words += [] if options.context is None else ["--context", options.context]
@@ -293,9 +268,7 @@ def tune_stops(
     minutes: stop after M minutes of training; default: no limit
     example: syntaxlm tune stops MODEL train.conllu --valid dev.conllu --test test.conllu
     """
-    from syntaxlm.core.progress import error_console
     from syntaxlm.training.classifiers import StopRecipe, train_stops
-    from syntaxlm.training.progress import ProgressDisplay
 
     recipe = StopRecipe(reads=reads, hidden_size=hidden_size)
     recipe = replace(
@@ -304,7 +277,7 @@ def tune_stops(
         schedule=replace(recipe.schedule, epochs=epochs, stop_patience=patience, minutes=minutes),
         run=replace(recipe.run, seed=seed),
     )
-    with ProgressDisplay(recipe, error_console()) as display:
+    with _display(recipe) as display:
         result = train_stops(model, trees, valid, test, recipe, display)
     print(formatted(result, format))
 
@@ -327,13 +300,9 @@ def quickstart(
     example: syntaxlm quickstart -o first --model-type prpn
     """
     from syntaxlm.app.quickstart import run_quickstart
-    from syntaxlm.core.progress import error_console
-    from syntaxlm.training.progress import ProgressDisplay
     from syntaxlm.training.recipe import read_recipe
 
-    console, settings = error_console(), training_device(device)
-    recipe = read_recipe(f"{model_type}-toy")
-    with ProgressDisplay(recipe, console) as display:
-        result = run_quickstart(output, model_type, seed, partial(console.print, soft_wrap=True), display, settings)
-    print(formatted(result, format))
-    return exit_code(result.training.stopped)
+    settings = training_device(device)
+    with _display(read_recipe(f"{model_type}-toy")) as display:
+        result = run_quickstart(output, model_type, seed, print_note, display, settings)
+    return _ended(result, result.training.stopped, format)

@@ -1,0 +1,39 @@
+"""Options of evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from syntaxlm.core.options import LARGEST_COUNT, Bounds, Options, Seed, Shown
+
+FoldUnit = Literal["sentence", "group"]
+Unknown = Literal["exclude", "keep"]
+
+
+@dataclass(frozen=True)
+class RegressionSettings(Options):
+    """The settings of regressions of reading times.
+
+    log: predict the natural logarithm of the time; default: the time itself
+    spillover: number of previous words whose surprisal, length and frequency are predictors
+    unknown: treatment of words that a model does not know: exclude (default), leave them and the following --spillover
+        words out for all models; keep, with indicators of unknown words in each model's baseline and regression
+    keep_last: keep the last word of each text; by default it is left out, because its time often includes a pause
+    predictors: numeric column of the table of words that is added to the baseline; may be repeated
+    folds: number of folds of the cross-validation
+    fold_unit: what is never split between folds: sentence (default) or group
+    seed: of the assignment to folds and of the bootstrap
+
+    >>> settings = syntaxlm.RegressionSettings()
+    """
+
+    log: Annotated[bool, Shown(flags=("--log-times",))] = False
+    spillover: Annotated[int, Bounds(ge=0, le=10), Shown("N")] = 1
+    unknown: Unknown = "exclude"
+    keep_last: bool = False
+    predictors: Annotated[Sequence[str], Shown("NAME", flags=("--predictor",))] = ()
+    folds: Annotated[int, Bounds(ge=2, le=LARGEST_COUNT), Shown("N")] = 10
+    fold_unit: FoldUnit = "sentence"
+    seed: Seed = 0
