@@ -65,7 +65,8 @@ def test_use_is_counted_in_constituents_and_words_and_examples_are_the_most_freq
     assert use.share(2) == 3 / 5
     assert use.share(third) == 1 / 8
     assert use.examples_of(2, 2) == [("b", "c"), ("e", "f")]
-    assert (use.used(True), use.used(False)) == (2, 3)
+    used = use.to_dict()
+    assert (used["nonterminals"], used["preterminals"]) == (2, 3)
 
 
 @every_grammar

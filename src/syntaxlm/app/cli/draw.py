@@ -43,12 +43,14 @@ def draw(
     theme:  and is light in a PNG
     example: syntaxlm draw MODEL "the old cat sleeps" -o cat.svg
     """
-    from syntaxlm.app.report.sentence import analyse, is_dependency_file, maps_of, read_gold, read_trees
+    from syntaxlm.app.report.sentence import analyse, maps_of, read_gold, read_trees
+    from syntaxlm.core.text_files import content_suffix
     from syntaxlm.drawing.dependencies import write_dependencies
     from syntaxlm.drawing.files import check_format
     from syntaxlm.drawing.sentence import Drawing
+    from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
 
-    draws_dependencies = is_dependency_file(model.model)
+    draws_dependencies = content_suffix(model.model) in DEPENDENCY_FORMATS and not model.model.is_dir()
     if draws_dependencies:
         values = {"sentence": sentence, "--gold": gold, "--decoder": options.decoder, "--layer": options.layer}
         given = [name for name, value in values.items() if value is not None] + ["--maps"] * maps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -71,16 +71,12 @@ class SymbolUse:
     def words(self) -> int:
         return int(self.counts[self.nonterminal_count :].sum())
 
-    def most_used(self, nonterminals: bool, count: int) -> list[int]:
+    def most_used(self, nonterminals: bool, count: int | None = None) -> list[int]:
         """Return the most used nonterminals or preterminals, ties in symbol order; unused symbols are omitted."""
-        symbols = np.arange(len(self.counts))
+        symbols = np.flatnonzero(self.counts)
         chosen = symbols[(symbols < self.nonterminal_count) == nonterminals]
-        order = chosen[np.argsort(-self.counts[chosen], kind="stable")][:count]
-        return [int(symbol) for symbol in order if self.counts[symbol]]
-
-    def used(self, nonterminals: bool) -> int:
-        """Return the number of nonterminals or preterminals that occur."""
-        return len(self.most_used(nonterminals, len(self.counts)))
+        order: list[int] = chosen[np.argsort(-self.counts[chosen], kind="stable")][:count].tolist()
+        return order
 
     def share(self, symbol: int) -> float:
         """Return the share of a nonterminal among the constituents, or of a preterminal among the words."""
@@ -89,7 +85,7 @@ class SymbolUse:
 
     def to_dict(self) -> dict[str, Any]:
         names = ("source", "sentences", "skipped", "constituents", "words")
-        used = {"nonterminals": self.used(True), "preterminals": self.used(False)}
+        used = {"nonterminals": len(self.most_used(True)), "preterminals": len(self.most_used(False))}
         seed = {"seed": SEED if self.source is None else None}
         return {name: getattr(self, name) for name in names} | seed | used
 
@@ -250,21 +246,31 @@ class GrammarReport(HasReport):
     preterminals: tuple[ListedPreterminal, ...]
 
     def report(self) -> Report:
-        """Return the listed rules and words, with a table for each nonterminal."""
-        use, empty = self.use, dict.fromkeys(GRAMMAR_ENTRIES)
-        rows = [
-            {**empty, **_head(one), "type": "nonterminal", "start_probability": one.start_probability, **asdict(rule)}
-            for one in self.nonterminals
-            for rule in one.rules
-        ] + [
-            {**empty, **_head(each), "type": "preterminal", **asdict(word)}
-            for each in self.preterminals
-            for word in each.words
-        ]
+        """Return the listed rules and words, with a table for each nonterminal.
+
+        Its title has the share of the nonterminal, p(S -> A) unless it is tiny, and examples.
+        """
+        use, used = self.use, self.use.to_dict()
+        rows = []
+        tables = []
+        for each in self.nonterminals:
+            rows += [{"type": "nonterminal", **vars(each), **vars(rule)} for rule in each.rules]
+            title = f"{each.symbol}   {_percent(each.share)} of constituents"
+            if each.start_probability >= SHOWN:
+                title += f"   p(S -> {each.symbol}) {_number(each.start_probability)}"
+            examples = " | ".join(shortened(example, LONGEST_EXAMPLE) for example in each.examples)
+            rules = [[_number(rule.probability), str(rule)] for rule in each.rules]
+            tables.append(ReportTable({"p": RIGHT, "rule": ""}, rules, f"{title}\nexamples: {examples}"))
+        preterminals = []
+        for part in self.preterminals:
+            rows += [{"type": "preterminal", **vars(part), **vars(word)} for word in part.words]
+            words = "  ".join(f"{word.word} {_number(word.probability)}" for word in part.words)
+            preterminals.append([part.symbol, _percent(part.share), words])
+        headings = {"preterminal": "", "of words": RIGHT, "most probable words, p(w | T)": ""}
         return Report(
             GRAMMAR_ENTRIES,
-            rows,
-            {"schema_version": 1, **{one.name: getattr(self, one.name) for one in fields(self)}},
+            [{name: row.get(name) for name in GRAMMAR_ENTRIES} for row in rows],
+            {"schema_version": 1, **vars(self)},
             {
                 self.model_type: "",
                 "nonterminals": self.nonterminal_count,
@@ -273,35 +279,10 @@ class GrammarReport(HasReport):
             },
             [
                 f"use: {use}   constituents {use.constituents:,}   words {use.words:,}",
-                f"nonterminals in use {use.used(True):,}   preterminals in use {use.used(False):,}",
+                f"nonterminals in use {used['nonterminals']:,}   preterminals in use {used['preterminals']:,}",
             ],
-            [*map(_rules, self.nonterminals), self._words()],
+            [*tables, ReportTable(headings, preterminals)],
         )
-
-    def _words(self) -> ReportTable:
-        rows = [
-            [
-                each.symbol,
-                _percent(each.share),
-                "  ".join(f"{one.word} {_number(one.probability)}" for one in each.words),
-            ]
-            for each in self.preterminals
-        ]
-        return ReportTable({"preterminal": "", "of words": RIGHT, "most probable words, p(w | T)": ""}, rows)
-
-
-def _head(one: ListedNonterminal | ListedPreterminal) -> dict[str, Any]:
-    return {"symbol": one.symbol, "count": one.count, "share": one.share}
-
-
-def _rules(one: ListedNonterminal) -> ReportTable:
-    """Return the rules of a nonterminal; the title has its share, p(S -> A) unless it is tiny, and examples."""
-    title = f"{one.symbol}   {_percent(one.share)} of constituents"
-    if one.start_probability >= SHOWN:
-        title += f"   p(S -> {one.symbol}) {_number(one.start_probability)}"
-    examples = " | ".join(shortened(example, LONGEST_EXAMPLE) for example in one.examples)
-    rows = [[_number(rule.probability), str(rule)] for rule in one.rules]
-    return ReportTable({"p": RIGHT, "rule": ""}, rows, f"{title}\nexamples: {examples}")
 
 
 def list_grammar(bundle: ModelBundle, text: str | Path | None = None, symbols: int = SYMBOLS) -> GrammarReport:
@@ -324,11 +305,11 @@ def list_grammar(bundle: ModelBundle, text: str | Path | None = None, symbols: i
 
     def words_of(symbol: int, count: int) -> tuple[ListedWord, ...]:
         top = model.top_words(symbol, count)
-        words = bundle.vocabulary.decode(one.word for one in top)
-        return tuple(ListedWord(word, one.probability) for word, one in zip(words, top, strict=True))
+        words = bundle.vocabulary.decode(entry.word for entry in top)
+        return tuple(ListedWord(word, entry.probability) for word, entry in zip(words, top, strict=True))
 
     def rule(left: int, right: int, probability: float) -> ListedRule:
-        words = (None if one < use.nonterminal_count else words_of(one, 1)[0].word for one in (left, right))
+        words = (None if child < use.nonterminal_count else words_of(child, 1)[0].word for child in (left, right))
         return ListedRule(labels[left], labels[right], probability, *words)
 
     nonterminals = tuple(
@@ -337,7 +318,7 @@ def list_grammar(bundle: ModelBundle, text: str | Path | None = None, symbols: i
             int(use.counts[symbol]),
             use.share(symbol),
             float(starts[symbol]),
-            tuple(rule(*one) for one in model.top_rules(symbol, RULES)),
+            tuple(rule(*entry) for entry in model.top_rules(symbol, RULES)),
             tuple(as_text(bundle.normaliser, list(words)) for words in use.examples_of(symbol, EXAMPLES)),
         )
         for symbol in use.most_used(True, symbols)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -64,14 +64,19 @@ def list_models(folder: Path | None) -> Report:
     """Return a report of the model folders at and below a folder, or why one cannot be described.
 
     folder: None: the current folder, with the bundled models first.
+    Raises InputError for a folder that does not exist.
     """
     models = [] if folder else [describe(bundled_folder(name)) | {"folder": name} for name in bundled_names()]
     folder = folder or Path()
-    for path in model_folders(folder):
-        try:
-            models.append(describe(path))
-        except InputError as error:
-            models.append({"folder": str(path), "error": str(error).splitlines()[0]})
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder")
+    for place, below, files in os.walk(folder):  # links are not followed
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        if CONFIG in files or CLASSIFIER in files:
+            try:
+                models.append(describe(Path(place)))
+            except InputError as error:
+                models.append({"folder": str(Path(place)), "error": str(error).splitlines()[0]})
     cells = [
         [model["folder"], None, None, None, None, model["error"]]
         if "error" in model
@@ -92,41 +97,23 @@ def list_models(folder: Path | None) -> Report:
 
 
 def list_recipes() -> Report:
-    """Return a report of the bundled recipes."""
-    recipes = [{"name": name} | _recipe_summary(read_text(find_recipe(name))) for name in recipe_names()]
+    """Return a report of the bundled recipes. The purpose of each is the first sentence of its first comment."""
+    recipes = []
+    for name in recipe_names():
+        text = read_text(find_recipe(name))
+        comments = takewhile(lambda line: line.startswith("#"), text.splitlines())
+        comment = " ".join(line.removeprefix("#").strip() for line in comments)
+        purpose = re.split(r"(?<!et al)\. ", comment)[0].rstrip(".:")
+        recipes.append({"name": name, "model_type": yaml.safe_load(text)["model"]["name"], "purpose": purpose})
     table = ReportTable.of(
         BUNDLED_RECIPES, recipes, {"name": "recipe", "model_type": "model type", "purpose": "purpose"}
     )
     return Report(BUNDLED_RECIPES, recipes, {"schema_version": 1, "recipes": recipes}, tables=[table])
 
 
-def _recipe_summary(text: str) -> dict[str, str]:
-    """Return the model type and purpose of a recipe; its purpose is the first sentence of its first comment."""
-    comments: list[str] = []
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            break
-        comments.append(line.removeprefix("#").strip())
-    purpose = re.split(r"(?<!et al)\. ", " ".join(comments))[0].rstrip(".:")
-    return {"model_type": yaml.safe_load(text)["model"]["name"], "purpose": purpose}
-
-
 def shown_size(number: int) -> str:
     """Return a number of bytes in KiB or MiB."""
     return f"{number / 2**20:,.1f} MiB" if number >= 2**20 else f"{number / 2**10:,.1f} KiB"
-
-
-def model_folders(folder: str | Path) -> Iterator[Path]:
-    """Yield the folders of models and classifiers at and below a folder, in alphabetical order. Links are not followed.
-
-    Raises InputError for a folder that does not exist.
-    """
-    if not Path(folder).is_dir():
-        raise InputError(f"{folder}: no such folder")
-    for place, below, files in os.walk(folder):
-        below[:] = sorted(name for name in below if not name.startswith("."))
-        if CONFIG in files or CLASSIFIER in files:
-            yield Path(place)
 
 
 def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
@@ -136,15 +123,21 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
     Raises InputError where the folder holds no model, or damaged settings.
     """
     folder = find_model(folder)
+    facts: dict[str, Any] = {"folder": str(folder)}
     if (folder / CLASSIFIER).exists():
-        return _describe_classifier(folder, full)
+        classifier = read_config(PairClassifierSettings, folder / CLASSIFIER, CLASSIFIER_FORMAT)
+        abilities = ["logical inference" if classifier.task == "logic" else "pair classification"]
+        if isinstance(shapes_of(lambda: classifier.build(1)).encoder, ParsesSentences):
+            abilities.append("parsing")
+        facts |= {"model_type": classifier.model.name, "abilities": abilities, "parameters": None}
+        facts |= {"bytes": _weight_bytes(folder), "trained_on": None}
+        return facts | ({"settings": _plain(classifier.model)} if full else {})
     check_folder(folder)
     settings = read_config(ModelSettings, folder / CONFIG, MODEL_FORMAT)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     model = model_shapes(settings.model, len(vocabulary))
     recipe = read_run_recipe(folder) if (folder / RECIPE).exists() else None
-    facts: dict[str, Any] = {
-        "folder": str(folder),
+    facts |= {
         "model_type": settings.model.name,
         "abilities": abilities_of(model),
         "parameters": None if isinstance(model, TrainsByCounting) else model.parameter_count,
@@ -167,22 +160,6 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
             scores = {"valid": result.valid, "test": result.test}
             facts["perplexity"] = {name: score.perplexity for name, score in scores.items() if score is not None}
     return facts
-
-
-def _describe_classifier(folder: Path, full: bool) -> dict[str, Any]:
-    settings = read_config(PairClassifierSettings, folder / CLASSIFIER, CLASSIFIER_FORMAT)
-    facts: dict[str, Any] = {
-        "folder": str(folder),
-        "model_type": settings.model.name,
-        "abilities": [
-            "logical inference" if settings.task == "logic" else "pair classification",
-            *(["parsing"] if isinstance(shapes_of(lambda: settings.build(1)).encoder, ParsesSentences) else []),
-        ],
-        "parameters": None,
-        "bytes": _weight_bytes(folder),
-        "trained_on": None,
-    }
-    return facts | ({"settings": _plain(settings.model)} if full else {})
 
 
 def _weight_bytes(folder: Path) -> int:

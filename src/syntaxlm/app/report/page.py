@@ -59,11 +59,6 @@ class Section:
     blocks: tuple[Block, ...]
     columns: bool = False
 
-    @property
-    def missing(self) -> str:
-        """Why something is missing, "" if nothing is."""
-        return " ".join(block.text for block in self.blocks if isinstance(block, Paragraph) and block.missing)
-
 
 @dataclass(frozen=True)
 class KeyFigure:
@@ -85,7 +80,12 @@ class Page:
     @property
     def left_out(self) -> dict[str, str]:
         """Why something is missing, by section heading."""
-        return {section.heading: section.missing for section in self.sections if section.missing}
+        left_out: dict[str, list[str]] = {}
+        for section in self.sections:
+            for block in section.blocks:
+                if isinstance(block, Paragraph) and block.missing:
+                    left_out.setdefault(section.heading, []).append(block.text)
+        return {heading: " ".join(texts) for heading, texts in left_out.items()}
 
     def html(self, theme: Theme = "auto") -> str:
         """Return the page as HTML. theme: "auto" follows the reader's system."""

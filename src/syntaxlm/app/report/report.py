@@ -34,7 +34,7 @@ from syntaxlm.training.recipe import PairRecipe, Recipe
 from syntaxlm.training.result import RESULT, TrainingResult, read_result
 from syntaxlm.training.run import METRICS, RECIPE, read_run_recipe
 from syntaxlm.trees.bounds import right
-from syntaxlm.trees.scoring import PROTOCOLS, ParsingScores, Protocol, score
+from syntaxlm.trees.scoring import PROTOCOLS, Protocol, score
 from syntaxlm.trees.spans import trees_of
 
 PAGE = "report.html"
@@ -46,34 +46,12 @@ LABELS, CHARTED_LABELS = 30, 10  # number of gold labels in the table and in the
 
 
 @dataclass(frozen=True)
-class ValidationPoint:
-    """A validation in metrics.jsonl. Losses are in nats per token. best: whether its weights were saved."""
-
-    epoch: float
-    step: int
-    train_loss: float
-    valid_loss: float
-    best: bool
-
-
-@dataclass(frozen=True)
-class Metrics:
-    """The content of metrics.jsonl. training: (epoch, nats per token), one per line. rounds: number of rounds of a
-    model that is trained by counting, which has no training loss.
-    """
-
-    training: tuple[Point, ...]
-    validations: tuple[ValidationPoint, ...]
-    rounds: int = 0
-
-
-@dataclass(frozen=True)
 class StoredRun:
-    """A training run in a model folder; None for a missing file."""
+    """A training run in a model folder; None for a missing file. metrics: the lines of metrics.jsonl."""
 
     folder: Path
     recipe: Recipe | None
-    metrics: Metrics | None
+    metrics: list[dict[str, Any]] | None
     result: TrainingResult | None
 
 
@@ -96,38 +74,32 @@ def read_run(folder: Path) -> StoredRun:
     )
 
 
-def read_metrics(path: Path) -> Metrics:
+def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Read metrics.jsonl. A last line without a line end is skipped: it is still being written.
 
-    Raises InputError with file and line.
+    Returns an object per line. All but the "round" of a model that is trained by counting have an epoch, a step and the
+    train_loss; a "valid" also the valid_loss, and whether it is the best, so that its weights were saved. Losses are in
+    nats per token.
+    Raises InputError with file and line, also for numbers that are too large for charts.
     """
-    training: list[Point] = []
-    validations: list[ValidationPoint] = []
-    rounds = 0
+    metrics = []
     for number, line in enumerate(read_stored_text(path).split("\n")[:-1], 1):
         try:
             data = parse_json(line, "JSON")
-            if data["event"] == "round":
-                rounds += 1
-                continue
-            epoch, step, loss = _figure(data["epoch"]), int(_figure(data["step"])), _figure(data["train_loss"])
-            training.append((epoch, loss))
+            names = {"round": [], "valid": ["epoch", "step", "train_loss", "valid_loss"]}
+            for name in names.get(data["event"], ["epoch", "step", "train_loss"]):
+                if type(data[name]) not in (int, float) or not abs(data[name]) < LARGEST_FIGURE:
+                    raise ValueError(f"found {str(data[name])[:40]}; expected a number")
             if data["event"] == "valid":
-                validations.append(ValidationPoint(epoch, step, loss, _figure(data["valid_loss"]), bool(data["best"])))
+                data["best"] = bool(data["best"])
+            metrics.append(data)
         except (InputError, ValueError, KeyError, TypeError) as error:
             shown = line if len(line) <= 60 else line[:60] + " ..."
             raise InputError(
                 f"{path}, line {number}: found {shown!r}; expected a JSON object with event, step, epoch and train_loss"
                 f", and for a validation also valid_loss and best ({type(error).__name__}: {error})"
             ) from error
-    return Metrics(tuple(training), tuple(validations), rounds)
-
-
-def _figure(value: Any) -> float:
-    """Return the value as a float. Raises ValueError if it is not a number or too large for charts."""
-    if type(value) not in (int, float) or not abs(value) < LARGEST_FIGURE:
-        raise ValueError(f"found {str(value)[:40]}; expected a number")
-    return float(value)
+    return metrics
 
 
 def how_read(score: LanguageModelScore) -> str:
@@ -181,40 +153,39 @@ def _settings_table(title: str, values: Mapping[str, Any]) -> HtmlTable:
 def training_section(run: StoredRun, reading: str) -> Section:
     """Return training and validation loss as curves, with a table of all validations."""
     heading, metrics = "Training", run.metrics
-    if metrics is not None and metrics.rounds:
-        counted = f"Trained by counting; number of rounds: {metrics.rounds}. There are no loss curves."
-        return Section(heading, (Paragraph(counted),))
-    if metrics is None or not metrics.training:
+    if not metrics:
         why = f"has no {METRICS}" if metrics is None else f"has an empty {METRICS}"
         return Section(heading, (Paragraph(f"The folder {why}, so there are no loss curves.", missing=True),))
-    valid = [(one.epoch, one.valid_loss) for one in metrics.validations]
-    curves = {"training": thinned(metrics.training), "validation": thinned(valid)}
-    picture = LineChart(
-        {name: line for name, line in curves.items() if line}, "Loss", "epochs of the training text", "nats per token"
-    ).picture()
+    rounds = sum(line["event"] == "round" for line in metrics)
+    if rounds:
+        counted = f"Trained by counting; number of rounds: {rounds}. There are no loss curves."
+        return Section(heading, (Paragraph(counted),))
+    validations = [line for line in metrics if line["event"] == "valid"]
+    curves = {"training": thinned([(line["epoch"], line["train_loss"]) for line in metrics])}
+    summary = "" if run.result is None else f"{run.result.steps:,} steps in {run.result.seconds / 60:,.1f} minutes. "
+    table = None
+    if validations:
+        curves["validation"] = thinned([(line["epoch"], line["valid_loss"]) for line in validations])
+        best = min(validations, key=lambda line: line["valid_loss"])
+        summary += (
+            f"The lowest validation loss is {best['valid_loss']:.4f} nats per token, after epoch {best['epoch']:.2f}"
+            f" (step {best['step']:,}). The model has the weights of that step."
+        )
+        headings = {"epoch": ".2f", "step": ",", "training loss": ".4f", "validation loss": ".4f", "weights": ""}
+        rows = [
+            [line["epoch"], line["step"], line["train_loss"], line["valid_loss"], "saved" if line["best"] else ""]
+            for line in validations
+        ]
+        table = HtmlTable(ReportTable(headings, rows, "All validations"), is_folded=True)
+    else:
+        summary += "Not validated yet."
     texts = "" if run.recipe is None else f"; training text {run.recipe.data.train}, validation {run.recipe.data.valid}"
     source = (
         f"{METRICS}{texts}; read as {reading}. Training: mean over the steps since the previous validation, with"
         " dropout; validation: the whole text, without dropout."
     )
-    headings = {"epoch": ".2f", "step": ",", "training loss": ".4f", "validation loss": ".4f", "weights": ""}
-    rows = [
-        [one.epoch, one.step, one.train_loss, one.valid_loss, "saved" if one.best else ""]
-        for one in metrics.validations
-    ]
-    table = HtmlTable(ReportTable(headings, rows, "All validations"), is_folded=True) if rows else None
-    return Section(heading, (Paragraph(_summary(run, metrics)), PageFigure(picture, source, table=table)))
-
-
-def _summary(run: StoredRun, metrics: Metrics) -> str:
-    steps = "" if run.result is None else f"{run.result.steps:,} steps in {run.result.seconds / 60:,.1f} minutes. "
-    if not metrics.validations:
-        return f"{steps}Not validated yet."
-    best = min(metrics.validations, key=lambda one: one.valid_loss)
-    return (
-        f"{steps}The lowest validation loss is {best.valid_loss:.4f} nats per token, after epoch {best.epoch:.2f}"
-        f" (step {best.step:,}). The model has the weights of that step."
-    )
+    picture = LineChart(curves, "Loss", "epochs of the training text", "nats per token").picture()
+    return Section(heading, (Paragraph(summary), PageFigure(picture, source, table=table)))
 
 
 def thinned(line: Sequence[Point]) -> list[Point]:
@@ -273,25 +244,33 @@ def parsing_sections(bundle: ModelBundle, parsing: ParsingReport) -> list[Sectio
     chosen, source = parsing.scores[parsing.chosen], parsing_source(parsing, evidence)
     branching = score(right(parsing.gold.spans.lengths), parsing.gold.spans, chosen.protocol)
     compared = {**parsing.scores, "right branching": branching}
-    by_length = {name: one.f1_by_length for name, one in compared.items()}
-    by_label = {name: one.recall_by_label for name, one in compared.items()}
+    by_length = {name: scores.f1_by_length for name, scores in compared.items()}
+    by_label = {name: scores.recall_by_label for name, scores in compared.items()}
     if chosen.recall_by_label:
         of_labels, heads = f"{source}; spans of two or more words", ("label", "gold spans")
         labels = _measured("Recall by label", "recall, percent", heads, by_label, of_labels, CHARTED_LABELS)
     else:
         labels = Section("Recall by label", (Paragraph("The treebank's constituents have no labels.", missing=True),))
+    shapes = {**{name: scores.predicted_shape for name, scores in compared.items()}, "gold": chosen.gold_shape}
+    rows = [[name, shape.depth, shape.left, shape.right] for name, shape in shapes.items() if shape is not None]
+    headings = {"trees": "", **dict.fromkeys(("mean depth", "left splits, percent", "right splits, percent"), ".1f")}
+    meaning = (
+        "Depth: number of constituents above a word, averaged over a sentence's words, then over sentences. Splits:"
+        " percentage of the spans of three or more words that split off their last word (left) or first word (right)."
+    )
+    shape_blocks = HtmlTable(ReportTable(headings, rows, "Shape of the trees"), source), Paragraph(meaning)
     sentences = parsing.details()
-    best, worst, rule = best_and_worst(parsing, sentences)
+    best, worst, choice = best_and_worst(parsing, sentences)
     drawn = []
     for heading, places in (("Best sentences", best), ("Worst sentences", worst)):
         figures = [_drawn(bundle, parsing, place, sentences[place]) for place in places]
-        drawn.append(Section(heading, (Paragraph(rule, missing=not places), *figures)))
+        drawn.append(Section(heading, (Paragraph(choice, missing=not places), *figures)))
     return [
         f1_section(parsing, source),
         _measured("F1 by length", "F1, percent", ("words", "sentences"), by_length, source, None),
         labels,
         *induced_label_sections(parsing, source),
-        shape_section(chosen, compared, source),
+        Section("Depth and branching", shape_blocks),
         *drawn,
     ]
 
@@ -360,21 +339,6 @@ def _measured(
     table = HtmlTable(ReportTable(headings, rows, f"{heading}: {measure}"))
     title = heading if len(bars) == len(counts) else f"{heading}: the {len(bars)} most frequent"
     return Section(heading, (PageFigure(bar_chart(bars, series, title, measure), source, table=table),))
-
-
-def shape_section(chosen: ParsingScores, compared: Mapping[str, ParsingScores], source: str) -> Section:
-    """Return depth and branching of the induced trees and of the gold trees."""
-    shapes = {**{name: one.predicted_shape for name, one in compared.items()}, "gold": chosen.gold_shape}
-    rows = [[name, shape.depth, shape.left, shape.right] for name, shape in shapes.items() if shape is not None]
-    headings = {"trees": "", **dict.fromkeys(("mean depth", "left splits, percent", "right splits, percent"), ".1f")}
-    meaning = (
-        "Depth: number of constituents above a word, averaged over a sentence's words, then over sentences. Splits:"
-        " percentage of the spans of three or more words that split off their last word (left) or first word (right)."
-    )
-    return Section(
-        "Depth and branching",
-        (HtmlTable(ReportTable(headings, rows, "Shape of the trees"), source), Paragraph(meaning)),
-    )
 
 
 def best_and_worst(

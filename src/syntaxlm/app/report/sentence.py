@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.text_files import content_suffix
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.drawing.sentence import Analysis, SentenceMaps
 from syntaxlm.models.abilities import HasMaps
@@ -19,22 +18,13 @@ from syntaxlm.parsing.parse import Parse, parse_lines
 from syntaxlm.parsing.structure import decodings, structure_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import AS_WRITTEN
-from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
 from syntaxlm.trees.dependencies import steps_of
 from syntaxlm.trees.preprocessing import clean_all, find_preprocessing
 from syntaxlm.trees.spans import trees_of
 from syntaxlm.trees.tree import DependencyTree, Tree, parse_brackets, read_brackets
 
-# Reads trees to draw from files and bracketed text, for the command `draw`.
-
-
 MOST_TREES = 30  # per picture
 MOST_WORDS = 1000  # per tree
-
-
-def is_dependency_file(path: Path) -> bool:
-    """Return whether a path has the extension of a dependency tree format."""
-    return content_suffix(path) in DEPENDENCY_FORMATS and not path.is_dir()
 
 
 def read_gold(text_or_path: str, number: int | None = None, preprocessing: str = "none") -> Tree:
@@ -48,9 +38,10 @@ def read_gold(text_or_path: str, number: int | None = None, preprocessing: str =
         source, trees = text_or_path, read_brackets(Path(text_or_path))
     if number is None and len(trees) > 1:
         raise InputError(f"{source}: found {len(trees)} trees; choose one with a number from 1 to {len(trees)}")
-    if number is not None and not 1 <= number <= len(trees):
+    number = 1 if number is None else number
+    if not 1 <= number <= len(trees):
         raise InputError(f"{source}: there is no tree {number}; the file has trees 1 to {len(trees)}")
-    (tree,), _ = clean_all([trees[(number or 1) - 1]], find_preprocessing(preprocessing), source)
+    (tree,), _ = clean_all([trees[number - 1]], find_preprocessing(preprocessing), source)
     return tree
 
 
