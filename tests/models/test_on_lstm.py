@@ -13,7 +13,7 @@ from torch import nn
 from syntaxlm.core.errors import InputError
 from syntaxlm.models.abilities import HasMaps, ParsesSentences
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.layers import RecurrentStack, Rows, drop_weights, embed_with_dropout, locked_dropout
+from syntaxlm.models.layers import Rows, drop_weights, locked_dropout
 from syntaxlm.models.on_lstm import ONLSTMConfig
 from syntaxlm.models.registry import build_model
 from syntaxlm.ops.backend import using
@@ -41,15 +41,15 @@ def test_equals_the_released_program_in_value_state_and_every_gradient(path, bac
     layers = range(len(stack.layers))
     before = {f"{ours}.{n}": torch.from_numpy(golden[f"l{n}.{name}0"]) for n in layers for ours, name in names.items()}
     with using(backend):
-        read = stack(rows.of(inputs), rows, before)
+        outputs, state = stack(rows.of(inputs), rows, before)
     found = {
-        "output": rows.padded(read.layers[-1]),
-        "distance_forget": torch.stack([rows.padded(part) for part in read.distances]),
-        "distance_in": torch.stack([rows.padded(part) for part in read.input_distances]),
+        "output": rows.padded(outputs[-1].hidden),
+        "distance_forget": torch.stack([rows.padded(output.distances) for output in outputs]),
+        "distance_in": torch.stack([rows.padded(output.input_distances) for output in outputs]),
     }
     for n in layers:
-        found |= {f"l{n}.{name}T": read.state[f"{ours}.{n}"] for ours, name in names.items()}
-        found[f"l{n}.layer_output"] = rows.padded(read.layers[n])
+        found |= {f"l{n}.{name}T": state[f"{ours}.{n}"] for ours, name in names.items()}
+        found[f"l{n}.layer_output"] = rows.padded(outputs[n].hidden)
     found["output"].backward(torch.from_numpy(golden["grad_output"]))
     found["grad_x"] = inputs.grad
     for n, layer in enumerate(stack.layers):
@@ -86,7 +86,7 @@ def test_penalties_are_means_of_squares_before_or_after_the_output_dropout():
         torch.manual_seed(1)
         values[after] = model.loss(BATCH).penalties
     seen = {}
-    model.backbone.stack.register_forward_hook(lambda module, inputs, read: seen.update(states=read.layers[-1]))
+    model.backbone.stack.register_forward_hook(lambda module, inputs, read: seen.update(states=read[0][-1].hidden))
     torch.manual_seed(1)
     dropped = model.backbone(model.embedding(BATCH.tokens), BATCH, None).hidden
     states = Rows(8, 3, BATCH.lengths, dropped.device).padded(seen["states"])
@@ -133,14 +133,15 @@ def test_a_locked_mask_is_one_for_all_steps_of_a_column_and_differs_between_colu
 
 def test_embedding_dropout_drops_whole_word_types():
     torch.manual_seed(4)
+    backbone = build_model(dataclasses.replace(SMALL, embedding_dropout=0.3), 50).backbone.train()
     embedding = nn.Embedding(50, 6)
     tokens = torch.randint(50, (40, 5))
-    embedded = embed_with_dropout(embedding, tokens, 0.3, training=True)
+    embedded = backbone.embed(embedding, tokens)
     dropped = (embedded == 0).all(-1)
     assert set(tokens[dropped].tolist()).isdisjoint(tokens[~dropped].tolist())
     assert 0.1 < dropped.double().mean() < 0.5
     torch.testing.assert_close(embedded[~dropped], embedding(tokens)[~dropped] / 0.7, rtol=1e-4, atol=0)
-    torch.testing.assert_close(embed_with_dropout(embedding, tokens, 0.3, training=False), embedding(tokens))
+    torch.testing.assert_close(backbone.eval().embed(embedding, tokens), embedding(tokens))
 
 
 @pytest.mark.parametrize("rescaled", [False, True])
@@ -155,13 +156,12 @@ def test_weight_drop_keeps_weights_or_rescales_them(rescaled):
     torch.testing.assert_close(drop_weights(weight, rate, rescaled, training=False), expected)
 
 
-def test_sizes_that_are_not_multiples_of_the_chunk_raise_an_error_in_stack_and_settings():
-    fault = "layers of 12, 7 neurons with chunks of 4: every size must be a multiple"
+def test_sizes_that_are_not_multiples_of_the_chunk_raise_an_error():
+    sizes = {"embedding_size": 7, "layer_sizes": (12, 7), "chunk_size": 4}
+    fault = r"model\.chunk_size: layers of 12, 7 neurons with chunks of 4: every size must be a multiple"
     with pytest.raises(InputError, match=fault):
-        RecurrentStack(5, [12, 7], chunk_size=4)
-    with pytest.raises(ValueError, match=fault):
-        ONLSTMConfig(embedding_size=7, layer_sizes=(12, 7), chunk_size=4)
-    assert len(RecurrentStack(5, [12, 7], cell="lstm", chunk_size=4).layers) == 2
+        ONLSTMConfig(**sizes)
+    assert ONLSTMConfig(**sizes, cell="lstm").chunk_size == 4
 
 
 def test_the_published_sizes_have_25_million_parameters():

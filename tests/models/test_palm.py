@@ -90,7 +90,7 @@ def test_every_dropout_rate_has_an_effect_in_training_only(rate):
 def test_ar_applies_to_the_decoder_input_and_tar_to_the_last_layer():
     model = built(dropout=0.5, ar=3.0, tar=5.0).train()
     seen = {}
-    model.backbone.above.register_forward_hook(lambda module, inputs, read: seen.update(states=read.layers[-1]))
+    model.backbone.above.register_forward_hook(lambda module, inputs, read: seen.update(states=read[0][-1].hidden))
     output = model.read(BATCH)
     states = padded(seen["states"])
     changes = torch.cat([states[1:length, b] - states[: length - 1, b] for b, length in enumerate([8, 5, 2])])

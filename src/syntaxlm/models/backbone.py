@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import torch
 from pydantic import Field
@@ -29,7 +29,7 @@ from syntaxlm.models.abilities import (
     TrainsByGradient,
 )
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.models.layers import Decoder, Rows, embed_with_dropout, locked_dropout
+from syntaxlm.models.layers import Decoder, Rows, dropout_mask, locked_dropout
 from syntaxlm.models.registry import MODELS, ModelType
 from syntaxlm.models.structures import Distances, SpanScores, Structure
 
@@ -84,26 +84,15 @@ class Backbone(nn.Module, ABC):
         return Distances(distances)
 
 
-class NeuralConfig(Protocol):
-    """Settings that every model with a backbone has."""
-
-    @property
-    def embedding_size(self) -> int: ...
-
-    @property
-    def tied(self) -> bool: ...
-
-    @property
-    def init_range(self) -> float: ...
-
-
 class NeuralEncoder(EncodesSentences, ParsesSentences):
     """Embedding and backbone. A sentence's vector is the decoder's input after the last token.
 
     It reads the words without BOS and EOS, as in a pair classifier, and parses if the backbone gives distances.
+
+    config: settings with `embedding_size`, `tied` and `init_range`, as every model with a backbone has.
     """
 
-    def __init__(self, backbone: Backbone, config: NeuralConfig, vocabulary_size: int) -> None:
+    def __init__(self, backbone: Backbone, config: Any, vocabulary_size: int) -> None:
         super().__init__()
         self.vocabulary_size = vocabulary_size
         self.embedding = nn.Embedding(vocabulary_size, config.embedding_size)
@@ -134,7 +123,7 @@ class NeuralEncoder(EncodesSentences, ParsesSentences):
 class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNextToken, HasMaps):
     """A language model: an encoder and a decoder. Whether it parses and has maps depends on the backbone."""
 
-    def __init__(self, backbone: Backbone, config: NeuralConfig, vocabulary_size: int) -> None:
+    def __init__(self, backbone: Backbone, config: Any, vocabulary_size: int) -> None:
         super().__init__(backbone, config, vocabulary_size)
         self.lacks = _lacking(backbone)
         self.decoder = Decoder(backbone.output_size, vocabulary_size, self.embedding if config.tied else None)
@@ -175,7 +164,7 @@ class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNext
 
 
 def neural_model(name: str, config: type) -> Callable[[type[_Backbone]], type[_Backbone]]:
-    """Register the decorated backbone as that of a model type. config: class of its settings, a `NeuralConfig`."""
+    """Register the decorated backbone as that of a model type. config: class of its settings, see `NeuralEncoder`."""
 
     def register(backbone: Any) -> Any:
         model_type = ModelType(
@@ -243,7 +232,11 @@ class AWDBackbone(Backbone):
         """
 
     def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
-        return embed_with_dropout(embedding, tokens, self.regularisation.embedding_dropout, self.training)
+        """Return embeddings, some word types set to 0 at all their positions in the batch (section 4.3)."""
+        embedded, rate = super().embed(embedding, tokens), self.regularisation.embedding_dropout
+        if not self.training or rate == 0:
+            return embedded
+        return embedded * dropout_mask((embedding.num_embeddings, 1), rate, embedding.weight)[tokens]
 
     def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
         rows, inputs = self.enter(embedded, batch)

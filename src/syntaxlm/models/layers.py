@@ -6,15 +6,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from syntaxlm.core.errors import InputError
 from syntaxlm.ops.layer_norm import layer_norm
 from syntaxlm.ops.on_lstm import CellWeights, Recurrence, recurrence
 from syntaxlm.ops.softmax import target_log_probs
@@ -22,21 +20,13 @@ from syntaxlm.ops.softmax import target_log_probs
 _SLACK = 1e-6  # rounded probabilities may slightly exceed 1
 
 
-class Range(NamedTuple):
-    """Smallest and largest value of a weight that is read from a file, both included.
-
-    A module with tables, such as probabilities, declares their ranges: `value_ranges = {"unigrams": LOG_PROBS}`.
-    """
-
-    least: float
-    most: float
-
-
-WEIGHTS = Range(-1e9, 1e9)  # trained weights are below 1e4; a damaged exponent gives 1e18 and more
-PROBABILITIES = Range(0, 1)
-LOG_PROBS = Range(-1e9, 0)
-LOG_WEIGHTS = Range(-math.inf, 1e9)  # logarithms of weights that may be 0
-NON_NEGATIVE = Range(0, math.inf)
+# Smallest and largest value of a weight that is read from a file, both included. A module with tables, such as
+# probabilities, declares their ranges: `value_ranges = {"unigrams": LOG_PROBS}`.
+WEIGHTS = (-1e9, 1e9)  # trained weights are below 1e4; a damaged exponent gives 1e18 and more
+PROBABILITIES = (0.0, 1.0)
+LOG_PROBS = (-1e9, 0.0)
+LOG_WEIGHTS = (-math.inf, 1e9)  # logarithms of weights that may be 0
+NON_NEGATIVE = (0.0, math.inf)
 
 
 def value_faults(module: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:
@@ -96,12 +86,6 @@ class Rows:
         flat = rows.new_zeros(self.steps * self.columns, *rows.shape[1:])
         return flat.index_copy(0, self.index, rows).view(shape)
 
-    def column_of_each(self, device: torch.device) -> Tensor:
-        """Return the column of each row, (n,)."""
-        if self.index is None:
-            return torch.arange(self.columns, device=device).repeat(self.steps)
-        return self.index % self.columns
-
     def changes(self, rows: Tensor) -> Tensor:
         """Return differences between each row and the previous step of its column, except for first steps: (n - B,
         F).
@@ -150,19 +134,8 @@ def locked_dropout(hidden: Tensor, rate: float, rows: Rows, training: bool) -> T
     if not training or rate == 0:
         return hidden
     mask = dropout_mask((rows.columns, hidden.shape[1]), rate, hidden)
-    return hidden * mask[rows.column_of_each(hidden.device)]
-
-
-def embed_with_dropout(embedding: nn.Embedding, tokens: Tensor, rate: float, training: bool) -> Tensor:
-    """Return embeddings of tokens, (T, B) -> (T, B, E), with some word types set to 0 at all their positions in the
-    batch.
-
-    Merity, Keskar, Socher 2018, section 4.3.
-    """
-    embedded: Tensor = embedding(tokens)
-    if not training or rate == 0:
-        return embedded
-    return embedded * dropout_mask((embedding.num_embeddings, 1), rate, embedding.weight)[tokens]
+    columns = torch.arange(rows.columns, device=hidden.device).repeat(rows.steps) if rows.index is None else rows.index
+    return hidden * mask[columns % rows.columns]
 
 
 def drop_weights(weight: Tensor, rate: float, rescaled: bool, training: bool) -> Tensor:
@@ -237,29 +210,6 @@ class Decoder(nn.Module):
 Cell = Literal["on-lstm", "lstm"]
 
 
-def chunk_fault(layer_sizes: Sequence[int], chunk_size: int) -> str | None:
-    """Return the error if the chunk size does not divide every layer's size."""
-    if all(size % chunk_size == 0 for size in layer_sizes):
-        return None
-    sizes = ", ".join(map(str, layer_sizes))
-    return f"layers of {sizes} neurons with chunks of {chunk_size}: every size must be a multiple of the chunk's"
-
-
-@dataclass(frozen=True)
-class StackOutput:
-    """Output of a stack for a batch of n real tokens.
-
-    layers: states of each layer, (n, D), before the dropout that follows it.
-    state: hidden.0, cell.0, hidden.1, ..., each (B, D), of every column after its last step.
-    distances, input_distances: (layers, n), detached; None for plain LSTMs.
-    """
-
-    layers: list[Tensor]
-    state: dict[str, Tensor]
-    distances: Tensor | None
-    input_distances: Tensor | None
-
-
 class RecurrentLayer(nn.Module):
     """One layer's weights, with dropout of the recurrent weights. E inputs, D neurons, F gates.
 
@@ -299,7 +249,6 @@ class RecurrentStack(nn.Module):
     input_size: features of the first layer's input; layer_sizes: neurons of each layer.
     chunk_size: neurons per master gate.
     layer_dropout: rate between layers; weight_drop: rate on recurrent weights; rescaled: see `drop_weights`.
-    Raises InputError if the chunk size does not divide every layer's size.
     """
 
     def __init__(
@@ -313,9 +262,6 @@ class RecurrentStack(nn.Module):
         rescaled: bool = False,
     ) -> None:
         super().__init__()
-        fault = chunk_fault(layer_sizes, chunk_size) if cell == "on-lstm" else None
-        if fault:
-            raise InputError(fault)
         chunk = chunk_size if cell == "on-lstm" else None
         self.layer_dropout = layer_dropout
         self.layers = nn.ModuleList(
@@ -323,25 +269,21 @@ class RecurrentStack(nn.Module):
             for before, size in pairwise((input_size, *layer_sizes))
         )
 
-    def forward(self, inputs: Tensor, rows: Rows, state: dict[str, Tensor] | None) -> StackOutput:
-        """Run all layers. inputs: (n, E), real tokens in the order of `rows`; state: None at the start of a text."""
-        readings: list[Recurrence] = []
+    def forward(
+        self, inputs: Tensor, rows: Rows, state: dict[str, Tensor] | None
+    ) -> tuple[list[Recurrence], dict[str, Tensor]]:
+        """Run all layers. inputs: (n, E), real tokens in the order of `rows`; state: None at the start of a text.
+
+        Returns the output of each layer, with states before the dropout that follows it, and the state of every column
+        after its last step: hidden.0, cell.0, hidden.1, ..., each (B, D).
+        """
+        layers: list[Recurrence] = []
         after: dict[str, Tensor] = {}
         for number, layer in enumerate(self.layers):
             if number:
-                inputs = locked_dropout(readings[-1].hidden, self.layer_dropout, rows, self.training)
+                inputs = locked_dropout(layers[-1].hidden, self.layer_dropout, rows, self.training)
             names = f"hidden.{number}", f"cell.{number}"
             before = None if state is None else (state[names[0]], state[names[1]])
-            readings.append(layer(inputs, before, rows))
-            after |= zip(names, readings[-1].state, strict=True)
-        return StackOutput(
-            [reading.hidden for reading in readings],
-            after,
-            _stacked([reading.distances for reading in readings]),
-            _stacked([reading.input_distances for reading in readings]),
-        )
-
-
-def _stacked(parts: list[Tensor | None]) -> Tensor | None:
-    present = [part for part in parts if part is not None]
-    return torch.stack(present) if present else None
+            layers.append(layer(inputs, before, rows))
+            after |= zip(names, layers[-1].state, strict=True)
+        return layers, after

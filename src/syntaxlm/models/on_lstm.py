@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from syntaxlm.core.settings import Size
 from syntaxlm.models.abilities import Maps
 from syntaxlm.models.backbone import AWDBackbone, AWDConfig, BackboneOutput, neural_model
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.models.layers import Cell, RecurrentStack, Rows, chunk_fault
+from syntaxlm.models.layers import Cell, RecurrentStack, Rows
 from syntaxlm.models.structures import Distances
 
 
@@ -31,8 +32,13 @@ class ONLSTMConfig(AWDConfig, section="model"):
     ar_after_dropout: bool = False  # true: the AR penalty applies after the output dropout, as in AWD-LSTM
 
     def contradictions(self) -> list[str]:
-        fault = chunk_fault(self.layer_sizes, self.chunk_size) if self.cell == "on-lstm" else None
-        return super().contradictions() + ([f"chunk_size: {fault}"] if fault else [])
+        faults = super().contradictions()
+        if self.cell == "on-lstm" and any(size % self.chunk_size for size in self.layer_sizes):
+            faults.append(
+                f"chunk_size: layers of {', '.join(map(str, self.layer_sizes))} neurons with chunks of"
+                f" {self.chunk_size}: every size must be a multiple of the chunk's"
+            )
+        return faults
 
 
 @neural_model("on-lstm", ONLSTMConfig)
@@ -61,9 +67,11 @@ class ONLSTMBackbone(AWDBackbone):
         )
 
     def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> BackboneOutput:
-        read = self.stack(inputs, rows, state)
-        if read.distances is None or read.input_distances is None:
-            return BackboneOutput(read.layers[-1], read.state)
-        distances, overwritten = (rows.padded(part.T) for part in (read.distances, read.input_distances))
-        maps = Maps(units={"input master gate by layer": overwritten})  # the fraction of memory that a word overwrites
-        return BackboneOutput(read.layers[-1], read.state, distances=distances.movedim(-1, 0), maps=maps)
+        layers, after = self.stack(inputs, rows, state)
+        if self.config.cell == "lstm":
+            return BackboneOutput(layers[-1].hidden, after)
+        distances = torch.stack([rows.padded(layer.distances) for layer in layers])
+        # The fraction of memory that a word overwrites.
+        overwritten = torch.stack([rows.padded(layer.input_distances) for layer in layers], -1)
+        maps = Maps(units={"input master gate by layer": overwritten})
+        return BackboneOutput(layers[-1].hidden, after, distances=distances, maps=maps)

@@ -135,15 +135,18 @@ class PaLMBackbone(AWDBackbone):
 
     def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> BackboneOutput:
         rate = self.config.layer_dropout
-        below, carried, above = (_part(state, name) for name in ("below", "carried", "above"))
-        read = self.below(inputs, rows, below)
-        attended = locked_dropout(read.layers[-1], rate, rows, self.training)
-        states, kept, spans = self.attention(attended, rows, None if carried is None else carried["spans"])
-        after = _named("below", read.state) | {"carried.spans": kept}
+        before_below, before_above = (
+            None if state is None else {name.removeprefix(prefix): part for name, part in state.items()}
+            for prefix in ("below.", "above.")
+        )
+        layers, after_below = self.below(inputs, rows, before_below)
+        attended = locked_dropout(layers[-1].hidden, rate, rows, self.training)
+        states, kept, spans = self.attention(attended, rows, None if state is None else state["carried.spans"])
+        after = {f"below.{name}": part for name, part in after_below.items()} | {"carried.spans": kept}
         if self.above.layers:
-            read = self.above(locked_dropout(states, rate, rows, self.training), rows, above)
-            states = read.layers[-1]
-            after |= _named("above", read.state)
+            layers, after_above = self.above(locked_dropout(states, rate, rows, self.training), rows, before_above)
+            states = layers[-1].hidden
+            after |= {f"above.{name}": part for name, part in after_above.items()}
         # Slot k of the attention at step t is the span of k + 1 words that starts at step t - 1 - k.
         maps = Maps({"span attention": rows.padded(spans.attention.detach())})
         penalties = {}
@@ -159,20 +162,10 @@ class PaLMBackbone(AWDBackbone):
             lengths = torch.arange(1, longest + 1, device=batch.tokens.device)
             return _normalised(lengths.to(embedding.weight).expand(steps, columns, -1))
         rows, inputs = self.enter(self.embed(embedding, batch.tokens), batch)
-        states = self.below(inputs, rows, None).layers[-1]
-        states = locked_dropout(states, self.config.layer_dropout, rows, self.training)
+        states = locked_dropout(
+            self.below(inputs, rows, None)[0][-1].hidden, self.config.layer_dropout, rows, self.training
+        )
         return _normalised(rows.padded(self.attention.spans(states, rows, None, longest).scores))
-
-
-def _named(prefix: str, parts: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {f"{prefix}.{name}": part for name, part in parts.items()}
-
-
-def _part(state: State, prefix: str) -> State:
-    """Return the entries that `_named` stored under this prefix."""
-    if state is None:
-        return None
-    return {name.removeprefix(f"{prefix}."): part for name, part in state.items() if name.startswith(f"{prefix}.")}
 
 
 def _normalised(scores: Tensor) -> SpanScores:
