@@ -90,24 +90,16 @@ class ParsingNetwork(nn.Module):
         """Return d_t and d'_{t+1}, (n,) each. embedded: (T, B, E); before: (L, B, E), the preceding embeddings."""
         columns = rows.columns
         words = dropout(torch.cat([before, embedded]), self.rate, self.training).flatten(0, 1)
-        bias = self.convolution.bias
-        assert bias is not None
-        features = bias
+        features, head_bias = self.convolution.bias, self.head.bias
+        assert features is not None
+        assert head_bias is not None
         for lag, tap in enumerate(self.convolution.weight.unbind(-1)):
             seen = words[lag * columns : (lag + rows.steps) * columns]
             features = features + linear(seen if rows.index is None else seen[rows.index], tap)
-        return self.distances(features)
-
-    def distances(self, features: Tensor) -> list[Tensor]:
-        """Return d_t and d'_{t+1}, (n,) each, from the convolution's output, (n, H); never computed in bfloat16."""
         hidden = dropout(torch.relu(self.norm(features)), self.rate, self.training)
-        weight = self.head.weight[..., 0]
-        bias = self.head.bias
-        assert bias is not None
         # Not a matrix product: autocast would compute it in bfloat16, and `compare` scales differences up to 20-fold.
-        values = (hidden.unflatten(1, (self.head.groups, -1)) * weight).sum(-1) + bias
-        values = torch.sigmoid(values) if self.released else torch.relu(values)
-        return list(values.unbind(1))
+        values = (hidden.unflatten(1, (self.head.groups, -1)) * self.head.weight[..., 0]).sum(-1) + head_bias
+        return list((torch.sigmoid(values) if self.released else torch.relu(values)).unbind(1))
 
     def of_words(self, tokens: Tensor, embedding: nn.Embedding) -> Tensor:
         """Return d_t of whole sentences, (T, B) -> (T, B), in evaluation mode.
@@ -115,7 +107,7 @@ class ParsingNetwork(nn.Module):
         The convolution is linear in the embeddings, so each word type is projected once, and a token's features are the
         sum of L + 1 table rows. Only the features that d_t depends on are computed. Batch norm is part of the table.
         """
-        steps, batch = tokens.shape
+        steps, columns = tokens.shape
         norm, bias, head_bias = self.norm, self.convolution.bias, self.head.bias
         assert norm.running_mean is not None
         assert norm.running_var is not None
@@ -130,7 +122,7 @@ class ParsingNetwork(nn.Module):
         kernel = self.convolution.weight[:read].permute(2, 0, 1) * scale[:, None]  # (L + 1, read, E)
         projected = linear(embedding(types), kernel.flatten(0, 1)).view(-1, read)
         table = torch.cat([projected, projected.new_zeros(1, read)])
-        before = words.new_full((self.look_back, batch), -1)
+        before = words.new_full((self.look_back, columns), -1)
         rows = torch.cat([before, words]).unfold(0, taps, 1)  # (T, B, L + 1), the last tap is the token itself
         rows = rows * taps + torch.arange(taps, device=tokens.device)
         rows = rows.masked_fill_(rows < 0, len(table) - 1).flatten(0, 1)
@@ -138,7 +130,7 @@ class ParsingNetwork(nn.Module):
             torch.relu_(embedding_bag(part, table, mode="sum").add_(shift)) @ weight
             for part in rows.split(_CACHED_ROWS)
         ]
-        logits = torch.cat(values).add_(head_bias[0]).view(steps, batch)
+        logits = torch.cat(values).add_(head_bias[0]).view(steps, columns)
         return torch.sigmoid(logits) if self.released else torch.relu(logits)
 
 
@@ -285,47 +277,47 @@ class PRPNBackbone(Backbone):
             return GateComparison(2 / self.config.resolution, 1.0, hard=True)
         return GateComparison(10 / self.config.resolution, 5.0, hard=False)
 
-    def initial_state(self, batch_size: int, like: Tensor) -> dict[str, Tensor]:
-        """Return zero embeddings, (L, B, E), and memory, (N, B, H); infinite distances, (N, B), close all gates."""
-        config = self.config
-        zeros = like.new_zeros
-        state = {}
-        if config.parsing:
-            state["embeddings"] = zeros(config.look_back, batch_size, config.embedding_size)
-        if config.has_attention:
-            state["distances"] = like.new_full((config.memory_slots, batch_size), math.inf)
-        slots = config.memory_slots if config.reading_attention else 1
-        for layer in range(config.layers):
-            for tape in ("hidden", "cell"):
-                state[f"{tape}.{layer}"] = zeros(slots, batch_size, config.hidden_size)
-        if config.predict_attention and not config.reading_attention:
-            state["top"] = zeros(config.memory_slots, batch_size, config.hidden_size)
-        return state
-
     def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
         config = self.config
         steps, columns, _ = embedded.shape
-        if state is None:
-            state = self.initial_state(columns, embedded)
+        before = self._initial_state(columns, embedded) if state is None else state
         rows = Rows(steps, columns, batch.lengths, embedded.device)
         after: dict[str, Tensor] = {}
-        distances, next_distances = self._distances(embedded, rows, state, after)
         maps: dict[str, Tensor] = {}
-        gates = self._gates("memory gate", distances, distances, state, maps) if config.reading_attention else None
-        hidden, row_gates = rows.of(embedded), None if gates is None else rows.of(gates)
+        # Without a parsing network all distances are 0, so gates are 0 before the first step and 1 elsewhere.
+        distances = next_distances = embedded.new_zeros(steps, columns)
+        if self.parser is not None:
+            distances, *estimate = map(rows.padded, self.parser(embedded, before["embeddings"], rows))
+            next_distances = estimate[0] if estimate else distances
+            after["embeddings"] = _last(before["embeddings"], embedded, config.look_back)
+        if config.has_attention:
+            after["distances"] = _last(before["distances"], distances, config.memory_slots)
+
+        def gates_of(name: str, queries: Tensor) -> Tensor:
+            """Return gates of the memory slots for these queries, (T, B, N); drawn if there are distances."""
+            # The paper omits the comparison of a distance with itself, but not that of the next distance's estimate.
+            count_self = config.form == "released" or queries is not distances
+            tape, slots = before["distances"], config.memory_slots
+            gates = slot_gates(queries, distances, tape, slots, self.comparison, count_self=count_self)
+            if config.parsing:
+                maps[name] = gates
+            return gates
+
+        hidden = rows.of(embedded)
+        gates = rows.of(gates_of("memory gate", distances)) if config.reading_attention else None
         for layer, reading_layer in enumerate(self.reader):
-            tapes = state[f"hidden.{layer}"], state[f"cell.{layer}"]
-            hidden, new_tapes, attention = reading_layer(hidden, row_gates, tapes, rows.counts)
-            after[f"hidden.{layer}"], after[f"cell.{layer}"] = new_tapes
+            names = f"hidden.{layer}", f"cell.{layer}"
+            hidden, tapes, attention = reading_layer(hidden, gates, (before[names[0]], before[names[1]]), rows.counts)
+            after |= zip(names, tapes, strict=True)
             if config.reading_attention:
                 maps[f"attention of layer {layer + 1}"] = rows.padded(attention)
         states = hidden
         if config.predict_attention:
-            gates = self._gates("next gate", next_distances, distances, state, maps)
-            tape = state["top"] if "top" in state else state[f"hidden.{config.layers - 1}"]
-            attended, maps["predict attention"] = self.predictor.attend(hidden, gates, tape, rows)
+            tape = before["top"] if "top" in before else before[f"hidden.{config.layers - 1}"]
+            next_gates = gates_of("next gate", next_distances)
+            attended, maps["predict attention"] = self.predictor.attend(hidden, next_gates, tape, rows)
             states = torch.cat([hidden, attended], dim=-1)
-            if "top" in state:
+            if "top" in before:
                 after["top"] = _last(tape, rows.padded(hidden), config.memory_slots)
         return BackboneOutput(
             dropout(self.predictor(states), config.dropout, self.training),
@@ -334,35 +326,19 @@ class PRPNBackbone(Backbone):
             maps=Maps({name: part.detach() for name, part in maps.items()}),
         )
 
-    def _distances(
-        self, embedded: Tensor, rows: Rows, state: dict[str, Tensor], after: dict[str, Tensor]
-    ) -> tuple[Tensor, Tensor]:
-        """Return d_t and d'_{t+1}, (T, B) each. The state that they need is stored in `after`.
-
-        Without a parsing network all distances are 0, so gates are 0 before the first step and 1 elsewhere.
-        """
+    def _initial_state(self, columns: int, like: Tensor) -> dict[str, Tensor]:
+        """Return zero embeddings, (L, B, E), and memory, (N, B, H); infinite distances, (N, B), close all gates."""
         config = self.config
-        distances = next_distances = embedded.new_zeros(embedded.shape[:2])
-        if self.parser is not None:
-            distances, *estimate = map(rows.padded, self.parser(embedded, state["embeddings"], rows))
-            next_distances = estimate[0] if estimate else distances
-            after["embeddings"] = _last(state["embeddings"], embedded, config.look_back)
+        slots = config.memory_slots if config.reading_attention else 1
+        tapes = [f"{tape}.{layer}" for layer in range(config.layers) for tape in ("hidden", "cell")]
+        state = {name: like.new_zeros(slots, columns, config.hidden_size) for name in tapes}
+        if config.parsing:
+            state["embeddings"] = like.new_zeros(config.look_back, columns, config.embedding_size)
         if config.has_attention:
-            after["distances"] = _last(state["distances"], distances, config.memory_slots)
-        return distances, next_distances
-
-    def _gates(
-        self, name: str, queries: Tensor, distances: Tensor, state: dict[str, Tensor], maps: dict[str, Tensor]
-    ) -> Tensor:
-        """Return gates of the memory slots for these queries, (T, B, N); stored in `maps` if there are distances."""
-        # The paper omits the comparison of a distance with itself, but not that of the next distance's estimate.
-        count_self = self.config.form == "released" or queries is not distances
-        gates = slot_gates(
-            queries, distances, state["distances"], self.config.memory_slots, self.comparison, count_self=count_self
-        )
-        if self.config.parsing:
-            maps[name] = gates
-        return gates
+            state["distances"] = like.new_full((config.memory_slots, columns), math.inf)
+        if config.predict_attention and not config.reading_attention:
+            state["top"] = like.new_zeros(config.memory_slots, columns, config.hidden_size)
+        return state
 
     def structure(self, batch: TokenBatch, embedding: nn.Embedding) -> Structure:
         """Return distances of whole sentences, by the parsing network alone."""
