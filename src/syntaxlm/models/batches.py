@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import torch
@@ -80,31 +79,26 @@ class TokenBatch:
 
     def mask(self) -> Tensor:
         """(T, B) bool, True at real steps."""
-        steps, columns = self.tokens.shape
-        if self.lengths is None:
-            return torch.ones(steps, columns, dtype=torch.bool, device=self.tokens.device)
-        return torch.arange(steps, device=self.tokens.device)[:, None] < self.lengths.to(self.tokens.device)
+        device = self.tokens.device
+        return torch.arange(len(self.tokens), device=device)[:, None] < self.step_counts().to(device)
 
     def last_rows(self) -> Tensor:
         """(B,) int64: index of each column's last real step among all real steps, in the order of `mask()`."""
-        steps, columns = self.tokens.shape
-        if self.lengths is None:
-            return torch.arange((steps - 1) * columns, steps * columns, device=self.tokens.device)
-        rows = self.mask().flatten().cumsum(0).view(steps, columns) - 1
-        return rows.gather(0, (self.lengths - 1).to(rows.device)[None])[0]
+        rows = self.mask().flatten().cumsum(0).view_as(self.tokens) - 1
+        return rows.gather(0, (self.step_counts() - 1).to(rows.device)[None])[0]
+
+    def step_counts(self) -> Tensor:
+        """Return the number of real steps of each column, (B,), on the CPU."""
+        return torch.full(self.tokens.shape[1:], len(self.tokens)) if self.lengths is None else self.lengths
 
     def columns_by_length(self) -> list[int]:
         """For each number of steps from 0 to T, the number of columns with at least so many: the first ones."""
-        steps, columns = self.tokens.shape
-        lengths = torch.full((columns,), steps) if self.lengths is None else self.lengths
-        exactly = torch.bincount(lengths, minlength=steps + 1)
+        exactly = torch.bincount(self.step_counts(), minlength=len(self.tokens) + 1)
         return exactly.flip(0).cumsum(0).flip(0).tolist()
 
     def word_counts(self, others: int) -> Tensor:
         """Return the number of words of each column, (B,), on the CPU.  others: see `by_length`."""
-        steps, columns = self.tokens.shape
-        lengths = torch.full((columns,), steps) if self.lengths is None else self.lengths
-        return (lengths - others).clamp(min=0)
+        return (self.step_counts() - others).clamp(min=0)
 
     def by_length(self, others: int, most: Callable[[int], int]) -> Iterator[tuple[slice, Tensor]]:
         """Yield sentences of one length together, longest first: their columns, and their words, (b, n).
@@ -113,14 +107,16 @@ class TokenBatch:
         most: the number of sentences of a length that are given together; at least one is.
         Columns without words are left out.
         """
+        counts = self.word_counts(others)
+        words = self.tokens[min(others, 1) :]
         start = 0
-        for length, same in groupby(self.word_counts(others).tolist()):
-            end = start + len(list(same))
-            step = max(1, most(length)) if length else 1
-            for first in range(start, end if length else start, step):
-                own = slice(first, min(first + step, end))
-                words = self.tokens[min(others, 1) :][:length, own].T
-                yield own, words
+        for length in counts.unique_consecutive().tolist():
+            if not length:  # the last columns
+                return
+            end, step = int((counts >= length).sum()), max(1, most(length))
+            for first in range(start, end, step):
+                columns = slice(first, min(first + step, end))
+                yield columns, words[:length, columns].T
             start = end
 
     def inner(self) -> TokenBatch:
@@ -190,9 +186,9 @@ class TreeBatch:
 
     def continuations(self) -> Tensor:
         """(n, 4) bool: whether an edge of each type leaves the generated word."""
-        found = torch.zeros(1 + len(self.targets), EDGES, dtype=torch.bool, device=self.targets.device)
-        found[self.levels.parents, self.levels.edges()] = True
-        return found[1:]
+        leaving = torch.zeros(1 + len(self.targets), EDGES, dtype=torch.bool, device=self.targets.device)
+        leaving[self.levels.parents, self.levels.edges()] = True
+        return leaving[1:]
 
     def to(self, device: torch.device | str) -> TreeBatch:
         """Return the same batch on another device. Indices stay on the CPU, where results are sorted."""

@@ -7,7 +7,7 @@ probability mass left to shorter contexts. Chen & Goodman 1998; estimation is in
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, cast
 
@@ -86,7 +86,8 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
     def __init__(self, config: NGramConfig, vocabulary_size: int) -> None:
         super().__init__()
         self.config, self.vocabulary_size = config, vocabulary_size
-        self._texts = _Texts()
+        # Parts of each text, the first of which is the context of its first target, and the lengths of its columns.
+        self._texts: list[tuple[list[Integers], list[Integers]]] = []
         sizes = (vocabulary_size if order == 1 else 0 for order in range(1, config.order + 1))
         self.levels = nn.ModuleList(
             Level(
@@ -108,67 +109,44 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
         return sum(len(level.log_probs) + len(level.back_offs) for level in self.each_level)
 
     def accumulate(self, batch: TokenBatch) -> None:
-        self._texts.add(batch)
+        """Add the texts of a batch; batches that carry the state are concatenated."""
+        if not (batch.carries and self._texts):
+            context = batch.tokens[:1].numpy(force=True)
+            self._texts.append(([context], [np.ones(context.shape[1], np.int64)]))
+        texts, lengths = self._texts[-1]
+        texts.append(batch.targets.numpy(force=True))
+        lengths.append(batch.step_counts().numpy())
 
     def maximise(self) -> dict[str, Any]:
         """Estimate the model. Returns the number of n-grams kept and the discounts of each order.
 
         If the counts of counts of an order give no discounts (small texts), `FALLBACK` is used and the order reported.
         """
-        words, places = self._texts.concatenated()
-        self._texts = _Texts()
-        found = kneser_ney.estimate(words, places, self.vocabulary_size, self.config.order, self.config.minimum_counts)
-        self.levels = nn.ModuleList(map(Level.of, found.grams))
+        if not self._texts:
+            raise InputError("n-gram model: found nothing to estimate from; expected a batch or more")
+        words: list[Integers] = []
+        places: list[Integers] = []  # of the words in their texts, from 0
+        for parts, lengths in self._texts:
+            text = np.concatenate(parts)
+            real = np.arange(len(text)) < np.sum(lengths, 0)[:, None]
+            words.append(text.T[real])
+            places.append(np.nonzero(real)[1])
+        self._texts.clear()
+        config = self.config
+        model = kneser_ney.estimate(
+            np.concatenate(words), np.concatenate(places), self.vocabulary_size, config.order, config.minimum_counts
+        )
+        self.levels = nn.ModuleList(map(Level.of, model.grams))
         return {
-            "ngrams": [len(grams.keys) for grams in found.grams],
-            "discounts": found.discounts.round(4).tolist(),
-            "fallback_discounts_of_orders": found.fallbacks,
+            "ngrams": [len(grams.keys) for grams in model.grams],
+            "discounts": model.discounts.round(4).tolist(),
+            "fallback_discounts_of_orders": model.fallbacks,
         }
 
     def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:
-        contexts, carried = self._contexts(batch.tokens, state)
-        values = self._log_probs(contexts, batch.tokens, batch.targets)
-        if batch.lengths is not None:
-            values = values.masked_fill(~batch.mask(), 0.0)
-        return TokenScores(values, {"tokens": carried})
-
-    def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
-        contexts, carried = self._contexts(batch.tokens, state)
-        steps, columns = batch.tokens.shape
-        lengths = torch.full((columns,), steps) if batch.lengths is None else batch.lengths
-        last = (lengths - 1).to(batch.tokens.device), torch.arange(columns, device=batch.tokens.device)
-        return self._all_log_probs([one[last] for one in contexts], columns), {"tokens": carried}
-
-    def _contexts(self, tokens: Tensor, state: State) -> tuple[list[Tensor], Tensor]:
-        """Return indices of the n-grams of 1, 2, ... words that end with each token, -1 for none; and the next state.
-
-        tokens: (T, B). Returns (T, B) for each order but the highest, and the last (order - 2, B) tokens. A batch
-        starts with the last target of the previous batch, so no more tokens are needed.
-        """
-        kept = max(self.config.order - 2, 0)
-        before = tokens.new_full((kept, tokens.shape[1]), -1) if state is None else state["tokens"]
-        read = torch.cat([before, tokens])
-        found = [tokens] if self.config.order > 1 else []
-        numbers = read  # of the n-grams that end with each token, except the first tokens of the state
-        for length, level in enumerate(self.each_level[1:-1], 2):
-            numbers = self._extended(level, numbers[:-1], read[length - 1 :])
-            found.append(numbers[len(numbers) - len(tokens) :])
-        return found, read[len(read) - kept :].clone()
-
-    def _extended(self, level: Level, contexts: Tensor, words: Tensor) -> Tensor:
-        """Return indices of a level's n-grams from those of their contexts and their last words; -1 for none."""
-        known = contexts >= 0
-        numbers = torch.full_like(contexts, -1)
-        numbers[known] = level.find(contexts[known] * self.vocabulary_size + words[known])
-        return numbers
-
-    def _log_probs(self, contexts: Sequence[Tensor], tokens: Tensor, targets: Tensor) -> Tensor:
-        """Return natural log-probability of each target. contexts: as from `_contexts`; all (T, B).
-
-        Goes from short contexts to long ones: a known context adds its back-off weight, and a known n-gram replaces
-        the value.
-        """
-        levels = self.each_level
+        tokens, targets, levels = batch.tokens, batch.targets, self.each_level
+        contexts, carried = self._contexts(tokens, state)
+        # From short contexts to long ones: a known context adds its back-off weight, a known n-gram replaces the value.
         values = levels[0].log_probs[targets]
         # If the targets are the next inputs, the n-grams that they end are also the contexts of the next step.
         are_read = torch.equal(tokens[1:], targets[:-1])
@@ -179,26 +157,53 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
                 numbers = torch.cat([contexts[place][1:], self._extended(level, context[-1:], targets[-1:])])
             else:
                 numbers = self._extended(level, context, targets)
-            there = numbers >= 0
-            values[there] = level.log_probs[numbers[there]]
-        return values * math.log(10)
+            seen = numbers >= 0
+            values[seen] = level.log_probs[numbers[seen]]
+        values *= math.log(10)
+        if batch.lengths is not None:
+            values = values.masked_fill(~batch.mask(), 0.0)
+        return TokenScores(values, {"tokens": carried})
 
-    def _all_log_probs(self, contexts: Sequence[Tensor], columns: int) -> Tensor:
-        """Like `_log_probs`, for every word: contexts (B,) each -> (B, V)."""
-        levels = self.each_level
-        values = levels[0].log_probs.repeat(columns, 1)
+    def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
+        contexts, carried = self._contexts(batch.tokens, state)
+        levels, columns = self.each_level, torch.arange(batch.tokens.shape[1], device=batch.tokens.device)
+        last = (batch.step_counts() - 1).to(columns.device), columns
+        values = levels[0].log_probs.repeat(len(columns), 1)
         for shorter, level, context in zip(levels[:-1], levels[1:], contexts, strict=True):
-            (known,) = torch.nonzero(context >= 0, as_tuple=True)
-            numbers = context[known]
+            (known,) = torch.nonzero(context[last] >= 0, as_tuple=True)
+            numbers = context[last][known]
             values[known] += shorter.back_offs[numbers][:, None]
             # The n-grams of one context are consecutive in the sorted keys.
             first, end = torch.searchsorted(level.keys, torch.stack([numbers, numbers + 1]) * self.vocabulary_size)
             counts = end - first
             rows = known.repeat_interleave(counts)
             within = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts).repeat_interleave(counts)
-            found = first.repeat_interleave(counts) + within
-            values[rows, level.keys[found] % self.vocabulary_size] = level.log_probs[found]
-        return values * math.log(10)
+            places = first.repeat_interleave(counts) + within
+            values[rows, level.keys[places] % self.vocabulary_size] = level.log_probs[places]
+        return values * math.log(10), {"tokens": carried}
+
+    def _contexts(self, tokens: Tensor, state: State) -> tuple[list[Tensor], Tensor]:
+        """Return indices of the n-grams of 1, 2, ... words that end with each token, -1 for none; and the next state.
+
+        tokens: (T, B). Returns (T, B) for each order but the highest, and the last (order - 2, B) tokens. A batch
+        starts with the last target of the previous batch, so no more tokens are needed.
+        """
+        kept = max(self.config.order - 2, 0)
+        before = tokens.new_full((kept, tokens.shape[1]), -1) if state is None else state["tokens"]
+        read = torch.cat([before, tokens])
+        contexts = [tokens] if self.config.order > 1 else []
+        numbers = read  # of the n-grams that end with each token, except the first tokens of the state
+        for length, level in enumerate(self.each_level[1:-1], 2):
+            numbers = self._extended(level, numbers[:-1], read[length - 1 :])
+            contexts.append(numbers[len(numbers) - len(tokens) :])
+        return contexts, read[len(read) - kept :].clone()
+
+    def _extended(self, level: Level, contexts: Tensor, words: Tensor) -> Tensor:
+        """Return indices of a level's n-grams from those of their contexts and their last words; -1 for none."""
+        known = contexts >= 0
+        numbers = torch.full_like(contexts, -1)
+        numbers[known] = level.find(contexts[known] * self.vocabulary_size + words[known])
+        return numbers
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """Resize the levels to the stored numbers of n-grams, which depend on the text. Returns error messages."""
@@ -220,38 +225,3 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
                 faults.append(f"{names['keys']} must increase from 0 to below {below * self.vocabulary_size}")
             below = count
         return faults
-
-
-class _Texts:
-    """Collects the texts of batches; batches that carry the state are concatenated."""
-
-    def __init__(self) -> None:
-        self._words: list[Integers] = []
-        self._places: list[Integers] = []
-        self._open: list[Integers] = []  # rows of the text that further batches may continue
-        self._lengths = np.zeros(0, np.int64)
-
-    def add(self, batch: TokenBatch) -> None:
-        targets = batch.targets.numpy(force=True)
-        if not batch.carries:
-            self._close()
-        if not self._open:  # the first row is the context of the first target
-            self._open, self._lengths = [batch.tokens[:1].numpy(force=True)], np.ones(targets.shape[1], np.int64)
-        self._open.append(targets)
-        self._lengths = self._lengths + (len(targets) if batch.lengths is None else batch.lengths.numpy())
-
-    def concatenated(self) -> tuple[Integers, Integers]:
-        """Return all texts concatenated, (n,), and each word's position in its text, from 0."""
-        self._close()
-        if not self._words:
-            raise InputError("n-gram model: found nothing to estimate from; expected a batch or more")
-        return np.concatenate(self._words), np.concatenate(self._places)
-
-    def _close(self) -> None:
-        if not self._open:
-            return
-        text = np.concatenate(self._open)
-        real = np.arange(len(text)) < self._lengths[:, None]
-        self._words.append(text.T[real])
-        self._places.append(np.nonzero(real)[1])
-        self._open = []

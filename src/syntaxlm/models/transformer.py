@@ -137,7 +137,7 @@ class CausalTransformer(Model, ScoresTokens):
 
     def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:
         steps, columns = batch.targets.shape
-        lengths = [steps] * columns if batch.lengths is None else batch.lengths.tolist()
+        lengths = batch.step_counts().tolist()
         contexts = self._contexts(batch, state)
         rows = [
             self._row(context, targets[:length], is_stream=batch.indices is None)

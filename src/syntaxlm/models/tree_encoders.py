@@ -237,7 +237,7 @@ class RLSPINN(LearnsFromRewards, ParsesSentences):
         leaves = self.leaf(dropout(self.embedding(batch.tokens), self.config.dropout, self.training))
         steps, columns, features = leaves.shape
         counts = batch.columns_by_length()
-        lengths = (torch.full((columns,), steps) if batch.lengths is None else batch.lengths).to(leaves.device)
+        lengths = batch.step_counts().to(leaves.device)
         spans = leaves.new_zeros(columns, steps, steps)
         # After its last word, a sentence's buffer holds zeros.
         buffer = torch.cat([leaves * batch.mask()[..., None], leaves.new_zeros(1, columns, features)])

@@ -365,8 +365,7 @@ class PCFG(SentencePCFG, PredictsNextToken):
     @torch.no_grad()
     def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:
         tokens = batch.tokens if state is None else torch.cat([state["tokens"], batch.tokens])
-        steps, columns = batch.targets.shape
-        before, mask = len(tokens) - steps, batch.mask()
+        before, mask = len(tokens) - len(batch.tokens), batch.mask()
         result = self.unigrams.new_zeros(batch.targets.shape, dtype=torch.float64)
         continues = mask[1:]
         before_last = batch.targets[:-1][continues]
@@ -379,7 +378,7 @@ class PCFG(SentencePCFG, PredictsNextToken):
             for step, targets in enumerate(batch.targets):
                 result[step] = self._next(tokens[: before + step + 1]).gather(1, targets[:, None])[:, 0]
             return TokenScores(result.masked_fill(~mask, 0), {"tokens": tokens})
-        lengths = [steps] * columns if batch.lengths is None else batch.lengths.tolist()
+        lengths = batch.step_counts().tolist()
         words: list[Tensor] = []
         for column, length in enumerate(lengths):
             last = batch.targets[length - 1 : length, column]
