@@ -67,13 +67,13 @@ def test_log_probabilities_of_actions_are_the_frequencies_of_the_sampled_trees()
     with torch.no_grad():
         for weight in model.parameters():
             weight.mul_(3)
-        trees = model.train()._trees(TokenBatch(tokens, tokens))
-    kinds, places, counts = trees.spans.flatten(1).unique(dim=0, return_inverse=True, return_counts=True)
+        encoding, spans = model.train()._trees(TokenBatch(tokens, tokens))
+    kinds, places, counts = spans.flatten(1).unique(dim=0, return_inverse=True, return_counts=True)
     assert len(kinds) == 5, "the binary trees of four words"
-    log_probs = torch.stack([trees.decisions.log_probs[places == kind][0] for kind in range(5)])
+    log_probs = torch.stack([encoding.decisions.log_probs[places == kind][0] for kind in range(5)])
     assert float(log_probs.exp().sum()) == pytest.approx(1)
     torch.testing.assert_close(counts / 20_000, log_probs.exp(), rtol=0, atol=0.015, check_dtype=False)
-    entropy = float(trees.decisions.entropies.mean())
+    entropy = float(encoding.decisions.entropies.mean())
     assert entropy == pytest.approx(float(-(log_probs * log_probs.exp()).sum()), abs=0.02)
 
 
@@ -94,12 +94,12 @@ def test_the_policy_learns_the_branching_that_is_rewarded():
     model, batch = RLSPINN(config, WORDS).train(), ragged(6, (6,) * 16)
     optimiser = torch.optim.Adam(model.parameters(), 0.03)
     for _ in range(40):
-        trees = model._trees(batch)
-        left_spans = trees.spans[:, 0].sum(-1)  # spans that start at the first word
-        sum(model.policy_terms(trees.decisions, left_spans).values()).backward()
+        encoding, spans = model._trees(batch)
+        left_spans = spans[:, 0].sum(-1)  # spans that start at the first word
+        sum(model.policy_terms(encoding.decisions, left_spans).values()).backward()
         optimiser.step()
         optimiser.zero_grad()
-    spans = model.eval()._trees(batch).spans
+    spans = model.eval()._trees(batch)[1]
     assert float(spans[:, 0].sum(-1).mean()) == 5, "left-branching trees"
 
 

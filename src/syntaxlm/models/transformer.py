@@ -16,7 +16,7 @@ The library itself is imported only by `storage.transformers`, which reads such 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -100,15 +100,6 @@ class _Word(NamedTuple):
     is_end: bool
 
 
-class _Window(NamedTuple):
-    """A part [begin, end) of a row that is read at a time. Predictions from `fresh` on are new."""
-
-    row: int
-    begin: int
-    end: int
-    fresh: int
-
-
 class CausalTransformer(Model, ScoresTokens):
     """A causal language model over sub-tokens that gives log-probabilities of words.
 
@@ -136,14 +127,10 @@ class CausalTransformer(Model, ScoresTokens):
         self.register_buffer("boundaries", boundaries, persistent=False)
 
     def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:
-        steps, columns = batch.targets.shape
-        lengths = batch.step_counts().tolist()
-        contexts = self._contexts(batch, state)
-        rows = [
-            self._row(context, targets[:length], is_stream=batch.indices is None)
-            for context, targets, length in zip(contexts, batch.targets.T.tolist(), lengths, strict=True)
-        ]
-        log_probs = torch.zeros(steps, columns, dtype=torch.float64)
+        columns = zip(self._contexts(batch, state), batch.targets.T.tolist(), batch.step_counts().tolist(), strict=True)
+        is_stream = batch.indices is None
+        rows = [self._row(context, targets[:length], is_stream) for context, targets, length in columns]
+        log_probs = torch.zeros(batch.targets.shape, dtype=torch.float64)
         predictions = self._predictions([ids for ids, _ in rows])
         for column, ((_, words), (nexts, boundaries)) in enumerate(zip(rows, predictions, strict=True)):
             for word in words:
@@ -157,16 +144,13 @@ class CausalTransformer(Model, ScoresTokens):
         carried = nn.utils.rnn.pad_sequence(
             [torch.tensor(ids[-kept:]) for ids, _ in rows], padding_value=_NOTHING
         )  # (T, B)
-        return TokenScores(log_probs.to(self._dtype).to(self.device), {"context": carried})
-
-    @property
-    def _dtype(self) -> torch.dtype:
-        return next(self.parameters()).dtype
+        weight = next(self.parameters())
+        return TokenScores(log_probs.to(weight), {"context": carried})
 
     def _contexts(self, batch: TokenBatch, state: State) -> list[list[int]]:
         """Return the sub-tokens before each column."""
         if state is not None:
-            return [[one for one in column if one != _NOTHING] for column in state["context"].T.tolist()]
+            return [[number for number in column if number != _NOTHING] for column in state["context"].T.tolist()]
         contexts = []
         for number in batch.tokens[0].tolist():
             is_special = number in (self.vocabulary.begin_id, self.vocabulary.end_id)
@@ -193,51 +177,41 @@ class CausalTransformer(Model, ScoresTokens):
     def _predictions(self, rows: Sequence[list[int]]) -> list[tuple[Tensor, Tensor]]:
         """Return the log-probability of each sub-token, 0 for the first, and of a boundary after it: (n,) each.
 
-        They are in float64 on the CPU.
+        They are in float64 on the CPU. After the first window of a row, half of each has been read before.
         """
-        found = [(torch.zeros(len(row)).double(), torch.zeros(len(row)).double()) for row in rows]
-        windows = [one for number, row in enumerate(rows) for one in _windows(number, len(row), self.window)]
-        windows.sort(key=lambda one: one.begin - one.end)  # longest first
+        result = [(torch.zeros(len(row)).double(), torch.zeros(len(row)).double()) for row in rows]
+        read_before = self.window // 2
+        stride = self.window - read_before
+        windows = [
+            (row, begin, min(begin + self.window, len(ids)))
+            for row, ids in enumerate(rows)
+            for begin in range(0, max(1, len(ids) - read_before), stride)
+        ]
+        windows.sort(key=lambda window: window[1] - window[2])  # longest first
         while windows:
-            longest = windows[0].end - windows[0].begin
+            longest = windows[0][2] - windows[0][1]
             count = max(1, LOGITS // (longest * self.logit_count))
             part, windows = windows[:count], windows[count:]
             ids = torch.zeros(len(part), longest + 1, dtype=torch.int64)
             mask = torch.zeros(len(part), longest, dtype=torch.int64)
-            for place, one in enumerate(part):
-                read = torch.tensor(rows[one.row][one.begin : one.end + 1])  # with the next one, which is predicted
+            for place, (row, begin, end) in enumerate(part):
+                read = torch.tensor(rows[row][begin : end + 1])  # with the next one, which is predicted
                 ids[place, : len(read)] = read
-                mask[place, : one.end - one.begin] = 1
-            nexts, boundaries = self._forward(ids.to(self.device), mask.to(self.device))
-            for place, one in enumerate(part):
-                fresh = slice(one.fresh - one.begin, one.end - one.begin)
-                into = found[one.row][0][one.fresh + 1 : one.end + 1]
-                into[:] = nexts[place, fresh][: len(into)]
-                found[one.row][1][one.fresh : one.end] = boundaries[place, fresh]
-        return found
-
-    def _forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the log-probabilities of the next sub-token and of a boundary at each place.
-
-        ids: (B, T + 1).  mask: (B, T).  Returns (B, T) each, in float64 on the CPU.
-        """
-        logits = self.network(input_ids=ids[:, :-1], attention_mask=mask, use_cache=False).logits
-        if logits.dtype != torch.float64:
-            logits = logits.float()
-        totals = logits.logsumexp(-1)
-        nexts = logits.gather(-1, ids[:, 1:, None])[..., 0] - totals
-        if self.boundaries is None:
-            boundaries = torch.zeros_like(totals)
-        else:
-            boundaries = logits[..., self.boundaries].logsumexp(-1) - totals
-        return nexts.cpu().double(), boundaries.cpu().double()
-
-
-def _windows(row: int, length: int, window: int) -> Iterator[_Window]:
-    """Yield the windows of a row. After the first, half of a window has been read before."""
-    begin, end, fresh = 0, min(window, length), 0
-    yield _Window(row, begin, end, fresh)
-    while end < length:
-        begin, fresh = end - window // 2, end
-        end = min(begin + window, length)
-        yield _Window(row, begin, end, fresh)
+                mask[place, : end - begin] = 1
+            ids, mask = ids.to(self.device), mask.to(self.device)
+            logits = self.network(input_ids=ids[:, :-1], attention_mask=mask, use_cache=False).logits
+            if logits.dtype != torch.float64:
+                logits = logits.float()
+            totals = logits.logsumexp(-1)
+            next_log_probs = (logits.gather(-1, ids[:, 1:, None])[..., 0] - totals).cpu().double()
+            boundary_log_probs = torch.zeros_like(next_log_probs)
+            if self.boundaries is not None:
+                boundary_log_probs = (logits[..., self.boundaries].logsumexp(-1) - totals).cpu().double()
+            for place, (row, begin, end) in enumerate(part):
+                nexts, boundaries = result[row]
+                fresh = begin + read_before if begin else 0
+                new = slice(fresh - begin, end - begin)
+                into = nexts[fresh + 1 : end + 1]
+                into[:] = next_log_probs[place, new][: len(into)]
+                boundaries[fresh:end] = boundary_log_probs[place, new]
+        return result

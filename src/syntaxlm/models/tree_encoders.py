@@ -176,18 +176,6 @@ class RLSPINNConfig(Settings, section="model"):
     init_range: Positive = 0.1  # initial embeddings: uniform in (-init_range, init_range)
 
 
-@dataclass(frozen=True)
-class _ShiftReduceTrees:
-    """Trees of a batch.
-
-    roots: (B, 2D).  spans: (B, T, T) of 0 and 1.  decisions: of the actions that were not forced.
-    """
-
-    roots: Tensor
-    spans: Tensor
-    decisions: Decisions
-
-
 @model("rl-spinn", RLSPINNConfig)
 class RLSPINN(LearnsFromRewards, ParsesSentences):
     """RL-SPINN builds a tree by shift and reduce. A sentence's vector is the hidden state of the root of its tree.
@@ -215,12 +203,11 @@ class RLSPINN(LearnsFromRewards, ParsesSentences):
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
 
     def encode(self, batch: TokenBatch) -> Encoding:
-        trees = self._trees(batch)
-        return Encoding(trees.roots.chunk(2, -1)[0], decisions=trees.decisions if self.training else None)
+        return self._trees(batch)[0]
 
     def structure(self, batch: TokenBatch) -> SpanMarginals:
         """Return probability 1 for the spans of the tree of the best actions. BOS and EOS are not read."""
-        return SpanMarginals(self._trees(batch.inner()).spans)
+        return SpanMarginals(self._trees(batch.inner())[1])
 
     def policy_terms(self, decisions: Decisions, rewards: Tensor) -> dict[str, Tensor]:
         config, rewards = self.config, rewards.detach()
@@ -232,8 +219,11 @@ class RLSPINN(LearnsFromRewards, ParsesSentences):
             "entropy": -config.entropy_weight * decisions.entropies.mean(),
         }
 
-    def _trees(self, batch: TokenBatch) -> _ShiftReduceTrees:
-        """Build a tree for each sentence. A sentence of n words takes 2n - 1 actions."""
+    def _trees(self, batch: TokenBatch) -> tuple[Encoding, Tensor]:
+        """Build a tree for each sentence. A sentence of n words takes 2n - 1 actions.
+
+        Returns the states of the roots, with the actions that were not forced, and spans, (B, T, T) of 0 and 1.
+        """
         leaves = self.leaf(dropout(self.embedding(batch.tokens), self.config.dropout, self.training))
         steps, columns, features = leaves.shape
         counts = batch.columns_by_length()
@@ -275,4 +265,5 @@ class RLSPINN(LearnsFromRewards, ParsesSentences):
             size, read = place + 1, read + ~reduce
         finished.append((stack[_BOTTOM], log_probs, entropies))
         roots, log_probs, entropies = (torch.cat(parts[::-1]) for parts in zip(*finished, strict=True))
-        return _ShiftReduceTrees(roots, spans, Decisions(log_probs, entropies))
+        decisions = Decisions(log_probs, entropies) if self.training else None
+        return Encoding(roots.chunk(2, -1)[0], decisions=decisions), spans

@@ -43,11 +43,6 @@ class EdgeDecoder(nn.Module):
         """Return the log-probability of each row's target: (n, D), (n,) -> (n,). levels: of the rows."""
         return self.by_edge(rows, targets, levels, Decoder.log_probs)
 
-    def all_log_probs(self, rows: Tensor, levels: Levels) -> Tensor:
-        """Return the log-probability of every word at each row: (n, D) -> (n, V). levels: of the rows."""
-        no_targets = levels.by_edge  # unused; any tensor with one entry per row
-        return self.by_edge(rows, no_targets, levels, lambda decoder, some, _: decoder(some).log_softmax(-1))
-
     def by_edge(self, rows: Tensor, targets: Tensor, levels: Levels, values: RowValues) -> Tensor:
         """Return the result of `values` for the rows of each decoder, in the order of the rows: (n, ...)."""
         if self.shared:
@@ -58,8 +53,8 @@ class EdgeDecoder(nn.Module):
             targets.index_select(0, levels.by_edge).split(levels.edge_sizes),
             strict=True,
         )
-        found = torch.cat([values(cast(Decoder, decoder), *group) for decoder, *group in groups])
-        return torch.empty_like(found).index_copy(0, levels.by_edge, found)
+        results = torch.cat([values(cast(Decoder, decoder), *group) for decoder, *group in groups])
+        return torch.empty_like(results).index_copy(0, levels.by_edge, results)
 
 
 NOISE_POWER = 0.75  # exponent of word frequencies, before they are normalised
@@ -243,4 +238,5 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
         return recurrence(inputs, EdgeWeights(self.input_weight, self.recurrent_weight, self.bias), levels, before)
 
     def all_log_probs(self, hidden: Tensor, levels: Levels) -> Tensor:
-        return self.decoder.all_log_probs(hidden, levels)
+        no_targets = levels.by_edge  # unused; any tensor with one entry per row
+        return self.decoder.by_edge(hidden, no_targets, levels, lambda decoder, rows, _: decoder(rows).log_softmax(-1))
