@@ -16,10 +16,10 @@ from syntaxlm.generation.stops import (
     STOP_WEIGHTS,
     STOPS,
     StopBatches,
-    evaluate_stops,
     fingerprint,
     read_stops,
     score_stops,
+    tree_corpus,
     write_stops,
 )
 from syntaxlm.storage.folder import write_model
@@ -86,13 +86,13 @@ def test_the_loss_includes_all_decisions_and_the_label():
 
 
 def test_unsuitable_trees_raise_an_error(tmp_path):
-    stored, stops = grown("labelled")
+    stored, _ = grown("labelled")
     bare = DependencyTree(SENTENCE.words, SENTENCE.tags, SENTENCE.heads, ("",) * len(SENTENCE), "bare")
     write_conllu([bare], tmp_path / "bare.conllu")
     with pytest.raises(InputError, match=r"bare\.conllu: no edge has a label"):
-        evaluate_stops(stored, stops, tmp_path / "bare.conllu")
+        tree_corpus(stored, tmp_path / "bare.conllu")
     with pytest.raises(InputError, match="this lstm model does not generate dependency trees, so generation"):
-        evaluate_stops(fresh("lstm"), stops, tmp_path / "bare.conllu")
+        tree_corpus(fresh("lstm"), tmp_path / "bare.conllu")
 
 
 def test_written_classifiers_are_read_back_unchanged(tmp_path):

@@ -12,7 +12,7 @@ from typing import Any
 from syntaxlm.core.errors import InputError
 from syntaxlm.evaluation.boundaries import evaluate_boundaries
 from syntaxlm.evaluation.reranking import evaluate_reranking
-from syntaxlm.generation.stops import evaluate_stops, read_stops, tree_corpus
+from syntaxlm.generation.stops import read_stops, score_stops, tree_corpus, tree_model
 from syntaxlm.parsing.evaluation import evaluate_trees, protocol_named
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.surprisal import tree_log_probs, tree_surprisals
@@ -222,7 +222,8 @@ def generated_trees(name: str) -> dict[str, Any]:
 
 def stops_score(name: str) -> dict[str, Any]:
     """How often the stop classifiers of a folder are correct on the trees of a file."""
-    return evaluate_stops(model(name), read_stops(folder(name), model(name)), TREES).to_dict()
+    bundle = model(name)
+    return score_stops(read_stops(folder(name), bundle), tree_model(bundle), tree_corpus(bundle, TREES)).to_dict()
 
 
 DEPENDENCY_TREES: dict[str, Section] = {

@@ -6,7 +6,7 @@ Grammars that do not predict the next word are sampled top-down.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,13 @@ import torch
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.generation.options import SamplingOptions
-from syntaxlm.models.abilities import LabelsSpans, PredictsNextToken, SampledSentence, SamplesSentences
+from syntaxlm.models.abilities import LabelsSpans, PredictsNextToken, SamplesSentences
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import TextReader
+from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.tree import INDUCED_LABEL, Constituent, Tree
 
 MAXIMUM = {"words": 100, "characters": 500, "tags": 100}  # default limits of the tokens of a sampled sentence
@@ -108,14 +109,20 @@ def sample_with_trees(
     refuse_word_options(None, options, "Sentences with trees are sampled top-down.")
     model = bundle.require(SamplesSentences, "sampling of trees")
     bundle.model.eval()
-    labels = list(model.labels) if isinstance(model, LabelsSpans) else []
+    labels: Sequence[str] = model.labels if isinstance(model, LabelsSpans) else ()
     omitted = 0 if options.keep_unknown else len(bundle.vocabulary.unknown_ids)
     longest = options.max_words or MAXIMUM[bundle.normaliser.units]
 
     def sentence(number: int) -> SentenceWithTree:
         (sampled,) = model.sample(1, longest, np.random.default_rng([options.seed, number]), omitted=omitted)
         tokens = bundle.vocabulary.decode(sampled.words)
-        return SentenceWithTree(number, as_text(bundle.normaliser, tokens), tokens, _tree_of(sampled, tokens, labels))
+        spans = tuple(
+            Constituent(INDUCED_LABEL if label < 0 else labels[label], first, last + 1)
+            for first, last, label in sampled.spans
+        )
+        tags = [labels[label] for label in sampled.word_labels] or [""] * len(tokens)
+        tree = Tree(tuple(tokens), tuple(tags), spans)
+        return SentenceWithTree(number, as_text(bundle.normaliser, tokens), tokens, tree)
 
     return map(sentence, numbers_to(count))
 
@@ -129,24 +136,13 @@ def numbers_to(count: int) -> range:
 
 def refuse_word_options(prompt: str | None, options: SamplingOptions, reason: str) -> None:
     """Raise InputError for options that only apply word by word. reason: why they do not apply, as a sentence."""
-    given = {
+    is_set = {
         "prompt": prompt is not None,
         "temperature": options.temperature != SamplingOptions.temperature,
         "top-k": options.top_k is not None,
     }
-    named = [name for name, is_given in given.items() if is_given]
-    if named:
+    if named := [name for name in is_set if is_set[name]]:
         raise InputError(f"{', '.join(named)}: {reason} Leave {'it' if len(named) == 1 else 'them'} out.")
-
-
-def _tree_of(sampled: SampledSentence, tokens: list[str], labels: list[str]) -> Tree:
-    """Return the tree of a sampled sentence. labels: those of the model."""
-    spans = tuple(
-        Constituent(INDUCED_LABEL if label < 0 else labels[label], first, last + 1)
-        for first, last, label in sampled.spans
-    )
-    tags = [labels[label] for label in sampled.word_labels] or [""] * len(tokens)
-    return Tree(tuple(tokens), tuple(tags), spans)
 
 
 GENERATED_SENTENCES = Columns(
@@ -212,7 +208,7 @@ def generate(
         reason = f"a {bundle.name} model does not predict the next token; its sentences are sampled top-down."
         refuse_word_options(prompt, options, reason)
         trees = sample_with_trees(bundle, count, options)
-        return (GeneratedSentence(one.number, one.text, one.tokens, [], True) for one in trees)
+        return (GeneratedSentence(sampled.number, sampled.text, sampled.tokens, [], True) for sampled in trees)
     words: list[str] = []
     if prompt is not None:
         try:
@@ -239,12 +235,21 @@ def _together(
     drawn: list[list[int]] = [list(prompt) for _ in random]
     of_prompt = model.token_log_probs(batch).log_probs[:-1].T.tolist()  # the target after the prompt is not known yet
     log_probs_of_next, state = model.next_log_probs(batch)
+    barred = barred_tokens(vocabulary, options.keep_unknown)
+    later = barred.copy()  # BOS may be the same token as EOS. A model that does not predict EOS has not learned it.
+    later[vocabulary.end_id] = not bundle.mode.predict_eos
+    if prompt:
+        barred = later
+    elif bundle.normaliser.units == "characters" and bundle.normaliser.space is not None:
+        barred[vocabulary.id(bundle.normaliser.space)] = True
+    if barred.all():
+        raise InputError("the model's vocabulary has no word to sample except the unknown word")
     log_probs: list[list[float]] = [list(column) for column in of_prompt]
     growing = np.ones(len(random), bool)
-    for step in range(options.max_words or MAXIMUM[bundle.normaliser.units]):
+    for _ in range(options.max_words or MAXIMUM[bundle.normaliser.units]):
         next_values: Numbers = log_probs_of_next.double().cpu().numpy()
-        barred = _barred(bundle, options, first=step == 0 and not prompt)
-        chosen = choose(np.where(barred, -np.inf, next_values), np.array([one.random() for one in random]), options)
+        uniform = np.array([generator.random() for generator in random])
+        chosen, barred = choose(np.where(barred, -np.inf, next_values), uniform, options), later
         for column in np.flatnonzero(growing):
             log_probs[column].append(float(next_values[column, chosen[column]]))
             if chosen[column] == vocabulary.end_id:
@@ -285,16 +290,9 @@ def choose(log_probs: Numbers, uniform: Numbers, options: SamplingOptions) -> np
     return (sums <= points[:, None]).sum(1)
 
 
-def _barred(bundle: ModelBundle, options: SamplingOptions, first: bool) -> npt.NDArray[np.bool_]:
-    """(V,) True for tokens that may not come next. first: whether the sentence has no words yet."""
-    vocabulary, normaliser = bundle.vocabulary, bundle.normaliser
-    barred = np.zeros(len(vocabulary), bool)
-    if normaliser.units == "characters" and normaliser.space is not None:
-        barred[vocabulary.id(normaliser.space)] = first
-    barred[vocabulary.begin_id] = True
-    # BOS may be the same token. A model that does not predict EOS has not learned its probability.
-    barred[vocabulary.end_id] = first or not bundle.mode.predict_eos
-    barred[list(vocabulary.unknown_ids)] = not options.keep_unknown
-    if barred.all():
-        raise InputError("the model's vocabulary has no word to sample except the unknown word")
+def barred_tokens(vocabulary: Vocabulary, keep_unknown: bool) -> npt.NDArray[np.bool_]:
+    """(V,) True for the tokens that a sentence cannot start with: BOS, EOS and, unless it is kept, the unknown word."""
+    barred = np.zeros(len(vocabulary), np.bool_)
+    barred[[vocabulary.begin_id, vocabulary.end_id]] = True
+    barred[list(vocabulary.unknown_ids)] = not keep_unknown
     return barred

@@ -17,7 +17,6 @@ from syntaxlm.core.files import sha256, to_json, write_text
 from syntaxlm.core.tensor_files import TensorFile, read_tensors, refuse, tensor_faults, write_tensors
 from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.models.abilities import GeneratesTrees, Model
-from syntaxlm.models.batches import TreeBatch
 from syntaxlm.models.classifiers import STOPS_FORMAT, StopExamples, Stops, StopSettings
 from syntaxlm.models.sizes import shapes_of
 from syntaxlm.ops.tree_levels import EDGES
@@ -56,26 +55,23 @@ class StopBatches:
     def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[StopExamples]:
         """Yield the batches of an epoch from number `start` on."""
         model = self.model.eval()
-        labels = torch.from_numpy(self.batches.corpus.labels)
+        of_corpus = torch.from_numpy(self.batches.corpus.labels)
         for batch in self.batches.iterate(epoch, start):
-            own_labels = labels[self.batches.places(batch)].long()
-            yield _read(model, batch.to(model.device), own_labels.to(model.device))
-
-
-@torch.no_grad()
-def _read(model: GeneratesTrees, batch: TreeBatch, labels: Tensor) -> StopExamples:
-    """Read a batch with the model. labels: (n,), of the words that the batch generates."""
-    hidden, edges = model.token_log_probs(batch).hidden, batch.levels.edges()
-    assert hidden is not None
-    is_root = torch.arange(len(edges), device=edges.device) < batch.levels.sizes[0]
-    return StopExamples(
-        hidden,
-        model.embedded(batch.targets),
-        model.inputs(batch.targets, labels),
-        batch.continuations(),
-        possible_edges(edges, is_root),
-        labels,
-    )
+            labels = of_corpus[self.batches.places(batch)].long().to(model.device)
+            read = batch.to(model.device)
+            with torch.no_grad():
+                hidden, edges = model.token_log_probs(read).hidden, read.levels.edges()
+                assert hidden is not None
+                is_root = torch.arange(len(edges), device=edges.device) < read.levels.sizes[0]
+                examples = StopExamples(
+                    hidden,
+                    model.embedded(read.targets),
+                    model.inputs(read.targets, labels),
+                    read.continuations(),
+                    possible_edges(edges, is_root),
+                    labels,
+                )
+            yield examples
 
 
 @dataclass(frozen=True)
@@ -135,15 +131,10 @@ class StopReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all results, for JSON."""
-        return {
-            "source": self.source,
-            "trees": self.trees,
-            "words": self.words,
-            "loss": self.loss,
-            "every_word": {QUESTIONS[edge]: score.to_dict() for edge, score in self.every_word.items()},
-            "possible": {QUESTIONS[edge]: score.to_dict() for edge, score in self.possible.items()},
-            "labels": None if self.labels is None else self.labels.to_dict(),
-        }
+        values: dict[str, Any] = {"source": self.source, "trees": self.trees, "words": self.words, "loss": self.loss}
+        for name, scores in (("every_word", self.every_word), ("possible", self.possible)):
+            values[name] = {QUESTIONS[edge]: score.to_dict() for edge, score in scores.items()}
+        return values | {"labels": None if self.labels is None else self.labels.to_dict()}
 
     def __str__(self) -> str:
         lines = [
@@ -153,15 +144,15 @@ class StopReport:
             f"  {'always stop':>11}",
         ]
         for edge, question in QUESTIONS.items():
-            one, other = self.every_word[edge], self.possible[edge]
-            lines.append(
-                f"{question:<16}{100 * one.accuracy:>10.1f}  {100 * one.always_stop:>11.1f}   {other.words:>9,}"
-                f"  {100 * other.accuracy:>10.1f}  {100 * other.always_stop:>11.1f}"
+            every, possible = (
+                f"{100 * score.accuracy:>10.1f}  {100 * score.always_stop:>11.1f}"
+                for score in (self.every_word[edge], self.possible[edge])
             )
+            lines.append(f"{question:<16}{every}   {self.possible[edge].words:>9,}  {possible}")
         if self.labels is not None:
-            figures = self.labels.to_dict()
+            shares = self.labels.to_dict()
             lines.append(
-                f"{'label':<16}{100 * figures['accuracy']:>10.1f}  {100 * figures['most_frequent']:>11.1f}   (second"
+                f"{'label':<16}{100 * shares['accuracy']:>10.1f}  {100 * shares['most_frequent']:>11.1f}   (second"
                 " column: the most frequent label)"
             )
         return "\n".join(lines)
@@ -184,21 +175,14 @@ def score_stops(stops: Stops, model: GeneratesTrees, corpus: DependencyCorpus) -
         for row, counted in zip(counts, (torch.ones_like(some.possible), some.possible), strict=True):
             row += torch.stack([one.sum(0) for one in (counted, counted & correct, counted & some.leaving)]).cpu()
         if stops.label_network is not None:
-            found = stops.label_logits(some.hidden, some.embedded).argmax(1)
-            correct_labels += int((found == some.labels).sum())
+            predicted = stops.label_logits(some.hidden, some.embedded).argmax(1)
+            correct_labels += int((predicted == some.labels).sum())
             label_counts += torch.bincount(some.labels.cpu(), minlength=len(label_counts))
     every_word, possible = ({edge: StopScore(*row[:, edge].tolist()) for edge in Edge} for row in counts)
     words, labels = corpus.text.word_count, None
     if stops.label_network is not None:
         labels = LabelScore(words, correct_labels, int(label_counts.max()))
     return StopReport(corpus.source, len(corpus), words, nats, every_word, possible, labels)
-
-
-def evaluate_stops(bundle: ModelBundle, stops: Stops, path: str | Path) -> StopReport:
-    """Return `score_stops` for dependency trees: a file, a folder or a pattern. Raises InputError like
-    `tree_corpus`.
-    """
-    return score_stops(stops, tree_model(bundle), tree_corpus(bundle, path))
 
 
 def tree_model(bundle: ModelBundle) -> GeneratesTrees:

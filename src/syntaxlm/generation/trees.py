@@ -20,13 +20,12 @@ from torch import Tensor
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.generation.options import SamplingOptions, TreeSamplingOptions
-from syntaxlm.generation.sentences import MAXIMUM, SAMPLED_TOGETHER, Numbers, choose, numbers_to
+from syntaxlm.generation.sentences import MAXIMUM, SAMPLED_TOGETHER, Numbers, barred_tokens, choose, numbers_to
 from syntaxlm.generation.stops import possible_edges, tree_model
 from syntaxlm.models.abilities import GeneratesTrees
 from syntaxlm.models.classifiers import Stops
 from syntaxlm.ops.tree_levels import EDGES, Levels, States
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.dependencies import Edge, in_order, tree_of_steps
 from syntaxlm.trees.tree import DependencyTree
 
@@ -151,12 +150,6 @@ class _Level:
     steps: Integers
     depths: Integers
 
-    def __len__(self) -> int:
-        return len(self.trees)
-
-    def levels(self) -> Levels:
-        return Levels.of(torch.from_numpy(self.rows), (_counts(self.edges),))
-
 
 class _TreeSampler:
     """Samples trees. Raises InputError if no word or no label is allowed."""
@@ -169,38 +162,37 @@ class _TreeSampler:
         self.most_depth = options.max_depth or MAXIMUM_DEPTH
         self.device = bundle.model.device
         self.vocabulary, self.labels = bundle.vocabulary, bundle.labels
-        self.barred = _barred(self.vocabulary, options.keep_unknown)
-        self.barred_labels = _barred(self.labels, False)
+        self.barred = barred_tokens(self.vocabulary, options.keep_unknown)
+        self.barred_labels = barred_tokens(self.labels, False)
         if self.barred.all() or (model.reads_labels and self.barred_labels.all()):
             what = "vocabulary has no word" if self.barred.all() else "labels have none"
             raise InputError(f"the model's {what} to sample except the unknown one")
 
     def trees(self, numbers: range) -> list[GeneratedTree]:
         """Return the trees with these numbers."""
-        found: dict[int, _Growing] = {}
-        wanted = list(numbers)
+        trees: dict[int, _Growing] = {}
+        missing = list(numbers)
         for attempt in range(ATTEMPTS if self.options.redraw else 1):
             again = [attempt] if attempt else []
-            growing = [_Growing(np.random.default_rng([self.options.seed, number, *again])) for number in wanted]
+            growing = [_Growing(np.random.default_rng([self.options.seed, number, *again])) for number in missing]
             self._grow(growing)
-            found |= dict(zip(wanted, growing, strict=True))
-            wanted = [number for number in wanted if found[number].cut]
-            if not wanted:
+            trees |= dict(zip(missing, growing, strict=True))
+            missing = [number for number in missing if trees[number].cut]
+            if not missing:
                 break
-        if wanted and self.options.redraw:
+        if missing and self.options.redraw:
             raise InputError(
-                f"tree {wanted[0]}: none of {ATTEMPTS} ended within {self.most_words} words and a depth of"
+                f"tree {missing[0]}: none of {ATTEMPTS} ended within {self.most_words} words and a depth of"
                 f" {self.most_depth}; use higher limits, or allow trees to be cut at them"
             )
-        trees = []
-        for number in numbers:
-            grown = found[number]
-            words = self.vocabulary.decode(grown.words)
-            labels = self.labels.decode(grown.labels) if self.model.reads_labels else ()
-            tree = tree_of_steps(words, grown.edges, grown.parents, labels, str(number))
-            bits = [grown.bits[step - 1] for step in in_order(grown.edges, grown.parents)]
-            trees.append(GeneratedTree(number, tree, bits, grown.tree_bits, tuple(grown.cut)))
-        return trees
+        return [self._generated(number, trees[number]) for number in numbers]
+
+    def _generated(self, number: int, grown: _Growing) -> GeneratedTree:
+        words = self.vocabulary.decode(grown.words)
+        labels = self.labels.decode(grown.labels) if self.model.reads_labels else ()
+        tree = tree_of_steps(words, grown.edges, grown.parents, labels, str(number))
+        bits = [grown.bits[step - 1] for step in in_order(grown.edges, grown.parents)]
+        return GeneratedTree(number, tree, bits, grown.tree_bits, tuple(grown.cut))
 
     @torch.no_grad()
     def _grow(self, trees: list[_Growing]) -> None:
@@ -209,9 +201,9 @@ class _TreeSampler:
         begin, begin_label = zeros + self.vocabulary.begin_id, zeros + self.labels.begin_id
         level = _Level(np.arange(len(trees)), zeros + Edge.RIGHT, zeros, begin, begin_label, zeros, zeros + 1)
         states = model.root_states()
-        while len(level):
-            levels = level.levels().to(device)
-            ids = (torch.from_numpy(one).to(device) for one in (level.sources, level.labels))
+        while len(level.trees):
+            levels = Levels.of(torch.from_numpy(level.rows), (_counts(level.edges),)).to(device)
+            ids = (torch.from_numpy(values).to(device) for values in (level.sources, level.labels))
             states = model.follow(model.inputs(*ids), levels, states)
             level = self._step(trees, level, levels, states)
 
@@ -222,7 +214,7 @@ class _TreeSampler:
         labels, label_bits = self._labels(trees, level, states.hidden, drawn)
         inputs = self.model.inputs(drawn, torch.from_numpy(labels).to(drawn.device))
         logits = self.stops(states.hidden, inputs).double().cpu()
-        steps = np.empty(len(level), np.int64)
+        steps = np.empty(len(level.trees), np.int64)
         for row, place in enumerate(level.trees):
             tree = trees[place]
             tree.words.append(int(words[row]))
@@ -243,8 +235,8 @@ class _TreeSampler:
     def _words(self, trees: list[_Growing], level: _Level, levels: Levels, hidden: Tensor) -> tuple[Integers, Numbers]:
         """Return the ids of the sampled words and their bits."""
         uniform = _uniform(trees, level.trees)
-        words, bits = np.empty(len(level), np.int64), np.empty(len(level))
-        for start in range(0, len(level), ROWS_TOGETHER):
+        words, bits = np.empty(len(level.trees), np.int64), np.empty(len(level.trees))
+        for start in range(0, len(level.trees), ROWS_TOGETHER):
             rows = slice(start, start + ROWS_TOGETHER)
             some = Levels.of(levels.parents[rows], (_counts(level.edges[rows]),))
             values = self.model.all_log_probs(hidden[rows], some).double().cpu().numpy()
@@ -254,7 +246,7 @@ class _TreeSampler:
     def _labels(self, trees: list[_Growing], level: _Level, hidden: Tensor, words: Tensor) -> tuple[Integers, Numbers]:
         """Return the ids of the sampled labels and their bits; BOS and 0 bits if the model reads no labels."""
         if not self.model.reads_labels:
-            return np.full(len(level), self.labels.begin_id), np.zeros(len(level))
+            return np.full(len(level.trees), self.labels.begin_id), np.zeros(len(level.trees))
         logits = self.stops.label_logits(hidden, self.model.embedded(words))
         values = logits.double().log_softmax(-1).cpu().numpy()
         options = replace(self.options, top_k=None)
@@ -287,25 +279,17 @@ class _TreeSampler:
         return answers
 
 
-def _barred(vocabulary: Vocabulary, keep_unknown: bool) -> Answers:
-    """(V,) True for tokens that are never sampled: BOS and EOS, which represent ROOT, and the unknown word."""
-    barred = np.zeros(len(vocabulary), np.bool_)
-    barred[[vocabulary.begin_id, vocabulary.end_id]] = True
-    barred[list(vocabulary.unknown_ids)] = not keep_unknown
-    return barred
-
-
 def _counts(edges: Integers) -> tuple[int, ...]:
     return tuple(np.bincount(edges, minlength=EDGES).tolist())
 
 
 def _uniform(trees: list[_Growing], places: Integers) -> Numbers:
     """Return a number in [0, 1) for each row, from its own tree's generator, in the order of the rows."""
-    found = np.empty(len(places))
+    numbers = np.empty(len(places))
     for place in np.unique(places):
-        mine = places == place
-        found[mine] = trees[place].random.random(np.count_nonzero(mine))
-    return found
+        of_tree = places == place
+        numbers[of_tree] = trees[place].random.random(np.count_nonzero(of_tree))
+    return numbers
 
 
 def _drawn(log_probs: Numbers, barred: Answers, uniform: Numbers, options: SamplingOptions) -> tuple[Integers, Numbers]:
