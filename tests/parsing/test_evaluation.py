@@ -45,17 +45,44 @@ def lines(toy) -> list[str]:
     return (toy / "train.txt").read_text().splitlines()[:40]
 
 
-def test_distances_are_those_of_reading_the_sentence_alone(prpn, lines):
+@pytest.fixture
+def gold(toy):
+    return read_brackets(toy / "test.mrg")
+
+
+@pytest.fixture
+def text(gold) -> list[str]:
+    return [" ".join(tree.words) for tree in gold]
+
+
+@pytest.fixture
+def evaluate(toy):
+    """Evaluates a model on the gold trees, by a decoder and layer."""
+
+    def evaluate(bundle, decoder=None, layer=None, ties="random", **arguments):
+        options = DecodingOptions(decoder=decoder, layer=layer, ties=ties)
+        return evaluate_parsing(bundle, toy / "test.mrg", options=options, preprocessing="none", **arguments)
+
+    return evaluate
+
+
+def brackets(models, lines, **options):
+    return parse_lines(models, lines, ParseOptions(**options)).brackets()
+
+
+@pytest.mark.parametrize("kind", ["prpn", "sentences", "stream"])
+def test_distances_of_every_layer_are_those_of_reading_the_sentence_alone(kind, prpn, lines):
+    stored = prpn if kind == "prpn" else layered(SENTENCES if kind == "sentences" else STREAM)
     sentences = [line.split() for line in lines]
-    (found,) = structure_of(prpn, sentences).values
-    vocabulary, start = prpn.vocabulary, 0
+    distances, vocabulary, start = structure_of(stored, sentences).values, stored.vocabulary, 0
+    assert (vocabulary.begin == vocabulary.end == "<eos>") == (kind == "stream")
     for sentence in sentences:
         ids = torch.tensor([vocabulary.begin_id, *vocabulary.encode(sentence), vocabulary.end_id])[:, None]
         with torch.no_grad():
-            expected = prpn.model.read(TokenBatch(ids, ids)).distances[0, 1:-1, 0]
-        np.testing.assert_allclose(found[start : start + len(sentence)], expected, rtol=0, atol=1e-5)
+            expected = stored.model.structure(TokenBatch(ids, ids)).values[:, 1:-1, 0]
+        np.testing.assert_allclose(distances[:, start : start + len(sentence)], expected, rtol=0, atol=1e-5)
         start += len(sentence)
-    assert start == len(found)
+    assert distances.shape == (1 if kind == "prpn" else 3, start)
 
 
 @pytest.mark.parametrize("rule", DECODING_RULES)
@@ -71,13 +98,12 @@ def test_spans_are_those_of_the_distances_by_definition(prpn, lines, rule):
 
 @pytest.mark.parametrize("budget", [1, 64, 1 << 15])
 def test_neither_company_nor_order_nor_budget_changes_a_tree(prpn, lines, monkeypatch, budget):
-    expected = dict(zip(lines, parse_lines(prpn, lines).brackets(), strict=True))
+    expected = dict(zip(lines, brackets(prpn, lines), strict=True))
     monkeypatch.setattr(structure, "TOKEN_BUDGET", budget)
     shuffled = random.Random(1).sample(lines, len(lines))
-    for line, tree in zip(shuffled, parse_lines(prpn, shuffled).brackets(), strict=True):
-        assert tree == expected[line]
+    assert brackets(prpn, shuffled) == [expected[line] for line in shuffled]
     for line in lines[:5]:
-        assert parse_lines(prpn, [line]).brackets() == [expected[line]]
+        assert brackets(prpn, [line]) == [expected[line]]
 
 
 def test_lines_without_a_word_keep_their_place(prpn):
@@ -95,22 +121,10 @@ def test_both_ways_of_writing_a_tree_agree(prpn, lines):
     assert parses.brackets() == [format_brackets(parse.tree) for parse in parses]
 
 
-def test_the_command_and_python_give_the_same_trees(prpn, trained, toy, capsys):
-    assert main(["parse", str(trained.prpn), str(toy / "test.txt"), "--decoder", "unbiased"]) == 0
-    printed = capsys.readouterr().out.splitlines()
-    assert (
-        printed
-        == parse_lines(prpn, (toy / "test.txt").read_text().splitlines(), ParseOptions(decoder="unbiased")).brackets()
-    )
-
-
-def test_the_score_of_a_model_is_the_score_of_the_trees_it_writes(prpn, toy, tmp_path):
-    gold = read_brackets(toy / "test.mrg")
-    trees = parse_lines(prpn, [" ".join(tree.words) for tree in gold], ParseOptions(decoder="unbiased")).brackets()
-    (tmp_path / "predicted.mrg").write_text("\n".join(trees) + "\n")
-    model = evaluate_parsing(prpn, toy / "test.mrg", preprocessing="none", options=DecodingOptions(decoder="unbiased"))
-    file = evaluate_trees(tmp_path / "predicted.mrg", toy / "test.mrg")
-    figures, others = model.to_dict(), file.to_dict()
+def test_the_score_of_a_model_is_the_score_of_the_trees_it_writes(prpn, toy, text, tmp_path, evaluate):
+    (tmp_path / "predicted.mrg").write_text("\n".join(brackets(prpn, text, decoder="unbiased")) + "\n")
+    figures = evaluate(prpn, "unbiased").to_dict()
+    others = evaluate_trees(tmp_path / "predicted.mrg", toy / "test.mrg").to_dict()
     for name in ("f1", "precision", "recall", "sentences", "recall_by_label", "baselines"):
         assert figures[name] == others[name]
     assert set(figures["f1_by_decoder"]) == {"biased", "unbiased"}
@@ -130,8 +144,8 @@ def test_gold_against_itself_is_100(toy, protocol):
     assert rows_of(report)["predicted"]["f1"] == 1
 
 
-def test_the_table_has_both_decoders_and_every_baseline(prpn, toy):
-    report = evaluate_parsing(prpn, toy / "test.mrg", preprocessing="none")
+def test_the_table_has_both_decoders_and_every_baseline(prpn, evaluate):
+    report = evaluate(prpn)
     table = {line.split("   ")[-1].strip(): line.split() for line in str(report).splitlines() if line[:1] == " "}
     baselines = report.baselines
     expected = {
@@ -157,14 +171,12 @@ def test_the_table_has_both_decoders_and_every_baseline(prpn, toy):
         assert table[name][:4] == [*figures, str(scores.count)]
 
 
-def test_every_decoder_is_compared_with_right_branching(prpn, toy):
-    report = evaluate_parsing(prpn, toy / "test.mrg", preprocessing="none", random_weights=0)
+def test_every_decoder_is_compared_with_right_branching(prpn, evaluate):
+    report = evaluate(prpn, random_weights=0)
     figures = report.to_dict()
     assert figures["against_right_branching"] == figures["against_right_branching_by_decoder"]["biased"]
     for decoder in DECODING_RULES:
-        chosen = evaluate_parsing(
-            prpn, toy / "test.mrg", preprocessing="none", random_weights=0, options=DecodingOptions(decoder=decoder)
-        )
+        chosen = evaluate(prpn, decoder, random_weights=0)
         assert chosen.to_dict()["against_right_branching"] == figures["against_right_branching_by_decoder"][decoder]
         assert f"\n{decoder} compared with right branching: {chosen.against_right}" in str(report)
     assert "random_weights" not in figures
@@ -172,16 +184,11 @@ def test_every_decoder_is_compared_with_right_branching(prpn, toy):
 
 @pytest.mark.parametrize("decoder", DECODING_RULES)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_scored_sentences_are_all_that_count_and_give_the_figures_again(prpn, toy, tmp_path, protocol, decoder):
-    report = evaluate_parsing(
-        prpn,
-        toy / "test.mrg",
-        protocol=protocol_named(protocol, 12),
-        preprocessing="none",
-        options=DecodingOptions(decoder=decoder),
-    )
+def test_scored_sentences_are_all_that_count_and_give_the_figures_again(
+    prpn, gold, tmp_path, protocol, decoder, evaluate
+):
+    report = evaluate(prpn, decoder, protocol=protocol_named(protocol, 12), random_weights=0)
     sentences = report.details()
-    gold = read_brackets(toy / "test.mrg")
     least = 1 if protocol == "prpn" else 2
     assert [one.number for one in sentences] == [n for n, tree in enumerate(gold, 1) if least <= len(tree) <= 12]
     for one in sentences:
@@ -243,36 +250,37 @@ def test_json_has_the_figures_and_the_protocol(toy, capsys):
     assert figures["sentences"] == sum(len(tree) <= 12 for tree in read_brackets(toy / "test.mrg") if len(tree) > 1)
 
 
-def test_a_label_less_file_is_scored_as_its_labelled_twin(toy, tmp_path):
-    gold = read_brackets(toy / "test.mrg")
-    write_brackets(gold, tmp_path / "labelled.mrg")
+def test_a_label_less_file_is_read_the_way_that_fits(gold, toy, tmp_path):
     write_brackets(gold, tmp_path / "bare.mrg", labelled=False)
-    labelled, bare = (evaluate_trees(tmp_path / f"{name}.mrg", toy / "test.mrg") for name in ("labelled", "bare"))
-    assert labelled.scores["predicted"].f1 == bare.scores["predicted"].f1 == 1
-
-
-def test_a_label_less_file_that_could_be_read_with_labels_is_read_the_way_that_fits(tmp_path):
-    """(a (b c)) has one word if it is read with labels, and three without."""
+    assert evaluate_trees(tmp_path / "bare.mrg", toy / "test.mrg").scores["predicted"].f1 == 1
     (tmp_path / "gold.mrg").write_text("(S (D a) (N (A b) (C c)))\n")
-    (tmp_path / "bare.mrg").write_text("(a (b c))\n")
+    (tmp_path / "bare.mrg").write_text("(a (b c))\n")  # one word if it is read with labels, and three without
     assert evaluate_trees(tmp_path / "bare.mrg", tmp_path / "gold.mrg").scores["predicted"].f1 == 1
 
 
-def test_a_mismatch_of_words_names_file_sentence_and_both_sentences(tmp_path):
-    (tmp_path / "gold.mrg").write_text("(S (A a) (B b))\n(S (A the) (B old) (C cat))\n")
-    (tmp_path / "predicted.mrg").write_text("(S (A a) (B b))\n(S (A the) (B cat))\n")
+@pytest.mark.parametrize(
+    ("gold", "predicted", "preprocessing", "parts"),
+    [
+        (
+            "(S (A a) (B b))\n(S (A the) (B old) (C cat))\n", "(S (A a) (B b))\n(S (A the) (B cat))\n", "none",
+            ["gold.mrg, sentence 2", "predicted.mrg", "the old cat", "the cat"],
+        ),
+        (
+            "(S (A a) (B b))\n(S (A the) (B cat))\n", "(S (A a) (B b))\n", "none",
+            ["predicted.mrg: found 1 trees, expected 2"],
+        ),
+        (  # reported before unknown tags
+            "(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))\n" * 3, "(X the (X cat sleeps))\n" * 2, "ptb-keep",
+            ["predicted.mrg: found 2 trees, expected 3 as in ", "gold.mrg", "First difference: sentence 3"],
+        ),
+    ],
+)  # fmt: skip
+def test_a_mismatch_names_files_sentence_and_both_sentences(gold, predicted, preprocessing, parts, tmp_path):
+    (tmp_path / "gold.mrg").write_text(gold)
+    (tmp_path / "predicted.mrg").write_text(predicted)
     with pytest.raises(InputError) as caught:
-        evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold.mrg")
-    message = str(caught.value)
-    for part in ("gold.mrg, sentence 2", "predicted.mrg", "the old cat", "the cat"):
-        assert part in message
-
-
-def test_a_mismatch_of_sentences_is_reported(tmp_path):
-    (tmp_path / "gold.mrg").write_text("(S (A a) (B b))\n(S (A the) (B cat))\n")
-    (tmp_path / "predicted.mrg").write_text("(S (A a) (B b))\n")
-    with pytest.raises(InputError, match=r"predicted\.mrg: found 1 trees, expected 2"):
-        evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold.mrg")
+        evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold.mrg", preprocessing=preprocessing)
+    assert [part for part in parts if part not in str(caught.value)] == []
 
 
 def test_a_model_without_distances_and_a_missing_layer_are_reported(prpn, lstm):
@@ -313,7 +321,7 @@ def test_several_models_give_the_average_of_their_trees(prpn, others, lines, rul
     alone = [parse_lines(one, given, ParseOptions(decoder=rule)).spans for one in models]
     together = parse_lines(models, given, ParseOptions(decoder=rule), first=5)
     expected = average(alone)
-    assert together.brackets() != parse_lines(prpn, given, ParseOptions(decoder=rule)).brackets()
+    assert together.brackets() != brackets(prpn, given, decoder=rule)
     assert np.array_equal(together.spans.starts, expected.starts)
     assert np.array_equal(together.spans.ends, expected.ends)
     parses = list(together)
@@ -325,19 +333,14 @@ def test_several_models_give_the_average_of_their_trees(prpn, others, lines, rul
     assert not any(parse_lines(models, ["", " "]))
 
 
-def test_the_score_of_several_models_is_that_of_their_average(prpn, others, toy, tmp_path):
-    gold = read_brackets(toy / "test.mrg")
-    trees = parse_lines(
-        [prpn, *others], [" ".join(tree.words) for tree in gold], ParseOptions(decoder="unbiased")
-    ).brackets()
+def test_the_score_of_several_models_is_that_of_their_average(prpn, others, text, toy, tmp_path, evaluate):
+    trees = brackets([prpn, *others], text, decoder="unbiased")
     (tmp_path / "predicted.mrg").write_text("\n".join(trees) + "\n")
-    report = evaluate_parsing(
-        prpn, toy / "test.mrg", preprocessing="none", also=others, options=DecodingOptions(decoder="unbiased")
-    )
+    report = evaluate(prpn, "unbiased", also=others)
     assert report.to_dict()["f1"] == evaluate_trees(tmp_path / "predicted.mrg", toy / "test.mrg").to_dict()["f1"]
     assert report.to_dict()["averaged_models"] == 3
     assert "   average of 3 models\n" in str(report)
-    assert "averaged_models" not in evaluate_parsing(prpn, toy / "test.mrg", preprocessing="none").to_dict()
+    assert "averaged_models" not in evaluate(prpn).to_dict()
 
 
 def test_models_that_read_different_words_are_reported_with_the_sentence(prpn, others):
@@ -356,7 +359,7 @@ def test_the_commands_take_several_models(prpn, trained, toy, tmp_path, capsys):
     also = ["--also", copies[0], "--also", copies[1]]
     assert main(["parse", str(trained.prpn), *also, str(toy / "test.txt"), "--decoder", "unbiased"]) == 0
     lines = (toy / "test.txt").read_text().splitlines()
-    assert capsys.readouterr().out.splitlines() == parse_lines(prpn, lines, ParseOptions(decoder="unbiased")).brackets()
+    assert capsys.readouterr().out.splitlines() == brackets(prpn, lines, decoder="unbiased")
     assert main(["evaluate", "parse", str(trained.prpn), str(toy / "test.mrg"), *also, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["averaged_models"] == 3
 
@@ -370,86 +373,28 @@ def test_the_commands_refuse_a_tie_rule_without_an_average(trained, toy, tmp_pat
         assert main([*command, str(trained.prpn), str(toy / text), "--ties", "first", "--also", copy]) == 0
 
 
-def distances_by_definition(model, ids: list[int]) -> np.ndarray:
-    """Distances of a sentence between two EOS in NumPy, as in the released program, from an initial state of zeros.
-
-    Returns (layers, words). Shen et al. 2019, equations (1) to (5) and (9) to (14).
-    """
-    inputs = model.embedding.weight.detach().numpy()[ids]
-    found = []
-    for layer in model.backbone.stack.layers:
-        weights = {name: weight.detach().numpy() for name, weight in layer.named_parameters()}
-        recurrent = weights["recurrent_weight"] * (1 - layer.weight_drop)
-        bias = weights["input_bias"] + weights["recurrent_bias"]
-        hidden = cell = np.zeros(layer.size)
-        states, distances = [], []
-        for row in inputs:
-            gates = weights["input_weight"] @ row + recurrent @ hidden + bias
-            masters = layer.size // layer.chunk
-            write, keep = 1 - cumax(gates[:masters]), cumax(gates[masters : 2 * masters])
-            o, g, i, f = gates[2 * masters :].reshape(4, layer.size)
-            distances.append(1 - keep.mean())
-            write, keep = write.repeat(layer.chunk), keep.repeat(layer.chunk)
-            both = write * keep
-            kept, written = sigmoid(f) * both + keep - both, sigmoid(i) * both + write - both
-            cell = kept * cell + written * np.tanh(g)
-            hidden = sigmoid(o) * np.tanh(cell)
-            states.append(hidden)
-        inputs = np.array(states)
-        found.append(distances[1:-1])
-    return np.array(found)
-
-
-def cumax(logits: np.ndarray) -> np.ndarray:
-    powers = np.exp(logits)
-    return powers.cumsum() / powers.sum()
-
-
-def sigmoid(values: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-values))
-
-
-@pytest.mark.parametrize("mode", [SENTENCES, STREAM], ids=str)
-def test_on_lstm_reads_a_sentence_between_bos_and_eos_and_has_distances_in_every_layer(mode):
-    stored = layered(mode)
-    sentences = [text.split() for text in ("the old cat sees a dog .", "dog", "cat , the old N sees", "a b c d e f g")]
-    vocabulary = stored.vocabulary
-    assert (vocabulary.begin == vocabulary.end == "<eos>") == mode.carry_state
-    expected = [
-        distances_by_definition(stored.model, [vocabulary.begin_id, *vocabulary.encode(sentence), vocabulary.end_id])
-        for sentence in sentences
-    ]
-    found = structure_of(stored, sentences).values
-    assert found.shape == (3, sum(map(len, sentences)))
-    np.testing.assert_allclose(found, np.concatenate(expected, axis=1), rtol=0, atol=1e-6)
-
-
 def test_trees_are_those_of_the_default_layer_unless_one_is_given(prpn, lines):
     stored = layered()
-    trees = {layer: parse_lines(stored, lines, ParseOptions(layer=layer)).brackets() for layer in (None, 1, 2, 3)}
+    trees = {layer: brackets(stored, lines, layer=layer) for layer in (None, 1, 2, 3)}
     assert trees[None] == trees[2]
     assert len({tuple(one) for one in trees.values()}) == 3
-    together = {layer: parse_lines([stored, prpn], lines, ParseOptions(layer=layer)).brackets() for layer in (None, 1)}
-    assert together[None] != together[1]
-    assert parse_lines([stored] * 2, lines).brackets() == trees[2]
+    assert brackets([stored, prpn], lines) != brackets([stored, prpn], lines, layer=1)
+    assert brackets([stored] * 2, lines) == trees[2]
     assert [built("on-lstm", layer_sizes=sizes).default_layer for sizes in ((6,), (8, 6))] == [1, 2]
     assert prpn.model.default_layer == 1
     with pytest.raises(InputError, match="layer 4: the model has distances of layers 1 to 3"):
         parse_lines(stored, ["a cat"], ParseOptions(layer=4))
 
 
-def test_a_report_has_the_f1_of_every_layer_from_one_reading(toy, monkeypatch):
+def test_a_report_has_the_f1_of_every_layer_from_one_reading(evaluate, monkeypatch):
     stored, readings = layered(), []
     structure = stored.model.structure
     monkeypatch.setattr(stored.model, "structure", lambda batch: readings.append(batch) or structure(batch))
     protocol = protocol_named("evalb", 20)
-    report = evaluate_parsing(stored, toy / "test.mrg", protocol=protocol)
+    report = evaluate(stored, protocol=protocol)
     assert len(readings) == 1
     assert report.layer == 2
-    alone = {
-        layer: evaluate_parsing(stored, toy / "test.mrg", protocol=protocol, options=DecodingOptions(layer=layer))
-        for layer in (1, 2, 3)
-    }
+    alone = {layer: evaluate(stored, layer=layer, protocol=protocol) for layer in (1, 2, 3)}
     expected = {layer: {name: scores.f1 for name, scores in one.scores.items()} for layer, one in alone.items()}
     assert len({values["biased"] for values in expected.values()}) == 3
     assert all(one.f1_by_layer == expected for one in (report, *alone.values()))
@@ -466,15 +411,13 @@ def test_a_report_has_the_f1_of_every_layer_from_one_reading(toy, monkeypatch):
     assert rows[3] == ""
 
 
-def test_a_model_of_one_layer_and_an_average_have_no_figures_by_layer(prpn, toy):
+def test_a_model_of_one_layer_and_an_average_have_no_figures_by_layer(prpn, evaluate):
     stored = layered()
-    averaged = evaluate_parsing(stored, toy / "test.mrg", also=[stored, prpn], options=DecodingOptions(layer=1))
-    for report in (evaluate_parsing(prpn, toy / "test.mrg"), averaged):
+    for report in (evaluate(prpn), evaluate(stored, layer=1, also=[stored, prpn])):
         assert not {"layer", "f1_by_layer"} & report.to_dict().keys()
         assert "layer" not in str(report)
-    alone = evaluate_parsing(stored, toy / "test.mrg", options=DecodingOptions(layer=1))
-    thrice = evaluate_parsing(stored, toy / "test.mrg", also=[stored] * 2, options=DecodingOptions(layer=1))
-    assert thrice.to_dict()["f1_by_decoder"] == alone.f1_by_layer[1]
+    thrice = evaluate(stored, layer=1, also=[stored] * 2)
+    assert thrice.to_dict()["f1_by_decoder"] == evaluate(stored, layer=1).f1_by_layer[1]
 
 
 def test_the_commands_use_the_default_layer_or_the_given_one(toy, tmp_path, capsys):
@@ -491,7 +434,7 @@ def test_the_commands_use_the_default_layer_or_the_given_one(toy, tmp_path, caps
     lines = (toy / "test.txt").read_text().splitlines()
     for option, layer in (([], 2), (["--layer", 1], 1), (["--layer", 3], 3)):
         parse = printed("parse", folder, toy / "test.txt", *option)
-        assert parse.splitlines() == parse_lines(stored, lines, ParseOptions(layer=layer)).brackets()
+        assert parse.splitlines() == brackets(stored, lines, layer=layer)
         figures = json.loads(printed("evaluate", "parse", folder, toy / "test.mrg", "--json", *option))
         assert figures["layer"] == layer
         assert figures["f1"] == figures["f1_by_layer"][str(layer)]["biased"]
@@ -518,10 +461,7 @@ def test_the_trees_of_span_scores_are_those_of_their_rule_by_definition(name, ru
         expected = ORACLES[rule](lambda start, end, chart=chart: float(chart[start, end - 1]), length, rule)
         assert found == expected
         assert parse.distances == []
-    assert (
-        parse_lines(stored, given).brackets()
-        == parse_lines(stored, given, ParseOptions(decoder="greedy-right")).brackets()
-    )
+    assert brackets(stored, given) == brackets(stored, given, decoder="greedy-right")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -541,20 +481,16 @@ def test_the_parse_of_span_scores_has_the_score_of_each_span_and_no_distances(na
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_model_of_span_scores_is_scored_by_all_its_rules(name, toy, tmp_path):
-    stored, gold = scoring(name), read_brackets(toy / "test.mrg")
-    reports = {
-        rule: evaluate_parsing(stored, toy / "test.mrg", preprocessing="none", options=DecodingOptions(decoder=rule))
-        for rule in (None, *SPAN_RULES)
-    }
+def test_a_model_of_span_scores_is_scored_by_all_its_rules(name, toy, text, tmp_path, evaluate):
+    stored = scoring(name)
+    reports = {rule: evaluate(stored, rule) for rule in (None, *SPAN_RULES)}
     assert reports[None].chosen == "greedy-right"
     for rule in SPAN_RULES:
         figures = reports[rule].to_dict()
         assert figures["decoder"] == rule
         assert list(figures["f1_by_decoder"]) == ["greedy-right", "greedy-sum", "cky"]
         assert not {"layer", "f1_by_layer", "random_weights"} & figures.keys()
-        trees = parse_lines(stored, [" ".join(tree.words) for tree in gold], ParseOptions(decoder=rule)).brackets()
-        (tmp_path / "predicted.mrg").write_text("\n".join(trees) + "\n")
+        (tmp_path / "predicted.mrg").write_text("\n".join(brackets(stored, text, decoder=rule)) + "\n")
         file = evaluate_trees(tmp_path / "predicted.mrg", toy / "test.mrg")
         assert figures["f1"] == file.to_dict()["f1"] == reports[None].scores[rule].f1
         assert {one.decoder for one in reports[rule].details()} == {rule}
@@ -563,7 +499,7 @@ def test_a_model_of_span_scores_is_scored_by_all_its_rules(name, toy, tmp_path):
     assert "layer" not in str(reports["greedy-sum"])
 
 
-def test_models_of_both_types_are_averaged_with_the_requested_or_default_decoder(prpn, others, toy, lines):
+def test_models_of_both_types_are_averaged_with_the_requested_or_default_decoder(prpn, others, text, lines, evaluate):
     spans = scoring()
     models = [prpn, others[0], spans]
 
@@ -581,25 +517,20 @@ def test_models_of_both_types_are_averaged_with_the_requested_or_default_decoder
     }
     assert len({tuple(trees) for trees in expected.values()}) == 3
     for decoder, trees in expected.items():
-        assert parse_lines(models, lines, ParseOptions(decoder=decoder)).brackets() == trees
-    report = evaluate_parsing(models[0], toy / "test.mrg", also=models[1:], preprocessing="none")
+        assert brackets(models, lines, decoder=decoder) == trees
+    report = evaluate(models[0], also=models[1:])
     names = ["2 biased + greedy-right", "2 unbiased + greedy-right", "2 biased + greedy-sum", "2 biased + cky"]
     assert list(report.to_dict()["f1_by_decoder"]) == names
     assert report.chosen == names[0]
     assert f"   {names[1]}\n" in str(report)
-    gold = read_brackets(toy / "test.mrg")
-    text = [" ".join(tree.words) for tree in gold]
     for decoder, name in {"unbiased": names[1], "greedy-sum": names[2], "greedy-right": names[0]}.items():
-        chosen = evaluate_parsing(
-            models[0], toy / "test.mrg", also=models[1:], preprocessing="none", options=DecodingOptions(decoder=decoder)
-        )
+        chosen = evaluate(models[0], decoder, also=models[1:])
         assert chosen.chosen == name
         assert list(chosen.scores) == names
-        found = parse_lines(models, text, ParseOptions(decoder=decoder)).spans
-        assert np.array_equal(chosen.predicted[name].starts, found.starts)
-        assert np.array_equal(chosen.predicted[name].ends, found.ends)
-    turned = evaluate_parsing(spans, toy / "test.mrg", also=[prpn, spans], preprocessing="none")
-    assert turned.chosen == "greedy-right + biased + greedy-right"
+        spans_of_text = parse_lines(models, text, ParseOptions(decoder=decoder)).spans
+        assert np.array_equal(chosen.predicted[name].starts, spans_of_text.starts)
+        assert np.array_equal(chosen.predicted[name].ends, spans_of_text.ends)
+    assert evaluate(spans, also=[prpn, spans]).chosen == "greedy-right + biased + greedy-right"
 
 
 def test_an_unknown_decoder_or_layer_is_reported_before_anything_is_read(prpn, toy):
@@ -629,15 +560,14 @@ def test_fresh_weights_are_those_of_their_seed_alone_and_leave_the_generator_as_
 
 
 @pytest.mark.parametrize("kind", ["prpn", "on-lstm", "spans"])
-def test_random_weights_are_one_more_baseline(kind, prpn, toy, monkeypatch, capsys):
+def test_random_weights_are_one_more_baseline(kind, prpn, monkeypatch, evaluate):
     stored = {"prpn": lambda: prpn, "on-lstm": layered, "spans": scoring}[kind]()
     if kind == "spans":
         monkeypatch.setattr(parsing, "build_model", lambda config, size: Ends(size))
     decoder = "greedy-sum" if kind == "spans" else "unbiased"
-    options = DecodingOptions(decoder=decoder, layer=stored.model.distance_layers or None)
-    asked = {"options": options, "preprocessing": "none"}
-    report = evaluate_parsing(stored, toy / "test.mrg", random_weights=3, **asked)
-    singles = [evaluate_parsing(with_fresh_weights(stored, seed), toy / "test.mrg", **asked) for seed in range(3)]
+    layer = stored.model.distance_layers or None
+    report = evaluate(stored, decoder, layer, random_weights=3)
+    singles = [evaluate(with_fresh_weights(stored, seed), decoder, layer, random_weights=0) for seed in range(3)]
     f1 = [one.scores[decoder].f1 for one in singles]
     shapes = [one.scores[decoder].predicted_shape for one in singles]
     assert len(set(f1)) == 3
@@ -655,11 +585,11 @@ def test_random_weights_are_one_more_baseline(kind, prpn, toy, monkeypatch, caps
     left = figures["shape"]["left"]
     (line,) = (line for line in str(report).splitlines() if line.startswith("random weights "))
     assert f"left splits {left['mean']:.1f} ± {left['std']:.1f}%" in line
-    assert report.scores[decoder].f1 == evaluate_parsing(stored, toy / "test.mrg", **asked).scores[decoder].f1
+    assert report.scores[decoder].f1 == evaluate(stored, decoder, layer, random_weights=0).scores[decoder].f1
 
 
-def test_a_single_seed_of_random_weights_has_no_deviation(prpn, toy):
-    report = evaluate_parsing(prpn, toy / "test.mrg", preprocessing="none", random_weights=1)
+def test_a_single_seed_of_random_weights_has_no_deviation(prpn, evaluate):
+    report = evaluate(prpn, random_weights=1)
     assert isinstance(report.random_weights, RandomWeights)
     assert report.random_weights.f1.std == report.random_weights.shape()["left"][1] == 0
     assert rows_of(report)["random weights, biased"]["std"] == 0
@@ -680,10 +610,8 @@ def test_splits_to_the_left_and_right_are_counted_over_spans_of_three_words_or_m
     (tmp_path / "one.mrg").write_text("(X (X a (X b (X c d))) e)\n(X a b)\n(X (X a b) (X c d))\n")
     (tmp_path / "gold.mrg").write_text("(X a (X b c d) e)\n(X a b)\n(X a (X b (X c d)))\n")
     scores = evaluate_trees(tmp_path / "one.mrg", tmp_path / "gold.mrg").scores["predicted"]
-    assert (scores.predicted_shape.left, scores.predicted_shape.right) == (
-        25,
-        50,
-    )  # of four: 0-4 of the third is neither
+    # Of four, 0-4 of the third is neither.
+    assert (scores.predicted_shape.left, scores.predicted_shape.right) == (25, 50)
     assert (scores.gold_shape.left, scores.gold_shape.right) == (0, 50)  # flat spans are neither
 
 
@@ -696,7 +624,7 @@ def test_the_command_line_has_all_decoders_and_reports_those_of_the_model(toy, m
     lines = (toy / "test.txt").read_text().splitlines()
     for rule in SPAN_RULES:
         assert main(["parse", "MODEL", str(toy / "test.txt"), "--decoder", rule]) == 0
-        assert capsys.readouterr().out.splitlines() == parse_lines(spans, lines, ParseOptions(decoder=rule)).brackets()
+        assert capsys.readouterr().out.splitlines() == brackets(spans, lines, decoder=rule)
         assert main(["evaluate", "parse", "MODEL", str(toy / "test.mrg"), "--decoder", rule, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["decoder"] == rule
     monkeypatch.setattr("syntaxlm.parsing.parse.LINES_TOGETHER", 4)
@@ -708,18 +636,15 @@ def test_the_command_line_has_all_decoders_and_reports_those_of_the_model(toy, m
         assert "decoder biased: lstm models have greedy-right, greedy-sum, cky" in capsys.readouterr().err
 
 
-def test_a_model_of_span_probabilities_is_scored_by_mbr_and_on_request_by_viterbi(toy):
-    stored, gold = bracketing(), read_brackets(toy / "test.mrg")
-    report = evaluate_parsing(stored, toy / "test.mrg", preprocessing="none")
+def test_a_model_of_span_probabilities_is_scored_by_mbr_and_on_request_by_viterbi(gold, text, evaluate):
+    stored = bracketing()
+    report = evaluate(stored)
     assert list(report.scores) == ["mbr"]
     assert stored.model.viterbi_calls == 0
     assert not {"layer", "f1_by_layer"} & report.to_dict().keys()
-    chosen = evaluate_parsing(
-        stored, toy / "test.mrg", preprocessing="none", options=DecodingOptions(decoder="viterbi")
-    )
+    chosen = evaluate(stored, "viterbi")
     assert list(chosen.scores) == ["mbr", "viterbi"]
     assert chosen.chosen == "viterbi"
-    text = [" ".join(tree.words) for tree in gold]
     for rule in ("mbr", "viterbi"):
         spans = parse_lines(stored, text, ParseOptions(decoder=rule)).spans
         assert chosen.scores[rule].f1 == score(spans, SpanSets.of(gold), PROTOCOLS["wsj-test"]).f1
@@ -727,19 +652,11 @@ def test_a_model_of_span_probabilities_is_scored_by_mbr_and_on_request_by_viterb
 
 
 @pytest.mark.parametrize("rule", ["mbr", "viterbi"])
-def test_the_labels_of_a_single_model_are_mapped_to_gold_labels(toy, rule, capsys):
-    stored = bracketing()
-    protocol = protocol_named("wsj-test", 20)
-    report = evaluate_parsing(
-        stored, toy / "test.mrg", protocol=protocol, preprocessing="none", options=DecodingOptions(decoder=rule)
-    )
-    gold = read_brackets(toy / "test.mrg")
-    text = [" ".join(tree.words) for tree in gold]
-    expected = label_mapping(
-        parse_lines(stored, text, ParseOptions(decoder=rule, labels=True)).spans,
-        SpanSets.of(gold),
-        protocol,
-    )
+def test_the_labels_of_a_single_model_are_mapped_to_gold_labels(gold, text, rule, evaluate):
+    stored, protocol = bracketing(), protocol_named("wsj-test", 20)
+    report = evaluate(stored, rule, protocol=protocol)
+    labelled = parse_lines(stored, text, ParseOptions(decoder=rule, labels=True)).spans
+    expected = label_mapping(labelled, SpanSets.of(gold), protocol)
     assert report.labels == expected
     assert report.labels.matched == report.scores[rule].by_sentence.matched_spans.sum()
     assert json.loads(json.dumps(report.to_dict()))["induced_labels"] == expected.to_dict()
@@ -747,54 +664,32 @@ def test_the_labels_of_a_single_model_are_mapped_to_gold_labels(toy, rule, capsy
     assert f"induced labels of the {rule} trees, mapped many-to-one to gold labels   protocol {protocol}" in str(report)
 
 
-def test_averages_and_models_without_labels_have_no_mapping(prpn, toy):
-    for report in (
-        evaluate_parsing(prpn, toy / "test.mrg"),
-        evaluate_parsing(bracketing(labelled=False), toy / "test.mrg"),
-        evaluate_parsing(bracketing(), toy / "test.mrg", also=[prpn]),
-    ):
+def test_averages_and_models_without_labels_have_no_mapping(prpn, evaluate):
+    for report in (evaluate(prpn), evaluate(bracketing(labelled=False)), evaluate(bracketing(), also=[prpn])):
         assert report.labels is None
         assert "induced_labels" not in report.to_dict()
         assert "induced labels" not in str(report)
 
 
-def test_an_average_of_all_structures_is_scored_by_each_rule_of_any_model(prpn, toy):
+def test_an_average_of_all_structures_is_scored_by_each_rule_of_any_model(prpn, text, evaluate):
     models = [bracketing(), prpn, scoring()]
-    gold = read_brackets(toy / "test.mrg")
-    text = [" ".join(tree.words) for tree in gold]
     for ties in TIE_RULES:
-        report = evaluate_parsing(
-            models[0], toy / "test.mrg", also=models[1:], preprocessing="none", options=DecodingOptions(ties=ties)
-        )
+        report = evaluate(models[0], ties=ties, also=models[1:])
         assert list(report.scores) == [
-            "mbr + biased + greedy-right",
-            "mbr + unbiased + greedy-right",
-            "mbr + biased + greedy-sum",
+            "mbr + biased + greedy-right", "mbr + unbiased + greedy-right", "mbr + biased + greedy-sum",
             "mbr + biased + cky",
-        ]
+        ]  # fmt: skip
         assert models[0].model.viterbi_calls == 0
-        found = parse_lines(models, text, ParseOptions(ties=ties)).spans
-        assert np.array_equal(report.predicted[report.chosen].starts, found.starts)
-        assert np.array_equal(report.predicted[report.chosen].ends, found.ends)
-    chosen = evaluate_parsing(
-        models[0], toy / "test.mrg", also=models[1:], preprocessing="none", options=DecodingOptions(decoder="viterbi")
-    )
-    assert chosen.chosen == "viterbi + biased + greedy-right"
+        spans = parse_lines(models, text, ParseOptions(ties=ties)).spans
+        assert np.array_equal(report.predicted[report.chosen].starts, spans.starts)
+        assert np.array_equal(report.predicted[report.chosen].ends, spans.ends)
+    assert evaluate(models[0], "viterbi", also=models[1:]).chosen == "viterbi + biased + greedy-right"
 
 
-def test_random_weights_of_a_model_of_span_probabilities_are_a_baseline(toy, monkeypatch):
+def test_random_weights_of_a_model_of_span_probabilities_are_a_baseline(evaluate, monkeypatch):
     monkeypatch.setattr(parsing, "build_model", lambda config, size: Brackets(size))
-    report = evaluate_parsing(bracketing(), toy / "test.mrg", preprocessing="none", random_weights=2)
+    report = evaluate(bracketing(), random_weights=2)
     assert rows_of(report)["random weights, mbr"]["seeds"] == 2
-
-
-def test_another_number_of_trees_is_reported_before_unknown_tags(tmp_path):
-    gold, predicted = tmp_path / "gold.mrg", tmp_path / "predicted.penn"
-    gold.write_text("(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))\n" * 3)
-    predicted.write_text("(X the (X cat sleeps))\n" * 2)
-    with pytest.raises(InputError, match=r"predicted\.penn: found 2 trees, expected 3 as in .*gold\.mrg") as caught:
-        evaluate_trees(predicted, gold, preprocessing="ptb-keep")
-    assert "First difference: sentence 3" in str(caught.value)
 
 
 @pytest.mark.parametrize("shape", ["deep", "wide", "unary"])
