@@ -14,7 +14,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.data.completion import CompletionQuestion
 from syntaxlm.evaluation.completion import (
     CompletionReport,
-    completion_scores,
+    CompletionScores,
     differing_words,
     evaluate_completion,
     first_half,
@@ -44,12 +44,12 @@ def question(*candidates, right=0, name="1"):
 
 
 def scores(log_probs, rights=None, name="model", known=None):
-    """Builds scores from lists of log-probabilities, one per question."""
-    rights = rights or [0] * len(log_probs)
-    asked = [question(*map(str, one), right=right) for one, right in zip(log_probs, rights, strict=True)]
-    flat = np.array([value for one in log_probs for value in one], np.float64)
-    flags = [True] * len(flat) if known is None else known
-    return completion_scores(name, asked, flat, flags, flags)
+    """Builds scores from lists of log-probabilities, one per question; `known` is of questions of equal sizes."""
+    longest = max(map(len, log_probs))
+    table = np.array([[*values, *[-math.inf] * (longest - len(values))] for values in log_probs], np.float64)
+    flags = np.ones(table.shape, np.bool_) if known is None else np.array(known).reshape(table.shape)
+    correct = np.array(rights or [0] * len(log_probs))
+    return CompletionScores(name, table, np.array(list(map(len, log_probs))), correct, flags, flags)
 
 
 def test_the_most_probable_candidate_is_chosen_and_equal_ones_earn_a_share():

@@ -256,7 +256,10 @@ def evaluate_boundaries(bundle: ModelBundle, text: str | Path, tuning_text: str 
         corpus.unknown_count,
         reads_spaces,
         tuple(scores),
-        _baselines(tuning, measured),
+        (
+            score_boundaries("every gap", np.ones(len(measured), np.bool_), measured["boundary"]),
+            _after_every(max(range(2, LONGEST_WORD + 1), key=lambda count: _after_every(count, tuning).f1), measured),
+        ),
     )
 
 
@@ -268,12 +271,6 @@ def _read(bundle: ModelBundle, path: str | Path) -> tuple[Gaps, EncodedCorpus]:
     return gaps, EncodedCorpus.from_sentences(encoded, bundle.vocabulary)
 
 
-def _baselines(tuning: Gaps, measured: Gaps) -> tuple[BoundaryScore, ...]:
-    """Score two baselines: a boundary in every gap, and a boundary after every k characters of a line."""
-
-    def after_every(count: int, gaps: Gaps) -> BoundaryScore:
-        return score_boundaries(f"every {count} characters", gaps["place"] % count == 0, gaps["boundary"])
-
-    best = max(range(2, LONGEST_WORD + 1), key=lambda count: after_every(count, tuning).f1)
-    always = score_boundaries("every gap", np.ones(len(measured), np.bool_), measured["boundary"])
-    return always, after_every(best, measured)
+def _after_every(count: int, gaps: Gaps) -> BoundaryScore:
+    """Score a boundary after every `count` characters of a line."""
+    return score_boundaries(f"every {count} characters", gaps["place"] % count == 0, gaps["boundary"])

@@ -389,7 +389,7 @@ def score_questions(
     Raises InputError for a candidate that the normaliser leaves empty, for a candidate without a tree if the model
     reads trees, for a tree with words that have no path to the root, and for a model that returns NaN.
     """
-    vocabulary, given_trees = bundle.vocabulary, bundle.model.reads == "trees"
+    knows, given_trees = bundle.vocabulary.knows, bundle.model.reads == "trees"
     ends = bundle.mode.predict_eos and not given_trees
     if given_trees:
         for question in questions:
@@ -402,7 +402,7 @@ def score_questions(
         trees = [tree for question in questions for tree in question.trees]
         log_probs = log_probs_of_trees(bundle, trees, questions[0].parses)
     else:
-        reader = TextReader.of(bundle.normaliser, vocabulary, style)
+        reader = TextReader.of(bundle.normaliser, bundle.vocabulary, style)
         read = [
             candidate_tokens(reader, question.candidates, f"{question.place}, question {question.name}", name)
             for question in questions
@@ -410,12 +410,21 @@ def score_questions(
         log_probs = Scorer.of(bundle).sentences([tokens for candidates in read for tokens in candidates])
     if per_token:
         log_probs = log_probs / np.array([len(tokens) + ends for candidates in read for tokens in candidates])
-    return completion_scores(
+    sizes = np.array([len(question) for question in questions])
+    is_candidate = np.arange(sizes.max()) < sizes[:, None]
+
+    def placed(values: npt.ArrayLike, fill: float | bool) -> Any:
+        table = np.full(is_candidate.shape, fill)
+        table[is_candidate] = values
+        return table
+
+    return CompletionScores(
         name,
-        questions,
-        log_probs,
-        [all(map(vocabulary.knows, words)) for candidates in read for words in differing_words(candidates)],
-        [all(map(vocabulary.knows, tokens)) for candidates in read for tokens in candidates],
+        placed(log_probs, -np.inf),
+        sizes,
+        np.array([question.correct for question in questions]),
+        placed([all(map(knows, words)) for candidates in read for words in differing_words(candidates)], True),
+        placed([all(map(knows, tokens)) for candidates in read for tokens in candidates], True),
         given_trees,
         ends,
     )
@@ -430,32 +439,6 @@ def candidate_tokens(reader: TextReader, sentences: Sequence[str], place: str, n
     if not all(read):
         raise InputError(f"{place}: the normaliser of {name} leaves no word of {sentences[read.index(())]!r}")
     return read
-
-
-def completion_scores(
-    name: str,
-    questions: Sequence[CompletionQuestion],
-    log_probs: LogProbs,
-    differing_known: Sequence[bool],
-    all_known: Sequence[bool],
-    given_trees: bool = False,
-    ends: bool = True,
-) -> CompletionScores:
-    """Build `CompletionScores` from the values of all n candidates, in the order of the questions.
-
-    log_probs, differing_known, all_known: (n,), see `CompletionScores`.
-    """
-    sizes = np.array([len(question) for question in questions])
-    is_candidate = np.arange(sizes.max()) < sizes[:, None]
-
-    def placed(values: npt.ArrayLike, fill: float | bool) -> Any:
-        table = np.full(is_candidate.shape, fill)
-        table[is_candidate] = values
-        return table
-
-    correct = np.array([question.correct for question in questions])
-    known = placed(differing_known, True), placed(all_known, True)
-    return CompletionScores(name, placed(log_probs, -np.inf), sizes, correct, *known, given_trees, ends)
 
 
 def differing_words(candidates: Sequence[Sequence[str]]) -> list[set[str]]:

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.progress import progress_bar
+from syntaxlm.core.settings import check_number
 from syntaxlm.core.tables import Column, Columns, ColumnType, HasRows
 from syntaxlm.core.text_files import read_lines, source_name
 from syntaxlm.data.tables import check_unique, find_column, names_beside, open_table
@@ -44,6 +45,7 @@ _ENTRY = re.compile(r"([^\t]+)\t\s*(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*")  # of a
 _BILLION = 1e9
 _BREAKS = (",", ";", ":", "—", "--", ")")  # a long sentence is split after a word that ends in one of these
 _SHOWN = 3  # keys in a message
+MOST_SPILLOVER = 10  # previous words
 
 Integers = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
@@ -570,7 +572,7 @@ def word_table(
     spillover: number of previous words.  options: see `score_words`.
     Raises InputError as these functions do.
     """
-    check_spillover(spillover)
+    check_number("spillover", spillover, 0, MOST_SPILLOVER)
     listed = None if frequencies is None else Frequencies.read(frequencies)
     words = displayed_words(InputTable.read(table), column, group, sentence, is_text)
     scores = score_words(bundle, words, options)
@@ -579,11 +581,6 @@ def word_table(
     for columns in (score_columns(scores), word_properties(words, listed)):
         added |= rounded(with_previous(columns, words, spillover))
     return WordTable.of(words, added)
-
-
-def check_spillover(spillover: int) -> None:
-    if not 0 <= spillover <= 10:
-        raise InputError(f"spillover: found {spillover}; expected 0 to 10 previous words")
 
 
 def positions(words: DisplayedWords) -> dict[str, Sequence[Any]]:

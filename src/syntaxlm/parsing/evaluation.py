@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain, groupby
 from pathlib import Path
 from typing import cast
@@ -17,7 +17,6 @@ from syntaxlm.core.settings import check_number
 from syntaxlm.data.treebanks import Preprocessing, Treebank, read_treebank, treebank_tokens
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.models.registry import build_encoder, build_model
-from syntaxlm.models.structures import CorpusStructure
 from syntaxlm.parsing.options import Decoder, DecodingOptions
 from syntaxlm.parsing.report import GoldTrees, ParsingReport, RandomWeights
 from syntaxlm.parsing.structure import Decoding, combined_trees, decodings, structure_of
@@ -123,20 +122,26 @@ def evaluate_parsing(
     read = sentences_up_to(read, protocol.max_words)  # longer sentences take much longer and are not scored
     gold = gold_trees_of(read, rule)
     structures = [structure_of(one, tokens_for(one, read), not also, gold.numbers) for one in models]
-    predicted = {
-        _joined(ways): combined_trees(structures, ways, options.ties) for ways in _ways(models, options, chosen)
-    }
+    # Decoders that a model adds to those of its structure are costly: they are included only if they are chosen.
+    decoders = dict.fromkeys(chain.from_iterable(structure.decoders for structure in structures))
+    ways = [decodings(models, dataclasses.replace(options, decoder=cast(Decoder, decoder))) for decoder in decoders]
+    predicted = {_joined(way): combined_trees(structures, way, options.ties) for way in [*ways, chosen]}
     report = _report(predicted, _joined(chosen), gold, protocol, len(models), all_gold)
     if also:
         return report
+    (structure,) = structures
     return dataclasses.replace(
         report,
         layer=chosen[0].layer if layers else None,
-        f1_by_layer=_f1_by_layer(structures[0], gold, protocol),
+        f1_by_layer={
+            layer: {
+                decoder: score(structure.decode(decoder, layer), gold.spans, protocol, details=False).f1
+                for decoder in decoders
+            }
+            for layer in range(1, layers + 1 if layers > 1 else 1)
+        },
         random_weights=_random_weights(bundle, read, report, protocol, chosen[0].layer, random_weights),
-        labels=label_mapping(structures[0].labelled(chosen[0].decoder), gold.spans, protocol)
-        if structures[0].labels
-        else None,
+        labels=label_mapping(structure.labelled(chosen[0].decoder), gold.spans, protocol) if structure.labels else None,
     )
 
 
@@ -175,36 +180,12 @@ def tokens_for(bundle: ModelBundle, treebank: Treebank) -> list[list[str]]:
     return tokens
 
 
-def _ways(bundles: Sequence[ModelBundle], options: DecodingOptions, chosen: list[Decoding]) -> Iterator[list[Decoding]]:
-    """Yield the decodings to evaluate: one per decoder of any model's structure, and the chosen one.
-
-    Decoders that a model adds to those of its structure are costly: they are included only if they are chosen.
-    """
-    structures = [bundle.require(ParsesSentences, "parsing").structure_type.corpus for bundle in bundles]
-    for decoder in dict.fromkeys(chain.from_iterable(structure.decoders for structure in structures)):
-        yield decodings(bundles, dataclasses.replace(options, decoder=cast(Decoder, decoder)))
-    yield chosen
-
-
 def _joined(chosen: Sequence[Decoding]) -> str:
     """Join the decoders of the models to a name: "biased" if they are equal, otherwise such as "2 biased + mbr"."""
     runs = [(decoder, len(list(same))) for decoder, same in groupby(decoding.decoder for decoding in chosen)]
     if len(runs) == 1:
         return runs[0][0]
     return " + ".join(decoder if count == 1 else f"{count} {decoder}" for decoder, count in runs)
-
-
-def _f1_by_layer(structure: CorpusStructure, gold: GoldTrees, protocol: Protocol) -> dict[int, dict[str, float]]:
-    """Return F1 by layer of distances, from 1, and decoder; empty for fewer than two layers."""
-    if structure.layers < 2:
-        return {}
-    return {
-        layer: {
-            decoder: score(structure.decode(decoder, layer), gold.spans, protocol, details=False).f1
-            for decoder in structure.decoders
-        }
-        for layer in range(1, structure.layers + 1)
-    }
 
 
 def _random_weights(
