@@ -28,6 +28,7 @@ from syntaxlm.core.settings import check_number
 from syntaxlm.core.tables import Column, Columns, ColumnType, HasRows
 from syntaxlm.core.text_files import read_lines, source_name
 from syntaxlm.data.tables import check_unique, find_column, names_beside, open_table
+from syntaxlm.evaluation.options import MOST_SPILLOVER
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
 from syntaxlm.storage.folder import ModelBundle
@@ -45,7 +46,6 @@ _ENTRY = re.compile(r"([^\t]+)\t\s*(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*")  # of a
 _BILLION = 1e9
 _BREAKS = (",", ";", ":", "—", "--", ")")  # a long sentence is split after a word that ends in one of these
 _SHOWN = 3  # keys in a message
-MOST_SPILLOVER = 10  # previous words
 
 Integers = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]

@@ -11,6 +11,8 @@ from syntaxlm.core.options import LARGEST_COUNT, Bounds, Options, Seed, Shown
 FoldUnit = Literal["sentence", "group"]
 Unknown = Literal["exclude", "keep"]
 
+MOST_SPILLOVER = 10  # previous words
+
 
 @dataclass(frozen=True)
 class RegressionSettings(Options):
@@ -30,7 +32,7 @@ class RegressionSettings(Options):
     """
 
     log: Annotated[bool, Shown(flags=("--log-times",))] = False
-    spillover: Annotated[int, Bounds(ge=0, le=10), Shown("N")] = 1
+    spillover: Annotated[int, Bounds(ge=0, le=MOST_SPILLOVER), Shown("N")] = 1
     unknown: Unknown = "exclude"
     keep_last: bool = False
     predictors: Annotated[Sequence[str], Shown("NAME", flags=("--predictor",))] = ()
