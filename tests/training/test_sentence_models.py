@@ -12,7 +12,6 @@ import torch
 
 from syntaxlm.app.report.report import page_of, read_run
 from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.models.abilities import Model, NeedsTextCounts, TextCounts
 from syntaxlm.models.pcfg.model import SentencePCFG
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.storage.folder import read_model
@@ -147,13 +146,6 @@ def test_training_lowers_the_loss_and_an_estimate_is_reported_as_one(few, tmp_pa
     assert (f"figures are estimates: {estimate}" in page) == bool(estimate)
 
 
-class Counted(Model, NeedsTextCounts):
-    """Stores the counts that it receives."""
-
-    def setup(self, counts: TextCounts) -> None:
-        self.counts = counts
-
-
 def test_counts_of_a_text_are_those_of_its_words_last_words_and_one_word_sentences(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("a b a\nb\nc b\na a a a\nb\nrare b\na\n")
@@ -162,9 +154,8 @@ def test_counts_of_a_text_are_those_of_its_words_last_words_and_one_word_sentenc
         "text": {"train": str(text), "valid": str(text), "vocabulary": {"minimum_count": 2}},
         "batches": {"maximum_words": 2},
     }
-    task, model = TextTask(recipe_from(data, "recipe.yaml"), torch.device("cpu")), Counted()
-    task._set_up(model)
-    words = task.vocabulary
+    task = TextTask(recipe_from(data, "recipe.yaml"), torch.device("cpu"))
+    text_counts, words = task._counts(), task.vocabulary
     assert words.encode(["rare", "c", "b", "a"]) == [0, 0, *words.encode(["b", "a"])]
 
     def of(counts) -> dict[str, int]:
@@ -173,10 +164,10 @@ def test_counts_of_a_text_are_those_of_its_words_last_words_and_one_word_sentenc
         return {word: int(counts[number]) for word, number in zip("?ab", words.encode([*"?ab"]), strict=True)}
 
     # Sentences that are too long for training are counted, too; unknown words count as one word.
-    assert of(model.counts.words) == {"?": 2, "a": 7, "b": 5}
-    assert of(model.counts.final_words) == {"?": 0, "a": 2, "b": 2}
-    assert of(model.counts.one_word_sentences) == {"?": 0, "a": 1, "b": 2}
-    assert model.counts.labels == 0
+    assert of(text_counts.words) == {"?": 2, "a": 7, "b": 5}
+    assert of(text_counts.final_words) == {"?": 0, "a": 2, "b": 2}
+    assert of(text_counts.one_word_sentences) == {"?": 0, "a": 1, "b": 2}
+    assert text_counts.labels == 0
 
 
 def test_the_share_of_one_word_sentences_is_in_the_model_folder(tmp_path):

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,54 +99,67 @@ def focus(
     Raises InputError before training if the recipe's model cannot be focused, if a model does not parse, or if the
     folder holds runs with other settings.
     """
-    plan = _plan(recipe, folder, seeds, also)
-    focus_on = partial(_focused_recipe, recipe, strength)
-    focus_on(list(plan.files.values()))
+    runs, parsers = _parsers(recipe, folder, seeds, also)
+    files = {name: folder / "trees" / f"{name}.mrg" for name in parsers}
+
+    def focus_on(names: Iterable[str]) -> Recipe:
+        return with_overrides(recipe, {"model.focus": strength, "text.focus": [str(files[name]) for name in names]})
+
+    focus_on(parsers)
     refuse_run(folder)
-    for path, of_parser in plan.runs.items():
+    for path, of_parser in runs.items():
         check_settings(path, of_parser)
     make_folder(folder / "trees")
     with locked(folder):
         remove_unfinished(folder)
         remove_unfinished(folder / "trees")
-        for file in plan.files.values():
+        for file in files.values():
             check_stored(file)
-        for path, of_parser in plan.runs.items():
+        for path, of_parser in runs.items():
             say(f"{path}: {'finished' if is_finished(path) else 'training'}")
             if train_or_resume(path, of_parser, watching).stopped:
-                return FocusResult(folder, list(plan.parsers))
-        agreement, omitted = _agreement(plan, recipe, keep_all, say)
-        followed = {name: path for name, path in plan.parsers.items() if name not in omitted}
-        focused = focus_on([plan.files[name] for name in followed])
-        _check_focused(folder / "focused", focused)
-        for name, path in followed.items():
-            _write_trees(path, recipe.data.train, plan.files[name], say)
-        say(f"{folder / 'focused'}: {'finished' if is_finished(folder / 'focused') else 'training'}")
-        result = train_or_resume(folder / "focused", focused, watching)
-    return FocusResult(folder, list(plan.parsers), agreement, None if result.stopped else result, omitted)
+                return FocusResult(folder, list(parsers))
+        agreement = measure_agreement([read_model(path) for path in parsers.values()], recipe.data.valid, list(parsers))
+        write_text(to_json(agreement.to_dict(), indent=2) + "\n", folder / AGREEMENT, stored=True)
+        say(str(agreement))
+        reasons = {} if keep_all else agreement.reasons_to_omit()
+        omitted = {name: reasons[number] for number, name in enumerate(parsers) if number in reasons}
+        for name, reason in omitted.items():
+            say(f"{name}: omitted, {reason}")
+        followed = [name for name in parsers if name not in omitted]
+        target, focused = folder / "focused", focus_on(followed)
+        try:
+            check_settings(target, focused)
+        except InputError as error:
+            raise InputError(
+                f"{error}\nTo focus on other parsers or with another strength, move {target} away first. The parsers"
+                " and their trees can be used again."
+            ) from None
+        for name in followed:
+            _write_trees(parsers[name], recipe.data.train, files[name], say)
+        say(f"{target}: {'finished' if is_finished(target) else 'training'}")
+        result = train_or_resume(target, focused, watching)
+    return FocusResult(folder, list(parsers), agreement, None if result.stopped else result, omitted)
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """What is trained and written.
+def _parsers(
+    recipe: Recipe, folder: Path, seeds: int, also: Sequence[str | Path]
+) -> tuple[dict[Path, Recipe], dict[str, Path]]:
+    """Return the recipes of the parsers to train, by folder, and the folders of all parsers, by name.
 
-    runs: recipes of the parsers to train, by folder.
-    parsers, files: folders of all parsers, and files of their trees, by name.
+    Raises InputError for a model that cannot be focused, fewer than two parsers, two with one name, and models that do
+    not parse.
     """
-
-    folder: Path
-    runs: Mapping[Path, Recipe]
-    parsers: Mapping[str, Path]
-    files: Mapping[str, Path]
-
-
-def _plan(recipe: Recipe, folder: Path, seeds: int, also: Sequence[str | Path]) -> _Plan:
-    """Raise InputError for fewer than two parsers, two with one name, and models that do not parse."""
+    if not isinstance(recipe, TextRecipe) or not hasattr(recipe.model, "focus"):
+        raise InputError(
+            f"model.name: {recipe.model.name} models cannot be focused on trees; expected a neural PCFG, such as"
+            " simple-pcfg"
+        )
     if seeds + len(also) < 2:
         raise InputError(
             f"found {seeds + len(also)} parser; expected two or more. Use --seeds 2 or more, or --also MODEL"
         )
-    runs = {folder / "parsers" / name: of_seed for name, of_seed in seeded(recipe, seeds).items()}
+    runs: dict[Path, Recipe] = {folder / "parsers" / name: of_seed for name, of_seed in seeded(recipe, seeds).items()}
     paths = [*runs, *map(Path, also)]
     names = [Path(os.path.abspath(path)).name for path in paths]
     for name, count in Counter(names).items():
@@ -156,44 +168,7 @@ def _plan(recipe: Recipe, folder: Path, seeds: int, also: Sequence[str | Path]) 
             raise InputError(f"--also: found {count} parsers with the name {name}: {same}. Rename a folder.")
     for path in also:
         read_model(path).require(ParsesSentences, f"focusing on the trees of {path}")
-    files = {name: folder / "trees" / f"{name}.mrg" for name in names}
-    return _Plan(folder, runs, dict(zip(names, paths, strict=True)), files)
-
-
-def _agreement(
-    plan: _Plan, recipe: Recipe, keep_all: bool, say: Callable[[str], None]
-) -> tuple[Agreement, dict[str, str]]:
-    """Measure and write the agreement of the parsers. Return it, and the reason to omit each parser, by name."""
-    names = list(plan.parsers)
-    bundles = [read_model(path) for path in plan.parsers.values()]
-    agreement = measure_agreement(bundles, recipe.data.valid, names)
-    write_text(to_json(agreement.to_dict(), indent=2) + "\n", plan.folder / AGREEMENT, stored=True)
-    say(str(agreement))
-    omitted = {} if keep_all else {names[number]: why for number, why in agreement.reasons_to_omit().items()}
-    for name, why in omitted.items():
-        say(f"{name}: omitted, {why}")
-    return agreement, omitted
-
-
-def _check_focused(folder: Path, focused: Recipe) -> None:
-    """Raise InputError if the folder holds a run with other settings."""
-    try:
-        check_settings(folder, focused)
-    except InputError as error:
-        raise InputError(
-            f"{error}\nTo focus on other parsers or with another strength, move {folder} away first. The parsers and"
-            " their trees can be used again."
-        ) from None
-
-
-def _focused_recipe(recipe: Recipe, strength: float, files: Sequence[Path]) -> Recipe:
-    """Return the recipe of the focused grammar. Raises InputError for a model that cannot be focused."""
-    if not isinstance(recipe, TextRecipe) or not hasattr(recipe.model, "focus"):
-        raise InputError(
-            f"model.name: {recipe.model.name} models cannot be focused on trees; expected a neural PCFG, such as"
-            " simple-pcfg"
-        )
-    return with_overrides(recipe, {"model.focus": strength, "text.focus": [str(file) for file in files]})
+    return runs, dict(zip(names, paths, strict=True))
 
 
 def _write_trees(parser: Path, text: str, file: Path, say: Callable[[str], None]) -> None:

@@ -63,6 +63,7 @@ class LanguageModelTask(Task):
 
     test: None if the recipe has no test data.
     labels: vocabulary of the edge labels of dependency trees; None for text.
+    Raises InputError for files that are missing or of another type, and for trees without labels that the model reads.
     """
 
     recipe: TextRecipe | TreeRecipe
@@ -77,23 +78,24 @@ class LanguageModelTask(Task):
         with status("reading the data"):
             self._read()
         model = build_model(recipe.model, len(self.vocabulary))
-        self._set_up(model)
+        for corpus in (self.train, self.valid, self.test):
+            if isinstance(corpus, DependencyCorpus):
+                check_labels(model, corpus)
+        if isinstance(model, NeedsTextCounts):
+            model.setup(self._counts())
         self.model: Model = self._placed(model)
 
     @abstractmethod
     def _read(self) -> None:
-        """Read the data. Raises InputError for files that are missing or of another type."""
+        """Read the data."""
 
     @abstractmethod
-    def _set_up(self, model: Model) -> None:
-        """Pass statistics of the training data to a new model that needs them.
-
-        Raises InputError if the data lacks what the model needs.
-        """
+    def _counts(self) -> TextCounts:
+        """Return statistics of the training data, for models that need them."""
 
     @abstractmethod
-    def _validation_batches(self) -> Iterable[Any]:
-        """Return batches of whole sentences or trees of the validation data, always in the same order."""
+    def _in_order(self, corpus: Any, tokens: int) -> Batches:
+        """Return batches of a corpus that are always in the same order.  tokens: per batch."""
 
     def _placed(self, model: Model) -> Model:
         """Move a model to the device of the run. Models that are trained by counting stay on the CPU."""
@@ -108,22 +110,25 @@ class LanguageModelTask(Task):
 
         A model without either is trained by counting in one round; its criterion is 0.
         """
-        if not isinstance(self.model, ScoresSentences):
-            return self._validate_by_loss(self.model) if isinstance(self.model, HasLoss) else NO_VALIDATION
-        loss = self._score(self.model, self.valid).loss
-        figures = {"valid_loss": loss, "valid_perplexity": math.exp(min(loss, 700.0))}
-        return Validation(NATS_PER_TOKEN, loss, figures)
-
-    @torch.no_grad()
-    def _validate_by_loss(self, model: HasLoss) -> Validation:
-        """Compute the loss on the validation data in evaluation mode, for models without probabilities."""
-        self.model.eval()
+        model = self.model
+        if isinstance(model, ScoresSentences):
+            loss = self._score(model, self.valid).loss
+            figures = {"valid_loss": loss, "valid_perplexity": math.exp(min(loss, 700.0))}
+            return Validation(NATS_PER_TOKEN, loss, figures)
+        if not isinstance(model, HasLoss):
+            return NO_VALIDATION
+        model.eval()
         total = count = 0.0
-        for batch in self._validation_batches():
-            loss = model.loss(batch.to(self.model.device))
-            total, count = total + float(loss.total), count + loss.count
+        with torch.no_grad():
+            for batch in self._in_order(self.valid, TOKEN_BUDGET).iterate():
+                loss_of_batch = model.loss(batch.to(model.device))
+                total, count = total + float(loss_of_batch.total), count + loss_of_batch.count
         value = total / count
         return Validation(model.criterion, value, {"valid_loss": value})
+
+    def full_pass(self) -> Iterable[Any]:
+        """Return the training data in its original order; a stream in one column."""
+        return self._in_order(self.train, COUNTED_TOKENS).iterate()
 
     def _score(self, model: Model, corpus: Corpus) -> LanguageModelScore:
         """Evaluate a model on a corpus, which is read as in training."""
@@ -194,9 +199,7 @@ class TextTask(LanguageModelTask):
         self.train, self.valid = encode(text.train), encode(text.valid)
         self.test = encode(text.test) if text.test else None
         if not isinstance(batches, StreamBatchSettings) and MODELS[self.recipe.model.name].reads == "sentences":
-            self._warn_of_long(self.train, batches.maximum_words)
-            for corpus in (self.valid, self.test):
-                self._warn_of_long(corpus, None)
+            self._warn_of_long([(self.train, batches.maximum_words), (self.valid, None), (self.test, None)])
         sources = [(path, "none") for path in text.focus]
         if text.trees is not None:
             sources.append((text.trees, text.trees_preprocessing))
@@ -205,34 +208,35 @@ class TextTask(LanguageModelTask):
             for path, preprocessing in sources
         ]
 
-    def _warn_of_long(self, corpus: EncodedCorpus | None, maximum_words: int | None) -> None:
-        """Warn if the longest sentence takes minutes.  maximum_words: longer sentences are ignored; None: no limit."""
-        if corpus is None:
-            return
-        lengths = corpus.lengths
-        if maximum_words is not None:
-            lengths = np.where(lengths > maximum_words, 0, lengths)
-        longest = int(lengths.argmax())
-        if lengths[longest] > LONG_SENTENCE:
-            message = (
-                f"{corpus.source}, line {corpus.line_numbers[longest]}: the sentence has {lengths[longest]:,} words."
-                f" {self.recipe.model.name} models compare all spans, so it takes"
-                f" {(lengths[longest] / 40) ** 3:,.0f} times the time of a sentence with 40 words. Split it or leave it"
-                " out (batches.maximum_words does this for the training text)."
-            )
-            warnings.warn(InputWarning(message), stacklevel=2)
+    def _warn_of_long(self, corpora: Iterable[tuple[Any, int | None]]) -> None:
+        """Warn if the longest sentence of a corpus takes minutes.
 
-    def _set_up(self, model: Model) -> None:
-        """Pass word counts to the model: of all words, of last words, and of one-word sentences."""
-        if isinstance(model, NeedsTextCounts):
-            ids, offsets = np.asarray(self.train.ids), np.asarray(self.train.offsets)
-            last, lengths = ids[offsets[1:] - 1], self.train.lengths
-            counted = (ids, last[lengths > 1], last[lengths == 1])
-            words, ends, alone = (
-                torch.from_numpy(np.bincount(part, minlength=len(self.vocabulary))) for part in counted
-            )
-            parsers = len(self.recipe.text.focus)
-            model.setup(TextCounts(words, final_words=ends, one_word_sentences=alone, parsers=parsers))
+        corpora: each with the length up to which its sentences are read; None: no limit.
+        """
+        for corpus, maximum_words in corpora:
+            if corpus is None:
+                continue
+            lengths = corpus.lengths
+            if maximum_words is not None:
+                lengths = np.where(lengths > maximum_words, 0, lengths)
+            longest = int(lengths.argmax())
+            words = lengths[longest]
+            if words > LONG_SENTENCE:
+                message = (
+                    f"{corpus.source}, line {corpus.line_numbers[longest]}: the sentence has {words:,} words."
+                    f" {self.recipe.model.name} models compare all spans, so it takes {(words / 40) ** 3:,.0f} times"
+                    " the time of a sentence with 40 words. Split it or leave it out (batches.maximum_words does this"
+                    " for the training text)."
+                )
+                warnings.warn(InputWarning(message), stacklevel=2)
+
+    def _counts(self) -> TextCounts:
+        """Count all words, last words, and one-word sentences."""
+        ids, offsets = np.asarray(self.train.ids), np.asarray(self.train.offsets)
+        last, lengths = ids[offsets[1:] - 1], self.train.lengths
+        counted = (ids, last[lengths > 1], last[lengths == 1])
+        words, ends, alone = (torch.from_numpy(np.bincount(part, minlength=len(self.vocabulary))) for part in counted)
+        return TextCounts(words, final_words=ends, one_word_sentences=alone, parsers=len(self.recipe.text.focus))
 
     def batches(self, rank: int, ranks: int) -> Batches:
         batches, seed, focused = self.recipe.batches, self.recipe.run.seed, bool(self.recipe.text.focus)
@@ -267,27 +271,13 @@ class TextTask(LanguageModelTask):
             predict_eos=batches.predict_eos,
         )
 
-    def _validation_batches(self) -> Iterable[Any]:
-        return self._in_order(self.valid, TOKEN_BUDGET).iterate()
-
-    def full_pass(self) -> Iterable[Any]:
-        """Return the training text in its original order; a stream in one column."""
-        if isinstance(self.recipe.batches, StreamBatchSettings):
-            return StreamBatches(self.train, self.vocabulary, 1, COUNTED_TOKENS).iterate()
-        return self._in_order(self.train, COUNTED_TOKENS).iterate(0)
-
-    def _in_order(self, corpus: EncodedCorpus, token_budget: int) -> SentenceBatches:
-        """Return batches of sentences in a fixed order."""
+    def _in_order(self, corpus: EncodedCorpus, tokens: int) -> Batches:
         batches = self.recipe.batches
-        assert not isinstance(batches, StreamBatchSettings)
+        if isinstance(batches, StreamBatchSettings):
+            return StreamBatches(corpus, self.vocabulary, 1, tokens)
+        most, eos = batches.maximum_words, batches.predict_eos
         return SentenceBatches(
-            corpus,
-            self.vocabulary,
-            token_budget,
-            shuffle=False,
-            seed=0,
-            maximum_words=batches.maximum_words,
-            predict_eos=batches.predict_eos,
+            corpus, self.vocabulary, tokens, shuffle=False, seed=0, maximum_words=most, predict_eos=eos
         )
 
     def rate_factor(self, batch: Any) -> float:
@@ -330,14 +320,9 @@ class TreeTask(LanguageModelTask):
         self.train, self.valid = read(trees.train), read(trees.valid)
         self.test = read(trees.test) if trees.test else None
 
-    def _set_up(self, model: Model) -> None:
-        """Pass word counts and the number of labels to the model."""
-        for corpus in (self.train, self.valid, self.test):
-            if isinstance(corpus, DependencyCorpus):
-                check_labels(model, corpus)
+    def _counts(self) -> TextCounts:
         words = torch.bincount(torch.from_numpy(self.train.text.ids), minlength=len(self.vocabulary))
-        if isinstance(model, NeedsTextCounts):
-            model.setup(TextCounts(words, len(self.labels)))
+        return TextCounts(words, len(self.labels))
 
     def batches(self, rank: int, ranks: int) -> Batches:
         batches = self.recipe.batches
@@ -353,8 +338,5 @@ class TreeTask(LanguageModelTask):
             ranks=ranks,
         )
 
-    def _validation_batches(self) -> Iterable[Any]:
-        return TreeBatches(self.valid, TOKEN_BUDGET, shuffle=False, seed=0).iterate()
-
-    def full_pass(self) -> Iterable[Any]:
-        return TreeBatches(self.train, COUNTED_TOKENS, shuffle=False, seed=0).iterate()
+    def _in_order(self, corpus: DependencyCorpus, tokens: int) -> Batches:
+        return TreeBatches(corpus, tokens, shuffle=False, seed=0)

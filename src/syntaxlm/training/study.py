@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,32 +61,30 @@ class SeedsResult:
     runs: list[TrainingResult]
 
     @property
-    def perplexities(self) -> dict[str, Figure]:
-        """Perplexity over the finished runs, by text: "valid" and, if there is one, "test"."""
-        scores = {text: [getattr(run, text) for run in self.runs] for text in ("valid", "test")}
-        figures = {text: Figure.of([score.perplexity for score in scores[text] if score]) for text in scores}
-        return {text: figure for text, figure in figures.items() if figure is not None}
+    def figures(self) -> dict[str, Figure]:
+        """Statistics over the finished runs: "valid_perplexity" and, if there is a test text, "test_perplexity".
 
-    @property
-    def criterion(self) -> Figure | None:
-        """The models' own criterion over the finished runs, for models without probabilities."""
-        return Figure.of([run.criterion.value for run in self.runs if run.criterion is not None])
+        For models without probabilities: "criterion", their own on the validation text.
+        """
+        values = {
+            f"{text}_perplexity": [score.perplexity for run in self.runs if (score := getattr(run, text)) is not None]
+            for text in ("valid", "test")
+        }
+        values["criterion"] = [run.criterion.value for run in self.runs if run.criterion is not None]
+        return {name: figure for name in values if (figure := Figure.of(values[name])) is not None}
 
     def to_dict(self) -> dict[str, Any]:
-        figures = {
-            f"{text}_perplexity": {"mean": figure.mean, "std": figure.std} for text, figure in self.perplexities.items()
-        }
-        if self.criterion is not None:
-            figures["criterion"] = {"mean": self.criterion.mean, "std": self.criterion.std}
+        figures = {name: {"mean": figure.mean, "std": figure.std} for name, figure in self.figures.items()}
         return {"schema_version": 2, "runs": [run.to_dict() for run in self.runs]} | figures
 
     def __str__(self) -> str:
         lines = [str(run) for run in self.runs]
-        for text, figure in self.perplexities.items():
-            title = next(score.perplexity_title for run in self.runs if (score := getattr(run, text)) is not None)
-            lines.append(f"{text} {title} {figure.mean:.2f} ± {figure.std:.2f} ({figure.count} seeds)")
-        if self.criterion is not None:
-            lines.append(f"valid: {self.criterion.shown(4)} ({self.criterion.count} seeds)")
+        for name, figure in self.figures.items():
+            text = name.removesuffix("_perplexity")
+            scores = [score for run in self.runs if (score := getattr(run, text)) is not None]
+            shown = f"{figure.mean:.2f} ± {figure.std:.2f}"
+            title = f"valid: {figure.shown(4)}" if text == name else f"{text} {scores[0].perplexity_title} {shown}"
+            lines.append(f"{title} ({figure.count} seeds)")
         return "\n".join(lines)
 
 
@@ -107,9 +105,9 @@ def seeded(recipe: AnyRecipe, count: int) -> dict[str, AnyRecipe]:
 def train_seeds(recipe: Recipe, folder: Path, count: int, watching: Watching) -> SeedsResult:
     """Train the `seeded` recipes one after the other, each in a subfolder of `folder`."""
     runs = []
-    for name, one in seeded(recipe, count).items():
-        with watching(one) as watcher:
-            runs.append(train(one, folder / name, watcher))
+    for name, of_seed in seeded(recipe, count).items():
+        with watching(of_seed) as watcher:
+            runs.append(train(of_seed, folder / name, watcher))
         if runs[-1].stopped:
             break
     return SeedsResult(runs)
@@ -139,20 +137,20 @@ def check_settings(folder: Path, recipe: Recipe) -> None:
     """Raise InputError if a folder holds a run of a different recipe."""
     if not (folder / RECIPE).exists():
         return
-    there, asked = (dict(_flat(one.to_dict())) for one in (read_run_recipe(folder), recipe))
-    keys = [key for key in there | asked if there.get(key) != asked.get(key)]
+    present, wanted = (dict(_flat(either.to_dict())) for either in (read_run_recipe(folder), recipe))
+    keys = [key for key in present | wanted if present.get(key) != wanted.get(key)]
     if keys:
-        shown = "; ".join(f"{key}: found {there.get(key)}, expected {asked.get(key)}" for key in keys[:3])
+        shown = "; ".join(f"{key}: found {present.get(key)}, expected {wanted.get(key)}" for key in keys[:3])
         raise InputError(f"{folder}: already holds a run with other settings: {shown}. Name another folder.")
 
 
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Return the dotted names and values of nested settings."""
-    found = []
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted names and values of nested settings."""
     for key, value in settings.items():
-        name = f"{prefix}{key}"
-        found += _flat(value, name + ".") if isinstance(value, dict) else [(name, value)]
-    return found
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def read_recipes(
@@ -169,11 +167,10 @@ def read_recipes(
     tagged: see `with_tagged_text`.
     Raises InputError with the errors of all recipes, for two recipes with the same name, and for missing texts.
     """
-    settings: Overrides
-    if isinstance(overrides, Mapping):
-        settings = {**overrides, **({} if minutes is None else {"schedule.minutes": minutes})}
-    else:
-        settings = [*overrides, *([] if minutes is None else [("schedule.minutes", repr(minutes))])]
+    if minutes is not None and isinstance(overrides, Mapping):
+        overrides = {**overrides, "schedule.minutes": minutes}
+    elif minutes is not None:
+        overrides = [*overrides, ("schedule.minutes", repr(minutes))]
     recipes: dict[str, LanguageModelRecipe] = {}
     faults = []
     for name in names:
@@ -181,10 +178,9 @@ def read_recipes(
             stem = find_recipe(name).stem
             if stem in recipes:
                 raise InputError(f"{name}: found two recipes with the name {stem}; expected different names")
-            recipes[stem] = recipe = with_tagged_text(read_recipe(name, settings), tagged)
-            for key in ("train", "valid", "test"):
-                path = recipe.data.files.get(key)
-                if path is not None and key not in recipe.data.treebanks and not os.path.exists(path):
+            recipes[stem] = recipe = with_tagged_text(read_recipe(name, overrides), tagged)
+            for key, path in recipe.data.files.items():
+                if key not in recipe.data.treebanks and not os.path.exists(path):
                     raise InputError(f"{name}: {recipe.data_section}.{key}: {path}: no such file")
         except InputError as error:
             faults.append(str(error))
@@ -230,14 +226,14 @@ def compare(
         raise InputError("found several processes (torchrun); compare trains in one process. Start it without torchrun")
     refuse_run(folder)
     runs = {
-        (name, folder / name / run): one
+        (name, folder / name / seed): of_seed
         for name, recipe in recipes.items()
-        for run, one in seeded(recipe, seeds).items()
+        for seed, of_seed in seeded(recipe, seeds).items()
     }
     for (_, run_folder), recipe in runs.items():
         check_settings(run_folder, recipe)
-    notes = _text_notes(recipes)
-    for note in [*notes, *_vocabulary_notes(recipes)]:
+    text_notes, vocabulary_notes = _text_notes(recipes), _vocabulary_notes(recipes)
+    for note in [*text_notes, *vocabulary_notes]:
         warnings.warn(InputWarning(note), stacklevel=2)
     made = make_folder(folder)
     with locked(folder):
@@ -249,7 +245,7 @@ def compare(
             raise
         rows = [RecipeRuns(name, recipe) for name, recipe in recipes.items()]
         treebank = None if trees is None else trees.to_dict()
-        comparison = Comparison(folder, rows, seeds, treebank=treebank, baselines=baselines, text_notes=notes)
+        comparison = Comparison(folder, rows, seeds, treebank=treebank, baselines=baselines, text_notes=text_notes)
         return _train_and_score(comparison, runs, watching, say, trees)
 
 
@@ -262,16 +258,16 @@ def _train_and_score(
 ) -> Comparison:
     """Implement `compare` in a folder that is locked.  runs: recipes by name and run folder."""
     rows = {row.name: row for row in comparison.recipes}
-    epoch_tokens: dict[str, int] = {}
     for number, ((name, run_folder), recipe) in enumerate(runs.items(), 1):
         say(f"{run_folder} ({number} of {len(runs)})")
+        row = rows[name]
         try:
             result = train_or_resume(run_folder, recipe, watching)
             comparison.stopped = result.stopped
             if not result.stopped:
-                _add_run(rows[name], result, trees, epoch_tokens)
+                _add_run(row, result, trees)
         except KeyboardInterrupt:
-            if not rows[name].runs or rows[name].runs[-1].folder != run_folder:  # not while it was evaluated
+            if not row.runs or row.runs[-1].folder != run_folder:  # not while it was evaluated
                 raise
             comparison.stopped = True
         except InputError as error:
@@ -283,19 +279,15 @@ def _train_and_score(
     return comparison
 
 
-def _add_run(
-    row: RecipeRuns, result: TrainingResult, trees: TreebankEvaluation | None, epoch_tokens: dict[str, int]
-) -> None:
+def _add_run(row: RecipeRuns, result: TrainingResult, trees: TreebankEvaluation | None) -> None:
     """Add a finished run, then its treebank score, on the device that trained the model.
 
     Models that are trained by counting stay on the CPU.
-    epoch_tokens: cached numbers of tokens per epoch, by settings.
     """
-    key = repr((row.recipe.data.train, row.recipe.data.normaliser, row.recipe.batches))
-    if key not in epoch_tokens:
-        epoch_tokens[key] = _epoch_tokens(row.recipe, result.folder)
+    if row.epoch_tokens is None:
+        row.epoch_tokens = _epoch_tokens(row.recipe, result.folder)
     bundle = read_model(result.folder)
-    row.parameters, row.epoch_tokens = bundle.model.parameter_count, epoch_tokens[key]
+    row.parameters = bundle.model.parameter_count
     row.vocabulary = frozenset(bundle.vocabulary.tokens) - {bundle.vocabulary.begin, bundle.vocabulary.end}
     row.runs, row.trees = (*row.runs, result), (*row.trees, None)
     if trees is not None:
@@ -313,10 +305,10 @@ def _text_notes(recipes: Mapping[str, LanguageModelRecipe]) -> list[str]:
     for units, of_units in _by_units(recipes).items():
         for part, consequence in _DEPENDS_ON.items():
             paths = {name: getattr(recipe.data, part) for name, recipe in of_units.items()}
-            for path in paths.values():
-                if path is not None and path not in hashes:
-                    found = fingerprint({part: path}, [part] if units == "dependency trees" else [])
-                    hashes[path] = tuple(found[part].values())
+            for path in filter(None, paths.values()):
+                if path not in hashes:
+                    files = fingerprint({part: path}, [part] if units == "dependency trees" else [])
+                    hashes[path] = tuple(files[part].values())
             if len({hashes.get(path) for path in paths.values()}) > 1:
                 listed = "; ".join(f"{name}: {path or 'none'}" for name, path in paths.items())
                 notes.append(f"the recipes have different texts (text.{part}), so {consequence}: {listed}")
@@ -328,16 +320,12 @@ def _vocabulary_notes(recipes: Mapping[str, LanguageModelRecipe]) -> list[str]:
     notes = []
     for of_units in _by_units(recipes).values():
         settings = {
-            name: {
-                **{f"text.normaliser.{key}": value for key, value in recipe.data.normaliser.to_dict().items()},
-                **{f"text.vocabulary.{key}": value for key, value in vars(recipe.data.vocabulary).items()},
-            }
-            for name, recipe in of_units.items()
+            name: dict(_flat({"normaliser": data.normaliser.to_dict(), "vocabulary": vars(data.vocabulary)}, "text."))
+            for name, data in ((name, recipe.data) for name, recipe in of_units.items())
         }
         for key in next(iter(settings.values())):
-            values = {name: of_recipe[key] for name, of_recipe in settings.items()}
-            if len(set(map(repr, values.values()))) > 1:
-                listed = "; ".join(f"{name}: {value}" for name, value in values.items())
+            if len({repr(of_recipe[key]) for of_recipe in settings.values()}) > 1:
+                listed = "; ".join(f"{name}: {of_recipe[key]}" for name, of_recipe in settings.items())
                 notes.append(
                     f"the recipes have different settings of the vocabulary ({key}), so their perplexities may not be"
                     f" comparable: {listed}"
