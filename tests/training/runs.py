@@ -13,8 +13,8 @@ import torch
 import yaml
 
 from syntaxlm.training.recipe import Recipe, recipe_from
-from syntaxlm.training.result import CHECKPOINT
-from syntaxlm.training.run import METRICS, Event
+from syntaxlm.training.result import CHECKPOINT, TrainingResult
+from syntaxlm.training.run import METRICS, Event, resume, train
 
 TREE_RNN = {"name": "tree-rnn", "embedding_size": 8, "hidden_size": 12, "label_size": 4}
 
@@ -63,6 +63,19 @@ def assert_same_run(one: Path, other: Path, with_optimiser: bool = True) -> None
     assert has_optimiser == with_optimiser, "neither Adam nor averaged SGD"
     assert (one / "weights.safetensors").read_bytes() == (other / "weights.safetensors").read_bytes()
     assert metrics(one) == metrics(other)
+
+
+def assert_resumes(finished: TrainingResult, recipe: Recipe, *stops: int, with_optimiser: bool = True) -> None:
+    """A run that is stopped after these steps and resumed each time ends bit for bit as the finished one."""
+    broken = finished.folder.parent / "broken"
+    assert train(recipe, broken, stop_at(stops[0])).steps == stops[0]
+    for stop in stops[1:]:
+        stopped = resume(broken, stop_at(stop))
+        assert (stopped.stopped, stopped.steps) == (True, stop)
+    result = resume(broken)
+    assert not result.stopped
+    assert (result.steps, result.valid) == (finished.steps, finished.valid)
+    assert_same_run(finished.folder, broken, with_optimiser)
 
 
 def tree_data(toy, **sections) -> dict:

@@ -82,6 +82,14 @@ def test_progress_that_is_not_an_object_is_refused(run, progress):
     assert_refused(run, CHECKPOINT)
 
 
+def test_a_checkpoint_that_was_cut_short_or_is_another_file_is_refused(run):
+    content = (run / CHECKPOINT).read_bytes()
+    (run / CHECKPOINT).write_bytes(content[:-100])
+    assert_refused(run, CHECKPOINT, "damaged or cut short")
+    write_tensors(run / CHECKPOINT, {"a": torch.zeros(1)})
+    assert_refused(run, CHECKPOINT, "not a valid checkpoint")
+
+
 @pytest.mark.parametrize(
     ("tensors", "reported"),
     [

@@ -12,8 +12,15 @@ from syntaxlm.app import cli
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.labelled_pairs import RELATIONS, LabelledPair, read_formula_pairs, write_formula_pairs, write_logic
 from syntaxlm.evaluation.pair_classification import InferenceReport, answers, evaluate_inference
-from syntaxlm.storage.folder import CLASSIFIER, WEIGHTS, ClassifierBundle, logic_vocabulary, read_classifier
-from syntaxlm.training.classifiers import folder_settings
+from syntaxlm.storage.folder import (
+    CLASSIFIER,
+    WEIGHTS,
+    ClassifierBundle,
+    PairClassifierSettings,
+    logic_vocabulary,
+    read_classifier,
+)
+from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.recipe_files import bundled_recipes
 from syntaxlm.training.result import METRICS
@@ -46,7 +53,8 @@ def small(logic, name="on-lstm-small", **settings):
 
 def untrained(recipe):
     """A classifier of formulas with random weights."""
-    settings, vocabulary = folder_settings(recipe, tuple(RELATIONS)), logic_vocabulary()
+    settings = PairClassifierSettings(recipe.model, recipe.classifier, "logic", tuple(RELATIONS), Normaliser(), 4)
+    vocabulary = logic_vocabulary()
     return ClassifierBundle(settings.build(len(vocabulary)), settings, vocabulary)
 
 

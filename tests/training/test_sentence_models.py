@@ -18,11 +18,11 @@ from syntaxlm.storage.folder import read_model
 from syntaxlm.training.language_model import TextTask
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import RESULT
-from syntaxlm.training.run import resume, train
+from syntaxlm.training.run import train
 from syntaxlm.training.study import SeedsResult
 from syntaxlm.training.study_table import Comparison, RecipeRuns
 from tests.conftest import Toy
-from tests.training.runs import assert_same_run, metrics, stop_at
+from tests.training.runs import assert_resumes, metrics
 
 PCFG = {
     "name": "simple-pcfg", "nonterminals": 8, "preterminals": 16, "embedding_size": 12, "end_bias": 1.0,
@@ -59,16 +59,10 @@ def test_a_run_interrupted_around_a_change_of_limit_ends_bit_for_bit_as_one_that
         optimiser={"warmup_steps": 5},
         schedule={"epochs": 3, "decay": "linear", "decay_from": 0.5, "keep": "last"},
     )
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    finished = train(settings, whole)
-    first, second, last = (line["step"] for line in metrics(whole, "valid"))
+    finished = train(settings, tmp_path / "whole")
+    first, second, last = (line["step"] for line in metrics(finished.folder, "valid"))
     assert first < second - first < last - second, "longer sentences are more batches"
-    stops = [1, first, second, second + 1, last - 1]
-    assert train(settings, broken, stop_at(stops[0])).steps == stops[0]
-    for stop in stops[1:]:
-        assert resume(broken, stop_at(stop)).steps == stop
-    assert resume(broken).valid == finished.valid
-    assert_same_run(whole, broken)
+    assert_resumes(finished, settings, 1, first, second, second + 1, last - 1)
 
 
 def test_epochs_have_the_longest_sentences_of_the_curriculum(few, tmp_path, monkeypatch):
@@ -170,11 +164,16 @@ def test_counts_of_a_text_are_those_of_its_words_last_words_and_one_word_sentenc
     assert text_counts.labels == 0
 
 
+def of_text(tmp_path, content: str, **sections: object) -> Recipe:
+    """The recipe of a PCFG that is trained and validated on a text."""
+    (tmp_path / "text.txt").write_text(content)
+    text = {"train": str(tmp_path / "text.txt"), "valid": str(tmp_path / "text.txt")}
+    data = {"model": PCFG, "text": text, "run": {"accelerator": "cpu"}, "schedule": {"epochs": 1}}
+    return recipe_from(data | sections, "recipe.yaml")
+
+
 def test_the_share_of_one_word_sentences_is_in_the_model_folder(tmp_path):
-    text = tmp_path / "text.txt"
-    text.write_text("a b a\nb\nc b\n" * 5)
-    data = {"model": PCFG, "text": {"train": str(text), "valid": str(text)}, "schedule": {"epochs": 1}}
-    train(recipe_from(data | {"run": {"accelerator": "cpu"}}, "recipe.yaml"), tmp_path / "run")
+    train(of_text(tmp_path, "a b a\nb\nc b\n" * 5), tmp_path / "run")
     model = read_model(tmp_path / "run").model
     assert isinstance(model, SentencePCFG)
     assert float(model.one_word_share) == pytest.approx(5.5 / 16)
@@ -182,11 +181,8 @@ def test_the_share_of_one_word_sentences_is_in_the_model_folder(tmp_path):
 
 
 def test_a_text_of_one_word_sentences_is_refused(tmp_path):
-    text = tmp_path / "text.txt"
-    text.write_text("a\nb\n")
-    data = {"model": PCFG, "text": {"train": str(text), "valid": str(text)}}
     with pytest.raises(InputError, match="no sentence of the training text has two or more words"):
-        train(recipe_from(data, "recipe.yaml"), tmp_path / "run")
+        train(of_text(tmp_path, "a\nb\n"), tmp_path / "run")
 
 
 def test_a_sentence_that_takes_minutes_is_reported_unless_it_is_left_out(tmp_path):

@@ -19,8 +19,8 @@ from syntaxlm.training import loop
 from syntaxlm.training.progress import ProgressDisplay
 from syntaxlm.training.recipe import Recipe, read_recipe, recipe_from
 from syntaxlm.training.result import RESULT, read_result
-from syntaxlm.training.run import Event, Run, resume, train
-from tests.training.runs import assert_same_run, metrics, stop_at, written
+from syntaxlm.training.run import Event, Run, train
+from tests.training.runs import assert_resumes, metrics, written
 from tests.training.two_processes import in_two_processes
 
 PALM = {
@@ -84,20 +84,13 @@ def test_in_text_never_seen_the_most_attended_span_is_a_constituent(larger_toy, 
 
 @pytest.mark.parametrize(
     "batches",
-    [
-        pytest.param({"context": "reset"}, marks=pytest.mark.long),
-        STREAM | {"variable_bptt": True},
-    ],
+    [pytest.param({"context": "reset"}, marks=pytest.mark.long), STREAM | {"variable_bptt": True}],
     ids=str,
 )
 def test_an_interrupted_run_with_trees_ends_bit_for_bit_as_one_that_was_not(toy, tmp_path, batches):
     recipe = recipe_of(toy, batches=batches)
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    finished = train(recipe, whole)
-    assert train(recipe, broken, stop_at(4)).stopped
-    assert resume(broken, stop_at(finished.steps // 2 + 3)).stopped
-    resume(broken)
-    assert_same_run(whole, broken)
+    finished = train(recipe, tmp_path / "whole")
+    assert_resumes(finished, recipe, 4, finished.steps // 2 + 3)
 
 
 def test_the_run_reports_how_many_sentences_have_trees_and_which_differ(toy, tmp_path):
@@ -152,12 +145,7 @@ def test_trees_without_a_model_that_learns_from_them_are_refused_and_the_other_w
 @pytest.mark.parametrize("batches", [{}, STREAM | {"batch_size": 4}], ids=["sentences", "stream"])
 def test_two_processes_learn_from_the_trees_of_their_own_shares(larger_toy, tmp_path: Path, batches):
     """Without dropout, in stream mode: the gradient of both together is that of one process."""
-    data = data_of(
-        larger_toy,
-        batches=batches,
-        model=WITHOUT_DROPOUT,
-        schedule={"epochs": 1},
-    )
+    data = data_of(larger_toy, batches=batches, model=WITHOUT_DROPOUT, schedule={"epochs": 1})
     recipe, gradients = written(tmp_path, data), []
 
     def watch(event: Event) -> None:

@@ -26,7 +26,7 @@ from syntaxlm.training.recipe import recipe_from
 from syntaxlm.training.result import read_result
 from syntaxlm.training.run import METRICS, Run, resume, train
 from syntaxlm.training.study import compare
-from tests.training.runs import TREE_RNN, assert_same_run, stop_at, tree_data, tree_recipe, written
+from tests.training.runs import TREE_RNN, assert_resumes, stop_at, tree_data, tree_recipe, written
 from tests.training.two_processes import in_two_processes
 
 KINDS = {
@@ -48,12 +48,7 @@ def folder(toy, tmp_path_factory) -> Path:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_interrupted_in_an_epoch_ends_bit_for_bit_as_one_that_was_not(toy, tmp_path, kind):
     recipe = tree_recipe(toy, model=KINDS[kind], schedule={"validations_per_epoch": 2})
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    finished = train(recipe, whole)
-    stopped = train(recipe, broken, stop_at(5))
-    assert (stopped.stopped, stopped.steps) == (True, 5)
-    assert resume(broken).valid.nats == finished.valid.nats
-    assert_same_run(whole, broken, with_optimiser=False)  # plain SGD has no state
+    assert_resumes(train(recipe, tmp_path / "whole"), recipe, 5, with_optimiser=False)  # plain SGD has no state
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -152,10 +147,7 @@ COMMANDS = {
     "evaluate pairs": (["evaluate", "pairs", "{model}", "{pairs}"], "reads dependency trees"),
     "tune cache": (["tune", "cache", "{model}", "{text}"], "tune cache cannot use it"),
     "evaluate boundaries": (["evaluate", "boundaries", "{model}", "{text}"], "characters"),
-    "evaluate perplexity, text": (
-        ["evaluate", "perplexity", "{model}", "{text}"],
-        "expected a treebank",
-    ),
+    "evaluate perplexity, text": (["evaluate", "perplexity", "{model}", "{text}"], "expected a treebank"),
     "evaluate perplexity, stream": (
         ["evaluate", "perplexity", "{model}", "{text}", "--context", "carry"],
         "reads dependency trees",

@@ -101,53 +101,37 @@ def read_arpa(path: str | Path, normaliser: Normaliser | None = None) -> ModelBu
     Raises InputError with the line number if something is missing, duplicated or not a number, or if a probability is
     above 1.
     """
-    reader = _ArpaReader(split_lines(read_whole_text(path, MAXIMUM_ARPA)), source_name(path))
-    sections = reader.sections()
-    tokens = list(reader.words)
-    unknown = next((token for token in UNKNOWN if token in reader.words), None)
+    file = _ArpaFile(split_lines(read_whole_text(path, MAXIMUM_ARPA)), source_name(path))
+    counts = file.read_counts()
+    log_probs, back_offs, _ = file.read_section(1, counts[0], has_back_offs=len(counts) > 1)
+    tokens = list(file.words)
+    unknown = next((token for token in UNKNOWN if token in file.words), None)
     if unknown is None:
         tokens.append(unknown := UNKNOWN[0])
-        warnings.warn(
-            InputWarning(
-                f"{path}: {unknown} is missing among the 1-grams: unknown words get the lowest probability,"
-                f" 1e{NEVER:.0f}"
-            ),
-            stacklevel=2,
+        rate = f"unknown words get the lowest probability, 1e{NEVER:.0f}"
+        warnings.warn(InputWarning(f"{path}: {unknown} is missing among the 1-grams: {rate}"), stacklevel=2)
+        log_probs, back_offs = np.append(log_probs, NEVER), np.append(back_offs, [0.0] * (len(counts) > 1))
+    mode = next((mode for mode, marks in MARKS.items() if all(mark in file.words for mark in marks)), None)
+    if mode is None:
+        raise InputError(
+            f"{file.source}: found neither <s> and </s> nor <eos> among the 1-grams; expected the symbols that end"
+            " sentences"
         )
-        sections[0] = sections[0].with_one_more()
-    mode = reader.mode()
     vocabulary = Vocabulary(tokens, unknown, *MARKS[mode])
-    levels = _levels(sections, len(tokens), reader)
     if not mode.carry_state:
-        levels[0].log_probs[vocabulary.begin_id] = NEVER
-    config = NGramConfig(order=len(levels))
-    model = NGramModel(config, len(tokens))
+        log_probs[vocabulary.begin_id] = NEVER
+    levels = [Level(torch.arange(len(tokens)), torch.from_numpy(log_probs), torch.from_numpy(back_offs))]
+    for order, number in enumerate(counts[1:], 2):
+        levels.append(file.read_level(order, number, levels, is_last=order == len(counts)))
+    file.skip_title(END)
+    model = NGramModel(NGramConfig(order=len(levels)), len(tokens))
     model.levels = nn.ModuleList(levels)
-    settings = ModelSettings(config, normaliser or Normaliser(), mode.carry_state, mode.predict_eos)
+    settings = ModelSettings(model.config, normaliser or Normaliser(), mode.carry_state, mode.predict_eos)
     return ModelBundle(model.eval(), settings, vocabulary)
 
 
-@dataclass(frozen=True)
-class _Section:
-    """The n-grams of one order as in the file. words: (N, order), as indices into the 1-grams.
-
-    first: index, from 0, of the line with the first n-gram; the others are on the lines after it.
-    """
-
-    words: Integers
-    log_probs: Numbers
-    back_offs: Numbers
-    first: int
-
-    def with_one_more(self) -> _Section:
-        """Add a 1-gram that is never predicted."""
-        words = np.append(self.words, [[len(self.words)]], axis=0)
-        back_offs = np.append(self.back_offs, 0.0) if len(self.back_offs) else self.back_offs
-        return _Section(words, np.append(self.log_probs, NEVER), back_offs, self.first)
-
-
-class _ArpaReader:
-    """Reads a file's lines from first to last. words: the 1-grams, with their indices."""
+class _ArpaFile:
+    """A file that is read from its first line to its last. words: the 1-grams, with their indices."""
 
     def __init__(self, lines: list[str], source: str) -> None:
         self.lines, self.source = lines, source
@@ -159,108 +143,87 @@ class _ArpaReader:
         if place >= len(self.lines):
             return InputError(f"{self.source}: the file ends after line {len(self.lines)}; expected {expected}")
         line = self.lines[place]
-        found = repr(line if len(line) <= _SHOWN else line[:_SHOWN] + " ...")
-        return InputError(f"{self.source}, line {place + 1}: found {found}; expected {expected}")
+        shown = repr(line if len(line) <= _SHOWN else line[:_SHOWN] + " ...")
+        return InputError(f"{self.source}, line {place + 1}: found {shown}; expected {expected}")
 
-    def sections(self) -> list[_Section]:
-        """Return all sections of the file."""
-        if DATA not in map(str.strip, self.lines):
+    def read_counts(self) -> list[int]:
+        """Read the header. Return the numbers of n-grams of 1, 2, ... words."""
+        start = next((place for place, line in enumerate(self.lines) if line.strip() == DATA), None)
+        if start is None:
             raise InputError(f"{self.source}: not an ARPA file: the line {DATA} is missing")
-        self._place = next(place for place, line in enumerate(self.lines) if line.strip() == DATA) + 1
-        counts = self._counts()
-        sections = []
-        for order, number in enumerate(counts, 1):
-            self._pass(f"\\{order}-grams:")
-            sections.append(self._section(order, number, order == len(counts)))
-            self._place += number
-        self._pass(END)
-        return sections
-
-    def mode(self) -> TextMode:
-        """Return how the text of the 1-grams was read."""
-        for mode, marks in MARKS.items():
-            if all(mark in self.words for mark in marks):
-                return mode
-        raise InputError(
-            f"{self.source}: found neither <s> and </s> nor <eos> among the 1-grams;"
-            " expected the symbols that end sentences"
-        )
-
-    def _counts(self) -> list[int]:
+        self._place = start + 1
         counts: list[int] = []
-        self._skip_empty()
-        while found := _COUNT.fullmatch(self._line()):
-            if int(found[1]) != len(counts) + 1:
+        while declared := _COUNT.fullmatch(self._next_line()):
+            if int(declared[1]) != len(counts) + 1:
                 raise self.fault(self._place, f"ngram {len(counts) + 1}=...")
-            if int(found[2]) > len(self.lines):
+            if int(declared[2]) > len(self.lines):
                 raise self.fault(self._place, f"at most as many n-grams as the file has lines, {len(self.lines):,}")
-            counts.append(int(found[2]))
+            counts.append(int(declared[2]))
             self._place += 1
         if not counts:
             raise self.fault(self._place, "ngram 1=...")
         return counts
 
-    def _line(self) -> str:
+    def _next_line(self) -> str:
+        """Skip empty lines. Return the line that follows, "" at the end of the file."""
+        while self._place < len(self.lines) and not self.lines[self._place].strip():
+            self._place += 1
         return self.lines[self._place].strip() if self._place < len(self.lines) else ""
 
-    def _skip_empty(self) -> None:
-        while self._place < len(self.lines) and not self._line():
-            self._place += 1
-
-    def _pass(self, title: str) -> None:
-        self._skip_empty()
-        if self._line() != title:
+    def skip_title(self, title: str) -> None:
+        """Skip a title. Raises InputError if another line follows."""
+        if self._next_line() != title:
             raise self.fault(self._place, f"{title}, as declared in the header")
         self._place += 1
 
-    def _section(self, order: int, number: int, is_last: bool) -> _Section:
-        log_probs, back_offs = np.zeros(number), np.zeros(0 if is_last else number)
+    def read_section(self, order: int, number: int, has_back_offs: bool) -> tuple[Numbers, Numbers, Integers]:
+        """Read the n-grams of one order: their log-probabilities, back-off weights and words, (number, order)."""
+        self.skip_title(f"\\{order}-grams:")
+        first, log_probs, back_offs = self._place, np.zeros(number), np.zeros(number if has_back_offs else 0)
         words: list[int] = []
         expected = f"log10 of a probability, {order} word{'s' * (order > 1)}"
-        if not is_last:
+        if has_back_offs:
             expected += ", an optional back-off weight"
-        for index, place in enumerate(range(self._place, self._place + number)):
+        for index, place in enumerate(range(first, first + number)):
             if place >= len(self.lines) or not self.lines[place].strip() or self.lines[place].startswith("\\"):
                 raise self.fault(place, f"{number:,} {order}-grams, not only {index:,}")
             fields = self.lines[place].replace("\t", " ").split(" ")
             fields = [field for field in fields if field] if "" in fields else fields
             try:
                 log_prob = log_probs[index] = float(fields[0])
-                back_off = float(fields.pop()) if len(fields) == order + 2 and not is_last else 0.0
+                back_off = float(fields.pop()) if len(fields) == order + 2 and has_back_offs else 0.0
             except ValueError:
                 raise self.fault(place, expected) from None
             if len(fields) != order + 1 or not (-math.inf < log_prob <= 0 and math.isfinite(back_off)):
                 raise self.fault(place, expected)
-            if not is_last:
+            if has_back_offs:
                 back_offs[index] = back_off
             if order == 1 and self.words.setdefault(fields[1], index) < index:
-                raise self.fault(place, f"each word once; it is also on line {self._place + self.words[fields[1]] + 1}")
+                raise self.fault(place, f"each word once; it is also on line {first + self.words[fields[1]] + 1}")
             try:
                 words += [self.words[word] for word in fields[1:]]
             except KeyError as error:
                 raise self.fault(place, f"words that are 1-grams, which {error.args[0]!r} is not") from None
-        return _Section(np.array(words, np.int64).reshape(number, order), log_probs, back_offs, self._place)
+        self._place += number
+        return log_probs, back_offs, np.array(words, np.int64).reshape(number, order)
 
+    def read_level(self, order: int, number: int, levels: Sequence[Level], is_last: bool) -> Level:
+        """Read the n-grams of one order, and sort them by their keys.  levels: those of the lower orders.
 
-def _levels(sections: list[_Section], vocabulary_size: int, reader: _ArpaReader) -> list[Level]:
-    """Return the n-grams, sorted by their keys. Raises InputError for an n-gram without its context or given twice."""
-    levels: list[Level] = []
-    for section in sections:
-        words = torch.from_numpy(section.words)
+        Raises InputError for an n-gram without its context or given twice.
+        """
+        log_probs, back_offs, ids = self.read_section(order, number, has_back_offs=not is_last)
+        first, words = self._place - number, torch.from_numpy(ids)
         keys = words[:, 0]
         for place, level in enumerate(levels):
             contexts = keys if place == 0 else level.find(keys)
-            keys = contexts * vocabulary_size + words[:, place + 1]
+            keys = contexts * len(levels[0].keys) + words[:, place + 1]
         lost = torch.nonzero(keys < 0)
         if len(lost):
-            raise reader.fault(section.first + int(lost[0]), "an n-gram that, without its last word, is also listed")
-        keys, order = torch.sort(keys, stable=True)
+            raise self.fault(first + int(lost[0]), "an n-gram that, without its last word, is also listed")
+        keys, places = torch.sort(keys, stable=True)
         twice = torch.nonzero(keys[1:] == keys[:-1])
         if len(twice):
-            first, second = order[twice[0, 0] : twice[0, 0] + 2].tolist()
-            raise reader.fault(
-                section.first + second, f"each n-gram once; it is also on line {section.first + first + 1}"
-            )
-        log_probs, back_offs = map(torch.from_numpy, (section.log_probs, section.back_offs))
-        levels.append(Level(keys, log_probs[order], back_offs[order[: len(back_offs)]]))
-    return levels
+            earlier, later = (first + index for index in places[twice[0, 0] : twice[0, 0] + 2].tolist())
+            raise self.fault(later, f"each n-gram once; it is also on line {earlier + 1}")
+        return Level(keys, torch.from_numpy(log_probs)[places], torch.from_numpy(back_offs)[places[: len(back_offs)]])

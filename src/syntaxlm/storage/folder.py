@@ -37,7 +37,6 @@ FORMAT = 2
 LARGEST_CONFIG = 1 << 20  # bytes
 
 CLASSIFIER, CLASSIFIER_FORMAT = "classifier.json", 3
-_LOGIC_TOKENS = (*"()abcdef", "and", "or", "not")
 Ability = TypeVar("Ability")
 Bundle = TypeVar("Bundle", bound="ModelBundle")
 AnyModel = TypeVar("AnyModel", bound=Model)
@@ -235,9 +234,15 @@ def read_model(folder: str | Path) -> ModelBundle:
     if (folder / CLASSIFIER).exists():
         return read_classifier(folder).encoder
     check_folder(folder)
-    settings = _read_model_settings(folder / CONFIG)
+    settings = read_config(ModelSettings, folder / CONFIG, FORMAT)
+    refuse(folder / CONFIG, "the settings contradict each other", _contradictions(settings))
     vocabulary = Vocabulary.read(folder / VOCABULARY)
-    _check_special_tokens(settings, vocabulary, folder / VOCABULARY)
+    special = vocabulary.unknown_id, vocabulary.begin_id, vocabulary.end_id
+    if MODELS[settings.model.name].reads == "sentences" and special != (0, 1, 2):
+        raise InputError(
+            f"{folder / VOCABULARY}: found the unknown token, BOS and EOS at places {special}; expected (0, 1, 2), as"
+            f" {settings.model.name} models have them"
+        )
     build = partial(MODELS[settings.model.name].build, settings.model)
     model = _read_weights(folder, folder / CONFIG, vocabulary, build)
     labels = Vocabulary.read(folder / LABELS) if model.reads == "trees" else None
@@ -248,9 +253,8 @@ def read_model(folder: str | Path) -> ModelBundle:
     return ModelBundle(model, settings, vocabulary, labels)
 
 
-def _read_model_settings(path: Path) -> ModelSettings:
-    """Return settings from `config.json`. Raises InputError, also if the model cannot read text in the stored way."""
-    settings = read_config(ModelSettings, path, FORMAT)
+def _contradictions(settings: ModelSettings) -> list[str]:
+    """Return a line for each way in which the model cannot read text as it is stored."""
     name, model_reads = settings.model.name, MODELS[settings.model.name].reads
     faults = []
     if settings.carry_state and model_reads != "tokens":
@@ -261,18 +265,7 @@ def _read_model_settings(path: Path) -> ModelSettings:
         faults.append(f"predict_eos: found false; expected true: {reason}")
     if model_reads == "trees" and settings.normaliser.units == "characters":
         faults.append("normaliser.units: found characters; expected words, because dependency trees have words")
-    refuse(path, "the settings contradict each other", faults)
-    return settings
-
-
-def _check_special_tokens(settings: ModelSettings, vocabulary: Vocabulary, path: Path) -> None:
-    """Raise InputError if the special tokens are not the first ones, for models that rely on it."""
-    found = vocabulary.unknown_id, vocabulary.begin_id, vocabulary.end_id
-    if MODELS[settings.model.name].reads == "sentences" and found != (0, 1, 2):
-        raise InputError(
-            f"{path}: found the unknown token, BOS and EOS at places {found}; expected (0, 1, 2), as"
-            f" {settings.model.name} models have them"
-        )
+    return faults
 
 
 # ---- weights
@@ -394,7 +387,7 @@ class ClassifierBundle:
 
 def logic_vocabulary() -> Vocabulary:
     """Return the tokens of formulas, then the special tokens."""
-    return Vocabulary([*_LOGIC_TOKENS, "<unk>", "<s>", "</s>"])
+    return Vocabulary([*"()abcdef", "and", "or", "not", "<unk>", "<s>", "</s>"])
 
 
 def read_classifier(folder: str | Path) -> ClassifierBundle:

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,28 +99,37 @@ def model_card(bundle: ModelBundle, name: str, facts: CardFacts, weight_bytes: i
         front["license"] = facts.licence
     if facts.language is not None:
         front["language"] = [facts.language] if isinstance(facts.language, str) else list(facts.language)
-    rows = [
-        ("model type", bundle.name),
-        ("parameters", f"{bundle.model.parameter_count:,}"),
-        ("size of the weights", f"{weight_bytes / 2**20:,.2f} MiB"),
-        ("vocabulary", f"{len(bundle.vocabulary):,} tokens"),
-        ("structure", structure_name(bundle.model)),
-        ("text in training", bundle.trained_on),
-    ]
+    facts_of_model = {
+        "model type": bundle.name,
+        "parameters": f"{bundle.model.parameter_count:,}",
+        "size of the weights": f"{weight_bytes / 2**20:,.2f} MiB",
+        "vocabulary": f"{len(bundle.vocabulary):,} tokens",
+        "structure": structure_name(bundle.model),
+        "text in training": bundle.trained_on,
+    }
     settings = {name: value for name, value in vars(bundle.settings.model).items() if name != "name"}
     settings |= {f"normaliser.{name}": value for name, value in vars(bundle.normaliser).items() if name[0] != "_"}
     package = "'syntaxlm[hub]'" if "/" in name else "syntaxlm"
+    text = '"the_DT cat_NN sleeps_VBZ"' if bundle.normaliser.units == "tags" else '"The cat sleeps."'
+    usage = ["import syntaxlm", "", f'nlp = syntaxlm.load("{name}")']
+    if isinstance(bundle.model, ParsesSentences):
+        usage.append(f"nlp.parse({text}).tree.pretty_print()")
+    if isinstance(bundle.model, ScoresTokens) and bundle.model.reads != "trees":
+        usage.append(f"print([(word.word, word.surprisal) for word in nlp.surprisal({text})])")
+    if isinstance(bundle.model, PredictsNextToken | SamplesSentences):
+        usage.append("print(nlp.generate(3, seed=1))")
+    code = "\n".join(["```python", *usage, "```"])
     sections = [
         f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n",
         f"# {name.rpartition('/')[2]}\n",
         *([] if facts.description is None else [facts.description.strip() + "\n"]),
         "A model of syntaxlm, a toolkit of language models that learn syntax.\n",
         "## How to use\n",
-        f"Install syntaxlm: `pip install {package}`. Then:\n\n```python\n{_usage(bundle, name)}```\n",
+        f"Install syntaxlm: `pip install {package}`. Then:\n\n{code}\n",
         "## Model\n",
-        _table(rows),
+        _table(facts_of_model),
         "## Settings\n",
-        _table([(name, str(value)) for name, value in settings.items() if name[0] != "_"]),
+        _table({name: value for name, value in settings.items() if name[0] != "_"}),
         "## Training data\n",
         (facts.data or "Not stated.").strip() + "\n",
         "## Licence\n",
@@ -137,9 +146,8 @@ def write_card(folder: Path, bundle: ModelBundle, name: str, facts: CardFacts, o
     """
     if not facts and (folder / CARD).exists():
         return
-    if not facts and has_card(own):
-        assert own is not None
-        text = _LOAD.sub(lambda found: f'{found[1]}"{name}"', read_stored_text(own / CARD))
+    if not facts and own is not None and has_card(own):
+        text = _LOAD.sub(lambda call: f'{call[1]}"{name}"', read_stored_text(own / CARD))
     else:
         text = model_card(bundle, name, facts, (folder / WEIGHTS).stat().st_size)
     write_text(text, folder / CARD, stored=True)
@@ -150,24 +158,9 @@ def has_card(folder: Path | None) -> bool:
     return folder is not None and (folder / CARD).exists()
 
 
-def _usage(bundle: ModelBundle, name: str) -> str:
-    lines = ["import syntaxlm", "", f'nlp = syntaxlm.load("{name}")']
-    model = bundle.model
-    text = '"the_DT cat_NN sleeps_VBZ"' if bundle.normaliser.units == "tags" else '"The cat sleeps."'
-    if isinstance(model, ParsesSentences):
-        lines.append(f"nlp.parse({text}).tree.pretty_print()")
-    if isinstance(model, ScoresTokens) and model.reads != "trees":
-        lines.append(f"print([(word.word, word.surprisal) for word in nlp.surprisal({text})])")
-    if isinstance(model, PredictsNextToken | SamplesSentences):
-        lines.append("print(nlp.generate(3, seed=1))")
-    return "\n".join(lines) + "\n"
-
-
-def _table(rows: Sequence[tuple[str, str]]) -> str:
-    def cell(value: str) -> str:
-        return f"`{value}`".replace("|", r"\|") if value else ""
-
-    return "| | |\n|---|---|\n" + "".join(f"| {name} | {cell(value)} |\n" for name, value in rows)
+def _table(values: Mapping[str, Any]) -> str:
+    cells = {name: str(value).replace("|", r"\|") for name, value in values.items()}
+    return "| | |\n|---|---|\n" + "".join(f"| {name} | {cell and f'`{cell}`'} |\n" for name, cell in cells.items())
 
 
 # ---- repositories
@@ -195,9 +188,22 @@ def fetch(name: str, revision: str | None = None, token: str | None = None) -> P
     Parameters and errors: see `read_repository`.
     """
     api = _api(token)
+    wanted: dict[str, Any] = {"repo_id": name, "revision": revision, "allow_patterns": list(FILES)}
     with _reporting(name, revision), status(f"downloading {name}"):
-        found = _snapshot(api, name, revision)
-    return found
+        from huggingface_hub.errors import HfHubHTTPError, HTTPError, OfflineModeIsEnabled
+
+        try:
+            _check(name, api.model_info(name, revision=revision, files_metadata=True))
+        except HfHubHTTPError as error:
+            if error.response.status_code < 500:  # the hub's answer, not a failure
+                raise
+            return Path(api.snapshot_download(local_files_only=True, **wanted))
+        except (OfflineModeIsEnabled, HTTPError) as error:
+            try:
+                return Path(api.snapshot_download(local_files_only=True, **wanted))
+            except FileNotFoundError:
+                raise error from None
+        return Path(api.snapshot_download(**wanted))
 
 
 def download(name: str, folder: Path, revision: str | None = None, token: str | None = None) -> None:
@@ -264,25 +270,6 @@ def _api(token: str | None) -> HfApi:
         token=token,
         library_name="syntaxlm",
     )
-
-
-def _snapshot(api: HfApi, name: str, revision: str | None) -> Path:
-    """Return the folder in the cache with the files of a repository, downloaded if necessary."""
-    from huggingface_hub.errors import HfHubHTTPError, HTTPError, OfflineModeIsEnabled
-
-    wanted: dict[str, Any] = {"revision": revision, "allow_patterns": list(FILES)}
-    try:
-        _check(name, api.model_info(name, revision=revision, files_metadata=True))
-    except HfHubHTTPError as error:
-        if error.response.status_code < 500:  # the hub's answer, not a failure
-            raise
-        return Path(api.snapshot_download(name, local_files_only=True, **wanted))
-    except (OfflineModeIsEnabled, HTTPError) as error:
-        try:
-            return Path(api.snapshot_download(name, local_files_only=True, **wanted))
-        except FileNotFoundError:
-            raise error from None
-    return Path(api.snapshot_download(name, **wanted))
 
 
 def _check(name: str, info: Any) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +39,6 @@ from syntaxlm.training.result import CHECKPOINT, Numbers
 
 Number = Annotated[int, Field(ge=0, le=2**62)]
 
-_PARTS = ("model", "optimiser", "average", "state", "random")
 _ADAM = {"step", "exp_avg", "exp_avg_sq"}  # Adam's state of each parameter
 
 
@@ -284,14 +284,13 @@ def read_checkpoint(
 
 
 def _parts(tensors: Mapping[str, Any], rank: int) -> dict[str, dict[str, Any]]:
-    """Group the tensors of a process by their part of the state, see `_PARTS`."""
+    """Group the tensors of a process by their part: "model", "optimiser", "average", "state" or "random"."""
     prefix = _prefix(rank)
     of_process = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-    parts: dict[str, dict[str, Any]] = {part: {} for part in _PARTS}
-    for name, tensor in ({**tensors, **of_process}).items():
+    parts: dict[str, dict[str, Any]] = defaultdict(dict)
+    for name, tensor in {**tensors, **of_process}.items():
         part, _, rest = name.partition("/")
-        if part in parts:
-            parts[part][rest] = tensor
+        parts[part][rest] = tensor
     return parts
 
 

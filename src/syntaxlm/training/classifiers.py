@@ -57,19 +57,26 @@ class PairTask(Task):
     """A pair classifier with its training and validation pairs. The kept weights have the best validation accuracy."""
 
     def __init__(self, recipe: PairRecipe, device: torch.device) -> None:
-        self.recipe, files = recipe, recipe.pairs
+        self.recipe, files, normaliser = recipe, recipe.pairs, recipe.pairs.normaliser
         train = _read_for_training(files, files.train)
         labels = tuple(RELATIONS) if files.task == "logic" else tuple(sorted({pair.label for pair in train}))
         if len(labels) < 2:
             raise InputError(f"{files.train}: found the label {labels[0]} only; expected two labels or more")
-        self.vocabulary = logic_vocabulary() if files.task == "logic" else _vocabulary(files, train)
-        self.settings = folder_settings(recipe, labels)
+        if files.task == "logic":
+            self.vocabulary = logic_vocabulary()
+        else:
+            sentences = (sentence for pair in train for sentence in (pair.left, pair.right))
+            counts = Counter(token for sentence in sentences for token in normaliser.tokens(sentence))
+            self.vocabulary = Vocabulary.build(counts, **vars(files.vocabulary))
+        self.settings = PairClassifierSettings(
+            recipe.model, recipe.classifier, files.task, labels, normaliser, files.maximum_operators
+        )
         self.train, self.valid = (
             EncodedPairs(pairs, self.settings, self.vocabulary)
             for pairs in (train, _read_for_training(files, files.valid, labels))
         )
         if files.test:  # reports an error in the file before training
-            read_pairs(files.test, files.task, files.normaliser, labels)
+            read_pairs(files.test, files.task, normaliser, labels)
         self.model = self.settings.build(len(self.vocabulary)).to(device)
 
     def batches(self, rank: int, ranks: int) -> PairBatches:
@@ -96,14 +103,6 @@ class PairTask(Task):
             criterion=CriterionValue.of(self.validate()),
             answers=evaluate(classifier, test) if test else None,
         )
-
-
-def folder_settings(recipe: PairRecipe, labels: Sequence[str]) -> PairClassifierSettings:
-    """Return the settings that are stored with the classifier.  labels: in the order of the classes."""
-    files = recipe.pairs
-    return PairClassifierSettings(
-        recipe.model, recipe.classifier, files.task, tuple(labels), files.normaliser, files.maximum_operators
-    )
 
 
 class PairBatches:
@@ -134,19 +133,10 @@ def _read_for_training(files: PairSettings, path: str, labels: Sequence[str] | N
     labels: allowed labels of sentence pairs; None: any.
     """
     most = files.maximum_operators
-    pairs = read_pairs(path, files.task, files.normaliser, labels)
-    pairs = [pair for pair in pairs if pair.operators <= most]
+    pairs = [pair for pair in read_pairs(path, files.task, files.normaliser, labels) if pair.operators <= most]
     if not pairs:
         raise InputError(f"{path}: found no pair with {most} operators or fewer (pairs.maximum_operators)")
     return pairs
-
-
-def _vocabulary(files: PairSettings, pairs: Sequence[LabelledPair]) -> Vocabulary:
-    counts: Counter[str] = Counter()
-    for pair in pairs:
-        counts.update(files.normaliser.tokens(pair.left))
-        counts.update(files.normaliser.tokens(pair.right))
-    return Vocabulary.build(counts, **vars(files.vocabulary))
 
 
 @dataclass(frozen=True)

@@ -32,37 +32,32 @@ class Processes:
     """
 
     def __init__(self, accelerator: str, precision: str, wait: float = 1800.0) -> None:
-        if (accelerator == "cuda" and not torch.cuda.is_available()) or (
-            accelerator == "mps" and not torch.backends.mps.is_available()
-        ):
+        cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
+        if (accelerator == "cuda" and not cuda) or (accelerator == "mps" and not mps):
             raise InputError(
                 f"run.accelerator: found {accelerator}, which is not available; expected an accelerator that torch can"
                 " use on this machine, or auto"
             )
         self.count = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ["RANK"]) if self.count > 1 else 0
-        self.device = self._device(accelerator)
         self._mixed = precision == "bf16-mixed"
+        if accelerator == "auto":
+            accelerator = "cuda" if cuda else "mps" if mps and self.count == 1 else "cpu"
+        if accelerator == "mps" and self.count > 1:
+            raise InputError(f"run.accelerator: mps runs one process; found {self.count}. Set it to cpu")
+        self.device = torch.device(accelerator)
+        if accelerator == "cuda":
+            number, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+            if number >= gpus:
+                raise InputError(
+                    f"process {number + 1} of this machine has no GPU: found {gpus}; start at most one process per GPU,"
+                    " or set run.accelerator to cpu"
+                )
+            torch.cuda.set_device(number)
+            self.device = torch.device("cuda", number)
         if self.count > 1 and not torch.distributed.is_initialized():
             backend = "nccl" if self.device.type == "cuda" else "gloo"
             torch.distributed.init_process_group(backend, timeout=timedelta(seconds=wait))
-
-    def _device(self, accelerator: str) -> torch.device:
-        if accelerator == "auto":
-            mps = torch.backends.mps.is_available() and self.count == 1
-            accelerator = "cuda" if torch.cuda.is_available() else "mps" if mps else "cpu"
-        if accelerator == "mps" and self.count > 1:
-            raise InputError(f"run.accelerator: mps runs one process; found {self.count}. Set it to cpu")
-        if accelerator != "cuda":
-            return torch.device(accelerator)
-        number, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
-        if number >= gpus:
-            raise InputError(
-                f"process {number + 1} of this machine has no GPU: found {gpus}; start at most one process per GPU, or"
-                " set run.accelerator to cpu"
-            )
-        torch.cuda.set_device(number)
-        return torch.device("cuda", number)
 
     @property
     def is_first(self) -> bool:
@@ -106,9 +101,9 @@ class Processes:
         """Return the value of the first process."""
         if self.count == 1:
             return value
-        found = [value]
-        torch.distributed.broadcast_object_list(found)
-        return found[0]
+        values = [value]
+        torch.distributed.broadcast_object_list(values)
+        return values[0]
 
     def wait(self) -> None:
         """Wait until all processes are here."""
@@ -132,10 +127,10 @@ class Processes:
 
     def gathered(self, value: Any) -> list[Any]:
         """Return the values of all processes, by rank."""
-        found = [value] * self.count
+        values = [value] * self.count
         if self.count > 1:
-            torch.distributed.all_gather_object(found, value)
-        return found
+            torch.distributed.all_gather_object(values, value)
+        return values
 
 
 @contextmanager
@@ -150,7 +145,10 @@ def process_group() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if not _is_connection_error(error):
+        if not distributed.is_available() or int(os.environ.get("WORLD_SIZE", "1")) < 2:
+            raise
+        is_gloo = "gloo" in str(error).lower() or "Timed out" in str(error)  # it raises a plain RuntimeError
+        if not isinstance(error, distributed.DistError) and not is_gloo:
             raise
         reason = str(error).strip().partition("\n")[0]
         raise InputError(
@@ -162,14 +160,6 @@ def process_group() -> Iterator[None]:
         if distributed.is_available() and distributed.is_initialized() and not started_before:
             gc.collect()  # the wrapped model refers to the group, and hooks create reference cycles
             distributed.destroy_process_group()
-
-
-def _is_connection_error(error: RuntimeError) -> bool:
-    """Return whether another process of the run cannot be reached. Gloo, unlike NCCL, raises a plain RuntimeError."""
-    distributed = torch.distributed
-    if not distributed.is_available() or int(os.environ.get("WORLD_SIZE", "1")) < 2:
-        return False
-    return isinstance(error, distributed.DistError) or "gloo" in str(error).lower() or "Timed out" in str(error)
 
 
 _received: list[int] = []

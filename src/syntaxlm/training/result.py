@@ -112,13 +112,17 @@ class TrainingResult:
 
     def to_dict(self) -> dict[str, Any]:
         test = self.test or self.answers
-        scores = {"valid": self.valid and self.valid.to_dict(), "test": test and test.to_dict()}
-        rest = {name: getattr(self, name) for name in ("steps", "epochs", "seconds", "stopped", "averaged")}
-        trees = self.supervised and dict(zip(("sentences", "of"), self.supervised, strict=True))
-        shape = self.trees and dataclasses.asdict(self.trees) | {"warning": self.trees.warning}
-        criterion = self.criterion and dataclasses.asdict(self.criterion)
-        more = {"supervised": trees, "counted": self.counted, "trees": shape, "criterion": criterion}
-        return {"folder": str(self.folder), "parameters": self.parameters} | scores | rest | more
+        return {
+            "folder": str(self.folder),
+            "parameters": self.parameters,
+            "valid": self.valid and self.valid.to_dict(),
+            "test": test and test.to_dict(),
+            **{name: getattr(self, name) for name in ("steps", "epochs", "seconds", "stopped", "averaged")},
+            "supervised": self.supervised and dict(zip(("sentences", "of"), self.supervised, strict=True)),
+            "counted": self.counted,
+            "trees": self.trees and dataclasses.asdict(self.trees) | {"warning": self.trees.warning},
+            "criterion": self.criterion and dataclasses.asdict(self.criterion),
+        }
 
     def __str__(self) -> str:
         if self.stopped:
