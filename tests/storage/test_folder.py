@@ -75,16 +75,14 @@ def test_a_written_model_is_read(toy, tmp_path, name, tied):
     assert all(torch.equal(tensor, read[key]) for key, tensor in model.state_dict().items())
 
 
-def test_a_vocabulary_in_a_different_order_raises_an_error(trained, tmp_path):
-    folder = shutil.copytree(trained.lstm, tmp_path / "model")
+def test_a_vocabulary_in_a_different_order_raises_an_error(folder):
     stored = read_model(folder).vocabulary
     special = {stored.unknown, stored.begin, stored.end}
     words = [token for token in stored.tokens if token not in special]
     turned = iter(words[1:] + words[:1])
     tokens = [token if token in special else next(turned) for token in stored.tokens]
     Vocabulary(tokens, stored.unknown, stored.begin, stored.end).write(folder / VOCABULARY)
-    with pytest.raises(InputError, match=r"the weights belong to a different vocabulary than .*vocabulary\.json"):
-        read_model(folder)
+    assert_error(folder, f"the weights belong to a different vocabulary than {folder / VOCABULARY}")
 
 
 def test_tied_weights_are_stored_once(trained):
@@ -131,10 +129,15 @@ def test_a_vocabulary_that_does_not_fit_the_weights_raises_an_error(folder):
     assert_error(folder, WEIGHTS, "do not fit the settings and the vocabulary (5 words)", "embedding.weight has shape")
 
 
-def test_settings_that_do_not_fit_the_weights_raise_an_error(folder):
+def with_config(folder, **changes):
+    """Changes entries of the settings; the settings of the model are changed one by one."""
     data = json.loads((folder / CONFIG).read_text())
-    data["model"]["layers"] = 3
-    (folder / CONFIG).write_text(json.dumps(data))
+    data["model"] |= changes.pop("model", {})
+    (folder / CONFIG).write_text(json.dumps(data | changes))
+
+
+def test_settings_that_do_not_fit_the_weights_raise_an_error(folder):
+    with_config(folder, model={"layers": 3})
     assert_error(folder, WEIGHTS, "backbone.lstm.weight_ih_l2 is missing", "more)")
 
 
@@ -199,27 +202,42 @@ def with_weights(folder, change):
     write_tensors(folder / WEIGHTS, change(tensors), notes)
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.uint8])
-def test_weights_that_are_not_floating_point_raise_an_error(folder, dtype):
-    with_weights(folder, lambda tensors: tensors | {"decoder.bias": tensors["decoder.bias"].to(dtype)})
-    name = str(dtype).removeprefix("torch.")
-    assert_error(folder, str(folder / WEIGHTS), f"decoder.bias has dtype {name}, expected float32")
+def with_bias(value, dtype=torch.float32):
+    """Returns a change of weights: another value of the bias."""
+
+    def change(tensors):
+        bias = tensors["decoder.bias"].to(dtype)
+        bias[3] = value
+        return tensors | {"decoder.bias": bias}
+
+    return change
+
+
+UNUSABLE = "the tensors are unusable: decoder.bias has "
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (with_bias(1, torch.int64), "decoder.bias has dtype int64, expected float32"),
+        (with_bias(1, torch.bool), "decoder.bias has dtype bool, expected float32"),
+        (with_bias(1, torch.uint8), "decoder.bias has dtype uint8, expected float32"),
+        (with_bias(math.nan), f"{UNUSABLE}NaN values"),
+        (with_bias(math.inf), f"{UNUSABLE}infinite values"),
+        (with_bias(-math.inf), f"{UNUSABLE}infinite values"),
+        (with_bias(1e300, torch.float64), f"{UNUSABLE}infinite values"),  # beyond float32
+        (with_bias(1e25, torch.float64), f"{UNUSABLE}values from "),  # as by a damaged exponent
+    ],
+)
+def test_weights_of_other_types_and_values_raise_an_error_with_tensor_and_file(folder, change, message):
+    with_weights(folder, change)
+    assert_error(folder, str(folder / WEIGHTS), message)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_weights_of_a_different_precision_are_read(folder, dtype):
     with_weights(folder, lambda tensors: {name: tensor.to(dtype) for name, tensor in tensors.items()})
     assert read_model(folder).model.decoder.bias.dtype == torch.float32
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_non_finite_weights_raise_an_error_with_tensor_and_file(folder, value):
-    def change(tensors):
-        tensors["decoder.bias"][3] = value
-        return tensors
-
-    with_weights(folder, change)
-    assert_error(folder, str(folder / WEIGHTS), "decoder.bias has ", " values")
 
 
 def test_weights_of_wrong_shapes_raise_an_error_before_a_model_is_built_or_a_tensor_read(folder, monkeypatch):
@@ -231,9 +249,7 @@ def test_weights_of_wrong_shapes_raise_an_error_before_a_model_is_built_or_a_ten
 
 @pytest.mark.parametrize(("key", "value"), [("hidden_size", 10**7), ("layers", 10**8), ("embedding_size", 10**400)])
 def test_settings_of_a_model_too_large_for_memory_raise_an_error(folder, key, value):
-    data = json.loads((folder / CONFIG).read_text())
-    data["model"][key] = value
-    (folder / CONFIG).write_text(json.dumps(data))
+    with_config(folder, model={key: value})
     assert_error(folder, str(folder / CONFIG))
 
 
@@ -247,9 +263,7 @@ def test_settings_of_a_model_too_large_for_memory_raise_an_error(folder, key, va
     ],
 )
 def test_a_wrong_setting_in_a_config_raises_an_error_with_file_and_key(folder, key, value, expected):
-    data = json.loads((folder / CONFIG).read_text())
-    data["model"][key] = value
-    (folder / CONFIG).write_text(json.dumps(data))
+    with_config(folder, model={key: value})
     message = assert_error(folder, f"{folder / CONFIG}: {expected}")
     assert len(message.splitlines()) == 1
 
@@ -281,35 +295,21 @@ def test_an_unwritable_path_raises_an_error(tmp_path, place):
 # ---- damaged values
 
 
-@pytest.mark.parametrize(
-    ("value", "found"), [(1e300, "infinite values"), (1e25, "values from ")], ids=["beyond float32", "damaged exponent"]
-)
-def test_finite_weights_that_overflow_raise_an_error(folder, value, found):
-    def change(tensors):
-        tensors["decoder.bias"] = tensors["decoder.bias"].double()
-        tensors["decoder.bias"][3] = value
-        return tensors
-
-    with_weights(folder, change)
-    assert_error(folder, str(folder / WEIGHTS), f"the tensors are unusable: decoder.bias has {found}")
-
-
 @pytest.mark.parametrize("name", EVERY)
-def test_every_tensor_of_every_model_is_checked_for_nan(name):
+def test_nan_in_any_tensor_and_values_outside_the_range_of_a_table_raise_an_error(name):
     model = built(name)
-    tensors = {key: one.clone() for key, one in distinct_tensors(model).items()}
+    tensors = {key: tensor.clone() for key, tensor in distinct_tensors(model).items()}
     load_weights(model, tensors, "file")
-    for key in [key for key, one in tensors.items() if one.is_floating_point() and one.numel()]:
+
+    def assert_refused(key: str, place: int, value: float, message: str) -> None:
         damaged = tensors[key].clone()
-        damaged.view(-1)[-1] = float("nan")
-        with pytest.raises(InputError, match=f"^file: the tensors are unusable: {re.escape(key)} has NaN values$"):
+        damaged.view(-1)[place] = value
+        with pytest.raises(InputError, match=message):
             load_weights(model, tensors | {key: damaged}, "file")
 
-
-@pytest.mark.parametrize("name", EVERY)
-def test_tables_outside_their_range_raise_an_error(name):
-    model = built(name)
-    tensors = {key: one.clone() for key, one in distinct_tensors(model).items()}
+    for key, tensor in tensors.items():
+        if tensor.is_floating_point() and tensor.numel():
+            assert_refused(key, -1, math.nan, f"^file: the tensors are unusable: {re.escape(key)} has NaN values$")
     ranges = {
         f"{prefix}.{key}" if prefix else key: limits
         for prefix, part in model.named_modules()
@@ -318,20 +318,11 @@ def test_tables_outside_their_range_raise_an_error(name):
     for key, (least, most) in ranges.items():
         for value in (least - 1, most + 1):
             if math.isfinite(value) and tensors[key].numel():
-                damaged = tensors[key].clone()
-                damaged.view(-1)[0] = 2 * value
-                with pytest.raises(InputError, match=f"{re.escape(key)} has values from .* expected"):
-                    load_weights(model, tensors | {key: damaged}, "file")
-    expected = {"prpn", "ngram", "ccm", "dmv", "diora", "simple-pcfg"}
-    assert ranges or name not in expected
+                assert_refused(key, 0, 2 * value, f"{re.escape(key)} has values from .* expected")
+    assert ranges or name not in {"prpn", "ngram", "ccm", "dmv", "diora", "simple-pcfg"}
 
 
 # ---- settings and files that do not fit together
-
-
-def with_config(folder, **changes):
-    data = json.loads((folder / CONFIG).read_text())
-    (folder / CONFIG).write_text(json.dumps(data | changes))
 
 
 @pytest.mark.parametrize(
@@ -354,8 +345,7 @@ def test_settings_that_a_model_type_cannot_have_raise_an_error(tmp_path, name, c
 
 @pytest.mark.parametrize("format", [0, 1, 99, 10**400, True, "2", 1.5, None, [2]])
 def test_another_format_is_reported_before_the_settings(folder, format):
-    data = json.loads((folder / CONFIG).read_text()) | {"format": format, "model": {"name": "unheard"}}
-    (folder / CONFIG).write_text(json.dumps(data))
+    with_config(folder, format=format, model={"name": "unheard"})
     assert_error(folder, f"{folder / CONFIG}: format: found ", "expected 2: the file needs another version")
 
 
@@ -382,9 +372,7 @@ def test_a_repeated_key_raises_an_error(folder):
 
 
 def test_a_vocabulary_that_is_far_too_large_raises_an_error_before_a_model_is_built(folder, monkeypatch):
-    content = json.loads((folder / VOCABULARY).read_text())
-    content["tokens"] += [f"w{number}" for number in range(200_000)]
-    (folder / VOCABULARY).write_text(json.dumps(content))
+    Vocabulary.build({f"w{number}": 1 for number in range(200_000)}).write(folder / VOCABULARY)
     monkeypatch.setattr("syntaxlm.storage.folder.load_weights", lambda *_: pytest.fail("a model was built"))
     assert_error(folder, str(folder / WEIGHTS), "do not fit the settings and the vocabulary (200", "has shape")
 

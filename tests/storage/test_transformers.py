@@ -9,6 +9,7 @@ import pickle
 import shutil
 
 import pytest
+import safetensors.torch
 import torch
 
 import syntaxlm
@@ -256,14 +257,27 @@ def test_code_of_a_model_is_not_run(copied):
     assert not (copied / "run").exists()
 
 
-def test_incomplete_weights_are_refused(copied):
-    from safetensors.torch import load_file, save_file
+def without_a_product(weights):
+    del weights["transformer.h.0.mlp.c_fc.weight"]
 
-    weights = load_file(copied / "model.safetensors")
-    name = next(name for name in weights if "mlp" in name)
-    del weights[name]
-    save_file(weights, copied / "model.safetensors", {"format": "pt"})
-    refused(copied, "the weights are incomplete: .*mlp.* is missing")
+
+def with_nan(weights):
+    weights["transformer.ln_f.bias"][0] = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (without_a_product, "the weights are incomplete: .*mlp.* is missing"),
+        (with_nan, "the weights are unusable: transformer.ln_f.bias has NaN values"),
+    ],
+)
+def test_incomplete_and_nan_weights_are_refused(copied, change, message):
+    path = copied / "model.safetensors"
+    weights = {name: tensor.clone() for name, tensor in safetensors.torch.load_file(path).items()}
+    change(weights)
+    safetensors.torch.save_file(weights, path, {"format": "pt"})
+    refused(copied, message)
 
 
 def test_damaged_weights_are_reported(copied):
@@ -298,15 +312,6 @@ def test_damaged_settings_are_reported_in_one_line(copied, monkeypatch, settings
 def test_other_damaged_files_are_reported_in_one_line(copied, name):
     (copied / name).write_text("[1]")
     refused(copied, "^hf:.*: the library transformers cannot load this model: [^\n]*$")
-
-
-def test_nan_weights_are_refused(copied):
-    from safetensors.torch import load_file, save_file
-
-    weights = {name: tensor.clone() for name, tensor in load_file(copied / "model.safetensors").items()}
-    weights["transformer.ln_f.bias"][0] = float("nan")
-    save_file(weights, copied / "model.safetensors", {"format": "pt"})
-    refused(copied, "the weights are unusable: transformer.ln_f.bias has NaN values")
 
 
 def test_models_of_both_directions_are_refused(copied):
