@@ -18,7 +18,7 @@ from pathlib import Path
 from figures import shared
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import parse_json, read_stored_text
-from syntaxlm.drawing.charts import LineChart, Point
+from syntaxlm.drawing.charts import Point, line_chart
 from syntaxlm.drawing.svg import Picture, stacked
 
 PUBLISHED_NOVELS = 522
@@ -70,10 +70,10 @@ def picture(results: Mapping[str, Sequence[Result]], chance: float) -> Picture:
     published: list[Point] = [(PUBLISHED_NOVELS, value) for value in PUBLISHED.values()]
     gaps = [(float("nan"), float("nan"))] * len(published)
     lines["published"] = [point for pair in zip(published, gaps, strict=True) for point in pair]
-    chart = LineChart(
+    chart = line_chart(
         lines, "Sentence completion", "novels of training text (logarithmic)", "accuracy, %", log_x=True,
         levels={f"guessing, {chance:.0f}%": chance}, intervals=intervals,
-    ).picture()  # fmt: skip
+    )  # fmt: skip
     note = "Published, 522 novels: " + ", ".join(f"{name} {value:.1f}" for name, value in PUBLISHED.items()) + "."
     return stacked([chart, shared.lines([note])], chart.title, gap=0)
 

@@ -19,7 +19,7 @@ from figures import shared
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import parse_json, read_stored_text
 from syntaxlm.drawing import svg
-from syntaxlm.drawing.charts import LineChart, Point
+from syntaxlm.drawing.charts import Point, line_chart
 from syntaxlm.drawing.svg import Picture
 from syntaxlm.training.result import METRICS
 
@@ -71,7 +71,7 @@ def picture(
         series = {name: _joined([_points(curve, x_label, most) for curve in seeds]) for name, seeds in curves.items()}
         heading = title if x_label == "updates" else " "
         panels.append(
-            LineChart(
+            line_chart(
                 series,
                 heading,
                 x_label,
@@ -80,7 +80,7 @@ def picture(
                 from_zero=True,
                 levels=published or {},
                 width=430,
-            ).picture()
+            )
         )
     ends = [f"{name}: best {_ends(seeds)}" for name, seeds in curves.items()]
     return svg.stacked([svg.beside(panels), shared.lines(ends)], title, gap=0)

@@ -18,7 +18,7 @@ from typing import Any
 from figures import shared
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import parse_json, read_stored_text
-from syntaxlm.drawing.charts import LineChart, Point
+from syntaxlm.drawing.charts import Point, line_chart
 from syntaxlm.drawing.svg import Picture, stacked
 
 _NAME = re.compile(r"(?P<encoder>.+)-(?P<seed>\d+)")
@@ -60,7 +60,7 @@ def picture(reports: Reports) -> Picture:
     lines = {encoder: points(values, "accuracy") for encoder, values in reports.items()}
     first = next(iter(reports.values()))
     lines["always the most frequent relation"] = points(first[:1], "majority")
-    chart = LineChart(lines, "Logical inference", "operators of the longer formula", "accuracy, %").picture()
+    chart = line_chart(lines, "Logical inference", "operators of the longer formula", "accuracy, %")
     trained = first[0]["test"]["maximum_operators_trained"]
     seeds = min(map(len, reports.values()))
     averaged = f"Mean of {seeds} seeds" if seeds > 1 else "One seed"

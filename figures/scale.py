@@ -16,7 +16,7 @@ from figures import shared
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import parse_json, read_stored_text
 from syntaxlm.drawing import svg
-from syntaxlm.drawing.charts import LineChart, Point
+from syntaxlm.drawing.charts import Point, line_chart
 from syntaxlm.drawing.svg import Picture
 
 TITLES = {
@@ -50,7 +50,7 @@ def picture(points: Sequence[Mapping[str, Any]], kind: str) -> Picture:
         speed.setdefault(name, []).append((point["size"], point["tokens_per_second"]))
         memory.setdefault(name, []).append((point["size"], point["memory"] / 2**30))
     panels = [
-        LineChart(series, heading, x_label, y_label, log_x=True, log_y=True, width=400).picture()
+        line_chart(series, heading, x_label, y_label, log_x=True, log_y=True, width=400)
         for series, heading, y_label in ((speed, title, "tokens per second"), (memory, " ", "memory, GiB"))
     ]
     return svg.beside(panels)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from syntaxlm.drawing.charts import (
     BinnedMean,
-    LineChart,
     bar_chart,
     binned_means_picture,
     heat_map,
+    line_chart,
     log_ticks,
     scatter_chart,
     tick_text,
@@ -65,7 +65,7 @@ def test_one_value_alone_has_ticks_on_both_sides(value):
 
 
 def test_a_line_goes_through_its_points_in_proportion():
-    root = read_svg(LineChart({"loss": [(0, 0), (1, 5), (2, 10)]}, "title", "epoch", "loss").picture().svg())
+    root = read_svg(line_chart({"loss": [(0, 0), (1, 5), (2, 10)]}, "title", "epoch", "loss").svg())
     (line,) = of_role(root, "line-0")
     (x0, y0), (x1, y1), (x2, y2) = points_of(line)
     assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
@@ -76,7 +76,7 @@ def test_a_line_goes_through_its_points_in_proportion():
 
 def test_a_non_finite_value_interrupts_the_line():
     points = [(0, 1), (1, 2), (2, math.nan), (3, 1), (4, math.inf), (5, 2)]
-    root = read_svg(LineChart({"a": points}, "title").picture().svg())
+    root = read_svg(line_chart({"a": points}, "title").svg())
     assert [len(points_of(line)) for line in of_role(root, "line-0")] == [2]
     assert [tooltip(mark) for mark in of_role(root, "area-0") if tooltip(mark)] == [
         "a: 0, 1",
@@ -88,13 +88,13 @@ def test_a_non_finite_value_interrupts_the_line():
 
 def test_every_series_is_named_and_has_a_colour_of_its_own():
     series = {f"series {number}": [(0.0, number), (1.0, number)] for number in range(7)}
-    document = LineChart(series, "title").picture().svg()
+    document = line_chart(series, "title").svg()
     root = read_svg(document)
     assert [drawn(note) for note in of_role(root, "note")] == list(series)
     assert used_roles(document) <= styled_roles(document)
     assert {f"line-{number}" for number in range(7)} <= used_roles(document)
     with pytest.raises(ValueError, match="8 series"):
-        LineChart(series | {"one more": []}, "title").picture()
+        line_chart(series | {"one more": []}, "title")
 
 
 def test_bars_are_as_high_as_their_values_from_0():
@@ -137,8 +137,8 @@ def test_a_series_with_more_or_fewer_values_than_names_raises_an_error():
 @pytest.mark.parametrize(
     ("picture", "texts", "marks"),
     [
-        (LineChart({}, "t").picture(), {"0.0", "1.0"}, 0),
-        (LineChart({"a": []}, "t").picture(), {"0.0", "1.0"}, 0),
+        (line_chart({}, "t"), {"0.0", "1.0"}, 0),
+        (line_chart({"a": []}, "t"), {"0.0", "1.0"}, 0),
         (bar_chart([], {}, ""), {"0.0", "1.0"}, 0),
         (bar_chart(["a"], {"x": [0]}, ""), {"0.0", "1.0", "0"}, 1),
     ],
@@ -151,7 +151,7 @@ def test_empty_charts_have_axes_from_0_to_1(picture, texts, marks):
 
 
 def test_a_line_with_one_point_starts_at_0():
-    root = read_svg(LineChart({"loss": [(1.0, 5.0)]}, "title").picture().svg())
+    root = read_svg(line_chart({"loss": [(1.0, 5.0)]}, "title").svg())
     small = {drawn(label) for label in of_role(root, "small")}
     assert {"0.0", "1.0"} <= small
     assert not any(label.startswith("-") for label in small)
@@ -166,16 +166,16 @@ def test_logarithmic_ticks_cover_the_values(low, factor):
 
 
 def test_equal_factors_are_equal_distances_on_a_logarithmic_axis():
-    chart = LineChart({"a": [(1, 100), (10, 200), (100, 400)]}, "title", log_x=True, log_y=True).picture()
+    chart = line_chart({"a": [(1, 100), (10, 200), (100, 400)]}, "title", log_x=True, log_y=True)
     (x0, y0), (x1, y1), (x2, y2) = points_of(of_role(read_svg(chart.svg()), "line-0")[-1])
     assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
     assert y0 - y1 == pytest.approx(y1 - y2, abs=0.2)
     with pytest.raises(ValueError, match="found 0 on a logarithmic axis"):
-        LineChart({"a": [(0, 1), (1, 1)]}, "title", log_x=True).picture()
+        line_chart({"a": [(0, 1), (1, 1)]}, "title", log_x=True)
 
 
 def test_levels_and_intervals_are_within_the_axes():
-    chart = LineChart({"a": [(1, 5)]}, "title", levels={"chance": 1.0}, intervals={"a": [(1, 4, 9)]}).picture()
+    chart = line_chart({"a": [(1, 5)]}, "title", levels={"chance": 1.0}, intervals={"a": [(1, 4, 9)]})
     root = read_svg(chart.svg())
     (level,) = of_role(root, "level")
     upright = [line for line in of_role(root, "axis") if line.get("x1") == line.get("x2")]
@@ -221,7 +221,7 @@ LINES = {"a": [(0.0, 1.0), (5.0, 20.0)], "b": [(1.0, 2.0)]}
 @pytest.mark.parametrize(
     "picture",
     [
-        LineChart(LINES, "a title", "x", "y", levels={"low": 1.0}, intervals={"a": [(5, 18, 22)]}).picture(),
+        line_chart(LINES, "a title", "x", "y", levels={"low": 1.0}, intervals={"a": [(5, 18, 22)]}),
         scatter_chart(LINES, "a title", "x", "y"),
         bar_chart(["one", "two"], {"a": [1, -2], "b": [3, 4]}, "a title", "y"),
         heat_map([[1.0, -2.0], [0.5, 0.0]], ["row", "other"], ["left", "right"], "a title", "rows", "columns"),

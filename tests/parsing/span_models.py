@@ -116,7 +116,7 @@ class UnlabelledBrackets(Model, FindsBestTrees, ScoresTokens):
     def _best_tree(self, tokens: list[int]) -> LabelledSpans:
         if len(tokens) == 1:
             return []
-        chosen = best(self.weights(tokens)).spans[:, 0]
+        chosen = best(self.weights(tokens))[1][:, 0]
         spans = [(start, end - 1) for start, end in zip(*spans_in(len(tokens)), strict=True)]
         return [(*span, self.label(tokens, *span)) for span, kept in zip(spans, chosen, strict=True) if kept]
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from syntaxlm.trees import charts
+from syntaxlm.trees.spans import SpanSets
 
 
 def test_random_ties_give_unbiased_best_trees():
@@ -30,13 +31,11 @@ def test_random_ties_give_unbiased_best_trees():
     assert 100 < at_first < 300
 
 
-def test_random_ties_take_each_split_with_the_same_probability():
-    chosen = np.zeros(4)
-    for length in range(5, 200):
-        starts = np.arange(length - 4)[:, None]
-        split = charts.tie_priorities(length, np.array(5), starts, np.arange(1, 5)).argmax(1)
-        chosen += np.bincount(split, minlength=4)
-    assert chosen / chosen.sum() == pytest.approx([0.25] * 4, abs=0.02)
+def test_random_ties_take_each_split_of_a_span_with_the_same_probability():
+    starts, ends = charts.spans_in(5)
+    _, spans = charts.best(np.zeros((15, 4000), np.int64), "random", np.arange(4000, dtype=np.uint64))
+    parts = [spans[(starts == 0) & (ends == at)][0] & spans[(starts == at) & (ends == 5)][0] for at in range(1, 5)]
+    assert np.mean(parts, axis=1) == pytest.approx([0.25] * 4, abs=0.02)
 
 
 def test_integers_that_overflow_raise_an_error():
@@ -55,7 +54,9 @@ def test_nan_and_infinite_weights_raise_an_error(value):
 def test_the_rows_of_a_chart_are_in_the_documented_order():
     for length in range(1, 8):
         starts, ends = charts.spans_in(length)
-        assert charts.positions(length, starts, ends).tolist() == list(range(len(starts)))
+        every = SpanSets(np.array([length]), np.array([0, len(starts)]), starts[::-1], ends[::-1])
+        rows = charts.chart_of_spans(every, np.arange(len(starts))[::-1], np.array([0]), length)
+        assert rows[:, 0].tolist() == list(range(len(starts)))
         spans = list(zip(starts.tolist(), ends.tolist(), strict=True))
         assert spans == sorted(spans, key=lambda span: (span[1] - span[0], span[0]))
         by_width = [np.array(spans)[block] for block in charts.blocks(length)]

@@ -13,7 +13,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees.spans import SpanSets
+from syntaxlm.trees.spans import SpanSets, places_in
 
 Integers = npt.NDArray[np.int64]
 
@@ -156,7 +156,7 @@ class SentenceBatches:
         first = np.full((1, len(indices)), self.vocabulary.begin_id, np.int64)
         spans = None
         if self.spans is not None:
-            places = self.spans.places(indices)
+            places = places_in(self.spans.offsets, indices)
             columns = np.repeat(np.arange(len(indices)), np.diff(self.spans.offsets)[indices])
             ends = self.spans.ends[places].astype(np.int64)
             # Step 0 reads BOS, so word k, counted from 1, is read at step k.

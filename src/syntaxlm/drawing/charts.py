@@ -7,11 +7,10 @@ charts are on one page; its charts cannot be stacked with trees, and take 0.5 s 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import chain, pairwise
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, groupby, pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -52,75 +51,53 @@ _MARKERS = (
 
 Point = tuple[float, float]
 Interval = tuple[float, float, float]
-Sample = Literal["line", "bar", "marker"]
 
 
-@dataclass(frozen=True)
-class LineChart:
-    """One line per named series of points (x, y), in the given order; a non-finite value interrupts the line.
+def line_chart(
+    series: Mapping[str, Sequence[Point]],
+    title: str,
+    x_label: str = "",
+    y_label: str = "",
+    log_x: bool = False,
+    log_y: bool = False,
+    from_zero: bool = False,
+    levels: Mapping[str, float] | None = None,
+    intervals: Mapping[str, Sequence[Interval]] | None = None,
+    width: float = WIDTH,
+) -> Picture:
+    """Return one line per named series of points (x, y), in the given order; a non-finite value interrupts the line.
 
+    Lines of few points have markers. The y axis may start above 0.
     log_x, log_y: logarithmic axes, for positive values.  from_zero: whether the x axis starts at 0.
     levels: horizontal lines by name, at these y.  intervals: by series, vertical lines (x, low, high).
-    width: of the plot area, in pixels.  The y axis may start above 0.
+    width: of the plot area, in pixels.
+    Raises ValueError for more series than there are colours, and for a value that is not positive on a logarithmic
+    axis.
     """
-
-    series: Mapping[str, Sequence[Point]]
-    title: str
-    x_label: str = ""
-    y_label: str = ""
-    log_x: bool = False
-    log_y: bool = False
-    from_zero: bool = False
-    levels: Mapping[str, float] = field(default_factory=dict)
-    intervals: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
-    width: float = WIDTH
-
-    def picture(self) -> Picture:
-        """Draw the axes, then the levels, then each line with its intervals, with markers if it has few points.
-
-        Raises ValueError for more series than there are colours, and for a value that is not positive on a logarithmic
-        axis.
-        """
-        points = [point for line in self.series.values() for run in _finite_runs(line) for point in run]
-        ends = chain.from_iterable(interval[1:] for some in self.intervals.values() for interval in some)
-        xs, ys = [x for x, _ in points], [*(y for _, y in points), *self.levels.values(), *ends]
-        if self.from_zero or (len(set(xs)) == 1 and xs[0] > 0 and not self.log_x):
-            xs.append(0.0)
-        axes = _Axis.over(xs, self.log_x), _Axis.over(ys, self.log_y)
-        frame = _Frame(self.title, tuple(self.series), self.x_label, self.y_label, *axes, self.width)
-        parts = frame.elements()
-        for name, level in self.levels.items():
-            y = frame.up(level)
-            parts.append(svg.line(frame.left, y, frame.left + frame.width, y, "level"))
-            parts.append(svg.text(frame.left + 4, y + 12 if y + 16 < frame.foot else y - 4, name, "small"))
-        for place, (name, line) in enumerate(self.series.items()):
-            for interval in self.intervals.get(name, ()):
-                parts += _interval(frame, *interval)
-            for run in _finite_runs(line):
-                placed = [(frame.across(x), frame.up(y)) for x, y in run]
-                if len(run) > 1:
-                    parts.append(svg.polyline(placed, f"line-{place}"))
-                if len(run) == 1 or len(line) <= MARKED:
-                    for point, (x, y) in zip(placed, run, strict=True):
-                        parts.append(svg.circle(*point, 3, f"area-{place}", f"{name}: {x:g}, {y:.4g}"))
-        return frame.picture(parts)
-
-
-def _interval(frame: _Frame, x: float, low: float, high: float) -> list[str]:
-    """Return a vertical line with short horizontal ends."""
-    across = frame.across(x)
-    lines = [svg.line(across, frame.up(low), across, frame.up(high), "axis")]
-    return lines + [svg.line(across - CAP, y, across + CAP, y, "axis") for y in map(frame.up, (low, high))]
-
-
-def _finite_runs(line: Sequence[Point]) -> list[list[Point]]:
-    runs: list[list[Point]] = [[]]
-    for point in line:
-        if all(map(math.isfinite, point)):
-            runs[-1].append(point)
-        elif runs[-1]:
-            runs.append([])
-    return [run for run in runs if run]
+    levels, intervals = levels or {}, intervals or {}
+    points = [point for line in series.values() for point in line if all(map(math.isfinite, point))]
+    ends = chain.from_iterable(interval[1:] for some in intervals.values() for interval in some)
+    xs, ys = [x for x, _ in points], [*(y for _, y in points), *levels.values(), *ends]
+    if from_zero or (len(set(xs)) == 1 and xs[0] > 0 and not log_x):
+        xs.append(0.0)
+    frame = _Frame(title, list(series), x_label, y_label, _Axis(xs, log_x), _Axis(ys, log_y), width)
+    parts = frame.parts
+    for name, level in levels.items():
+        y = frame.up(level)
+        parts.append(svg.line(frame.left, y, frame.left + width, y, "level"))
+        parts.append(svg.text(frame.left + 4, y + 12 if y + 16 < frame.foot else y - 4, name, "small"))
+    for place, (name, line) in enumerate(series.items()):
+        for interval in intervals.get(name, ()):
+            frame.add_interval(*interval)
+        for is_finite, group in groupby(line, lambda point: all(map(math.isfinite, point))):
+            run = list(group) if is_finite else []
+            placed = [(frame.across(x), frame.up(y)) for x, y in run]
+            if len(run) > 1:
+                parts.append(svg.polyline(placed, f"line-{place}"))
+            if len(run) == 1 or len(line) <= MARKED:
+                for point, (x, y) in zip(placed, run, strict=True):
+                    parts.append(svg.circle(*point, 3, f"area-{place}", f"{name}: {x:g}, {y:.4g}"))
+    return frame.picture()
 
 
 class BinnedMean(NamedTuple):
@@ -140,20 +117,19 @@ NAME = 40  # characters of a chart's name
 def binned_means_picture(series: Mapping[str, Sequence[BinnedMean]], x_label: str, y_label: str) -> Picture:
     """Return means of one quantity by bins of another: a chart per named series, in rows of three, with equal axes."""
     points = [point for bins in series.values() for point in bins]
-    x_axis = _Axis.over([0.0, max((point.x for point in points), default=1.0)])
-    y_axis = _Axis.over([min((point.low for point in points), default=0.0), *(point.high for point in points)])
+    x_axis = _Axis([0.0, max((point.x for point in points), default=1.0)])
+    y_axis = _Axis([min((point.low for point in points), default=0.0), *(point.high for point in points)])
     pictures = []
     for name, bins in series.items():
         frame = _Frame(shortened(visible(name), NAME), (), x_label, y_label, x_axis, y_axis, 300.0, 200.0)
-        parts = frame.elements()
-        parts.append(svg.polyline([(frame.across(point.x), frame.up(point.mean)) for point in bins], "line-0"))
+        frame.parts.append(svg.polyline([(frame.across(point.x), frame.up(point.mean)) for point in bins], "line-0"))
         for point in bins:
-            parts += _interval(frame, point.x, point.low, point.high)
+            frame.add_interval(point.x, point.low, point.high)
             interval = f"{point.low:.4g} to {point.high:.4g}"
             tooltip = f"{point.x:.2f}: {point.mean:.4g} ({interval}), {point.size:,} words"
-            parts.append(svg.circle(frame.across(point.x), frame.up(point.mean), 3, "area-0", tooltip))
+            frame.parts.append(svg.circle(frame.across(point.x), frame.up(point.mean), 3, "area-0", tooltip))
         means = "; ".join(f"{point.x:.2f}: {point.mean:.4g}" for point in bins)
-        pictures.append(frame.picture(parts, name, f"{name}: {means}."))
+        pictures.append(replace(frame.picture(), title=name, description=f"{name}: {means}."))
     return flowing(pictures, ROW, f"{y_label} by {x_label}")
 
 
@@ -170,15 +146,14 @@ def scatter_chart(
     Raises ValueError for more series than there are colours.
     """
     points = [*chain.from_iterable(series.values()), *chain.from_iterable(lines)]
-    x_axis, y_axis = (_Axis.over([0.0, *(point[side] for point in points)]) for side in (0, 1))
-    frame = _Frame(title, tuple(series), x_label, y_label, x_axis, y_axis, SQUARE, SQUARE, sample="marker")
-    parts = frame.elements()
+    x_axis, y_axis = (_Axis([0.0, *(point[side] for point in points)]) for side in (0, 1))
+    frame = _Frame(title, list(series), x_label, y_label, x_axis, y_axis, SQUARE, SQUARE, key=_marker)
     for start, end in lines:
         ends = frame.across(start[0]), frame.up(start[1]), frame.across(end[0]), frame.up(end[1])
-        parts.append(svg.line(*ends, "level"))
+        frame.parts.append(svg.line(*ends, "level"))
     for place, (name, some) in enumerate(series.items()):
-        parts += [_marker(place, frame.across(x), frame.up(y), f"{name}: {x:.4g}, {y:.4g}") for x, y in some]
-    return frame.picture(parts)
+        frame.parts += [_marker(place, frame.across(x), frame.up(y), f"{name}: {x:.4g}, {y:.4g}") for x, y in some]
+    return frame.picture()
 
 
 def _marker(place: int, x: float, y: float, tooltip: str = "") -> str:
@@ -210,10 +185,13 @@ def bar_chart(names: Sequence[str], series: Mapping[str, Sequence[float]], title
     is_turned, angle = widest > group - 6, math.radians(TURNED)
     # Turned names need room below, and extend to the left of the first group.
     below, reach = (widest * math.sin(angle) + 20, widest * math.cos(angle) - group / 2) if is_turned else (22.0, 0.0)
-    y_axis = _Axis(ticks(min([0.0, *finite]), max([0.0, *finite], default=1.0)))
-    frame = _Frame(title, tuple(series), "", y_label, None, y_axis, width, below=below, reach=reach, sample="bar")
+    y_axis = _Axis([0.0, *finite] if finite else [0.0, 1.0])
 
-    parts = frame.elements()
+    def key(place: int, x: float, y: float) -> str:
+        return svg.rectangle(x + KEY / 2 - 12, y - 6, 12, 12, f"area-{place}")
+
+    frame = _Frame(title, list(series), "", y_label, None, y_axis, width, below=below, reach=reach, key=key)
+    parts = frame.parts
     bar = min(0.8 * group / max(1, len(series)), GROUP)  # with the gap to the next one
     with_values = all(text_width(f"{value:.4g}", TEXT_SIZES["small"]) <= bar for value in finite)
     for place, name in enumerate(shown):
@@ -222,32 +200,27 @@ def bar_chart(names: Sequence[str], series: Mapping[str, Sequence[float]], title
             parts.append(svg.text(middle + 4, frame.foot + 15, name, "label", "end", -TURNED))
         else:
             parts.append(svg.text(middle, frame.foot + 16, name, "label", "middle"))
-        for number, (key, values) in enumerate(series.items()):
+        for number, (series_name, values) in enumerate(series.items()):
             if math.isfinite(values[place]):
                 value, x = values[place], middle + (number - len(series) / 2) * bar
                 low, high = sorted((frame.up(0), frame.up(value)))
-                tooltip = f"{names[place]}, {key}: {value:.4g}"
+                tooltip = f"{names[place]}, {series_name}: {value:.4g}"
                 parts.append(svg.rectangle(x + 1, low, bar - 2, max(high - low, 1), f"area-{number}", tooltip))
                 if with_values:
                     y = high + 10 if value < 0 else low - 3
                     parts.append(svg.text(x + bar / 2, y, f"{value:.4g}", "small", "middle"))
-    return frame.picture(parts)
+    return frame.picture()
 
 
-@dataclass(frozen=True)
 class _Axis:
-    """ticks: in ascending order; the axis extends from the first to the last.  log: whether it is logarithmic."""
+    """An axis that covers some values, from its first tick to its last. Raises ValueError if log and one is not > 0."""
 
-    ticks: tuple[float, ...]
-    log: bool = False
-
-    @classmethod
-    def over(cls, values: Sequence[float], log: bool = False) -> _Axis:
-        """Return the axis that covers some values. Raises ValueError for one that is not positive, if log."""
+    def __init__(self, values: Sequence[float], log: bool = False) -> None:
         low, high = min(values, default=1.0 if log else 0.0), max(values, default=1.0)
         if log and low <= 0:
             raise ValueError(f"found {low:g} on a logarithmic axis; expected positive values")
-        return cls(log_ticks(low, high) if log else ticks(low, high), log)
+        self.ticks = log_ticks(low, high) if log else ticks(low, high)
+        self.log = log
 
     def share(self, value: float) -> float:
         """Return the place of a value: 0 at the first tick, 1 at the last."""
@@ -255,65 +228,69 @@ class _Axis:
         value, low, high = map(math.log, ends) if self.log else ends
         return (value - low) / (high - low)
 
-    def texts(self) -> list[tuple[float, str]]:
-        """Return the ticks with their texts."""
-        return [(value, tick_text(value, self.ticks)) for value in self.ticks]
+
+def _line_key(place: int, x: float, y: float) -> str:
+    return svg.polyline([(x - KEY / 2, y), (x + KEY / 2, y)], f"line-{place}")
 
 
-@dataclass(frozen=True)
 class _Frame:
-    """The axes, title and legend of a chart, in pixels.
+    """A chart: its axes, title and legend, in pixels. Its content is appended to `parts`.
 
-    series: their names; more than one are in the legend, which shows a sample of each.  x_axis: None for bars.
-    width, height: of the plot area.  below: height of the x labels.  reach: of the x labels to the left of the area.
+    series: their names; more than one are in the legend.  x_axis: None for bars.  width, height: of the plot area.
+    below: height of the x labels.  reach: of the x labels to the left of the area.  key: draws what the legend shows of
+    a series, KEY wide: its number, x and y of the middle.
     Raises ValueError for more series than there are colours.
     """
 
-    title: str
-    series: tuple[str, ...]
-    x_label: str
-    y_label: str
-    x_axis: _Axis | None
-    y_axis: _Axis
-    width: float
-    height: float = HEIGHT
-    below: float = 20.0
-    reach: float = 0.0
-    sample: Sample = "line"
-
-    def __post_init__(self) -> None:
-        if len(self.series) > len(SERIES):
-            found = f"found {len(self.series)} series"
-            raise ValueError(f"{found}; expected at most {len(SERIES)}, the number of colours")
-
-    @cached_property
-    def left(self) -> float:
-        """The x of the y axis."""
-        figures = max(text_width(text, TEXT_SIZES["small"]) for _, text in self.y_axis.texts())
-        return max(MARGIN + figures + 10 + (18 if self.y_label else 0), self.reach + MARGIN)
-
-    @cached_property
-    def legend(self) -> list[list[tuple[int, str]]]:
-        """The number and name of each series, in rows with as many series as fit."""
-        rows: list[list[tuple[int, str]]] = []
-        room = 0.0
-        for item in enumerate(self.series if len(self.series) > 1 else ()):
-            room -= _legend_width(item[1])
-            if not rows or room < 0:
-                rows.append([])
-                room = self.width - _legend_width(item[1])
-            rows[-1].append(item)
-        return rows
-
-    @cached_property
-    def head(self) -> float:
-        """The y of the top of the plot area."""
-        return MARGIN + (24 if self.title else 4) + 20 * len(self.legend) + 6
-
-    @property
-    def foot(self) -> float:
-        """The y of the x axis."""
-        return self.head + self.height
+    def __init__(
+        self,
+        title: str,
+        series: Sequence[str],
+        x_label: str,
+        y_label: str,
+        x_axis: _Axis | None,
+        y_axis: _Axis,
+        width: float,
+        height: float = HEIGHT,
+        below: float = 20.0,
+        reach: float = 0.0,
+        key: Callable[[int, float, float], str] = _line_key,
+    ) -> None:
+        if len(series) > len(SERIES):
+            raise ValueError(f"found {len(series)} series; expected at most {len(SERIES)}, the number of colours")
+        self.x_axis, self.y_axis, self.width, self.height = x_axis, y_axis, width, height
+        y_texts = [tick_text(tick, y_axis.ticks) for tick in y_axis.ticks]
+        figures = max(text_width(text, TEXT_SIZES["small"]) for text in y_texts)
+        self.left = max(MARGIN + figures + 10 + (18 if y_label else 0), reach + MARGIN)  # x of the y axis
+        self.parts = parts = [svg.text(MARGIN, MARGIN + TEXT_SIZES["title"], title, "title")] if title else []
+        # The legend, in rows with as many series as fit.
+        names = list(series) if len(series) > 1 else []
+        x, y = self.left, MARGIN + (24 if title else 4)
+        for place, name in enumerate(names):
+            needed = KEY + 6 + text_width(name, TEXT_SIZES["note"]) + 20
+            if x > self.left and x + needed > self.left + width:
+                x, y = self.left, y + 20
+            parts += [key(place, x + KEY / 2, y + 9), svg.text(x + KEY + 6, y + 13, name, "note")]
+            x += needed
+        head = y + (20 if names else 0) + 6  # y of the top of the plot area
+        self.foot = head + height  # y of the x axis
+        for tick, text in zip(y_axis.ticks, y_texts, strict=True):
+            at = self.up(tick)
+            parts.append(svg.line(self.left, at, self.left + width, at, "axis" if tick == 0 else "grid"))
+            parts.append(svg.text(self.left - 6, at + 3.5, text, "small", "end"))
+        parts.append(svg.line(self.left, self.foot, self.left + width, self.foot, "axis"))
+        x_ticks = x_axis.ticks if x_axis else ()
+        for tick in x_ticks:
+            at = self.across(tick)
+            parts.append(svg.line(at, self.foot, at, self.foot + 4, "axis"))
+            parts.append(svg.text(at, self.foot + 16, tick_text(tick, x_ticks), "small", "middle"))
+        if y_label:
+            parts.append(svg.text(MARGIN + 8, head + height / 2, y_label, "note", "middle", -90))
+        if x_label:
+            parts.append(svg.text(self.left + width / 2, self.foot + below + 12, x_label, "note", "middle"))
+        self.title, self.description = title or y_label or "chart", ", ".join(names)
+        widest = text_width(title, TEXT_SIZES["title"]) * 1.1 + 2 * MARGIN
+        self.size = max(self.left + width + 24, widest), self.foot + below + (18 if x_label else 0) + MARGIN
 
     def across(self, x: float) -> float:
         assert self.x_axis is not None
@@ -322,50 +299,14 @@ class _Frame:
     def up(self, y: float) -> float:
         return self.foot - self.y_axis.share(y) * self.height
 
-    def elements(self) -> list[str]:
-        """Return title, legend, y axis with its grid, x axis with its ticks, labels."""
-        parts = [svg.text(MARGIN, MARGIN + TEXT_SIZES["title"], self.title, "title")] if self.title else []
-        for number, row in enumerate(self.legend):
-            x, y = self.left, MARGIN + (24 if self.title else 4) + 20 * number
-            for place, name in row:
-                parts += [self._key(place, x, y), svg.text(x + KEY + 6, y + 13, name, "note")]
-                x += _legend_width(name)
-        for tick, text in self.y_axis.texts():
-            at = self.up(tick)
-            parts.append(svg.line(self.left, at, self.left + self.width, at, "axis" if tick == 0 else "grid"))
-            parts.append(svg.text(self.left - 6, at + 3.5, text, "small", "end"))
-        parts.append(svg.line(self.left, self.foot, self.left + self.width, self.foot, "axis"))
-        for tick, text in self.x_axis.texts() if self.x_axis else ():
-            at = self.across(tick)
-            parts.append(svg.line(at, self.foot, at, self.foot + 4, "axis"))
-            parts.append(svg.text(at, self.foot + 16, text, "small", "middle"))
-        if self.y_label:
-            parts.append(svg.text(MARGIN + 8, self.head + self.height / 2, self.y_label, "note", "middle", -90))
-        if self.x_label:
-            middle = self.left + self.width / 2
-            parts.append(svg.text(middle, self.foot + self.below + 12, self.x_label, "note", "middle"))
-        return parts
+    def add_interval(self, x: float, low: float, high: float) -> None:
+        """Draw a vertical line with short horizontal ends."""
+        across, ends = self.across(x), (self.up(low), self.up(high))
+        self.parts.append(svg.line(across, ends[0], across, ends[1], "axis"))
+        self.parts += [svg.line(across - CAP, y, across + CAP, y, "axis") for y in ends]
 
-    def _key(self, place: int, x: float, y: float) -> str:
-        """Return what the legend shows before the name of a series, KEY wide."""
-        if self.sample == "line":
-            return svg.polyline([(x, y + 9), (x + KEY, y + 9)], f"line-{place}")
-        if self.sample == "marker":
-            return _marker(place, x + KEY / 2, y + 9)
-        return svg.rectangle(x + KEY - 12, y + 3, 12, 12, f"area-{place}")
-
-    def picture(self, parts: Sequence[str], title: str = "", description: str = "") -> Picture:
-        """Return the whole chart. title, description: by default the chart's title and the names of its series."""
-        height = self.foot + self.below + (18 if self.x_label else 0) + MARGIN
-        width = max(self.left + self.width + 24, text_width(self.title, TEXT_SIZES["title"]) * 1.1 + 2 * MARGIN)
-        names = ", ".join(self.series) if self.legend else ""
-        return Picture(
-            width, height, tuple(parts), title or self.title or self.y_label or "chart", description or names
-        )
-
-
-def _legend_width(name: str) -> float:
-    return KEY + 6 + text_width(name, TEXT_SIZES["note"]) + 20
+    def picture(self) -> Picture:
+        return Picture(*self.size, tuple(self.parts), self.title, self.description)
 
 
 def ticks(low: float, high: float, about: int = 5) -> tuple[float, ...]:

@@ -48,14 +48,11 @@ def format_latex(tree: DrawableTree) -> str:
 def format_dependency_latex(tree: DrawableDependencies) -> str:
     """Return the tree as a dependency environment: words in a row, labelled arcs."""
     ampersand = r"\&"  # separates words in the environment, also escaped
-    words = [_latex_text(word).replace(ampersand, r"\symbol{38}") for word in tree.words]
-    arcs = [
-        f"\\depedge{{{head}}}{{{word}}}{_latex_text(label)}"
-        if head
-        else f"\\deproot{{{word}}}{_latex_text(label or 'root')}"
-        for word, (head, label) in enumerate(zip(tree.heads, tree.labels, strict=True), 1)
-    ]
-    row = rf" {ampersand} ".join(words)
+    row = rf" {ampersand} ".join(_latex_text(word).replace(ampersand, r"\symbol{38}") for word in tree.words)
+    arcs = []
+    for word, (head, label) in enumerate(zip(tree.heads, tree.labels, strict=True), 1):
+        start = f"\\depedge{{{head}}}" if head else "\\deproot"
+        arcs.append(f"{start}{{{word}}}{_latex_text(label or ('' if head else 'root'))}")
     lines = [r"\begin{dependency}", r"\begin{deptext}", rf"{row} \\", r"\end{deptext}", *arcs, r"\end{dependency}"]
     return "\n".join(lines)
 
@@ -171,17 +168,16 @@ def png(picture: Picture, theme: Theme = "light") -> bytes:
         import resvg_py
     except ImportError:
         raise InputError("PNG needs the library resvg-py: pip install 'syntaxlm[draw]'; or write SVG or HTML") from None
-    scale = SCALE if _fits(picture, SCALE) else 1.0
-    if not _fits(picture, scale):
-        raise InputError(
-            f"a picture of {picture.width:.0f} by {picture.height:.0f} pixels is too large for PNG; write SVG or HTML"
-        )
+    width, height, (longest, area) = picture.width, picture.height, LARGEST
+    scales = [s for s in (SCALE, 1.0) if s * max(width, height) <= longest and s * s * width * height <= area]
+    if not scales:
+        raise InputError(f"a picture of {width:.0f} by {height:.0f} pixels is too large for PNG; write SVG or HTML")
     if not _has_fonts():
         raise InputError(
             "PNG needs system fonts, and none of the usual ones was found on this machine; write SVG or HTML"
         )
     document = picture.svg("light" if theme == "auto" else theme)
-    painted: bytes = resvg_py.svg_to_bytes(svg_string=document, zoom=scale)
+    painted: bytes = resvg_py.svg_to_bytes(svg_string=document, zoom=scales[0])
     if boxes := _drawn_as_boxes(document):
         named = [f"{character} {unicodedata.name(character, f'U+{ord(character):04X}')}" for character in boxes]
         shown = ", ".join(named if len(named) <= NAMED else [*named[:NAMED], "..."])
@@ -223,12 +219,6 @@ def _has_fonts() -> bool:
     blank = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20">{}</svg>'
     letter = blank.format('<text x="2" y="18" font-size="16" font-family="' + FONTS + '">H</text>')
     return bytes(resvg_py.svg_to_bytes(svg_string=letter)) != bytes(resvg_py.svg_to_bytes(svg_string=blank.format("")))
-
-
-def _fits(picture: Picture, scale: float) -> bool:
-    sides, area = LARGEST
-    width, height = picture.width * scale, picture.height * scale
-    return max(width, height) <= sides and width * height <= area
 
 
 FORMATS = (".svg", ".png", ".html", ".tex")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from syntaxlm.drawing.layout import DrawableDependencies, DrawableTree
 from syntaxlm.drawing.svg import UNKNOWN, Picture, Theme, right_to_left
 from syntaxlm.drawing.tree import tree_picture
 
+MAPS = "Gates and attention"
 MAPS_WIDTH = 1750.0  # greatest width of a row of maps in pixels
 READING = "the token being read"
 
@@ -102,11 +104,6 @@ class Drawing:
         notes = [UNKNOWN if unknown else "" for unknown in sentence.unknown]
         return tree_picture(sentence.tree, sentence.distances or None, self.gold, sentence.words, notes)
 
-    def dependency_pictures(self) -> tuple[Picture, ...]:
-        """Return the arcs of the dependency tree, if the model gives one."""
-        tree = self.analysis.dependencies
-        return () if tree is None else (dependency_picture(tree),)
-
     def scores_pictures(self) -> tuple[Picture, ...]:
         """Return the chart of span scores or probabilities, if the tree was decoded from them.
 
@@ -123,17 +120,23 @@ class Drawing:
         axes = "first word of the span", "last word"
         return (heat_map(chart, sentence.words, sentence.words, title, *axes, right_to_left(sentence.words)),)
 
-    def map_pictures(self) -> tuple[Picture, ...]:
-        """Return one picture per map."""
-        return () if self.maps is None else tuple(map_pictures(self.analysis.words, self.maps))
+    def _pictures(self) -> dict[str, list[Picture]]:
+        """Return the pictures by heading: dependencies, tree and chart of spans, maps."""
+        sentence = self.analysis
+        pictures = {
+            "Dependencies": [] if sentence.dependencies is None else [dependency_picture(sentence.dependencies)],
+            "Tree": [self.tree_picture(), *self.scores_pictures()],
+            MAPS: [] if self.maps is None else map_pictures(sentence.words, self.maps),
+        }
+        return {heading: drawn for heading, drawn in pictures.items() if drawn}
 
     def picture(self) -> Picture:
         """Return the dependencies, then the tree, then the chart of spans, then the maps, from top to bottom."""
         mirrored = right_to_left(self.analysis.words)
-        tree, maps = self.tree_picture(), self.map_pictures()
-        parts = [*self.dependency_pictures(), tree, *self.scores_pictures()]
-        if maps:
-            parts.append(svg.flowing(maps, MAPS_WIDTH, "Gates and attention", mirrored))
+        pictures = self._pictures()
+        if maps := pictures.get(MAPS):
+            pictures[MAPS] = [svg.flowing(maps, MAPS_WIDTH, MAPS, mirrored)]
+        parts, tree = list(chain.from_iterable(pictures.values())), pictures["Tree"][0]
         return tree if len(parts) == 1 else svg.stacked(parts, tree.title, align_right=mirrored)
 
     def page(self, theme: Theme = "auto") -> str:
@@ -144,23 +147,21 @@ class Drawing:
         brackets = {"induced, as brackets": str(sentence.tree)}
         if self.gold is not None:
             brackets["gold, as brackets"] = str(self.gold)
-        sections = [PageSection("Tree", (self.tree_picture(), *self.scores_pictures()), note, brackets)]
-        if arcs := self.dependency_pictures():
-            sections.insert(0, PageSection("Dependencies", arcs))
-        if maps := self.map_pictures():
-            sections.append(PageSection("Gates and attention", maps))
+        sections = [
+            PageSection(heading, tuple(drawn), *((note, brackets) if heading == "Tree" else ()))
+            for heading, drawn in self._pictures().items()
+        ]
         return html_page(" ".join(sentence.words), sections, theme)
 
     def latex(self) -> str:
         """Return the trees for the LaTeX package forest, and a dependency tree for tikz-dependency."""
-        trees = [self.analysis.tree] if self.gold is None else [self.analysis.tree, self.gold]
-        names = ("induced", "gold")
-        parts = [f"% {name}\n{format_latex(tree)}\n" for name, tree in zip(names, trees, strict=False)]
-        constituents = "% \\usepackage{forest}\n" + "".join(parts)
-        tree = self.analysis.dependencies
-        if tree is None:
-            return constituents
-        return f"% \\usepackage{{tikz-dependency}}\n{format_dependency_latex(tree)}\n{constituents}"
+        parts = []
+        if self.analysis.dependencies is not None:
+            parts = ["% \\usepackage{tikz-dependency}", format_dependency_latex(self.analysis.dependencies)]
+        parts += ["% \\usepackage{forest}", "% induced", format_latex(self.analysis.tree)]
+        if self.gold is not None:
+            parts += ["% gold", format_latex(self.gold)]
+        return "".join(f"{part}\n" for part in parts)
 
     def write(self, path: Path, theme: Theme = "auto") -> None:
         """Write SVG, PNG, HTML or LaTeX, chosen by the file's extension. Raises InputError."""

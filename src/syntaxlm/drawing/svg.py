@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import accumulate
 from typing import Literal
 
 # Width and direction of text, and visible forms of invisible characters.
@@ -26,7 +27,7 @@ RIGHT_TO_LEFT_MARK = "\u200f"
 _JOINER = "\u200d"
 _ZERO_WIDTH_SPACE = "\u200b"
 _DOTTED_CIRCLE = "◌"
-_REPLACEMENT = "\ufffd"
+_CONTROL_PICTURES = {**{code: 0x2400 + code for code in range(0x20)}, 0x7F: 0x2421}
 _NARROW = frozenset("iljftrI.,:;'`|!()[]{}/\\ -‘’·\"“”")
 _BROAD = frozenset("mwMW@%&—…")
 _SKIN_TONES = range(0x1F3FB, 0x1F400)
@@ -35,8 +36,7 @@ _FLAG_LETTERS = range(0x1F1E6, 0x1F200)
 
 def text_width(text: str, size: float) -> float:
     """Return the width of one line of text in pixels. size: font size in pixels."""
-    total = 0.0
-    joined = False
+    total, joined = 0.0, False
     for character in text:
         # An emoji after a joiner is part of the one before it.
         total += 0.0 if joined and unicodedata.category(character) == "So" else _ems(character)
@@ -103,17 +103,13 @@ def visible(word: str) -> str:
 
 def printable(text: str) -> str:
     """Return text with symbols for control characters, and U+FFFD for characters that XML cannot hold."""
-    return text if text.isprintable() else "".join(map(_printable, text))
-
-
-def _printable(character: str) -> str:
-    code = ord(character)
-    if code < 0x20:
-        return chr(0x2400 + code)
-    if code == 0x7F:
-        return "␡"
-    wrong = unicodedata.category(character) in ("Cc", "Cs") or code & 0xFFFE == 0xFFFE
-    return _REPLACEMENT if wrong else character
+    if text.isprintable():
+        return text
+    text = text.translate(_CONTROL_PICTURES)
+    return "".join(
+        "\ufffd" if unicodedata.category(character) in ("Cc", "Cs") or ord(character) & 0xFFFE == 0xFFFE else character
+        for character in text
+    )
 
 
 def shortened(text: str, most: int) -> str:
@@ -122,15 +118,15 @@ def shortened(text: str, most: int) -> str:
         return text
     head = (most - 1) * 2 // 3
     tail = len(text) - (most - 1 - head)
-    while head > 1 and _continues_previous(text, head):
+
+    def continues_previous(place: int) -> bool:
+        return _ems(text[place]) == 0.0 or text[place - 1] == _JOINER
+
+    while head > 1 and continues_previous(head):
         head -= 1
-    while tail < len(text) and _continues_previous(text, tail):
+    while tail < len(text) and continues_previous(tail):
         tail += 1
     return text[:head] + ELLIPSIS + text[tail:]
-
-
-def _continues_previous(text: str, place: int) -> bool:
-    return _ems(text[place]) == 0.0 or text[place - 1] == _JOINER
 
 
 def figure(value: float, scale: tuple[float, float]) -> str:
@@ -274,24 +270,25 @@ class Picture:
 def stacked(pictures: Sequence[Picture], title: str = "", gap: float = 16, align_right: bool = False) -> Picture:
     """Return pictures stacked vertically. title: by default that of the first."""
     width = max(picture.width for picture in pictures)
-    elements: list[str] = []
-    height = -gap
-    for picture in pictures:
-        left = width - picture.width if align_right else 0
-        elements.append(_moved(picture, left, height + gap))
-        height += gap + picture.height
-    return Picture(width, height, tuple(elements), title or pictures[0].title, _descriptions(pictures))
+    lefts = [width - picture.width if align_right else 0.0 for picture in pictures]
+    return _arranged(pictures, lefts, accumulate((picture.height + gap for picture in pictures), initial=0.0), title)
 
 
 def beside(pictures: Sequence[Picture], title: str = "", gap: float = 24) -> Picture:
     """Return pictures side by side. title: by default that of the first."""
-    elements: list[str] = []
-    width = -gap
-    for picture in pictures:
-        elements.append(_moved(picture, width + gap, 0))
-        width += gap + picture.width
-    height = max(picture.height for picture in pictures)
-    return Picture(width, height, tuple(elements), title or pictures[0].title, _descriptions(pictures))
+    lefts = accumulate((picture.width + gap for picture in pictures), initial=0.0)
+    return _arranged(pictures, lefts, [0.0] * len(pictures), title)
+
+
+def _arranged(pictures: Sequence[Picture], lefts: Iterable[float], tops: Iterable[float], title: str) -> Picture:
+    elements = []
+    width = height = 0.0
+    for picture, left, top in zip(pictures, lefts, tops, strict=False):
+        opened = f'<g transform="translate({number(left)} {number(top)})" aria-label="{escaped(picture.title)}">'
+        elements.append(f"{opened}{''.join(picture.elements)}</g>")
+        width, height = max(width, left + picture.width), max(height, top + picture.height)
+    descriptions = " ".join(picture.description for picture in pictures if picture.description)
+    return Picture(width, height, tuple(elements), title or pictures[0].title, descriptions)
 
 
 def flowing(pictures: Sequence[Picture], width: float, title: str = "", align_right: bool = False) -> Picture:
@@ -302,15 +299,6 @@ def flowing(pictures: Sequence[Picture], width: float, title: str = "", align_ri
             rows.append([])
         rows[-1].append(picture)
     return stacked([beside(row) for row in rows], title, align_right=align_right)
-
-
-def _moved(picture: Picture, right: float, down: float) -> str:
-    inner = "".join(picture.elements)
-    return f'<g transform="translate({number(right)} {number(down)})" aria-label="{escaped(picture.title)}">{inner}</g>'
-
-
-def _descriptions(pictures: Sequence[Picture]) -> str:
-    return " ".join(picture.description for picture in pictures if picture.description)
 
 
 def style_sheet(theme: Theme = "auto") -> str:
@@ -344,42 +332,39 @@ def number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def _titled(element: str, role: str, attributes: str, title: str, opacity: float | None = None) -> str:
-    opened = f'<{element} class="slm-{role}" {attributes}'
+def _element(name: str, role: str, attributes: str, title: str = "", opacity: float | None = None) -> str:
+    """Return an element. title: its tooltip. opacity: fill opacity, 0 to 1."""
+    opened = f'<{name} class="slm-{role}" {attributes}'
     if opacity is not None:
         opened += f' fill-opacity="{opacity:.3f}"'
-    return f"{opened}><title>{escaped(title)}</title></{element}>" if title else f"{opened}/>"
+    return f"{opened}><title>{escaped(title)}</title></{name}>" if title else f"{opened}/>"
 
 
 def line(x1: float, y1: float, x2: float, y2: float, role: str) -> str:
-    ends = zip(("x1", "y1", "x2", "y2"), (x1, y1, x2, y2), strict=True)
-    return _titled("line", role, " ".join(f'{name}="{number(value)}"' for name, value in ends), "")
+    ends = f'x1="{number(x1)}" y1="{number(y1)}" x2="{number(x2)}" y2="{number(y2)}"'
+    return _element("line", role, ends)
 
 
 def polyline(points: Sequence[tuple[float, float]], role: str) -> str:
     joined = " ".join(f"{number(x)},{number(y)}" for x, y in points)
-    return f'<polyline class="slm-{role}" points="{joined}"/>'
+    return _element("polyline", role, f'points="{joined}"')
 
 
 def path(steps: Sequence[str | float], role: str, title: str = "") -> str:
     """Return a path. steps: the commands and coordinates of SVG path data."""
     drawn = " ".join(step if isinstance(step, str) else number(step) for step in steps)
-    return _titled("path", role, f'd="{drawn}"', title)
+    return _element("path", role, f'd="{drawn}"', title)
 
 
 def rectangle(
     x: float, y: float, width: float, height: float, role: str, title: str = "", opacity: float | None = None
 ) -> str:
-    """Return a rectangle. opacity: fill opacity, 0 to 1."""
-    sides = zip(("x", "y", "width", "height"), (x, y, width, height), strict=True)
-    attributes = " ".join(f'{name}="{number(value)}"' for name, value in sides)
-    return _titled("rect", role, attributes, title, opacity)
+    sides = f'x="{number(x)}" y="{number(y)}" width="{number(width)}" height="{number(height)}"'
+    return _element("rect", role, sides, title, opacity)
 
 
 def circle(x: float, y: float, radius: float, role: str, title: str = "", opacity: float | None = None) -> str:
-    """Return a circle. opacity: fill opacity, 0 to 1."""
-    attributes = f'cx="{number(x)}" cy="{number(y)}" r="{number(radius)}"'
-    return _titled("circle", role, attributes, title, opacity)
+    return _element("circle", role, f'cx="{number(x)}" cy="{number(y)}" r="{number(radius)}"', title, opacity)
 
 
 def text(

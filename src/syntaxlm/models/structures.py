@@ -34,7 +34,7 @@ from syntaxlm.trees.decoding import (
     decode_spans,
     places_of,
 )
-from syntaxlm.trees.spans import AnyIntegers, Integers, Positions, SpanSets, gathered, offsets_of
+from syntaxlm.trees.spans import AnyIntegers, Integers, Positions, SpanSets, gathered, offsets_of, places_in
 from syntaxlm.trees.tree import INDUCED_LABEL
 
 
@@ -129,7 +129,9 @@ class CorpusSpanScores(CorpusStructure):
         # Spans that end at a word are found at the step after it; longer ones start before the first word.
         of_ends = batch.values[2:, :, :longest].transpose(0, 1).float().cpu().numpy()
         end, length = np.arange(1, longest + 1)[:, None], np.arange(1, longest + 1)
-        self.table.values[self.table.places(indices)] = of_ends[(length <= end) & (end <= words[:, None, None])]
+        self.table.values[places_in(self.table.offsets, indices)] = of_ends[
+            (length <= end) & (end <= words[:, None, None])
+        ]
 
     def decode(self, decoder: str, layer: int = 1) -> SpanSets:
         return decode_spans(self.table, cast(SpanRule, decoder))

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.tables import PERCENT, ReportTable, aligned
 from syntaxlm.trees.bounds import left, right
-from syntaxlm.trees.charts import Chart, TieBreaking, best_trees, best_trees_of_charts, chart_of_spans, seeds_of
+from syntaxlm.trees.charts import Chart, TieBreaking, best_trees_of_charts, chart_of_spans, seeds_of
 from syntaxlm.trees.decoding import SpanTable
 from syntaxlm.trees.matching import Side, read_matching
 from syntaxlm.trees.scoring import Fractions, Protocol, score
@@ -135,27 +135,35 @@ def average(
         raise ValueError("an average needs at least one prediction")
     check_same(predictions)
     lengths = predictions[0].lengths
-    scored = any(isinstance(prediction, SpanTable) for prediction in predictions)
-    # Probabilities are rounded to multiples of 1e-9 and added as integers, so the order of additions breaks no ties.
-    counted = _whole_numbers([1.0] * len(predictions) if scored and weights is None else weights, len(predictions))
-    pairs = list(zip(predictions, counted, strict=True))
+    tables = [prediction for prediction in predictions if isinstance(prediction, SpanTable)]
+    for table in tables:
+        table.check_finite()
+    # Weights are scaled by a power of ten and rounded to integers, so that 0.1 and 0.2 add up to exactly 0.3, and the
+    # order of additions breaks no ties.
+    counted: npt.NDArray[np.signedinteger[Any]] = np.ones(len(predictions), np.int32)
+    if weights is not None or tables:
+        given = np.ones(len(predictions)) if weights is None else np.asarray(weights, np.float64)
+        if given.shape != (len(predictions),) or not (np.isfinite(given) & (given > 0)).all():
+            listed = ", ".join(f"{weight:g}" for weight in given)
+            raise InputError(
+                f"weights: found {listed}; expected {len(predictions)} positive numbers, one for each prediction"
+            )
+        leading = 10.0 ** np.floor(np.log10(given.max()))
+        counted = np.rint(given / leading * 10.0**_DECIMALS).astype(np.int64)
     # The distinct spans of two or more words of all trees, and the weight of the trees that have each.
-    keys = [(span_keys(spans, True)[0], weight) for spans, weight in pairs if isinstance(spans, SpanSets)]
+    weighted = list(zip(predictions, counted, strict=True))
+    keys = [(span_keys(spans, True)[0], weight) for spans, weight in weighted if isinstance(spans, SpanSets)]
     distinct = np.unique(np.concatenate([np.zeros(0, np.int64), *(of_trees for of_trees, _ in keys)]))
     shared = np.zeros(len(distinct), counted.dtype)
     for of_trees, weight in keys:
         shared[np.searchsorted(distinct, of_trees)] += weight
     spans = spans_of_keys(distinct, lengths)
-    if not scored:
-        return best_trees(spans, shared, ties=ties)
-    probabilities = [(prediction, weight) for prediction, weight in pairs if isinstance(prediction, SpanTable)]
-    for prediction, _ in probabilities:
-        prediction.check_finite()
 
     def chart_of(chosen: Integers, length: int) -> Chart:
         chart = chart_of_spans(spans, shared, chosen, length)
-        for prediction, weight in probabilities:
-            chart += np.rint(prediction.charts(chosen, length).astype(np.float64) * weight).astype(np.int64)
+        for table, weight in weighted:
+            if isinstance(table, SpanTable):
+                chart += np.rint(table.charts(chosen, length).astype(np.float64) * weight).astype(np.int64)
         return chart
 
     return best_trees_of_charts(lengths, chart_of, ties=ties, seeds=seeds_of(spans))
@@ -236,15 +244,3 @@ def average_files(
         np.array([score(prediction, spans, protocol, details=False).f1 for prediction in predictions]),
         ties,
     )
-
-
-def _whole_numbers(weights: Sequence[float] | None, count: int) -> npt.NDArray[np.signedinteger[Any]]:
-    """Return weights as integers, scaled by a power of ten, so that 0.1 and 0.2 add up to exactly 0.3."""
-    if weights is None:
-        return np.ones(count, np.int32)
-    given = np.asarray(weights, np.float64)
-    if given.shape != (count,) or not (np.isfinite(given) & (given > 0)).all():
-        found = ", ".join(f"{weight:g}" for weight in weights)
-        raise InputError(f"weights: found {found}; expected {count} positive numbers, one for each prediction")
-    leading = 10.0 ** np.floor(np.log10(given.max()))
-    return np.rint(given / leading * 10.0**_DECIMALS).astype(np.int64)

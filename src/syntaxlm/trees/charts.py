@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, lru_cache, partial
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from functools import cache, lru_cache
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.trees.spans import Integers, SpanSets, gathered, offsets_of
+from syntaxlm.trees.spans import Integers, SpanSets, gathered, offsets_of, places_in
 
 TieBreaking = Literal["first", "random"]
 TIE_RULES: tuple[TieBreaking, ...] = get_args(TieBreaking)
@@ -36,25 +36,6 @@ _FEW_WORDS = 1000  # in a group of sentences; below this, the number of operatio
 _CHART_BYTES = 2_000_000  # for one group of sentences: about the size of a core's cache
 
 
-class BestTrees(NamedTuple):
-    """scores: (B,) the weight of the best tree.  spans: (n(n + 1)/2, B) whether the best tree has each span."""
-
-    scores: Chart
-    spans: npt.NDArray[np.bool_]
-
-
-def best_trees(spans: SpanSets, weights: npt.NDArray[np.integer], ties: TieBreaking = "first") -> SpanSets:
-    """Return the best trees of sentences of any lengths, given the spans whose weight is not 0.
-
-    spans: distinct within a sentence; they may cross.  weights: (N,) integers, one per span.
-    ties: see `best`; the choice of `random` also depends on the sentence's spans.
-    Returns all spans of two or more words, including the whole sentence: n - 1 for n words.
-    Raises InputError as `best_trees_of_charts`.
-    """
-    seeds = seeds_of(spans) if ties == "random" else None
-    return best_trees_of_charts(spans.lengths, partial(chart_of_spans, spans, weights), ties, seeds)
-
-
 def best_trees_of_charts(
     lengths: Integers,
     chart_of: Callable[[Integers, int], Chart],
@@ -64,7 +45,8 @@ def best_trees_of_charts(
     """Return the best trees of sentences of any lengths, whose charts are computed one group at a time.
 
     lengths: (S,).  chart_of: maps the indices of sentences and their common length to their chart.
-    seeds: (S,) a seed per sentence on which the choice of `random` also depends.  Returns trees like `best_trees`.
+    ties: see `best`.  seeds: (S,) a seed per sentence on which the choice of `random` also depends.
+    Returns all spans of two or more words, including the whole sentence: n - 1 for n words.
     Raises InputError for a sentence of more than `MAXIMUM_WORDS` words, before any chart is computed.
     """
     too_long = np.flatnonzero(lengths > MAXIMUM_WORDS)
@@ -75,14 +57,16 @@ def best_trees_of_charts(
         )
     groups = []
     for length, chosen in equal_lengths(lengths, group_size):
-        trees = best(chart_of(chosen, length), ties, None if seeds is None else seeds[chosen])
+        _, spans = best(chart_of(chosen, length), ties, None if seeds is None else seeds[chosen])
         starts, ends = spans_in(length)
-        sentence, place = np.nonzero(trees.spans[length:].T)  # spans of two or more words
+        sentence, place = np.nonzero(spans[length:].T)  # spans of two or more words
         groups.append((chosen[sentence], starts[length + place], ends[length + place]))
     return gathered(lengths, groups)
 
 
-def best(weights: Chart, ties: TieBreaking = "first", seeds: Hashes | None = None) -> BestTrees:
+def best(
+    weights: Chart, ties: TieBreaking = "first", seeds: Hashes | None = None
+) -> tuple[Chart, npt.NDArray[np.bool_]]:
     """Return a binary tree of maximal weight for each sentence: the CYK algorithm.
 
     weights: (n(n + 1)/2, B), finite or -inf, including those of one-word spans and of the whole sentence. Integers are
@@ -90,14 +74,21 @@ def best(weights: Chart, ties: TieBreaking = "first", seeds: Hashes | None = Non
     ties: if several splits of a span are equally good, `first` takes the one with the shortest left part. `random`
     takes each with the same probability: a fixed pseudo-random choice that only depends on n, the span and the split,
     and on seeds, (B,), if given, so results are reproducible and unbiased.
+    Returns (B,), the weights of the trees, and (n(n + 1)/2, B), whether each tree has each span.
     Raises ValueError for wrong shapes, for weights of NaN or infinity, and for integers that overflow 64 bits.
     """
     length = checked_length(weights)
-    inside = _best_inside(weights, length)
+    number_type: np.dtype[Any] = np.dtype(np.float64)
+    if weights.dtype.kind in "iub":  # the smallest integer type that can represent the weight of every tree
+        greatest = max(abs(int(weights.max(initial=0))), abs(int(weights.min(initial=0)))) * 2 * length
+        if greatest >= 2**63:
+            raise ValueError(f"integer weights of trees reach {greatest}; expected less than 2^63")
+        number_type = np.dtype(np.int32 if greatest < 2**31 else np.int64)
+    inside = _best_inside(weights.astype(number_type, copy=False), length)
     scores = inside[-1] + weights[:length].sum(0)
     if scores.dtype.kind == "f" and not (scores < np.inf).all():
         raise ValueError("weights include NaN or infinity: expected finite numbers or -inf")
-    return BestTrees(scores, _best_spans(inside, length, ties, seeds))
+    return scores, _best_spans(inside, length, ties, seeds)
 
 
 def _best_inside(weights: Chart, length: int) -> Chart:
@@ -105,15 +96,22 @@ def _best_inside(weights: Chart, length: int) -> Chart:
 
     inside(l, r) = weight(l, r) + max over l < i < r of inside(l, i) + inside(i, r)
     """
-    number_type = _number_type(weights, length)
-    weights = weights.astype(number_type, copy=False)
-    inside = np.empty(weights.shape, number_type)
+    inside = np.empty_like(weights)
     inside[:length] = 0
     spans, rows = ([chart[block] for block in blocks(length)] for chart in (weights, inside))
-    if weights.shape[1] == 1 or weights.shape[1] * length < _FEW_WORDS:
-        _fill_by_width(spans, rows, length)
+    columns = weights.shape[1]
+    if columns == 1 or columns * length < _FEW_WORDS:
+        # All splits of all spans of one width in one operation: n operations take the place of n^2. The parts of spans
+        # are read from square tables, by start or end and by width, where those of one width are slices.
+        lefts = np.zeros((length + 1, length + 1, columns), weights.dtype)  # by start and width
+        rights = np.zeros_like(lefts)  # by end and width
+        for width in range(2, length + 1):
+            count = length - width + 1
+            sums = lefts[:count, 1:width] + rights[width:, width - 1 : 0 : -1]
+            np.add(sums.max(1), spans[width], out=rows[width])
+            lefts[:count, width] = rights[width:, width] = rows[width]
         return inside
-    lowest = -np.inf if number_type.kind == "f" else np.iinfo(number_type).min
+    lowest = -np.inf if weights.dtype.kind == "f" else np.iinfo(weights.dtype).min
     for width in range(2, length + 1):
         row = rows[width]
         row[...] = lowest
@@ -123,22 +121,6 @@ def _best_inside(weights: Chart, length: int) -> Chart:
             np.maximum(row, sums, out=row)
         row += spans[width]
     return inside
-
-
-def _fill_by_width(spans: Sequence[Chart], rows: Sequence[Chart], length: int) -> None:
-    """`_best_inside` of one sentence, or a few short ones: all splits of all spans of one width in one operation.
-
-    spans: weights by width.  rows: the result by width.  The parts of spans are read from square tables, by start or
-    end and by width, where those of one width are slices; n operations then take the place of n^2.
-    """
-    columns = rows[1].shape[1]
-    lefts = np.zeros((length + 1, length + 1, columns), rows[1].dtype)  # by start and width
-    rights = np.zeros_like(lefts)  # by end and width
-    for width in range(2, length + 1):
-        count = length - width + 1
-        sums = lefts[:count, 1:width] + rights[width:, width - 1 : 0 : -1]
-        np.add(sums.max(1), spans[width], out=rows[width])
-        lefts[:count, width] = rights[width:, width] = rows[width]
 
 
 def _best_spans(inside: Chart, length: int, ties: TieBreaking, seeds: Hashes | None) -> npt.NDArray[np.bool_]:
@@ -151,71 +133,29 @@ def _best_spans(inside: Chart, length: int, ties: TieBreaking, seeds: Hashes | N
     spans = np.zeros(inside.shape, np.bool_)
     spans[:length] = spans[-1] = True
     marks = spans.ravel()
-    left_rows, right_rows = (rows * count for rows in _part_rows(length))
+    first_rows = np.array([block.start for block in blocks(length)])
     for width in range(length, 2, -1):  # spans of two words have only one split, and all words are marked
         start, sentence = np.nonzero(spans[blocks(length)[width]])
         if not len(start):
             continue
         place = start * count + sentence
-        lefts, rights = left_rows[width, : width - 1], right_rows[width, : width - 1]
+        splits = np.arange(1, width)
+        lefts, rights = first_rows[1:width] * count, (first_rows[width - 1 : 0 : -1] + splits) * count
         sums = values.take(place[:, None] + lefts)
         sums += values.take(place[:, None] + rights)
         split = sums.argmax(1)  # the first, if several are equal
         if ties == "random":
-            _choose_at_random(split, sums, length, start, None if seeds is None else seeds[sentence])
+            # If the first split were always taken, trees would branch to the right wherever weights are equal. A hash
+            # is unbiased, and unlike the state of a generator it does not depend on other sentences.
+            is_best = sums == sums.max(1, keepdims=True)
+            tied = np.flatnonzero(np.count_nonzero(is_best, axis=1) > 1)
+            of_sentence = [] if seeds is None else [seeds[sentence[tied], None]]
+            hashes = _hashed(np.asarray(length), width, start[tied, None], *of_sentence, splits)
+            priorities = (hashes >> np.uint64(1)).astype(np.int64)
+            split[tied] = np.where(is_best[tied], priorities, -1).argmax(1)
         marks[place + lefts[split]] = True
         marks[place + rights[split]] = True
     return spans
-
-
-@lru_cache(maxsize=4)
-def _part_rows(length: int) -> tuple[Integers, Integers]:
-    """(n + 1, n) each: at [width, split - 1] the rows of the left and right part of the first span of that width."""
-    first = np.array([block.start for block in blocks(length)])
-    width, split = np.arange(length + 1)[:, None], np.arange(1, length + 1)
-    return np.broadcast_to(first[split], (length + 1, length)), first[np.maximum(width - split, 0)] + split
-
-
-def _number_type(weights: Chart, length: int) -> np.dtype[Any]:
-    """Return float64, or the smallest integer type that can represent the weight of every tree."""
-    if weights.dtype.kind not in "iub":
-        return np.dtype(np.float64)
-    greatest = max(abs(int(weights.max(initial=0))), abs(int(weights.min(initial=0)))) * 2 * length
-    if greatest >= 2**63:
-        raise ValueError(f"integer weights of trees reach {greatest}; expected less than 2^63")
-    return np.dtype(np.int32 if greatest < 2**31 else np.int64)
-
-
-# Ties between equally good splits of a span.
-#
-# If the first split were always taken, trees would branch to the right wherever weights are equal. A pseudo-random
-# choice is unbiased and still reproducible, because it is a hash instead of the state of a generator.
-
-
-def tie_priorities(length: int, widths: Any, starts: Any, splits: Any, seeds: Hashes | None = None) -> Integers:
-    """Return fixed pseudo-random numbers, 0 or more: with `ties="random"`, the largest decides between tied splits.
-
-    They depend only on the sentence's length, the span's width and start, and the split, and on seeds if given.
-    All arguments are broadcast.
-    """
-    numbers = [np.asarray(length), widths, starts, *([] if seeds is None else [seeds]), splits]
-    return (_mixed(*numbers) >> np.uint64(1)).astype(np.int64)
-
-
-def _choose_at_random(
-    split: Integers, sums: npt.NDArray[Any], length: int, starts: Integers, seeds: Hashes | None
-) -> None:
-    """For each span with several best splits, replace the split by that of highest priority.
-
-    split: (k,), modified in place.  sums: (k, width - 1) score of each split of k spans of one width.
-    starts, seeds: (k,), of the spans and of their sentences.
-    """
-    is_best = sums == sums.max(1, keepdims=True)
-    tied = np.flatnonzero(np.count_nonzero(is_best, axis=1) > 1)
-    width = sums.shape[1] + 1
-    seeds_of_tied = None if seeds is None else seeds[tied, None]
-    priorities = tie_priorities(length, width, starts[tied, None], np.arange(1, width), seeds_of_tied)
-    split[tied] = np.where(is_best[tied], priorities, -1).argmax(1)
 
 
 def seeds_of(spans: SpanSets) -> Hashes:
@@ -223,13 +163,13 @@ def seeds_of(spans: SpanSets) -> Hashes:
 
     spans: distinct within a sentence; a hash does not depend on their order or on other sentences.
     """
-    hashes = _mixed(spans.starts, spans.ends)
+    hashes = _hashed(spans.starts, spans.ends)
     with np.errstate(over="ignore"):
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(hashes, dtype=np.uint64)])
         return sums[spans.offsets[1:]] - sums[spans.offsets[:-1]]
 
 
-def _mixed(*parts: Any) -> Hashes:
+def _hashed(*parts: Any) -> Hashes:
     """Return a hash of integers, broadcast: SplitMix64 (Steele et al. 2014) applied to one after another."""
     mixed = np.zeros((), np.uint64)
     with np.errstate(over="ignore"):
@@ -239,19 +179,6 @@ def _mixed(*parts: Any) -> Hashes:
             mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
             mixed ^= mixed >> np.uint64(31)
     return mixed
-
-
-# The layout of charts.
-
-
-def chart_of_spans(spans: SpanSets, weights: npt.NDArray[np.integer], chosen: Integers, length: int) -> Chart:
-    """Return the chart of sentences of one length: the weights of their spans, (N,) as in `best_trees`, 0 elsewhere."""
-    places = spans.places(chosen)
-    sentence = np.repeat(np.arange(len(chosen)), np.diff(spans.offsets)[chosen])
-    rows = positions(length, spans.starts[places], spans.ends[places])
-    chart = np.zeros((length * (length + 1) // 2, len(chosen)), weights.dtype)
-    chart.ravel()[rows * len(chosen) + sentence] = weights[places]
-    return chart
 
 
 def group_size(length: int) -> int:
@@ -286,11 +213,18 @@ def checked_length(weights: Any, split_weights: Any = None) -> int:
     return length
 
 
-def positions(length: int, starts: Chart, ends: Chart) -> Integers:
-    """Return the rows of spans [start, end) in the chart of a sentence."""
-    before = np.asarray(ends, np.int64) - starts - 1
-    rows: Integers = before * length - before * (before - 1) // 2 + starts
-    return rows
+def chart_of_spans(spans: SpanSets, weights: npt.NDArray[np.integer], chosen: Integers, length: int) -> Chart:
+    """Return the chart of sentences of one length: the weights of their spans, (N,), and 0 for all others.
+
+    spans: distinct within a sentence; they may cross.  chosen: the indices of the sentences.
+    """
+    places = places_in(spans.offsets, chosen)
+    sentence = np.repeat(np.arange(len(chosen)), np.diff(spans.offsets)[chosen])
+    starts, narrower = spans.starts[places], spans.ends[places].astype(np.int64) - spans.starts[places] - 1
+    rows = narrower * length - narrower * (narrower - 1) // 2 + starts
+    chart = np.zeros((length * (length + 1) // 2, len(chosen)), weights.dtype)
+    chart.ravel()[rows * len(chosen) + sentence] = weights[places]
+    return chart
 
 
 @lru_cache(maxsize=16)  # sentences of one length follow each other

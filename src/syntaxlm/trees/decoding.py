@@ -48,20 +48,30 @@ def decode(distances: Distances, lengths: Integers, rule: DecodingRule) -> SpanS
     Raises ValueError if the arguments do not fit, InputError if a distance is NaN.
     Shen et al. 2018 (PRPN), section 3; Dyer et al. 2019 on the bias.
     """
-    distances, lengths = _checked(distances, lengths, rule)
+    distances, lengths = np.asarray(distances), np.asarray(lengths, np.int64)
+    if rule not in DECODING_RULES:
+        raise ValueError(f"decoding rule {rule!r}: expected one of {', '.join(DECODING_RULES)}")
+    if distances.ndim != 1 or lengths.ndim != 1 or lengths.sum() != len(distances):
+        raise ValueError(f"found distances of shape {distances.shape} for {lengths.sum()} words; expected one per word")
+    if (lengths < 1).any():
+        raise ValueError("sentences must have at least one word")
     offsets = offsets_of(lengths)
+    if np.isnan(distances).any():
+        nan = int(np.flatnonzero(np.isnan(distances))[0])
+        sentence = int(np.searchsorted(offsets, nan, side="right"))
+        word = nan - int(offsets[sentence - 1]) + 1
+        raise InputError(f"sentence {sentence}, word {word}: the distance is NaN, expected a number")
     first = np.repeat(offsets[:-1], lengths)  # for each word, the index of its sentence's first word
-    last = np.repeat(offsets[1:], lengths)
-    place = np.arange(len(distances))
+    position, before_last = np.arange(len(distances)) - first, len(distances) - 1
+    # The nearest earlier position whose distance is at least as large: the nearest later one of the mirror image. The
+    # first position of an unbiased tree cannot be a split: it only bounds the search.
+    bound = first if rule == "unbiased" else first - 1
+    begin = before_last - nearest_larger_after(distances[::-1], before_last - bound[::-1], np.less)[::-1] - first
+    end = nearest_larger_after(distances, np.repeat(offsets[1:], lengths)) - first
     if rule == "unbiased":
-        # The first position cannot be a split: it only bounds the search.
-        starts = _nearest_before(distances, first) - first
-        ends = nearest_larger_after(distances, last) - first
-        kept = place > first
+        starts, ends, kept = begin, end, position > 0
     else:
-        begin = _nearest_before(distances, first - 1) + 1 - first
-        end = nearest_larger_after(distances, last) - first
-        position = place - first
+        begin += 1
         starts = np.stack([begin, position], 1).ravel()  # the span of the position, then (w_i, w_>i) within it
         ends = np.repeat(end, 2)
         kept = np.stack([end - begin > 1, (begin < position) & (end - position > 1)], 1).ravel()
@@ -73,37 +83,10 @@ def decode(distances: Distances, lengths: Integers, rule: DecodingRule) -> SpanS
     )
 
 
-def _checked(distances: Distances, lengths: Integers, rule: DecodingRule) -> tuple[Distances, Integers]:
-    distances, lengths = np.asarray(distances), np.asarray(lengths, np.int64)
-    if rule not in DECODING_RULES:
-        raise ValueError(f"decoding rule {rule!r}: expected one of {', '.join(DECODING_RULES)}")
-    if distances.ndim != 1 or lengths.ndim != 1 or lengths.sum() != len(distances):
-        raise ValueError(f"found distances of shape {distances.shape} for {lengths.sum()} words; expected one per word")
-    if (lengths < 1).any():
-        raise ValueError("sentences must have at least one word")
-    if np.isnan(distances).any():
-        place = int(np.flatnonzero(np.isnan(distances))[0])
-        sentence = int(np.searchsorted(np.cumsum(lengths), place, side="right"))
-        word = place - int(lengths[:sentence].sum())
-        raise InputError(f"sentence {sentence + 1}, word {word + 1}: the distance is NaN, expected a number")
-    return distances, lengths
+def nearest_larger_after(distances: npt.NDArray[Any], bound: Integers, passes: np.ufunc = np.less_equal) -> Integers:
+    """(W,) the nearest later position whose distance is larger; `bound` if there is none before it.
 
-
-def _nearest_before(distances: Distances, bound: Integers) -> Integers:
-    """(W,) the nearest earlier position whose distance is at least as large; `bound` if there is none after it."""
-    last = len(distances) - 1
-    return last - _nearest_after(distances[::-1], last - bound[::-1], np.less)[::-1]
-
-
-def nearest_larger_after(distances: npt.NDArray[Any], bound: Integers) -> Integers:
-    """(W,) the nearest later position whose distance is larger; `bound` if there is none before it."""
-    return _nearest_after(distances, bound, np.less_equal)
-
-
-def _nearest_after(distances: npt.NDArray[Any], bound: Integers, passes: np.ufunc) -> Integers:
-    """(W,) the nearest later position that does not pass; `bound` if there is none before it.
-
-    passes: compares the distances of a later position and of the position itself.
+    passes: `np.less` finds the nearest one whose distance is at least as large.
     """
     nearest = np.arange(1, len(distances) + 1)
     active = np.flatnonzero(nearest < bound)
@@ -119,7 +102,7 @@ def _nearest_after(distances: npt.NDArray[Any], bound: Integers, passes: np.ufun
 
 
 def _nearest_by_stack(distances: npt.NDArray[Any], bound: Integers, passes: np.ufunc, wanted: Integers) -> list[int]:
-    """Return `_nearest_after` of the wanted positions in linear time, word by word.
+    """Return `nearest_larger_after` of the wanted positions in linear time, word by word.
 
     Positions step over each result that is already known one at a time, which would be quadratic for some trees.
     """
@@ -164,13 +147,6 @@ class SpanTable:
     def offsets(self) -> Integers:
         """(S + 1,) index of the first score of each sentence."""
         return offsets_of(self.lengths * (self.lengths + 1) // 2)
-
-    def places(self, sentences: Integers) -> Integers:
-        """Return indices of the scores of these sentences in the flat array, concatenated."""
-        counts = np.diff(self.offsets)[sentences]
-        offsets = offsets_of(counts)
-        places: Integers = np.repeat(self.offsets[sentences] - offsets[:-1], counts) + np.arange(offsets[-1])
-        return places
 
     def charts(self, sentences: Integers, length: int) -> Chart:
         """Return the scores of sentences of one length as a chart of `trees.charts`: (n(n + 1)/2, B)."""

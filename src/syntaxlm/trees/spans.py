@@ -75,21 +75,22 @@ class SpanSets:
         chosen = np.asarray(indices)
         chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64)
         offsets = offsets_of(np.diff(self.offsets)[chosen])
-        places = self.places(chosen)
+        places = places_in(self.offsets, chosen)
         labels = None if self.labels is None else self.labels[places]
         return SpanSets(self.lengths[chosen], offsets, self.starts[places], self.ends[places], labels, self.label_names)
-
-    def places(self, chosen: Integers) -> Integers:
-        """Return indices of the chosen sentences' spans in the flat arrays, concatenated."""
-        counts = np.diff(self.offsets)[chosen]
-        offsets = offsets_of(counts)
-        places: Integers = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], counts) + np.arange(offsets[-1])
-        return places
 
 
 def offsets_of(counts: Integers) -> Integers:
     """(S,) counts -> (S + 1,) offsets."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+
+
+def places_in(offsets: Integers, chosen: Integers) -> Integers:
+    """Return the places of the chosen sentences' items in a flat array, concatenated.  offsets: (S + 1,)."""
+    counts = np.diff(offsets)[chosen]
+    before = offsets_of(counts)
+    places: Integers = np.repeat(offsets[:-1][chosen] - before[:-1], counts) + np.arange(before[-1])
+    return places
 
 
 def gathered(lengths: Integers, groups: Sequence[tuple[Integers, AnyIntegers, AnyIntegers]]) -> SpanSets:
@@ -193,10 +194,7 @@ def format_spans(
 
 def joined(sets: Sequence[SpanSets]) -> SpanSets:
     """Combine several sets of spans of the same sentences, with repetitions and without labels."""
-    counts = sum(np.diff(spans.offsets) for spans in sets)
-    order = np.argsort(np.concatenate([spans.sentences() for spans in sets]), kind="stable")
-    starts, ends = (np.concatenate([getattr(spans, name) for spans in sets])[order] for name in ("starts", "ends"))
-    return SpanSets(sets[0].lengths, offsets_of(np.asarray(counts, np.int64)), starts, ends)
+    return gathered(sets[0].lengths, [(spans.sentences(), spans.starts, spans.ends) for spans in sets])
 
 
 def concatenated(sets: Sequence[SpanSets]) -> SpanSets:
@@ -233,7 +231,7 @@ def counted(spans: SpanSets, keep_whole: bool) -> Flags:
 def span_keys(spans: SpanSets, keep_whole: bool) -> tuple[Integers, Integers]:
     """Return sorted keys of the distinct spans that are `counted`, and their number in each sentence, (S,)."""
     keys = keys_of(spans)[counted(spans, keep_whole)]
-    keys.sort()
+    keys.sort()  # three times as fast as np.unique, which hashes
     if len(keys):
         keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])]
     return keys, counts_of(keys, spans.lengths)

@@ -21,7 +21,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import make_folder, parse_json, read_stored_text
 from syntaxlm.core.tables import PERCENT, ReportTable, format_value
 from syntaxlm.data.treebanks import Preprocessing
-from syntaxlm.drawing.charts import LineChart, Point, bar_chart
+from syntaxlm.drawing.charts import Point, bar_chart, line_chart
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.drawing.svg import Theme
 from syntaxlm.models.abilities import ParsesSentences
@@ -184,7 +184,7 @@ def training_section(run: StoredRun, reading: str) -> Section:
         f"{METRICS}{texts}; read as {reading}. Training: mean over the steps since the previous validation, with"
         " dropout; validation: the whole text, without dropout."
     )
-    picture = LineChart(curves, "Loss", "epochs of the training text", "nats per token").picture()
+    picture = line_chart(curves, "Loss", "epochs of the training text", "nats per token")
     return Section(heading, (Paragraph(summary), PageFigure(picture, source, table=table)))
 
 
