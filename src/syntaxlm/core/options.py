@@ -21,7 +21,7 @@ import math
 import re
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
@@ -107,7 +107,7 @@ class Option:
     """An option: its plain type, default, choices, limits and help.
 
     type: of a value; of one value, if there are several (`is_list`).  default: `dataclasses.MISSING` if required.
-    count: number of values that are given together.  marks: all annotations of the type.
+    count: number of values that are given together.  text: of a docstring.  marks: all annotations of the type.
     """
 
     name: str
@@ -117,8 +117,16 @@ class Option:
     shown: Shown
     is_list: bool
     count: int
-    help: str
+    text: str
     marks: tuple[Any, ...]
+
+    @property
+    def help(self) -> str:
+        """The text, with what the type says about it and the default."""
+        text, default = self.shown.help.replace("{}", self.text), self.default
+        if type(default) in (int, float, str) and "default" not in text and self.shown.use != "format":
+            text += f"; default {default if isinstance(default, str) else format(default, ',')}"
+        return text
 
     def mark(self, kind: Any) -> Any:
         """Return the annotation of a type, such as `Bounds`."""
@@ -183,19 +191,16 @@ def options_of(declared: Any) -> Mapping[str, Option]:
 
     Those of dataclasses inside it are among them; the outer docstring may describe these for its purpose.
     """
-    return _options(declared, {})
-
-
-def _options(declared: Any, described: Mapping[str, str]) -> dict[str, Option]:
-    """Return the options. described: their help in an outer docstring."""
-    helps = {**help_texts(declared), **described}
+    texts = help_texts(declared)
     options: dict[str, Option] = {}
     for name, hint, default, inner in _declarations(declared):
         if inner is None:
-            options[name] = _option(name, hint, default, helps.get(name, ""))
-        else:
-            only = [mark.names for mark in typing.get_args(hint)[1:] if isinstance(mark, Only)]
-            options |= {key: opt for key, opt in _options(inner, helps).items() if all(key in names for names in only)}
+            options[name] = _option(name, hint, default, texts.get(name, ""))
+            continue
+        only = [mark.names for mark in typing.get_args(hint)[1:] if isinstance(mark, Only)]
+        for key, option in options_of(inner).items():
+            if all(key in names for names in only):
+                options[key] = replace(option, text=texts.get(key, option.text))
     return options
 
 
@@ -245,7 +250,7 @@ def _declarations(declared: Any) -> list[tuple[str, Any, Any, Any]]:
     ]
 
 
-def _option(name: str, hint: Any, default: Any, help_text: str) -> Option:
+def _option(name: str, hint: Any, default: Any, text: str) -> Option:
     marks: list[Any] = []
     choices: tuple[str, ...] = ()
     is_list = False
@@ -263,7 +268,4 @@ def _option(name: str, hint: Any, default: Any, help_text: str) -> Option:
             marks += reversed(parts[1:])  # the outermost one first
         hint = parts[0]
     shown = next((mark for mark in marks if isinstance(mark, Shown)), Shown())
-    text = shown.help.replace("{}", help_text)
-    if type(default) in (int, float, str) and "default" not in text and shown.use != "format":
-        text += f"; default {default if isinstance(default, str) else format(default, ',')}"
     return Option(name, hint, default, choices, shown, is_list, count, text, tuple(marks))

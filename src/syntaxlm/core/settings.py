@@ -122,30 +122,25 @@ class ByName:
 
     def _validated(self, value: Any) -> Any:
         """Return the settings of a section, or the value itself if it is such settings already."""
-
-        def fault(kind: str, **context: str) -> ValidationError:
-            return ValidationError.from_exception_data("", [InitErrorDetails(type=kind, input=value, ctx=context)])
-
         if dataclasses.is_dataclass(value):  # has checked itself
             return value
         if not isinstance(value, Mapping):
-            raise fault("dataclass_type", class_name="section")
+            raise _fault("dataclass_type", value, class_name="section")
         name: Any = value.get(self.key, self.default)
         if name is None:
-            raise fault("union_tag_not_found", discriminator=self.key)
-        kind: Any = self.find(name) if isinstance(name, str) else None
-        if kind is None:
-            raise fault("union_tag_invalid", discriminator=self.key, tag=str(name), expected_tags="")
+            raise _fault("union_tag_not_found", value, discriminator=self.key)
+        section: Any = self.find(name) if isinstance(name, str) else None
+        if section is None:
+            raise _fault("union_tag_invalid", value, discriminator=self.key, tag=str(name), expected_tags="")
         try:
-            return _reader(kind).validate_json(json.dumps(value))
+            return _reader(section).validate_json(json.dumps(value))
         except pydantic.ValidationError as error:
-            details = [
-                InitErrorDetails(
-                    type=one["type"], loc=(str(name), *one["loc"]), input=one["input"], ctx=one.get("ctx", {})
-                )
-                for one in error.errors(include_url=False)
-            ]
-            raise ValidationError.from_exception_data("", details) from None
+            faults: Any = [{**fault, "loc": (str(name), *fault["loc"])} for fault in error.errors(include_url=False)]
+            raise ValidationError.from_exception_data("", faults) from None
+
+
+def _fault(reason: str, value: Any, **context: str) -> ValidationError:
+    return ValidationError.from_exception_data("", [InitErrorDetails(type=reason, input=value, ctx=context)])
 
 
 def _by_name(hint: Any) -> ByName | None:
@@ -188,8 +183,14 @@ def read_settings(
     Raises InputError naming the source, with one line per fault: the dotted key, the value found, the value expected;
     for an unknown key, the closest match.
     """
-    if not _is_small(data):
-        raise InputError(f"{source}: found over {_MOST_VALUES:,} values; expected settings")
+    count, waiting = 0, [data]
+    while waiting:
+        value = waiting.pop()
+        inner = list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+        waiting += inner
+        count += len(inner)
+        if count > _MOST_VALUES:
+            raise InputError(f"{source}: found over {_MOST_VALUES:,} values; expected settings")
     try:
         text = json.dumps(data, default=str)  # a YAML date, such as 2024-01-31, becomes text
         return typing.cast(T, _reader(typing.cast(typing.Hashable, settings)).validate_json(text))
@@ -202,17 +203,6 @@ def read_settings(
         raise InputError("\n  ".join([head, *lines, *rest])) from None
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{source}: {error}") from None
-
-
-def _is_small(data: Any) -> bool:
-    """Return whether nested dicts and lists have at most `_MOST_VALUES` values."""
-    count, waiting = 0, [data]
-    while waiting and count <= _MOST_VALUES:
-        value = waiting.pop()
-        inner = list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-        count += len(inner)
-        waiting += inner
-    return count <= _MOST_VALUES
 
 
 def _described(
@@ -373,7 +363,7 @@ def read_yaml(path: Path) -> Any:
 def parse_yaml(text: str, path: str | Path) -> Any:
     """Parse YAML text. path: for messages. Raises InputError with the path and line."""
     try:
-        return _yaml_value(text)
+        return yaml.load(text, _Loader)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         found = f"the character U+{ord(text[error.position]):04X}"
@@ -432,25 +422,6 @@ _Loader.add_implicit_resolver(
 )
 
 
-def _yaml_value(text: str) -> Any:
-    """Raise yaml.YAMLError or RecursionError."""
-    return yaml.load(text, _Loader)
-
-
-def read_sections(path: Path, overrides: Overrides, expected: str) -> dict[str, Any]:
-    """Read a YAML file as nested dicts and apply overrides.
-
-    overrides: see `override`.
-    expected: some sections of the file, for the message if the file has none.
-    Raises InputError.
-    """
-    data = read_yaml(path)
-    if not isinstance(data, dict):
-        raise InputError(f"{path}: found {type(data).__name__}; expected the sections {expected}, ...")
-    override(data, overrides)
-    return data
-
-
 def override(data: dict[str, Any], overrides: Overrides) -> None:
     """Apply overrides to nested dicts in place.
 
@@ -458,24 +429,33 @@ def override(data: dict[str, Any], overrides: Overrides) -> None:
     are used unchanged; or pairs of dotted names and values in YAML, ("model.layers", "3").
     Raises InputError for an invalid key, a value that is not YAML, and a setting given twice in dicts.
     """
-    if isinstance(overrides, Mapping):
-        given: dict[str, Any] = {}
-        for key, value in _leaves(overrides):
-            pairs = ((old, *sorted((f"{old}.", f"{key}."), key=len)) for old in given)
-            twice = next((old for old, section, name in pairs if name.startswith(section)), None)
+    is_python = isinstance(overrides, Mapping)
+    given: list[str] = []
+    for key, value in _leaves(overrides) if isinstance(overrides, Mapping) else overrides:
+        place = f"overrides: {key}" if is_python else f"--{key}"
+        if is_python:
+            twice = next(
+                (old for old in given if f"{old}.".startswith(f"{key}.") or f"{key}.".startswith(f"{old}.")), None
+            )
             if twice is not None:
                 also = f" (as {twice} and {key})" if twice != key else ""
                 raise InputError(f"overrides: {min(twice, key, key=len)} is given twice{also}; expected one value")
-            given[key] = value
-        for key, value in given.items():
-            _put(data, key, value, f"overrides: {key}")
-        return
-    for key, text in overrides:
-        try:
-            value = _yaml_value(text)
-        except (yaml.YAMLError, RecursionError):
-            raise InputError(f"--{key}: {shortened(repr(text), _LONGEST_VALUE)} is not a value YAML can read") from None
-        _put(data, key, value, f"--{key}")
+            given.append(key)
+        else:
+            try:
+                value = yaml.load(value, _Loader)
+            except (yaml.YAMLError, RecursionError):
+                found = shortened(repr(value), _LONGEST_VALUE)
+                raise InputError(f"{place}: {found} is not a value YAML can read") from None
+        *sections, last = key.split(".")
+        inner: Any = data
+        for section in sections:
+            if inner.get(section) is None:  # missing or empty
+                inner[section] = {}
+            inner = inner[section]
+            if not isinstance(inner, dict):
+                raise InputError(f"{place}: {section} is a single setting, not a section")
+        inner[last] = value
 
 
 def _leaves(settings: Mapping[str, Any], section: str = "") -> Iterator[tuple[str, Any]]:
@@ -489,15 +469,3 @@ def _leaves(settings: Mapping[str, Any], section: str = "") -> Iterator[tuple[st
             yield from _leaves(value, name)
         else:
             yield name, value
-
-
-def _put(data: dict[str, Any], key: str, value: Any, place: str) -> None:
-    """Set the value of one dotted key in nested dicts. place: of the value, for messages."""
-    *sections, last = key.split(".")
-    for section in sections:
-        if data.get(section) is None:  # missing or empty
-            data[section] = {}
-        data = data[section]
-        if not isinstance(data, dict):
-            raise InputError(f"{place}: {section} is a single setting, not a section")
-    data[last] = value

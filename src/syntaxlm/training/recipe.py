@@ -29,8 +29,8 @@ from syntaxlm.core.settings import (
     Settings,
     Size,
     override,
-    read_sections,
     read_settings,
+    read_yaml,
 )
 from syntaxlm.data.labelled_pairs import TRAINED_OPERATORS
 from syntaxlm.models.batches import TextMode
@@ -393,7 +393,11 @@ def read_recipe(path: str | Path, overrides: Overrides | None = None) -> Recipe:
     path = find_recipe(path)
     by_dict = isinstance(overrides, Mapping)
     source = f"{path} and {'overrides' if by_dict else 'the settings of the command line'}" if overrides else str(path)
-    return recipe_from(read_sections(path, overrides or {}, "model, text, batches"), source)
+    data = read_yaml(path)
+    if not isinstance(data, dict):
+        raise InputError(f"{path}: found {type(data).__name__}; expected the sections model, text, batches, ...")
+    override(data, overrides or {})
+    return recipe_from(data, source)
 
 
 def with_overrides(recipe: Recipe, overrides: Overrides) -> Recipe:

@@ -74,12 +74,9 @@ class ModelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedModels(ModelOptions):
-    """A model, and others beside it. Raises InputError for a repeated model."""
+    """A model, and others beside it."""
 
     also: AlsoModels = ()
-
-    def __post_init__(self) -> None:
-        refuse_repeated(self.folders)
 
     @property
     def folders(self) -> list[Path]:
@@ -94,7 +91,7 @@ class ComparedModels(ModelOptions):
             )
 
     def load_all(self) -> dict[str, ModelBundle]:
-        """Return all models by their names."""
+        """Return all models by their names. Raises InputError for a repeated model."""
         return load_models(self.folders, self.device)
 
 
@@ -133,24 +130,16 @@ def load_model(name_or_folder: Path, device: str | None) -> ModelBundle:
 
 def load_models(folders: Sequence[Path], device: str | None) -> dict[str, ModelBundle]:
     """Return several models by distinct names. Raises InputError for a repeated model."""
-    names = distinct_names(folders)
-    return {name: load_model(folder, device) for name, folder in zip(names, folders, strict=True)}
+    return {name: load_model(folder, device) for name, folder in by_distinct_names(folders).items()}
 
 
-def refuse_repeated(folders: Sequence[Path]) -> None:
-    """Raise InputError if two folders are the same model."""
+def by_distinct_names(folders: Sequence[Path]) -> dict[str, Path]:
+    """Return folders by their names if these differ, else by their paths. Raises InputError for a repeated model."""
     for folder, count in Counter(folder.resolve() for folder in folders).items():
         if count > 1:
             raise InputError(f"{folder}: the same model is given twice; expected different models")
-
-
-def distinct_names(folders: Sequence[Path]) -> list[str]:
-    """Return the names of the models' folders if these differ, else their paths. Raises InputError for a repeated
-    model.
-    """
-    refuse_repeated(folders)
-    names = [folder.resolve().name for folder in folders]
-    return names if len(set(names)) == len(names) else list(map(str, folders))
+    by_name = {folder.resolve().name: folder for folder in folders}
+    return by_name if len(by_name) == len(folders) else {str(folder): folder for folder in folders}
 
 
 def training_device(device: str | None) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from syntaxlm.app.cli.options import ComparedModels, TextSource
+from syntaxlm.app.cli.options import ComparedModels, TextSource, by_distinct_names
 from syntaxlm.app.cli.output import text_output
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
@@ -90,7 +90,8 @@ class JobOptions:
         if self.ray_address is not None and self.engine != "ray":
             raise InputError("--ray-address: applies to --engine ray")
         # Workers may have another working folder.
-        names = tuple(os.path.abspath(name) if os.path.exists(name) else str(name) for name in models)
+        folders = by_distinct_names(models).values()
+        names = tuple(os.path.abspath(folder) if os.path.exists(folder) else str(folder) for folder in folders)
         settings: dict[str, Any] = {"id_column": self.id_column, "lines_per_shard": self.lines_per_shard}
         settings |= {"longest": self.max_line_bytes, "bad_lines": self.bad_lines, "device": device}
         given = {name: value for name, value in settings.items() if value is not None}

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from syntaxlm.app.cli.options import Device, distinct_names
+from syntaxlm.app.cli.options import Device, by_distinct_names
+from syntaxlm.app.cli.output import print_note
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.options import Argument, Bounds, Count, Name, Shown
+from syntaxlm.core.progress import status
 
 DEFAULT_MODEL = "en"
 
@@ -46,23 +48,18 @@ def serve(
         raise InputError(f"serve needs the library {error.name}: pip install 'syntaxlm[serve]'") from None
     from syntaxlm.api.model import load
     from syntaxlm.app.serve.limits import Limits
-    from syntaxlm.core.progress import error_console, status
 
     limits = Limits(max_words=max_words, max_sentences=max_sentences)
-    folders = models or [Path(DEFAULT_MODEL)]
-    names = distinct_names(folders)
+    folders = by_distinct_names(models or [Path(DEFAULT_MODEL)])
     with listen(host, port) as bound:  # before the slow reading
         with status("reading models"):
-            loaded = {name: load(folder, device or "cpu") for name, folder in zip(names, folders, strict=True)}
+            loaded = {name: load(folder, device or "cpu") for name, folder in folders.items()}
         app = create_app(loaded, limits, [host, *allow_host])
 
         def on_start() -> None:
-            print(f"{', '.join(names)}: {address_of(bound)} (Ctrl-C stops)", flush=True)
+            print(f"{', '.join(folders)}: {address_of(bound)} (Ctrl-C stops)", flush=True)
             if not is_loopback(bound):
-                error_console().print(
-                    "Every machine that can reach this address can use the models; the server has no passwords.",
-                    soft_wrap=True,
-                )
+                print_note("Every machine that can reach this address can use the models; the server has no passwords.")
 
         try:
             Server(app, on_start).run([bound])
