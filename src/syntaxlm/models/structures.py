@@ -118,7 +118,7 @@ class CorpusSpanScores(CorpusStructure):
 
     def __init__(self, lengths: Integers, layers: int = 0, labels: Sequence[str] = ()) -> None:
         super().__init__(lengths)
-        self.table = _table_of_zeros(lengths)
+        self.table = SpanTable(lengths, np.zeros(int((lengths * (lengths + 1) // 2).sum()), np.float32))
 
     def add(self, batch: SpanScores, words: Integers, indices: Integers) -> None:
         longest = len(batch.values) - 2
@@ -153,7 +153,7 @@ class CorpusMarginals(CorpusStructure):
 
     def __init__(self, lengths: Integers, layers: int = 0, labels: Sequence[str] = ()) -> None:
         super().__init__(lengths, labels=labels)
-        self.table = _table_of_zeros(lengths)
+        self.table = SpanTable(lengths, np.zeros(int((lengths * (lengths + 1) // 2).sum()), np.float32))
         self.codes: Positions = np.zeros(len(self.table.values) if labels else 0, np.int32)
 
     def add(self, batch: SpanMarginals, words: Integers, indices: Integers) -> None:
@@ -291,10 +291,6 @@ def labelled_spans(spans: SpanSets, codes: AnyIntegers, names: Sequence[str]) ->
     return SpanSets(
         spans.lengths, offsets_of(counts), spans.starts[kept], spans.ends[kept], codes, (*names, INDUCED_LABEL)
     )
-
-
-def _table_of_zeros(lengths: Integers) -> SpanTable:
-    return SpanTable(lengths, np.zeros(int((lengths * (lengths + 1) // 2).sum()), np.float32))
 
 
 def _add_of_words(

@@ -197,10 +197,3 @@ def test_rules_are_distributions(name):
     for shares in parts:
         assert (shares > 0).all()
         torch.testing.assert_close(shares.sum(-1), torch.ones_like(shares[..., 0]))
-
-
-def test_sentences_are_selected_in_the_requested_order():
-    batch = Sentences.of([[1, 2], [], [3], [4, 5, 6]])
-    chosen = batch.select([3, 0, 1])
-    assert (chosen.words.tolist(), chosen.lengths) == ([4, 5, 6, 1, 2], (3, 2, 0))
-    assert (batch.select([]).words.tolist(), batch.select([]).lengths) == ([], ())

@@ -88,8 +88,10 @@ def test_groups_have_every_sentence_that_is_long_enough_once_within_the_limit():
         expected = [index for index, length in enumerate(sentences.lengths) if length >= shortest]
         assert [index for group, _ in groups for index in group] == expected
         assert all(len(group) == 1 or sum(sizes[index] for index in group) <= most for group, _ in groups)
-        assert all(part.lengths == sentences.select(group).lengths for group, part in groups)
+        assert all(part.lengths == tuple(sentences.lengths[index] for index in group) for group, part in groups)
     assert len(list(model._groups(sentences, 10**6, 1))) == 1
+    ((alone, _),) = model._groups(sentences, 10**6, 1, 1)
+    assert alone.tolist() == [1, 7]
 
 
 @every_exact

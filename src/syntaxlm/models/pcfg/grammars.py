@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -44,12 +44,6 @@ class Sentences:
         sentences = list(sentences)
         words = torch.tensor([word for sentence in sentences for word in sentence], dtype=torch.int64, device=device)
         return Sentences(words, tuple(map(len, sentences)))
-
-    def select(self, indices: Sequence[int]) -> Sentences:
-        """Return the sentences at these indices, in this order."""
-        parts = self.words.split(self.lengths)
-        chosen = [parts[index] for index in indices]
-        return Sentences(torch.cat(chosen) if chosen else self.words[:0], tuple(len(part) for part in chosen))
 
 
 class Tables(NamedTuple):
@@ -120,9 +114,8 @@ class SimpleGrammar(Grammar):
     def __init__(self, config: SimplePCFGConfig, vocabulary_size: int) -> None:
         super().__init__(config, vocabulary_size)
         size = config.embedding_size
-        self.symbols, self.start, self.words = _embeddings(
-            size, config.nonterminals + config.preterminals, 1, vocabulary_size
-        )
+        counts = config.nonterminals + config.preterminals, 1, vocabulary_size
+        self.symbols, self.start, self.words = (_embedding(count, size) for count in counts)
         self.parent, self.left, self.right = (nn.Linear(size, size) for _ in range(3))
         self.emission = _residual_network(size, size, blocks=3)
         _initialise(self)
@@ -149,7 +142,7 @@ class TensorGrammar(Grammar):
     def __init__(self, config: TensorPCFGConfig, vocabulary_size: int) -> None:
         super().__init__(config, vocabulary_size)
         size = config.embedding_size
-        self.symbols, self.start = _embeddings(size, config.nonterminals + config.preterminals, 1)
+        self.symbols, self.start = _embedding(config.nonterminals + config.preterminals, size), _embedding(1, size)
         self.parent, self.left, self.right = (
             nn.Sequential(nn.Linear(size, size), nn.ReLU(), nn.Linear(size, config.rank)) for _ in range(3)
         )
@@ -178,9 +171,8 @@ class NeuralGrammar(Grammar):
     def _make(self, config: PCFGConfig, input_size: int) -> None:
         """Create the parameters. input_size: features of the networks' input."""
         size, symbols = config.embedding_size, config.nonterminals + config.preterminals
-        self.nonterminals, self.preterminals, self.start = _embeddings(
-            size, config.nonterminals, config.preterminals, 1
-        )
+        counts = config.nonterminals, config.preterminals, 1
+        self.nonterminals, self.preterminals, self.start = (_embedding(count, size) for count in counts)
         self.rule = nn.Linear(input_size, symbols**2)
         self.emission = _residual_network(input_size, size, 2, self.vocabulary_size)
         self.root = _residual_network(input_size, size, 2, config.nonterminals)
@@ -250,8 +242,8 @@ class CompoundGrammar(NeuralGrammar):
         return Tables(rules, emissions[words, sentence], torch.arange(len(words), device=words.device))
 
 
-def _embeddings(size: int, *counts: int) -> list[nn.Parameter]:
-    return [nn.Parameter(nn.init.xavier_uniform_(torch.empty(count, size))) for count in counts]
+def _embedding(count: int, size: int) -> nn.Parameter:
+    return nn.Parameter(nn.init.xavier_uniform_(torch.empty(count, size)))
 
 
 def _residual_network(input_size: int, size: int, blocks: int, output_size: int | None = None) -> nn.Sequential:
@@ -281,8 +273,13 @@ def _network_emissions(network: nn.Sequential, inputs: Tensor, columns: Tensor) 
 
 @dataclass(frozen=True)
 class PCFGConfig(Settings, ABC, section="model"):
-    """Settings that all neural PCFGs share."""
+    """Settings that all neural PCFGs share.
 
+    factors: the setting with the number of rows of a rule table.  full_table: whether a row has all pairs of symbols.
+    """
+
+    factors: ClassVar[str] = "nonterminals"
+    full_table: ClassVar[bool] = False
     name: str = ""
     nonterminals: Size = 512  # number of constituent symbols
     preterminals: Size = 1024  # number of word symbols (preterminals)
@@ -295,15 +292,24 @@ class PCFGConfig(Settings, ABC, section="model"):
     def grammar(self, words: int) -> Grammar:
         """Return a grammar with fresh weights. words: number of words, without BOS and EOS."""
 
+    def contradictions(self) -> list[str]:
+        rows = getattr(self, self.factors)
+        size = rows * (self.nonterminals + self.preterminals) ** (2 if self.full_table else 1)
+        if size <= _LARGEST_TABLE:
+            return []
+        others = "" if self.factors == "nonterminals" else f"{self.nonterminals} nonterminals and "
+        return [
+            f"{self.factors}: found {rows} with {others}{self.preterminals} preterminals, a table of {size:,} rules;"
+            f" expected at most {_LARGEST_TABLE:,}"
+            + (", or model.name simple-pcfg, which needs no full table" if self.full_table else "")
+        ]
+
 
 @dataclass(frozen=True)
 class SimplePCFGConfig(PCFGConfig, section="model"):
     """Settings of SN-PCFG (Liu et al. 2023): left and right child are independent given the parent."""
 
     name: Literal["simple-pcfg"] = "simple-pcfg"
-
-    def contradictions(self) -> list[str]:
-        return _table_faults(self, self.nonterminals * (self.nonterminals + self.preterminals))
 
     def grammar(self, words: int) -> Grammar:
         return SimpleGrammar(self, words)
@@ -313,64 +319,42 @@ class SimplePCFGConfig(PCFGConfig, section="model"):
 class TensorPCFGConfig(PCFGConfig, section="model"):
     """Settings of TN-PCFG (Yang et al. 2021): the binary rule table has low rank."""
 
+    factors = "rank"
     name: Literal["tensor-pcfg"] = "tensor-pcfg"
     nonterminals: Size = 250  # number of constituent symbols
     preterminals: Size = 500  # number of word symbols (preterminals)
     rank: Size = 500  # rank of the binary rule table
-
-    def contradictions(self) -> list[str]:
-        return _table_faults(self, self.rank * (self.nonterminals + self.preterminals), "rank")
 
     def grammar(self, words: int) -> Grammar:
         return TensorGrammar(self, words)
 
 
 @dataclass(frozen=True)
-class FullTableConfig(PCFGConfig, section="model"):
-    """Settings of grammars with a full binary rule table."""
-
-    nonterminals: Size = 30  # number of constituent symbols
-    preterminals: Size = 60  # number of word symbols (preterminals)
-
-    def contradictions(self) -> list[str]:
-        size = self.nonterminals * (self.nonterminals + self.preterminals) ** 2
-        faults = _table_faults(self, size)
-        return [f"{fault}, or model.name simple-pcfg, which needs no full table" for fault in faults]
-
-
-@dataclass(frozen=True)
-class NeuralPCFGConfig(FullTableConfig, section="model"):
+class NeuralPCFGConfig(PCFGConfig, section="model"):
     """Settings of N-PCFG (Kim et al. 2019): a full binary rule table."""
 
+    full_table = True
     name: Literal["neural-pcfg"] = "neural-pcfg"
+    nonterminals: Size = 30  # number of constituent symbols
+    preterminals: Size = 60  # number of word symbols (preterminals)
 
     def grammar(self, words: int) -> Grammar:
         return NeuralGrammar(self, words)
 
 
 @dataclass(frozen=True)
-class CompoundPCFGConfig(FullTableConfig, section="model"):
+class CompoundPCFGConfig(PCFGConfig, section="model"):
     """Settings of C-PCFG (Kim et al. 2019): an N-PCFG whose rules also depend on a sentence vector."""
 
+    full_table = True
     name: Literal["compound-pcfg"] = "compound-pcfg"
+    nonterminals: Size = 30  # number of constituent symbols
+    preterminals: Size = 60  # number of word symbols (preterminals)
     latent_size: Size = 64  # features of the sentence vector
     encoder_size: Size = 512  # features of each direction of the BiLSTM that infers the vector, and of its embeddings
 
     def grammar(self, words: int) -> Grammar:
         return CompoundGrammar(self, words)
-
-
-def _table_faults(config: PCFGConfig, size: int, name: str = "nonterminals") -> list[str]:
-    """Return the error if a table of rules is too large. name: the setting to reduce."""
-    if size <= _LARGEST_TABLE:
-        return []
-    others = f"{config.preterminals} preterminals"
-    if name != "nonterminals":
-        others = f"{config.nonterminals} nonterminals and {others}"
-    return [
-        f"{name}: found {getattr(config, name)} with {others}, a table of {size:,} rules;"
-        f" expected at most {_LARGEST_TABLE:,}"
-    ]
 
 
 # ---- derivations sampled top-down, and the most probable rules

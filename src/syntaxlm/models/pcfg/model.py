@@ -187,8 +187,9 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
             if tables.penalties is not None:
                 found = found - tables.penalties
             result = result.index_copy(0, index, found.double() + torch.log1p(-share))
-        index, alone = self._one_word_sentences(sentences)
-        return result.index_copy(0, index, self.unigrams.double()[alone.words] + share.log())
+        for index, part in self._groups(sentences, _CHART, shortest=1, longest=1):
+            result = result.index_copy(0, index, self.unigrams.double()[part.words] + share.log())
+        return result
 
     # ---- structure
 
@@ -216,9 +217,8 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
                 if labels is not None and found.labels is not None:
                     labels[index, :size, :size] = found.labels
             if labels is not None:  # one word is not in the grammar: the preterminal that most probably emits it
-                index, alone = self._one_word_sentences(sentences)
-                if len(index):
-                    tables = self._tables(alone)
+                for index, part in self._groups(sentences, _CHART, shortest=1, longest=1):
+                    tables = self._tables(part)
                     labels[index, 0, 0] = self.nonterminal_count + tables.emissions[tables.words].argmax(-1)
             return SpanMarginals(marginals, labels)
 
@@ -325,15 +325,17 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         words = (batch.tokens[1:].T[kept.T] - SPECIALS).clamp(min=0)
         return Sentences(words, tuple(counts.tolist()))
 
-    def _groups(self, sentences: Sentences, most: int, shortest: int = 2) -> Iterator[tuple[Tensor, Sentences]]:
-        """Yield the sentences of at least `shortest` words, and their indices, in groups whose charts fit in memory.
+    def _groups(
+        self, sentences: Sentences, most: int, shortest: int = 2, longest: int | None = None
+    ) -> Iterator[tuple[Tensor, Sentences]]:
+        """Yield sentences of `shortest` to `longest` words, with their indices, in groups whose charts fit in memory.
 
         most: limit of a group's inside probabilities. Raises InputError for a sentence too long for the memory.
         """
         groups: list[list[int]] = []
         size = most
         for index, length in enumerate(sentences.lengths):
-            if length < shortest:
+            if length < shortest or (longest is not None and length > longest):
                 continue
             own = length * (length + 1) // 2 * self.nonterminal_count
             check_chart(length, own * _BYTES)
@@ -342,13 +344,11 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
                 size = 0
             groups[-1].append(index)
             size += own
+        words = sentences.words.split(sentences.lengths)
         for group in groups:
-            yield torch.tensor(group, device=self.device), sentences.select(group)
-
-    def _one_word_sentences(self, sentences: Sentences) -> tuple[Tensor, Sentences]:
-        """Return the sentences of one word, and their indices."""
-        chosen = [index for index, length in enumerate(sentences.lengths) if length == 1]
-        return torch.tensor(chosen, dtype=torch.int64, device=self.device), sentences.select(chosen)
+            lengths = tuple(sentences.lengths[index] for index in group)
+            part = Sentences(torch.cat([words[index] for index in group]), lengths)
+            yield torch.tensor(group, device=self.device), part
 
 
 @model("simple-pcfg", SimplePCFGConfig)
