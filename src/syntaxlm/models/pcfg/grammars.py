@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -278,8 +278,8 @@ class PCFGConfig(Settings, ABC, section="model"):
     factors: the setting with the number of rows of a rule table.  full_table: whether a row has all pairs of symbols.
     """
 
-    factors: ClassVar[str] = "nonterminals"
-    full_table: ClassVar[bool] = False
+    factors = "nonterminals"
+    full_table = False
     name: str = ""
     nonterminals: Size = 512  # number of constituent symbols
     preterminals: Size = 1024  # number of word symbols (preterminals)
