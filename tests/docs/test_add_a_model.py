@@ -24,17 +24,16 @@ import gru, mutual_information, table_pcfg
 import syntaxlm
 from syntaxlm.core.errors import InputError
 
-folder = Path(sys.argv[1])
-syntaxlm.write_corpus(folder / "toy", 200, seed=0)
-texts = {part: str(folder / "toy" / f"{part}.txt") for part in ("train", "valid", "test")}
-short = {"schedule.epochs": 2}
+toy, folder = map(Path, sys.argv[1:])
+texts = {part: str(toy / f"{part}.txt") for part in ("train", "valid", "test")}
+short = {"schedule.epochs": 1}
 settings = {"gru": short | {"model.embedding_size": 12}, "table-pcfg": short, "mutual-information": {}}
 models, results = {}, {}
 for name, overrides in settings.items():
     overrides = {"text": texts, "run.accelerator": "cpu", **overrides}
     results[name] = syntaxlm.train(f"{name}-toy.yaml", folder / name, overrides)
     models[name] = syntaxlm.load(folder / name)
-    report = models[name].evaluate_parsing(folder / "toy" / "test.mrg")
+    report = models[name].evaluate_parsing(toy / "test.mrg")
     assert all(0 < score.f1 < 1 for score in report.scores.values())
 for name in ("gru", "table-pcfg"):
     assert results[name].test.perplexity < len(models[name].vocabulary)
@@ -42,14 +41,23 @@ for name in ("gru", "table-pcfg"):
     assert len(surprisals) >= 3 and all(row.surprisal > 0 for row in surprisals)
 assert "NT-" in str(models["table-pcfg"].parse("a cat sleeps", labels=True).tree)
 assert results["mutual-information"].test is None
-text, counting = folder / "toy" / "test.txt", models["mutual-information"]
-for use in (lambda: counting.surprisal("a cat"), lambda: counting.perplexity(text)):
+counting = models["mutual-information"]
+for use in (lambda: counting.surprisal("a cat"), lambda: counting.perplexity(toy / "test.txt")):
     try:
         use()
         raise SystemExit("not refused")
     except InputError as error:
         assert "this mutual-information model gives no" in str(error), error
         assert "Model types that can: prpn, " in str(error) and "gru" in str(error), error
+"""
+COMMANDS = """
+import sys
+from syntaxlm.app.cli import main
+
+toy, recipe, folder = sys.argv[1:]
+texts = [word for part in ("train", "valid", "test") for word in (f"--text.{part}", f"{toy}/{part}.txt")]
+assert main(["train", recipe, "--output", folder, "--schedule.epochs", "1", *texts]) == 0
+assert main(["parse", folder, "the old cat sleeps", "--format", "brackets"]) == 0
 """
 
 
@@ -84,26 +92,14 @@ def test_the_page_shows_the_files_that_are_tried_here():
         assert f"`{module}.py`:" in PAGE
 
 
-def test_the_models_train_parse_and_score_and_are_refused_where_they_lack_an_ability(package, tmp_path):
-    run(package, "-c", USE, str(tmp_path), place=package)
+def test_the_models_train_parse_and_score_and_are_refused_where_they_lack_an_ability(package, toy, tmp_path):
+    run(package, "-c", USE, str(toy.folder), str(tmp_path), place=package)
 
 
-def test_the_command_line_finds_model_types_of_entry_points(package, tmp_path):
-    run(package, "-m", "syntaxlm", "data", "toy", "--output", str(tmp_path / "toy"), "--sentences", "100")
-    recipe, folder = package / "table-pcfg-toy.yaml", tmp_path / "run"
-    run(
-        package,
-        "-m",
-        "syntaxlm",
-        "train",
-        str(recipe),
-        "--output",
-        str(folder),
-        "--schedule.epochs",
-        "1",
-        place=tmp_path,
-    )
-    assert "(" in run(package, "-m", "syntaxlm", "parse", str(folder), "the old cat sleeps", "--format", "brackets")
+def test_the_command_line_finds_model_types_of_entry_points(package, few, tmp_path):
+    recipe = package / "table-pcfg-toy.yaml"
+    output = run(package, "-c", COMMANDS, str(few.folder), str(recipe), str(tmp_path / "run"), place=tmp_path)
+    assert "(X the" in output.splitlines()[-1]
 
 
 @pytest.mark.long
