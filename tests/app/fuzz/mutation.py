@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
@@ -19,68 +19,39 @@ NO_TEXT = [b"\x80", b"\xff\xfe", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x8
 _PLACES = 2**16
 _LONGEST_PILE = 4000  # bytes
 
-Change = tuple[Callable[[bytes, int, int, bytes], bytes], int, int, bytes]
+Change = tuple[str, int, int, bytes]
 
 
-def _cut(content: bytes, start: int, end: int, _: bytes) -> bytes:
-    return content[:start] + content[end:]
-
-
-def _cut_short(content: bytes, start: int, _: int, __: bytes) -> bytes:
-    return content[:start]
-
-
-def _double(content: bytes, start: int, end: int, _: bytes) -> bytes:
-    return content[:end] + content[start:]
-
-
-def _swap(content: bytes, start: int, end: int, _: bytes) -> bytes:
-    middle = (start + end) // 2
-    return content[:start] + content[middle:end] + content[start:middle] + content[end:]
-
-
-def _sow(content: bytes, start: int, _: int, odd: bytes) -> bytes:
-    return content[:start] + odd + content[start:]
-
-
-def _replace(content: bytes, start: int, end: int, odd: bytes) -> bytes:
-    return content[:start] + odd + content[end:]
-
-
-def _pile(content: bytes, start: int, end: int, odd: bytes) -> bytes:
-    """Repeats a piece hundreds of times; brackets become deep nesting."""
-    return content[:start] + (odd * (16 * (end - start)))[:_LONGEST_PILE] + content[start:]
-
-
-def _with_lines(change: Callable[[list[bytes], int, int], None]) -> Callable[[bytes, int, int, bytes], bytes]:
-    def changed(content: bytes, start: int, end: int, _: bytes) -> bytes:
-        lines = content.split(b"\n")
-        first = content.count(b"\n", 0, start)
-        change(lines, first, min(len(lines) - 1, first + (end - start) % 5))
-        return b"\n".join(lines)
-
-    return changed
-
-
-def _swap_lines(lines: list[bytes], first: int, second: int) -> None:
-    lines[first], lines[second] = lines[second], lines[first]
-
-
-def _double_line(lines: list[bytes], first: int, second: int) -> None:
-    lines.insert(second, lines[first])
-
-
-def _drop_lines(lines: list[bytes], first: int, second: int) -> None:
-    del lines[first:second]
-
-
-def _join_lines(lines: list[bytes], first: int, second: int) -> None:
-    lines[first : second + 1] = [b"".join(lines[first : second + 1])]
+def _change(kind: str, content: bytes, start: int, end: int, odd: bytes) -> bytes:
+    """A content with a change at a place. "pile" repeats a piece hundreds of times; brackets become deep nesting."""
+    before, piece, after = content[:start], content[start:end], content[end:]
+    half = len(piece) // 2
+    lines = content.split(b"\n")
+    first = content.count(b"\n", 0, start)
+    last = min(len(lines) - 1, first + len(piece) % 5)
+    if kind == "swap lines":
+        lines[first], lines[last] = lines[last], lines[first]
+    elif kind == "double line":
+        lines.insert(last, lines[first])
+    elif kind == "drop lines":
+        del lines[first:last]
+    elif kind == "join lines":
+        lines[first : last + 1] = [b"".join(lines[first : last + 1])]
+    changed = {
+        "cut": before + after,
+        "cut short": before,
+        "double": before + piece + piece + after,
+        "swap": before + piece[half:] + piece[:half] + after,
+        "insert": before + odd + piece + after,
+        "replace": before + odd + after,
+        "pile": before + (odd * (16 * len(piece)))[:_LONGEST_PILE] + piece + after,
+    }
+    return changed.get(kind, b"\n".join(lines))
 
 
 CHANGES = [
-    _cut, _cut_short, _double, _swap, _sow, _replace, _pile,
-    *map(_with_lines, (_swap_lines, _double_line, _drop_lines, _join_lines)),
+    "cut", "cut short", "double", "swap", "insert", "replace", "pile",
+    "swap lines", "double line", "drop lines", "join lines",
 ]  # fmt: skip
 
 
@@ -116,7 +87,7 @@ def near_valid(seed: int, valid: Sequence[str], own: Sequence[str] = ()) -> byte
 
 def apply(content: bytes, changes: Sequence[Change]) -> bytes:
     """Applies all changes to the content; positions are fractions of its length, so they are always valid."""
-    for change, place, length, odd in changes:
+    for kind, place, length, odd in changes:
         start = place * len(content) // _PLACES
-        content = change(content, start, min(len(content), start + length), odd)
+        content = _change(kind, content, start, min(len(content), start + length), odd)
     return content

@@ -84,54 +84,35 @@ def test_a_rerun_does_only_what_is_not_done(tmp_path, text):
     assert len(list((tmp_path / "job" / "rows").iterdir())) == 3
 
 
-def truncated(path):
-    path.write_bytes(b"")
+def linked(path, name: str, keep: bool = False) -> None:
+    path.rename(path.parents[2] / name) if keep else path.unlink()
+    path.symlink_to(path.parents[2] / name)
 
 
-def cut_short(path):
-    path.write_bytes(path.read_bytes()[:-1])
+def with_bytes(path, change) -> None:
+    path.write_bytes(change(path.read_bytes()))
 
 
-def without_its_middle(path):
-    content = path.read_bytes()
-    path.write_bytes(content[:100] + content[101:])
-
-
-def overwritten_at_its_end(path):
-    path.write_bytes(path.read_bytes()[:-4] + b"\0" * 4)
-
-
-def linked_elsewhere(path):
-    path.unlink()
-    path.symlink_to(path.parents[2] / "elsewhere")
-
-
-def linked_to_a_copy(path):
-    copy = path.parents[2] / "copy"
-    path.rename(copy)
-    path.symlink_to(copy)
-
-
-def linked_to_nothing(path):
-    path.unlink()
-    path.symlink_to(path.parents[2] / "missing")
+DAMAGE = {
+    "truncated": lambda path: with_bytes(path, lambda content: b""),
+    "cut short": lambda path: with_bytes(path, lambda content: content[:-1]),
+    "without its middle": lambda path: with_bytes(path, lambda content: content[:100] + content[101:]),
+    "overwritten at its end": lambda path: with_bytes(path, lambda content: content[:-4] + b"\0" * 4),
+    "linked elsewhere": lambda path: linked(path, "elsewhere"),
+    "linked to a copy": lambda path: linked(path, "copy", keep=True),
+    "linked to nothing": lambda path: linked(path, "missing"),
+}
 
 
 @pytest.mark.parametrize("noted", [True, False])
-@pytest.mark.parametrize(
-    "change",
-    [
-        truncated, cut_short, without_its_middle, overwritten_at_its_end,
-        linked_elsewhere, linked_to_a_copy, linked_to_nothing,
-    ],
-)  # fmt: skip
-def test_a_shard_whose_rows_are_damaged_or_a_link_is_done_again_and_no_link_is_followed(change, noted, tmp_path, text):
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_shard_whose_rows_are_damaged_or_a_link_is_done_again_and_no_link_is_followed(damage, noted, tmp_path, text):
     job = counting(tmp_path, text)
     run(job)
     before = rows(tmp_path)
     (tmp_path / "elsewhere").write_text("mine")
     path = job.folder / "rows" / "part-0000001.parquet"
-    change(path)
+    DAMAGE[damage](path)
     if not noted:  # the job was killed before it noted the shard
         done = job.folder / "done.jsonl"
         done.write_text("".join(line for line in done.open() if json.loads(line)[0] != 1))
@@ -150,7 +131,7 @@ def test_the_damaged_file_of_a_shard_that_fails_again_is_removed(tmp_path, text)
     (tmp_path / "noted").touch()
     run(job)
     path = job.folder / "rows" / "part-0000000.parquet"
-    truncated(path)
+    DAMAGE["truncated"](path)
     (tmp_path / "noted").unlink()
 
     class Unlucky(InlineEngine):
@@ -177,6 +158,11 @@ def test_other_settings_are_refused_with_the_difference_once_a_shard_is_done(tmp
 
 def test_a_folder_in_use_or_with_other_files_is_refused(tmp_path, text):
     job = counting(tmp_path, text)
+    job.folder.write_text("mine")
+    with pytest.raises(InputError, match="cannot be made"):
+        run(job)
+    assert job.folder.read_text() == "mine"
+    job.folder.unlink()
     job.folder.mkdir()
     with locked(job.folder), pytest.raises(InputError, match="another process is using this folder"):
         run(job)
@@ -258,6 +244,7 @@ def test_a_job_stops_when_all_its_first_shards_fail(tmp_path, text):
 @pytest.mark.parametrize(
     ("inputs", "settings", "message"),
     [
+        (["a.txt"], {"workers": 0}, "^--workers: found 0; expected 1 or more$"),
         ([], {}, "found no input"),
         (["a.txt", "a.txt"], {}, "is given twice"),
         (["a.txt"], {"lines_per_shard": 0}, "--lines-per-shard: found 0; expected 1 or more"),
@@ -271,13 +258,9 @@ def test_wrong_jobs_are_refused(inputs, settings, message, tmp_path, text):
     if "job/in.txt" in inputs:
         (tmp_path / "job").mkdir()
         (tmp_path / "job" / "in.txt").write_text("a\n")
+    workers = settings.pop("workers", 2)
     with pytest.raises(InputError, match=message):
-        run(counting(tmp_path, *(tmp_path / name for name in inputs), **settings))
-
-
-def test_a_job_without_workers_is_refused(tmp_path, text):
-    with pytest.raises(InputError, match=r"^--workers: found 0; expected 1 or more$"):
-        run(counting(tmp_path, text), workers=0)
+        run(counting(tmp_path, *(tmp_path / name for name in inputs), **settings), workers)
 
 
 def test_an_input_that_changes_while_it_is_read_stops_the_job(tmp_path, text):
@@ -328,10 +311,3 @@ def test_damaged_and_linked_files_of_a_job_are_refused(name, content, message, t
         path.write_text(content)
     with pytest.raises(InputError, match=message):
         run(job)
-
-
-def test_a_file_is_no_folder_of_a_job(tmp_path, text):
-    (tmp_path / "job").write_text("mine")
-    with pytest.raises(InputError, match="cannot be made"):
-        run(counting(tmp_path, text))
-    assert (tmp_path / "job").read_text() == "mine"
