@@ -190,9 +190,6 @@ def test_a_file_over_the_size_limit_is_refused_before_it_is_read(tmp_path):
         file.truncate(LARGEST_JSON + 1)  # a hole: it has no blocks
     with pytest.raises(InputError, match=r"vocabulary\.json: found 1,073,741,825 bytes; expected at most"):
         read_stored(tmp_path / "vocabulary.json")
-
-
-def test_a_file_of_exactly_the_size_limit_is_read(tmp_path):
     (tmp_path / "file").write_bytes(b"abc")
     assert read_stored(tmp_path / "file", most=3) == b"abc"
     with pytest.raises(InputError, match="found 3 bytes; expected at most 2"):

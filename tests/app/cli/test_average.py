@@ -42,11 +42,6 @@ def test_ties_are_broken_as_requested(files, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["ties"] == "random"
 
 
-def test_an_average_does_not_overwrite_its_input(files, capsys):
-    assert main(["average", *files, "-o", files[0]]) == 2
-    assert f"{files[0]}: is also an input" in capsys.readouterr().err
-
-
 def test_weights_and_json(files, tmp_path, capsys):
     out = tmp_path / "out.mrg"
     assert main(["average", *files, "-o", str(out), "--weights", "1,1,2.5", "--json", "--protocol", "evalb"]) == 0

@@ -117,6 +117,7 @@ def test_invalid_text_is_reported_with_file_and_line_and_nothing_is_written(
         ("data toy -o text.txt/toy --sentences 40", "cannot be made"),
         ("data text8 text.txt -o out", "found 6 bytes; expected the unpacked text8, which has 100,000,000"),
         ("evaluate boundaries PRPN text.txt", "reads words"),
+        ("evaluate boundaries PRPN none.txt", "No such file"),
         pytest.param(
             "parse PRPN text.txt -o /dev/full",
             "/dev/full: cannot be written",
@@ -301,11 +302,8 @@ def test_data_toy_writes_the_corpus_and_reports_the_files(run, refused, tmp_path
     assert "perplexity floor" in run("data", "toy", "-o", tmp_path / "toy", "--sentences", "40")[1]
 
 
-def test_data_text8_splits_the_file_and_refuses_another(run, refused, text, tmp_path, monkeypatch):
+def test_data_text8_splits_the_file(run, text, tmp_path, monkeypatch):
     path = text("a term of abuse ", "text8")
-    assert "found 16 bytes; expected the unpacked text8, which has 100,000,000" in refused(
-        "data", "text8", path, "-o", tmp_path
-    )
     monkeypatch.setattr("syntaxlm.data.running_text.TEXT8_BYTES", 16)
     monkeypatch.setattr("syntaxlm.data.running_text.TEXT8_TRAINING_BYTES", 9)
     code, out, _ = run("data", "text8", path, "-o", tmp_path / "out", "--json")
@@ -341,8 +339,6 @@ def test_compare_trains_prints_the_table_and_resumes(run, refused, toy, tmp_path
     assert all(float(row["sentences_per_second"]) > 0 for row in rows if row["recipe"] == "tiny-prpn")
     assert "valid perplexity" not in err, "trained again"
     assert "schedule.minutes: found 5.0, expected 9.0" in refused(*command, "--schedule.epochs", "1", "--minutes", "9")
-    assert "--seeds: found '0'" in refused(*command, "--seeds", "0")
-    assert "no such recipe file" in refused("compare", "prpn-tyo", "-o", tmp_path / "other")
 
 
 def test_a_comparison_with_a_run_that_failed_prints_the_others_and_ends_with_1(run, toy, tmp_path):
@@ -363,7 +359,7 @@ def of_characters(toy, made_once) -> Path:
     return made_once("characters", lambda folder: train(toy.recipe(text=text, schedule={"epochs": 1}), folder))
 
 
-def test_evaluate_boundaries_prints_figures_and_baselines_and_json(run, refused, toy, trained, of_characters, tmp_path):
+def test_evaluate_boundaries_prints_figures_and_baselines_and_json(run, toy, of_characters):
     code, out, err = run("evaluate", "boundaries", of_characters, toy / "test.txt")
     assert code == 0, err
     for part in ("gaps between characters", "layer 1, distance of the space", "every gap", "random F1"):
@@ -372,8 +368,6 @@ def test_evaluate_boundaries_prints_figures_and_baselines_and_json(run, refused,
     figures = json.loads(run("evaluate", "boundaries", *arguments, "--json")[1])
     assert figures["tuned_on"] == str(toy / "valid.txt")
     assert 0 < figures["scores"][0]["recall"] <= 1
-    assert "reads words" in refused("evaluate", "boundaries", trained.prpn, toy / "test.txt")
-    assert "No such file" in refused("evaluate", "boundaries", of_characters, tmp_path / "none.txt")
 
 
 @pytest.mark.parametrize("rule", ["letters", "mine.yaml"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -49,23 +48,7 @@ def test_json_has_the_figures_of_the_table(run, trained, files):
     assert run("evaluate", "completion", trained.prpn, *files)[1].count("prpn") == 1
 
 
-def test_one_model_of_two_weights_alone_is_that_model(run, trained, files):
-    _, out, _ = run("evaluate", "completion", trained.prpn, *files, "--also", trained.lstm, "--weights", "1", "--json")
-    figures = json.loads(out)
-    assert figures["interpolated"]["all"] == figures["models"][1]["all"]
-
-
-def test_models_with_equal_folder_names_are_distinguished_and_duplicates_refused(run, trained, files, tmp_path):
-    other = tmp_path / "prpn"
-    shutil.copytree(trained.prpn, other)
-    _, out, _ = run("evaluate", "completion", trained.prpn, *files, "--also", other, "--json")
-    assert [model["model"] for model in json.loads(out)["models"]] == [str(trained.prpn), str(other)]
-    code, out, error = run("evaluate", "completion", trained.prpn, *files, "--also", trained.prpn)
-    assert (code, out) == (2, "")
-    assert "the same model is given twice" in error
-
-
-def test_a_tree_model_and_a_word_model_answer_together(run, trained, toy, tmp_path):
+def test_a_tree_model_and_a_word_model_answer_together(run, refused, trained, toy, tmp_path):
     trees = list(dependency_trees(toy / "test.conllu"))[:6]
     turned = [replace(tree, words=(*tree.words[1:], tree.words[0])) for tree in trees]
     write_conllu([one for pair in zip(trees, turned, strict=True) for one in pair], tmp_path / "q.conllu")
@@ -81,18 +64,13 @@ def test_a_tree_model_and_a_word_model_answer_together(run, trained, toy, tmp_pa
     code, reported, error = run("evaluate", "completion", folder, plain, *asked[2:], "--parses", tmp_path / "q.conllu")
     assert code == 0, error
     assert reported.splitlines()[1:] == out.splitlines()[1:]
-    code, out, error = run("evaluate", "completion", folder, plain, *asked[2:])
-    assert (code, out) == (2, "")
+    error = refused("evaluate", "completion", folder, plain, *asked[2:])
     assert "found plain text, but tree reads dependency trees" in error
 
 
-def test_errors_exit_with_code_2_and_their_place(run, trained, files):
-    questions, answers = files
-    code, out, error = run("evaluate", "completion", trained.prpn, questions, answers, "--weights", "0.5")
-    assert (code, out) == (2, "")
-    assert "expected 0: one for each model except the first" in error
-    lines = answers.read_text().splitlines()
-    answers.write_text("\n".join([*lines[:3], "<s> something else </s>", *lines[4:]]))
-    code, out, error = run("evaluate", "completion", trained.prpn, questions, answers)
-    assert (code, out) == (2, "")
-    assert f"{answers}, line 4, question 4: found 'something else'" in error
+def test_errors_exit_with_code_2_and_their_place(refused, trained, files):
+    command = "evaluate", "completion", trained.prpn, *files
+    assert "expected 0: one for each model except the first" in refused(*command, "--weights", "0.5")
+    lines = files[1].read_text().splitlines()
+    files[1].write_text("\n".join([*lines[:3], "<s> something else </s>", *lines[4:]]))
+    assert f"{files[1]}, line 4, question 4: found 'something else'" in refused(*command)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from syntaxlm.app import cli
 from syntaxlm.drawing.files import _has_fonts
 from syntaxlm.trees.tree import parse_brackets
 from tests.drawing.reading import drawn, of_role, read_svg
@@ -16,27 +15,15 @@ GOLD = "(S (NP (DT the) (NN cat)) (VP (VBZ sees) (NP (DT a) (NN dog))))"
 
 
 @pytest.fixture
-def draw(trained, tmp_path, capsys):
+def draw(trained, tmp_path, run):
     """Draws with the small PRPN; returns exit code, the file, stderr."""
 
     def draw(*arguments: object, name: str = "out.svg", model: Path = trained.prpn) -> tuple[int, Path, str]:
-        path = tmp_path / name
-        try:
-            code = cli.main(["draw", str(model), *map(str, arguments), "-o", str(path)])
-        except SystemExit as end:
-            code = end.code
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        return code, path, captured.err
+        code, out, error = run("draw", model, *arguments, "-o", tmp_path / name)
+        assert out == ""
+        return code, tmp_path / name, error
 
     return draw
-
-
-def test_draw_has_help(capsys):
-    with pytest.raises(SystemExit) as end:
-        cli.main(["draw", "--help"])
-    assert end.value.code == 0
-    assert capsys.readouterr().out.startswith("usage: syntaxlm draw")
 
 
 def test_a_sentence_is_drawn_as_svg(draw):

@@ -65,16 +65,6 @@ def test_data_is_printed_on_stdout_and_the_summary_on_stderr(capsys, tmp_path):
         assert figures
 
 
-def test_figures_go_to_a_file(capsys, tmp_path):
-    bank = tmp_path / "bank.mrg"
-    bank.write_text("(S (DT the) (S (NN cat) (VB sat)))\n")
-    assert cli.main(["evaluate", "trees", str(bank), str(bank), "--json"]) == 0
-    printed = capsys.readouterr().out
-    assert cli.main(["evaluate", "trees", str(bank), str(bank), "--json", "-o", str(tmp_path / "figures.json")]) == 0
-    assert capsys.readouterr().out == ""
-    assert (tmp_path / "figures.json").read_text() == printed
-
-
 def test_an_argument_that_is_not_unicode_is_refused(run, trained):
     code, out, error = run("parse", trained.prpn, "the \udcff cat")  # as Python reads the byte 0xff
     assert (code, out) == (2, "")

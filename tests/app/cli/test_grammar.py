@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
-from syntaxlm.app import cli
 from syntaxlm.storage.folder import write_model
 from tests.fresh_models import fresh
 from tests.grammar_models import grammar
 
 
 @pytest.fixture
-def listed(tmp_path, capsys):
+def listed(tmp_path, run):
     """Lists a small grammar of a text; returns exit code, stdout, stderr."""
     write_model(tmp_path / "model", grammar("simple-pcfg"))
     text = tmp_path / "text.txt"
     text.write_text("the cat sees a dog\nthe cat sleeps\n", encoding="utf-8")
-
-    def listed(*options: object) -> tuple[int, str, str]:
-        code = cli.main(["grammar", str(tmp_path / "model"), str(text), *map(str, options)])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return listed
+    return partial(run, "grammar", tmp_path / "model", text)
 
 
 def test_text_is_printed_and_json_has_the_same_symbols(listed):
@@ -45,10 +39,8 @@ def test_an_output_file_replaces_standard_output(listed, tmp_path):
     assert [one.name for one in path.parent.iterdir()] == ["grammar.html"]
 
 
-def test_errors_are_reported_with_one_message(listed, tmp_path, capsys):
-    code, out, error = listed("-o", tmp_path / "grammar.svg")
-    assert (code, out) == (2, "")
+def test_errors_are_reported_with_one_message(refused, tmp_path):
+    error = refused("grammar", "en", "-o", tmp_path / "grammar.svg")
     assert "grammar.svg: syntaxlm grammar does not write .svg; expected one of .txt, .json, .jsonl, .tsv" in error
     write_model(tmp_path / "lstm", fresh("lstm"))
-    assert cli.main(["grammar", str(tmp_path / "lstm")]) == 2
-    assert "this lstm model has no grammar, so syntaxlm grammar cannot use it." in capsys.readouterr().err
+    assert "this lstm model has no grammar, so syntaxlm grammar cannot use it." in refused("grammar", tmp_path / "lstm")

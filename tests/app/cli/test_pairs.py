@@ -41,18 +41,14 @@ def test_json_has_the_figures_of_the_table(run, trained, pairs):
     assert set(figures["models"][0]["by_case"]) == {"order", "agreement"}
 
 
-def test_models_with_equal_folder_names_are_distinguished_and_duplicates_refused(run, trained, pairs, tmp_path):
+def test_models_with_equal_folder_names_are_distinguished_and_duplicates_refused(
+    run, refused, trained, pairs, tmp_path
+):
     other = tmp_path / "prpn"
     shutil.copytree(trained.prpn, other)
     _, out, _ = run("evaluate", "pairs", trained.prpn, pairs, "--also", other, "--json")
     assert [model["model"] for model in json.loads(out)["models"]] == [str(trained.prpn), str(other)]
-    code, out, error = run("evaluate", "pairs", trained.prpn, pairs, "--also", trained.prpn)
-    assert (code, out) == (2, "")
-    assert "the same model is given twice" in error
-
-
-def test_an_invalid_line_exits_with_code_2_and_its_place(run, trained, pairs):
+    command = "evaluate", "pairs", trained.prpn, pairs
+    assert "the same model is given twice" in refused(*command, "--also", trained.prpn)
     pairs.write_text('{"sentence_good": "a"}\n')
-    code, out, error = run("evaluate", "pairs", trained.prpn, pairs)
-    assert (code, out) == (2, "")
-    assert f"{pairs}, line 1: sentence_bad missing" in error
+    assert f"{pairs}, line 1: sentence_bad missing" in refused(*command)

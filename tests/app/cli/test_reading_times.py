@@ -126,14 +126,6 @@ def test_running_text_with_a_group_has_one_row_per_displayed_word(run, trained, 
     assert "text" not in rows[0]
 
 
-def test_sentences_can_be_scored_as_comma_separated_rows(run, trained, tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("the cat, sees\n")
-    tab, comma = (run("score", trained.lstm, path, "--format", name)[1] for name in ("tsv", "csv"))
-    assert list(csv.reader(io.StringIO(comma))) == list(csv.reader(io.StringIO(tab), delimiter="\t"))
-    assert '"cat,"' in comma
-
-
 def test_options_of_displayed_words_without_a_table_are_reported(refused, trained, words):
     assert "requires a table" in refused("score", trained.lstm, words, "--group", "story")
     assert "expected only one of them" in refused("score", trained.lstm, words, "--words", words)

@@ -7,21 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from syntaxlm.app import cli
-
 
 @pytest.fixture
-def make(trained, tmp_path, capsys):
+def make(trained, tmp_path, run):
     """Makes a report on the small PRPN; returns exit code, the page's path, stdout, stderr."""
 
     def make(*arguments: object, model: Path = trained.prpn) -> tuple[int, Path, str, str]:
-        output = tmp_path / "out"
-        try:
-            code = cli.main(["report", str(model), *map(str, arguments), "-o", str(output)])
-        except SystemExit as end:
-            code = end.code
-        captured = capsys.readouterr()
-        return code, output / "report.html", captured.out, captured.err
+        code, out, error = run("report", model, *arguments, "-o", tmp_path / "out")
+        return code, tmp_path / "out" / "report.html", out, error
 
     return make
 
@@ -64,9 +57,7 @@ def test_errors_of_report_are_printed_and_nothing_is_written(make, toy, argument
     assert not path.parent.exists()
 
 
-def test_missing_folders_are_reported(make, toy, tmp_path):
-    assert "no such model folder" in make(toy / "test.mrg", model=tmp_path / "nowhere")[3]
-    assert "not a model folder: config.json is missing" in make(toy / "test.mrg", model=tmp_path)[3]
+def test_an_output_folder_that_is_a_file_is_reported(make, toy, tmp_path):
     (tmp_path / "out").write_text("a file")
     assert "out: cannot be made: File exists" in make(toy / "test.mrg")[3]
     assert (tmp_path / "out").read_text() == "a file"

@@ -9,22 +9,19 @@ import sys
 
 import pytest
 
-from syntaxlm.app import cli
 from syntaxlm.core.files import UNFINISHED
 
 COLUMNS = ["sentence", "position", "word", "begin", "end", "token", "in_vocabulary", "surprisal"]
 
 
 @pytest.fixture
-def score(trained, tmp_path, capsys):
+def score(trained, tmp_path, run):
     """Scores a text with the small PRPN; returns exit code, stdout, stderr."""
 
     def score(content: str | bytes, *options: object, model: str = "prpn") -> tuple[int, str, str]:
         path = tmp_path / "text.txt"
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        code = cli.main(["score", str(getattr(trained, model)), str(path), *map(str, options)])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
+        return run("score", getattr(trained, model), path, *options)
 
     return score
 
@@ -35,16 +32,15 @@ def table(text: str) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("model", ["prpn", "lstm"])
 @pytest.mark.parametrize("reading", ["reset", "carry"])
-def test_the_rows_sum_to_the_result_of_evaluate_perplexity(score, trained, toy, capsys, model, reading):
+def test_the_rows_sum_to_the_result_of_evaluate_perplexity(score, trained, toy, run, model, reading):
     text = (toy / "test.txt").read_text()
     code, out, _ = score(text, "--context", reading, model=model)
     rows = table(out)
     assert code == 0
     assert list(rows[0]) == COLUMNS
     assert [row["word"] for row in rows if row["word"]] == text.split()
-    arguments = ["evaluate", "perplexity", getattr(trained, model), toy / "test.txt", "--context", reading, "--json"]
-    cli.main([*map(str, arguments)])
-    figures = json.loads(capsys.readouterr().out)
+    arguments = getattr(trained, model), toy / "test.txt", "--context", reading, "--json"
+    figures = json.loads(run("evaluate", "perplexity", *arguments)[1])
     assert len(rows) == figures["tokens"]
     mean = sum(float(row["surprisal"]) for row in rows) / len(rows)
     assert mean == pytest.approx(figures["bits_per_token"], abs=1e-5)
@@ -128,11 +124,10 @@ def test_output_files_are_written_atomically(score, tmp_path):
     assert not list(tmp_path.glob(f"*{UNFINISHED}"))
 
 
-def test_score_reads_standard_input(score, trained, monkeypatch, capsys):
+def test_score_reads_standard_input(score, trained, monkeypatch, run):
     expected = score("the cat\n")[1]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the cat\n")))
-    assert cli.main(["score", str(trained.prpn)]) == 0
-    assert capsys.readouterr().out == expected
+    assert run("score", trained.prpn)[:2] == (0, expected)
 
 
 def test_the_share_of_unknown_words_is_printed_and_punctuation_is_dropped_by_default(score):
