@@ -259,7 +259,7 @@ def test_the_memory_of_pieces_is_bounded(monkeypatch):
     normaliser = Normaliser()
     words = [f"w{number}" for number in range(100)] + ["x" * 1000]
     assert normaliser.tokens(" ".join(words)) == words
-    assert len(normaliser._memory) <= 10
+    assert len(normaliser._tokens_of) <= 10
 
 
 @pytest.mark.parametrize(

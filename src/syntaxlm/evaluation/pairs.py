@@ -226,7 +226,7 @@ class PairsReport(HasReport):
                 f" ({places}{f' and {rest} more' if rest > 0 else ''})"
             )
         foreign = [model.name for model in self.models if model.all_known.mean() < FEW_KNOWN]
-        if foreign and self.style.is_as_written:
+        if foreign and self.style.punctuation == self.style.contractions == "keep":
             lines.append(
                 f"warning: hardly any pair has only words in the vocabulary of {', '.join(foreign)}. A model of"
                 " treebank text needs text without punctuation and with split contractions"

@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
+from functools import partial
+from itertools import chain, pairwise
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
@@ -24,6 +25,7 @@ UnicodeForm = Literal["NFC", "NFD", "NFKC", "NFKD", "keep"]
 Splitting = Literal["whitespace", "punctuation"]
 Numbers = Literal["keep", "whole", "runs"]
 Token = Annotated[str, Field(min_length=1)]
+Result = TypeVar("Result")
 
 REMEMBERED_PIECES = 2**19  # pieces in the cache before it is cleared: under 150 MB of words
 REMEMBERED_LENGTH = 50  # characters; longer pieces (lines of a script without spaces) hardly ever repeat
@@ -38,7 +40,9 @@ _PIECE = re.compile(r"\S+")
 _WHOLE_NUMBER = re.compile(r"[-+−.,:/\\%]*\d[-.,:/\\%\d]*|%")
 _DIGIT_RUN = re.compile(r"\d+")
 _LONGEST_SEGMENT = 32  # characters that the Unicode form may join; real segments are shorter than 10
-_MARKUP = re.compile(r"<[A-Za-z/]+>")
+# A run of one character that is not markup (<unk>). Its last < or > may belong to markup: "<<unk>" is < and <unk>.
+_RUN = re.compile(r"(?!<[A-Za-z/]+>)(?:<+(?=<[A-Za-z/]+>)|(.)\1*)", re.DOTALL)
+_REVERSED_RUN = re.compile(r"(?!>[A-Za-z/]+<)(?:>+(?=>[A-Za-z/]+<)|(.)\1*)", re.DOTALL)  # of a word read backwards
 _SHOWN = 60  # characters of a wrong token shown in a message
 
 
@@ -60,6 +64,14 @@ class UntaggedTokenError(InputError):
         return InputError(f"{place}: {self}")
 
 
+class Piece(NamedTuple):
+    """A word or mark of a line. start, end: character offsets in the line. text: its spelling; "" if it is dropped."""
+
+    start: int
+    end: int
+    text: str
+
+
 class AlignedToken(NamedTuple):
     """A span of the original line and its token.
 
@@ -72,31 +84,19 @@ class AlignedToken(NamedTuple):
     token: str | None
 
 
-class _Part(NamedTuple):
-    """A span of one piece (start, end: character offsets in the piece) and its tokens, often one."""
-
-    start: int
-    end: int
-    tokens: tuple[str, ...]
-
-
-_Found = TypeVar("_Found")
-
-
-class _Memory(dict[str, _Found], Generic[_Found]):
+class _Memory(dict[str, Result], Generic[Result]):
     """A bounded cache from pieces to their tokens or other values, which are computed at the first access."""
 
-    def __init__(self, work_out: Callable[[str], _Found]) -> None:
-        super().__init__()
-        self._work_out = work_out
+    def __init__(self, compute: Callable[[str], Result]) -> None:
+        self._compute = compute
 
-    def __missing__(self, piece: str) -> _Found:
-        found = self._work_out(piece)
+    def __missing__(self, piece: str) -> Result:
+        result = self._compute(piece)
         if len(piece) <= REMEMBERED_LENGTH:
             if len(self) >= REMEMBERED_PIECES:
                 self.clear()
-            self[piece] = found
-        return found
+            self[piece] = result
+        return result
 
 
 @dataclass(frozen=True)
@@ -137,15 +137,18 @@ class Normaliser(Settings, section="normaliser"):
         if isinstance(self.drop_words, list):  # JSON and YAML give lists; tuples keep the settings hashable
             object.__setattr__(self, "drop_words", tuple(self.drop_words))
         super().__post_init__()
-        # The caches are not settings, and therefore not fields.
-        object.__setattr__(self, "_dropped", frozenset(self.drop_words))
-        object.__setattr__(self, "_spaced", self.units == "characters" and self.space is not None)
-        object.__setattr__(self, "_space_length", 0 if self.units == "characters" and self.space is None else 1)
-        object.__setattr__(self, "_memory", _Memory(self._tokens_of_piece))
-        object.__setattr__(self, "_part_memory", _Memory(self._parts))
-        object.__setattr__(self, "_written_memory", _Memory(self._written_of_piece))
-        object.__setattr__(self, "_segment_memory", _Memory(self._tokens_of_segment))
-        object.__setattr__(self, "_length_memory", _Memory(self._length_of_piece))
+        attributes = {  # not settings, and therefore not fields
+            "_form": str if self.unicode_form == "keep" else partial(unicodedata.normalize, self.unicode_form),
+            "_dropped": frozenset(self.drop_words),
+            "_is_spaced": self.units == "characters" and self.space is not None,
+            "_space_length": 0 if self.units == "characters" and self.space is None else 1,
+            "_tokens_of": _Memory(self._read),
+            "_aligned_of": _Memory(self._align),
+            "_length_of": _Memory(self._length),
+            "_characters_of": _Memory(lambda segment: self._kept(self._normal(segment, is_segment=True))),
+        }
+        for name, value in attributes.items():
+            object.__setattr__(self, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Normaliser.from_dict, (self.to_dict(),)
@@ -169,11 +172,11 @@ class Normaliser(Settings, section="normaliser"):
 
         Like all methods that read a line, raises UntaggedTokenError for a token without a tag if units are tags.
         """
+        memory: _Memory[tuple[str, ...]] = self._tokens_of  # type: ignore[attr-defined]
         if _ZERO_WIDTH_SPACE in line:
             line = line.replace(_ZERO_WIDTH_SPACE, " ")
-        memory: _Memory[tuple[str, ...]] = self._memory  # type: ignore[attr-defined]
-        found = list(chain.from_iterable(map(memory.__getitem__, line.split())))
-        return found[1:] if self._spaced else found  # type: ignore[attr-defined]
+        tokens = list(chain.from_iterable(map(memory.__getitem__, line.split())))
+        return tokens[1:] if self._is_spaced else tokens  # type: ignore[attr-defined]
 
     def token_parts(self, line: str) -> Iterator[list[str]]:
         """Yield `tokens` of a line in several lists, so that a line of 100 MB does not require one list of all
@@ -181,37 +184,45 @@ class Normaliser(Settings, section="normaliser"):
         """
         begun = False
         for part in _parts_of_line(line):
-            found = self.tokens(part)
-            if found and begun and self._spaced:  # type: ignore[attr-defined]
-                found.insert(0, str(self.space))
-            begun = begun or bool(found)
-            yield found
+            tokens = self.tokens(part)
+            if tokens and begun and self._is_spaced:  # type: ignore[attr-defined]
+                tokens.insert(0, str(self.space))
+            begun = begun or bool(tokens)
+            yield tokens
 
-    def align(self, line: str) -> list[AlignedToken]:
+    def align(self, line: str, pieces: Iterable[Piece] | None = None) -> list[AlignedToken]:
         """Return every token of a line with its position, in order. Dropped text has the token None.
 
+        pieces: the words of the line, if they are split or spelled in another way than `tokens` does. The tokens of a
+            piece with another spelling are aligned with all of it.
         start and end are character offsets in the original line. `tokens(line)` are the tokens that are not None.
         A tag is aligned with its word, or with itself if the word is empty.
         In character units white space is a token, too, or dropped next to a dropped piece. Characters that the Unicode
         form composes, decomposes or removes are aligned with the smallest span that it treats by itself, so the tokens
         of one decomposed character have the same start and end.
         """
+        memory: _Memory[list[AlignedToken]] = self._aligned_of  # type: ignore[attr-defined]
+        spans: Iterable[tuple[int, int, str]] = pieces or ()
+        if pieces is None:
+            spans = ((*match.span(), match[0]) for match in _PIECE.finditer(line.replace(_ZERO_WIDTH_SPACE, " ")))
         aligned: list[AlignedToken] = []
-        memory: _Memory[list[_Part]] = self._part_memory  # type: ignore[attr-defined]
         in_characters = self.units == "characters"
-        begun = False
-        previous_end = 0
-        for start, end in word_spans(line):
-            parts = memory[line[start:end]]
-            kept = any(part.tokens for part in parts)
-            if in_characters and previous_end < start and previous_end:
-                space = self.space if kept and begun else None
-                aligned.append(AlignedToken(line[previous_end:start], previous_end, start, space))
-            for part in parts:
-                place = (line[start + part.start : start + part.end], start + part.start, start + part.end)
-                aligned.extend(AlignedToken(*place, token) for token in part.tokens or (None,))
-            begun = begun or kept
-            previous_end = end
+        spaced = begun = False  # whether white space before the next piece, and the token for it, are aligned
+        for begin, end, text in spans:
+            if not text:
+                aligned.append(AlignedToken(line[begin:end], begin, end, None))
+                continue
+            parts = memory[text]
+            if in_characters:
+                is_kept = any(part.token is not None for part in parts)
+                if spaced:
+                    before, space = aligned[-1].end, self.space if begun and is_kept else None
+                    aligned.append(AlignedToken(line[before:begin], before, begin, space))
+                spaced, begun = True, begun or is_kept
+            if pieces is None or line[begin:end] == text:
+                aligned += [AlignedToken(part, begin + low, begin + high, token) for part, low, high, token in parts]
+            else:
+                aligned += [AlignedToken(line[begin:end], begin, end, part.token) for part in parts]
         return aligned
 
     def written_length(self, line: str) -> int:
@@ -220,33 +231,17 @@ class Normaliser(Settings, section="normaliser"):
         White space between two words counts as one character, or none if the model does not read it. White space at the
         ends of the line, dropped text and the line's end do not count. Tags have their own length.
         """
-        memory: _Memory[int] = self._length_memory  # type: ignore[attr-defined]
+        memory: _Memory[int] = self._length_of  # type: ignore[attr-defined]
         total = sum(sum(map(memory.__getitem__, split_words(part))) for part in _parts_of_line(line))
         return max(0, total - self._space_length)  # type: ignore[attr-defined]
 
-    def _length_of_piece(self, piece: str) -> int:
-        """Return the number of kept characters of a piece, including the space next to it; 0 if nothing is kept."""
-        if self.units == "tags":
-            length = sum(len(token) for part in self._parts(piece) for token in part.tokens)
-        else:
-            length = sum(part.end - part.start for part in self._parts(piece) if part.tokens)
-        return length and length + self._space_length  # type: ignore[attr-defined]
-
     def written_tokens(self, line: str) -> tuple[list[str], list[str]]:
-        """Return the kept tokens of a line, as written and as the model reads them: a fast form of `align`."""
-        if self.units != "characters":
-            if _ZERO_WIDTH_SPACE in line:
-                line = line.replace(_ZERO_WIDTH_SPACE, " ")
-            memory: _Memory[tuple[str, ...]] = self._written_memory  # type: ignore[attr-defined]
-            pairs = list(chain.from_iterable(map(memory.__getitem__, line.split())))
-            return pairs[::2], pairs[1::2]
-        kept = [(part.written, part.token) for part in self.align(line) if part.token is not None]
+        """Return the kept tokens of a line, as written and as the model reads them."""
+        memory: _Memory[list[AlignedToken]] = self._aligned_of  # type: ignore[attr-defined]
+        by_piece = self.units != "characters"  # whether white space between pieces is no token
+        parts = chain.from_iterable(map(memory.__getitem__, split_words(line))) if by_piece else self.align(line)
+        kept = [(written, token) for written, _, _, token in parts if token is not None]
         return [written for written, _ in kept], [token for _, token in kept]
-
-    def _written_of_piece(self, piece: str) -> tuple[str, ...]:
-        """Return the kept tokens of a piece: written form, token, written form, token, ..."""
-        pairs = ((piece[part.start : part.end], token) for part in self._parts(piece) for token in part.tokens)
-        return tuple(chain.from_iterable(pairs))
 
     def word(self, written: str, tag: str = "") -> str:
         """Return the token of one word of a treebank, never split or dropped; an empty result becomes the word itself.
@@ -261,90 +256,83 @@ class Normaliser(Settings, section="normaliser"):
             return tag
         return self._normal(written) or written
 
-    def _tokens_of_piece(self, piece: str) -> tuple[str, ...]:
+    def _read(self, piece: str) -> tuple[str, ...]:
         """Return the tokens of a piece; in character units, with the space before it."""
-        tokens = tuple(token for part in self._parts(piece) for token in part.tokens)
-        return (str(self.space), *tokens) if tokens and self._spaced else tokens  # type: ignore[attr-defined]
+        tokens = tuple([token for _, _, kept in self._spans(piece) for token in kept])
+        return (str(self.space), *tokens) if tokens and self._is_spaced else tokens  # type: ignore[attr-defined]
 
-    def _parts(self, piece: str) -> list[_Part]:
-        """Return the spans of a piece, in order, with their kept tokens; without gaps except for tags."""
+    def _align(self, piece: str) -> list[AlignedToken]:
+        """Return the tokens of a piece with their positions in it."""
+        spans = self._spans(piece)
+        return [AlignedToken(piece[low:high], low, high, token) for low, high, of in spans for token in of or (None,)]
+
+    def _length(self, piece: str) -> int:
+        """Return the number of kept characters of a piece, including the space next to it; 0 if nothing is kept."""
+        kept = [(start, end, tokens) for start, end, tokens in self._spans(piece) if tokens]
+        length = sum(len(tokens[0]) if self.units == "tags" else end - start for start, end, tokens in kept)
+        return length and length + self._space_length  # type: ignore[attr-defined]
+
+    def _spans(self, piece: str) -> list[tuple[int, int, tuple[str, ...]]]:
+        """Return start, end and kept tokens, often one, of the spans of a piece; without gaps except for tags."""
         if self.units == "tags":
             word, tag = split_tag(piece)
-            end = len(word)
-            return [_Part(0, end, self._kept([tag])) if word else _Part(len(TAG_MARK), len(piece), self._kept([tag]))]
-        stretches = _split_punctuation(piece) if self.splitting == "punctuation" else [(0, len(piece))]
-        parts: list[_Part] = []
-        for start, end in stretches:
-            if self.units == "words":
-                parts.append(_Part(start, end, self._kept([self._normal(piece[start:end])])))
+            return [(*((0, len(word)) if word else (len(TAG_MARK), len(piece))), self._kept([tag]))]
+        is_split = self.splitting == "punctuation" and not piece.isalnum()
+        words = _split_punctuation(piece) if is_split else [(0, len(piece))]
+        if self.units == "words":
+            return [(start, end, self._kept([self._normal(piece[start:end])])) for start, end in words]
+        memory: _Memory[tuple[str, ...]] = self._characters_of  # type: ignore[attr-defined]
+        spans: list[tuple[int, int, tuple[str, ...]]] = []
+        for begin, end in words:
+            if self.numbers != "keep" and self._normal(piece[begin:end]) == "N":
+                spans.append((begin, end, self._kept(["N"])))
             else:
-                parts.extend(self._characters(piece[start:end], start))
-        return parts
+                edges = (begin + edge for edge in self._segments(piece[begin:end]))
+                spans += [(low, high, memory[piece[low:high]]) for low, high in pairwise(edges)]
+        return spans
 
-    def _characters(self, word: str, offset: int) -> list[_Part]:
-        """Return the characters of a word; offset: where it starts in its piece."""
-        if self.numbers != "keep" and self._normal(word) == "N":
-            return [_Part(offset, offset + len(word), self._literal(self._kept(["N"])))]
-        memory: _Memory[tuple[str, ...]] = self._segment_memory  # type: ignore[attr-defined]
-        return [_Part(offset + start, offset + end, memory[word[start:end]]) for start, end in self._segments(word)]
-
-    def _tokens_of_segment(self, segment: str) -> tuple[str, ...]:
-        shaped = self._shaped(segment)
-        return self._literal(self._kept(list(_DIGIT_RUN.sub("N", shaped) if self.numbers == "runs" else shaped)))
-
-    def _literal(self, tokens: tuple[str, ...]) -> tuple[str, ...]:
-        """Return characters of the text, of which none equals the token for white space."""
-        return tuple("\\" + token if token == self.space else token for token in tokens)
-
-    def _segments(self, word: str) -> list[tuple[int, int]]:
-        """Return the smallest spans that the Unicode form treats by themselves; with `runs`, a run of digits is one
-        span.
+    def _segments(self, word: str) -> list[int]:
+        """Return the edges of the smallest spans that the Unicode form treats by themselves, from 0 to the length of
+        the word. With `runs`, a run of digits is one span.
         """
-        runs = self.numbers == "runs"
-        formed = self._formed(word) == word
+        form: Callable[[str], str] = self._form  # type: ignore[attr-defined]
+        runs, formed = self.numbers == "runs", form(word) == word
         if formed and not runs:
-            return [(place, place + 1) for place in range(len(word))]
-        segments: list[tuple[int, int]] = []
-        start = 0
+            return list(range(len(word) + 1))
+        edges = [0]
         for place in range(1, len(word)):
             joined = runs and word[place].isdecimal() and word[place - 1].isdecimal()
-            if not formed and not joined and place - start < _LONGEST_SEGMENT:
-                before, character = word[start:place], word[place]
-                joined = self._formed(before + character) != self._formed(before) + self._formed(character)
+            if not formed and not joined and place - edges[-1] < _LONGEST_SEGMENT:
+                before, character = word[edges[-1] : place], word[place]
+                joined = form(before + character) != form(before) + form(character)
             if not joined:
-                segments.append((start, place))
-                start = place
-        return [*segments, (start, len(word))]
+                edges.append(place)
+        return [*edges, len(word)]
 
-    def _formed(self, written: str) -> str:
-        return written if self.unicode_form == "keep" else unicodedata.normalize(self.unicode_form, written)
-
-    def _shaped(self, written: str) -> str:
-        """Apply rule 2; "" if nothing is left."""
-        token = self._formed(_INVISIBLE.sub("", written))
-        if self.lower_case:
-            token = self._formed(token.lower())
-        if not token.isprintable():
-            token = _WHITE_SPACE.sub("", token.replace(_ZERO_WIDTH_SPACE, ""))
-        return token.replace(" ", "")
-
-    def _normal(self, written: str) -> str:
-        """Apply rules 2 and 3 to a word; "" if nothing is left."""
-        if self.numbers != "keep" and written == "N":
+    def _normal(self, written: str, is_segment: bool = False) -> str:
+        """Apply rules 2 and 3 to a word, or to a part of a word that is no whole number; "" if nothing is left."""
+        if self.numbers != "keep" and written == "N" and not is_segment:
             return written
-        token = self._shaped(written)
-        if self.numbers == "whole":
-            return "N" if _WHOLE_NUMBER.fullmatch(token) else token
-        return _DIGIT_RUN.sub("N", token) if self.numbers == "runs" else token
+        form: Callable[[str], str] = self._form  # type: ignore[attr-defined]
+        token = form(_INVISIBLE.sub("", written))
+        if self.lower_case:
+            token = form(token.lower())
+        if not token.isprintable() or " " in token:
+            token = "".join(split_words(token))
+        if self.numbers == "runs":
+            return _DIGIT_RUN.sub("N", token)
+        return "N" if self.numbers == "whole" and not is_segment and _WHOLE_NUMBER.fullmatch(token) else token
 
-    def _kept(self, tokens: list[str]) -> tuple[str, ...]:
-        """Apply rule 5. The vowel signs of many scripts are combining marks."""
+    def _kept(self, tokens: Iterable[str]) -> tuple[str, ...]:
+        """Apply rule 5, and rule 4 to characters that equal `space`. Many vowel signs are combining marks."""
         dropped: frozenset[str] = self._dropped  # type: ignore[attr-defined]
         kept = [token for token in tokens if token and token not in dropped]
         if self.drop_punctuation:
             kept = [
-                token for token in kept if any(one.isalnum() or unicodedata.category(one)[0] == "M" for one in token)
+                token for token in kept if any(sign.isalnum() or unicodedata.category(sign)[0] == "M" for sign in token)
             ]
+        if self.units == "characters":
+            kept = ["\\" + token if token == self.space else token for token in kept]
         return tuple(kept)
 
 
@@ -376,41 +364,22 @@ def word_spans(line: str) -> Iterator[tuple[int, int]]:
     return (match.span() for match in _PIECE.finditer(line.replace(_ZERO_WIDTH_SPACE, " ")))
 
 
-def _is_punctuation(character: str) -> bool:
-    return unicodedata.category(character)[0] in "PS"
-
-
 def _split_punctuation(piece: str) -> list[tuple[int, int]]:
     """Apply rule 1 to a piece: the (start, end) of its leading punctuation, its core, its trailing punctuation."""
-    start, end = 0, len(piece)
-    leading: list[tuple[int, int]] = []
-    while start < end and _is_punctuation(piece[start]) and not _MARKUP.match(piece, start):
-        run = start + 1
-        while run < end and piece[run] == piece[start]:
-            run += 1
-        # "<<unk>": the last of the run opens markup.
-        if piece[start] == "<" and run - start > 1 and _MARKUP.match(piece, run - 1):
-            run -= 1
-        leading.append((start, run))
-        start = run
-    trailing: list[tuple[int, int]] = []
-    while end > start and _is_punctuation(piece[end - 1]) and not _ends_in_markup(piece, start, end):
-        run = end - 1
-        while run > start and piece[run - 1] == piece[end - 1]:
-            run -= 1
-        if piece[run] == ">" and end - run > 1 and _ends_in_markup(piece, start, run + 1):
-            run += 1
-        trailing.append((run, end))
-        end = run
-    core = [(start, end)] if start < end else []
-    return leading + core + trailing[::-1]
+    leading = _ends_of_runs(piece, _RUN)
+    trailing = [len(piece) - end for end in _ends_of_runs(piece[leading[-1] :][::-1], _REVERSED_RUN)]
+    return [(start, end) for start, end in pairwise(leading + trailing[::-1]) if start < end]
 
 
-def _ends_in_markup(piece: str, start: int, end: int) -> bool:
-    if piece[end - 1] != ">":
-        return False
-    opening = piece.rfind("<", start, end)
-    return opening >= 0 and _MARKUP.fullmatch(piece, opening, end) is not None
+def _ends_of_runs(text: str, run: re.Pattern[str]) -> list[int]:
+    """Return 0, and where each run of punctuation at the start of a text ends."""
+    ends = [0]
+    while ends[-1] < len(text) and unicodedata.category(text[ends[-1]])[0] in "PS":
+        match = run.match(text, ends[-1])
+        if match is None:  # markup
+            break
+        ends.append(match.end())
+    return ends
 
 
 def _parts_of_line(line: str) -> Iterator[str]:

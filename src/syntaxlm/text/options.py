@@ -27,11 +27,6 @@ class TextOptions(Options):
     punctuation: Punctuation = "auto"
     contractions: Contractions = "auto"
 
-    @property
-    def is_as_written(self) -> bool:
-        """Whether words are not split before the normaliser reads them."""
-        return self.punctuation == self.contractions == "keep"
-
     def __str__(self) -> str:
         shown = {"keep": "as written", "split": "split off", "drop": "dropped", "auto": "as the model requires"}
         return f"punctuation {shown[self.punctuation]}, contractions {shown[self.contractions]}"

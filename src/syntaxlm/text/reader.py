@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from itertools import accumulate, pairwise
-from operator import attrgetter
+from functools import lru_cache
 from typing import TypeVar
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.text.normaliser import AlignedToken, Normaliser, UntaggedTokenError, word_spans
+from syntaxlm.text.normaliser import AlignedToken, Normaliser, Piece, UntaggedTokenError, word_spans
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
-from syntaxlm.text.treebank_style import Piece, TreebankStyle
+from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
 
 AS_TOKENISED = TreebankStyle()
 AUTO_STYLE = TreebankStyle("auto", "auto")
 Result = TypeVar("Result")
-_START = attrgetter("start")
 
 REMEMBERED_WORDS = 2**16  # words whose pieces are cached
 REMEMBERED_READERS = 16
+_LONGEST_KNOWN = 2000  # characters; longer words are not looked up, once for each mark at their ends
 
 _MARKS = (",", ".", "?", "!", ";", ":", "(", "-LRB-", '"', "``", "“", "--")
 _ENDINGS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
@@ -63,31 +59,32 @@ def each_line(read: Callable[[str], Result], lines: Iterable[str], first: int = 
             raise error.at(f"sentence {number}") from None
 
 
-@dataclass(frozen=True)
 class TextReader:
     """Reads lines of text for one model: its tokens, and the position of every token in the line.
 
     style: the splitting before the normaliser, never `auto`. adapts: whether the vocabulary decides where a word is
     split and how it is spelled, see `of`; otherwise only the rules of the style apply.
+    is_plain: whether words are neither split nor respelled before the normaliser reads them.
     """
 
-    normaliser: Normaliser
-    vocabulary: Vocabulary
-    style: TreebankStyle = AS_TOKENISED
-    adapts: bool = False
-    is_plain: bool = field(init=False, repr=False, compare=False)
-    knows: Callable[[str], bool] = field(init=False, repr=False, compare=False)
-    _spelled: Callable[[str, bool, bool, bool], Sequence[Piece]] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Let results for words be remembered.
-
-        is_plain: whether words are neither split nor respelled before the normaliser reads them.
-        knows: whether the vocabulary contains all tokens of a word.
-        """
-        object.__setattr__(self, "is_plain", self.style == AS_TOKENISED and not self.adapts)
-        object.__setattr__(self, "knows", lru_cache(REMEMBERED_WORDS)(self._knows))
-        object.__setattr__(self, "_spelled", lru_cache(REMEMBERED_WORDS)(self._spelled_pieces))
+    def __init__(
+        self,
+        normaliser: Normaliser,
+        vocabulary: Vocabulary,
+        style: TreebankStyle = AS_TOKENISED,
+        adapts: bool = False,
+    ) -> None:
+        self.normaliser, self.vocabulary, self.style, self.adapts = normaliser, vocabulary, style, adapts
+        self.is_plain = style == AS_TOKENISED and not adapts
+        self._known_ids = lru_cache(REMEMBERED_WORDS)(self._find_known_ids)
+        self._rank = lru_cache(REMEMBERED_WORDS)(self._find_rank)
+        self._spelled_pieces = lru_cache(REMEMBERED_WORDS)(self._find_spelled_pieces)
+        if adapts:  # how the vocabulary spells words
+            tokens = vocabulary.tokens
+            special = {vocabulary.unknown, vocabulary.begin, vocabulary.end, "N"}
+            words = (token for token in tokens if token not in special and not _MARKUP.fullmatch(token))
+            self._is_lower_case = all(word == word.lower() for word in words)
+            self._has_numbers_as_n = self._known_ids("N") is not None and not any(map(str.isdecimal, tokens))
 
     @classmethod
     @lru_cache(maxsize=REMEMBERED_READERS)  # a scan of the vocabulary takes longer than reading a sentence
@@ -108,16 +105,17 @@ class TextReader:
         vocabularies, `auto` means `keep`.
         Raises InputError for a tag model with a style that splits or drops.
         """
-        style, is_auto = TreebankStyle.of(options), "auto" in (options.punctuation, options.contractions)
+        style = TreebankStyle(options.punctuation, options.contractions)
+        is_auto = "auto" in (style.punctuation, style.contractions)
         if normaliser.units == "tags" and {"split", "drop"} & {style.punctuation, style.contractions}:
             raise InputError(f"{style}: the model reads tagged text, whose words are not split; expected keep or auto")
         adapts = is_auto and normaliser.units == "words" and not vocabulary.is_open
         punctuation: Punctuation = "keep"
         contractions: Contractions = "keep"
         if adapts:  # the style that `auto` stands for
-            knows = cls(normaliser, vocabulary).knows
-            contractions = "split" if any(map(knows, _ENDINGS)) else "keep"
-            if normaliser.splitting == "punctuation" or any(map(knows, _MARKS)):
+            known_ids = cls(normaliser, vocabulary)._known_ids
+            contractions = "split" if any(map(known_ids, _ENDINGS)) else "keep"
+            if normaliser.splitting == "punctuation" or any(map(known_ids, _MARKS)):
                 punctuation = "split"
             else:
                 with_mark = sum(_WITH_MARK.fullmatch(token) is not None for token in vocabulary.tokens)
@@ -131,7 +129,7 @@ class TextReader:
     def tokens(self, line: str) -> list[str]:
         """Return the tokens of a line, without BOS and EOS."""
         if not self.is_plain:
-            line = " ".join(piece.text for piece in self._pieces(line, spelled=True) if piece.text)
+            line = " ".join(piece.text for piece in self._pieces(line) if piece.text)
         return self.normaliser.tokens(line)
 
     def align(self, line: str) -> list[AlignedToken]:
@@ -140,85 +138,59 @@ class TextReader:
 
         The tokens of a respelled mark or contraction are aligned with all of it.
         """
-        if self.is_plain:
-            return self.normaliser.align(line)
-        pieces = self._pieces(line, spelled=True)
-        read = [piece for piece in pieces if piece.text]
-        text = " ".join(piece.text for piece in read)
-        if text == line:  # nothing was split, respelled or dropped
-            return self.normaliser.align(line)
-        ends_before = {after.start: before.end for before, after in pairwise(pieces)}
-        begins = list(accumulate((len(piece.text) + 1 for piece in read), initial=0))
-        aligned = [AlignedToken(line[one.start : one.end], one.start, one.end, None) for one in pieces if not one.text]
-        for _, start, end, token in self.normaliser.align(text):
-            number = bisect_right(begins, start) - 1
-            piece, begin = read[number], begins[number]
-            if start - begin == len(piece.text):  # the space between two pieces, a token of character-level models
-                after = read[number + 1].start
-                low, high = ends_before[after], after
-            elif line[piece.start : piece.end] == piece.text:
-                low, high = piece.start + start - begin, piece.start + end - begin
-            else:
-                low, high = piece.start, piece.end
-            aligned.append(AlignedToken(line[low:high], low, high, token))
-        return sorted(aligned, key=_START) if len(read) < len(pieces) else aligned
+        return self.normaliser.align(line, None if self.is_plain else self._pieces(line))
 
     def split(self, line: str) -> str:
         """Return the line with its words split by the style but not respelled, separated by single spaces."""
-        return (
-            line if self.is_plain else " ".join(piece.text for piece in self._pieces(line, spelled=False) if piece.text)
-        )
+        if self.is_plain:
+            return line
+        return " ".join(piece.text for piece in self._pieces(line, spelled=False) if piece.text)
 
     def without_splitting(self) -> TextReader:
         """Return a reader that respells words like this one, but does not split them."""
         return TextReader(self.normaliser, self.vocabulary, AS_TOKENISED, self.adapts)
 
-    def _knows(self, word: str) -> bool:
-        tokens = self.normaliser.tokens(word)
-        return bool(tokens) and all(map(self.vocabulary.knows, tokens))
-
-    def has(self, word: str) -> bool:
-        """Return whether the vocabulary contains a word in any spelling. A mark after a number is not part of the
-        word.
-        """
-        return not _NUMBER_AND_MARK.fullmatch(word) and self.knows(self._spelling(word))
-
-    def is_more_frequent(self, word: str, other: str) -> bool:
-        """Return whether the first of two known words is more frequent; the vocabulary is sorted by decreasing
-        frequency.
-        """
-        first, second = (self.vocabulary.encode(self.normaliser.tokens(self._spelling(one))) for one in (word, other))
-        return first < second
-
-    def _pieces(self, line: str, spelled: bool) -> list[Piece]:
+    def _pieces(self, line: str, spelled: bool = True) -> list[Piece]:
         """Return the pieces of a line. spelled: in the spelling of the vocabulary, if the reader adapts to it."""
         spans = list(word_spans(line))
         pieces: list[Piece] = []
         quotes = 0
         for number, (begin, end) in enumerate(spans, 1):
             word, is_last = line[begin:end], number == len(spans)
-            if spelled and self.adapts:
+            if not self.adapts:
+                of_word: Sequence[Piece] = self.style.pieces(word, is_last)
+            elif not spelled:
+                of_word = self.style.pieces(word, is_last, self._rank)
+            else:
                 quotes += word.count(_PLAIN_QUOTE)
                 opens = word == _PLAIN_QUOTE and quotes % 2 == 1
-                of_word = self._spelled(word, number == 1, is_last, opens)
-            else:
-                of_word = self.style.pieces(word, is_last, self if self.adapts else None)
+                of_word = self._spelled_pieces(word, number == 1, is_last, opens)
             pieces += [Piece(begin + start, begin + stop, text) for start, stop, text in of_word]
         return pieces
 
-    def _spelled_pieces(self, word: str, is_first: bool, is_last: bool, opens: bool) -> Sequence[Piece]:
+    def _find_spelled_pieces(self, word: str, is_first: bool, is_last: bool, opens: bool) -> Sequence[Piece]:
         """Return the pieces of a word, spelled as in the vocabulary. opens: whether it opens a quotation."""
-        pieces = self.style.pieces(word, is_last, self)
+        pieces = self.style.pieces(word, is_last, self._rank)
         opens = opens or len(pieces) > 1
         spelled = []
-        for piece in pieces:
-            text = piece.text
-            if text:
-                spelled.append(piece._replace(text=self._spelling(text, is_first, _QUOTES[0 if opens else 1])))
-                opens = opens and text == _PLAIN_QUOTE  # a quotation mark after a word closes
-            else:
-                spelled.append(piece)
+        for start, end, text in pieces:
+            spelled.append(Piece(start, end, text and self._spelling(text, is_first, _QUOTES[0 if opens else 1])))
+            opens = opens and text in ("", _PLAIN_QUOTE)  # a quotation mark after a word closes
         return spelled
+
+    def _find_rank(self, word: str) -> list[int] | None:
+        """Return the ids of a word that the vocabulary contains in any spelling; they rise with decreasing frequency.
+
+        None for other words. A mark after a number is not part of the word.
+        """
+        if len(word) > _LONGEST_KNOWN or _NUMBER_AND_MARK.fullmatch(word):
+            return None
+        return self._known_ids(self._spelling(word))
+
+    def _find_known_ids(self, word: str) -> list[int] | None:
+        """Return the ids of the tokens of a word; None if one is unknown, or there is none."""
+        tokens = self.normaliser.tokens(word)
+        return self.vocabulary.encode(tokens) if tokens and all(map(self.vocabulary.knows, tokens)) else None
 
     def _spelling(self, text: str, is_first: bool = False, quotes: Sequence[str] = ()) -> str:
         """Return a word or mark in the spelling of the vocabulary; unchanged if it has none.
@@ -231,19 +203,9 @@ class TextReader:
             forms = [text, *_SPELLINGS[text]]
         else:
             straight = text.replace("’", "'")
-            is_lower_case, has_numbers_as_n = self._conventions
             forms = [text, straight]
-            if is_lower_case or is_first:
+            if self._is_lower_case or is_first:
                 forms += [text.lower(), straight.lower()]
-            if has_numbers_as_n and _NUMBER.fullmatch(text):
+            if self._has_numbers_as_n and _NUMBER.fullmatch(text):
                 forms.append("N")
-        return next(filter(self.knows, forms), text)
-
-    @cached_property
-    def _conventions(self) -> tuple[bool, bool]:
-        """Whether the vocabulary has no capitals, and whether it has N instead of numbers."""
-        tokens = self.vocabulary.tokens
-        special = {self.vocabulary.unknown, self.vocabulary.begin, self.vocabulary.end, "N"}
-        words = (token for token in tokens if token not in special and not _MARKUP.fullmatch(token))
-        has_numbers_as_n = self.knows("N") and not any(token.isdecimal() for token in tokens)
-        return all(word == word.lower() for word in words), has_numbers_as_n
+        return next(filter(self._known_ids, forms), text)

@@ -7,42 +7,30 @@ has its position in the original line.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
 
-from syntaxlm.text.normaliser import split_words
+from syntaxlm.text.normaliser import Piece, split_words
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 
 _OPENING = re.compile(r"``|[\"“”«(\[{¿¡‘]")
-_CLOSING = frozenset('"“”»)]},;:?!…')
-_ENDS = frozenset(",.;:?!…")  # a single quotation mark after one of these closes
+# A single quotation mark after another mark closes.
+_CLOSING = re.compile(r"(?:''|[\"“”»)\]},;:?!…]|(?<=[,.;:?!…])['’])$")
 _BEFORE_STOP = frozenset("\"“”»)]}'’")  # a full stop after one of these belongs to no abbreviation
 _SINGLE_QUOTE = re.compile(r"['’]")
 _CURRENCY = re.compile(r"(?:[A-Z]{1,2})?[$£€¥](?=\d)")
-_PERCENT = re.compile(r"(?<=\d)%$")
+_PERCENT = re.compile(r"(?<=\d)%")
 _DASH = re.compile(r"--+|—+")
 _CONTRACTION = re.compile(r"(?i)(?<=[^\W\d_])(?:n['’]t|['’](?:s|re|ve|ll|d|m)|(?<=s)['’])$")
 _CANNOT = re.compile(r"(?i)(can)(not)")
 _LONGEST_ENDING = 3  # characters of a contraction
-_LONGEST_KNOWN = 2000  # characters; longer words are not looked up, once for each mark at their ends
+
+Rank = Callable[[str], list[int] | None]
+"""Returns the position of a word in a list by decreasing frequency; None for an unknown word."""
 
 
-class Piece(NamedTuple):
-    """A word or mark of a line. start, end: character offsets in the line. text: "" if it is dropped."""
-
-    start: int
-    end: int
-    text: str
-
-
-class KnownWords(Protocol):
-    """The words of a model, which decide whether a mark belongs to a word."""
-
-    def has(self, word: str) -> bool:
-        """Return whether the model knows a word as a whole."""
-
-    def is_more_frequent(self, word: str, other: str) -> bool:
-        """Return whether the first of two known words is more frequent."""
+def _knows_nothing(_: str) -> None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -65,11 +53,6 @@ class TreebankStyle(TextOptions):
     punctuation: Punctuation = "keep"
     contractions: Contractions = "keep"
 
-    @classmethod
-    def of(cls, options: TextOptions) -> TreebankStyle:
-        """Return the style of options that also have other fields."""
-        return cls(options.punctuation, options.contractions)
-
     def __call__(self, sentence: str) -> str:
         """Return the sentence with its words separated by single spaces; unchanged if both settings are `keep`.
 
@@ -77,117 +60,100 @@ class TreebankStyle(TextOptions):
         """
         if self == TreebankStyle():
             return sentence
-        last = len(split_words(sentence))
-        pieces = (self.pieces(word, number == last) for number, word in enumerate(split_words(sentence), 1))
-        return " ".join(piece.text for found in pieces for piece in found if piece.text)
+        words = split_words(sentence)
+        pieces = (self.pieces(word, number == len(words)) for number, word in enumerate(words, 1))
+        return " ".join(piece.text for of_word in pieces for piece in of_word if piece.text)
 
-    def pieces(self, word: str, is_last: bool, known: KnownWords | None = None) -> list[Piece]:
+    def pieces(self, word: str, is_last: bool, rank: Rank = _knows_nothing) -> list[Piece]:
         """Return the pieces of one word, without gaps. word: a string without white space.
 
         is_last: whether it is the last word of its line, whose full stop ends the sentence.
-        known: words that must not be split. Known words also decide whether a full stop or a single quotation mark is
+        rank: known words, which must not be split. They also decide whether a full stop or a single quotation mark is
         punctuation: it is split off if the word is only known without it.
         Raises ValueError if a setting is `auto`.
         """
         if "auto" in (self.punctuation, self.contractions):
             raise ValueError("auto: expected a style chosen by a vocabulary (TextReader.of)")
-        if known is not None and known.has(word) and not self._ends_in_stop(word, is_last, known):
+        if word.isalnum() and not _CANNOT.fullmatch(word):  # the quickest answer for most words
+            return [Piece(0, len(word), word)]
+        if rank(word) is not None and not _ends_in_stop(word, is_last, rank):
             return [Piece(0, len(word), word)]
         if self.punctuation == "keep":
-            return self._core(word, 0, known)
+            return self._core(word, 0, len(word), rank)
         pieces: list[Piece] = []
         begin = 0
-        for dash in _DASH.finditer(word):
-            pieces += self._segment(word[begin : dash.start()], begin, False, known)
-            pieces.append(self._mark(word, dash.start(), dash.end()))
-            begin = dash.end()
-        return pieces + self._segment(word[begin:], begin, is_last, known)
+        for end, after in [*(dash.span() for dash in _DASH.finditer(word)), (len(word), len(word))]:
+            pieces += self._segment(word, begin, end, after, is_last and end == after, rank)
+            begin = after
+        return pieces
 
-    def _segment(self, word: str, offset: int, is_last: bool, known: KnownWords | None) -> list[Piece]:
-        """Return the pieces of a word, or of the part of a word before or after a dash; offset: where it starts."""
-        start, end = 0, len(word)
-        opening: list[Piece] = []
-        closing: list[Piece] = []
-
-        def stays() -> bool:
-            return known is not None and 0 < end - start <= _LONGEST_KNOWN and known.has(word[start:end])
-
-        def close(begin: int) -> None:
-            nonlocal end
-            closing.append(self._mark(word, begin, end, offset))
-            end = begin
-
-        while not stays() and (found := _OPENING.match(word, start, end)):
-            opening.append(self._mark(word, start, found.end(), offset))
-            start = found.end()
+    def _segment(self, word: str, start: int, end: int, after: int, is_last: bool, rank: Rank) -> list[Piece]:
+        """Return the pieces of word[start:after]: a part of a word, up to `end`, and the dash after it."""
+        opening: list[tuple[int, int]] = []
+        closing = [(end, after)] if end < after else []  # from the end backwards
+        while rank(word[start:end]) is None and (mark := _OPENING.match(word, start, end)):
+            opening.append(mark.span())
+            start = mark.end()
         may_stop = True
         while start < end:
-            if may_stop and word[end - 1] == "." and self._ends_in_stop(word[start:end], is_last, known):
-                close(end - 1)
-                may_stop = False
-            elif (begin := _closing_mark(word, start, end)) < end and not stays():
-                close(begin)
-            else:
+            begin = end
+            if may_stop and word[end - 1] == "." and _ends_in_stop(word[start:end], is_last, rank):
+                begin, may_stop = end - 1, False
+            elif rank(word[start:end]) is None:
+                dots = end - max(start, len(word[:end].rstrip("."))) if word[end - 1] == "." else 0
+                if dots > 1:
+                    begin = end - dots
+                elif mark := _CLOSING.search(word, max(start, end - 2), end):
+                    begin = mark.start()
+            if begin == end:
                 break
-        if known is not None and not stays():
-            quoted = bool(_SINGLE_QUOTE.match(word, start))
+            closing.append((begin, end))
+            end = begin
+        if rank(word[start:end]) is None:
+            quoted = _SINGLE_QUOTE.match(word, start, end) is not None
             inner = start + quoted
             closed = end - inner > 1 and _SINGLE_QUOTE.match(word, end - 1) and (quoted or word[end - 2] not in "sS")
-            if closed and known.has(word[inner : end - 1]):  # 'yes', or the last word of a quotation; not girls'
-                close(end - 1)
-            if quoted and end > inner and known.has(word[inner:end]):
-                opening.append(self._mark(word, start, inner, offset))
+            if closed and rank(word[inner : end - 1]) is not None:  # 'yes', or the last word of a quotation; not girls'
+                closing.append((end - 1, end))
+                end -= 1
+            if quoted and rank(word[inner:end]) is not None:
+                opening.append((start, inner))
                 start = inner
-        if not stays() and (currency := _CURRENCY.match(word, start, end)):
-            opening.append(Piece(offset + start, offset + currency.end(), currency[0]))
+        text = word if self.punctuation == "split" else ""
+        pieces = [Piece(low, high, text[low:high]) for low, high in [*opening, *closing]]
+        if rank(word[start:end]) is None and (currency := _CURRENCY.match(word, start, end)):
+            pieces.append(Piece(*currency.span(), currency[0]))
             start = currency.end()
-        if not stays() and start < end and (percent := _PERCENT.search(word[:end], start)):
-            closing.append(Piece(offset + percent.start(), offset + end, percent[0]))
-            end = percent.start()
-        return [*opening, *self._core(word[start:end], offset + start, known), *reversed(closing)]
+        if start < end and rank(word[start:end]) is None and _PERCENT.match(word, end - 1, end):
+            pieces.append(Piece(end - 1, end, "%"))
+            end -= 1
+        return sorted([*pieces, *self._core(word, start, end, rank)])
 
-    @staticmethod
-    def _ends_in_stop(word: str, is_last: bool, known: KnownWords | None) -> bool:
-        """Return whether a word ends in a full stop that does not belong to an abbreviation."""
-        if len(word) < 2 or word[-1] != "." or word[-2] == ".":
-            return word == "."
-        if word[-2] in _BEFORE_STOP:
-            return True
-        before = word[:-1]
-        if known is not None and known.has(word):
-            return is_last and known.has(before) and known.is_more_frequent(before, word)
-        return (is_last and "." not in before) or (known is not None and known.has(before))
-
-    def _mark(self, word: str, start: int, end: int, offset: int = 0) -> Piece:
-        text = "" if self.punctuation == "drop" else word[start:end]
-        return Piece(offset + start, offset + end, text)
-
-    def _core(self, word: str, offset: int, known: KnownWords | None) -> list[Piece]:
-        """Return a word without punctuation at its ends, contractions split."""
-        if not word:
+    def _core(self, word: str, start: int, end: int, rank: Rank) -> list[Piece]:
+        """Return the pieces of word[start:end], which has no punctuation at its ends: contractions are split."""
+        if start == end:
             return []
-        if self.contractions == "keep" or (known is not None and known.has(word)):
-            return [Piece(offset, offset + len(word), word)]
-        if found := _CANNOT.fullmatch(word):
-            return [Piece(offset + found.start(part), offset + found.end(part), found[part]) for part in (1, 2)]
-        ending: list[Piece] = []
-        end = len(word)
-        while found := _CONTRACTION.search(word, max(0, end - _LONGEST_ENDING), end):  # shouldn't've has two
-            ending.append(Piece(offset + found.start(), offset + end, found[0].replace("’", "'")))
-            end = found.start()
-        return [Piece(offset, offset + end, word[:end]), *reversed(ending)]
+        if self.contractions == "keep" or rank(word[start:end]) is not None:
+            return [Piece(start, end, word[start:end])]
+        if parts := _CANNOT.fullmatch(word, start, end):
+            return [Piece(*parts.span(part), parts[part]) for part in (1, 2)]
+        endings: list[Piece] = []
+        while ending := _CONTRACTION.search(word, max(start, end - _LONGEST_ENDING), end):  # shouldn't've has two
+            endings.append(Piece(*ending.span(), ending[0].replace("’", "'")))
+            end = ending.start()
+        return [Piece(start, end, word[start:end]), *reversed(endings)]
 
 
-def _closing_mark(word: str, start: int, end: int) -> int:
-    """Return where the closing mark at the end of word[start:end] begins; `end` if there is none."""
-    last = word[end - 1]
-    if last == ".":
-        begin = max(start, len(word[:end].rstrip(".")))
-        return begin if end - begin > 1 else end
-    if end - start > 1 and word.endswith("''", start, end):
-        return end - 2
-    closes = last in _CLOSING or (last in "'’" and end > 1 and word[end - 2] in _ENDS)
-    return end - 1 if closes else end
+def _ends_in_stop(word: str, is_last: bool, rank: Rank) -> bool:
+    """Return whether a word ends in a full stop that does not belong to an abbreviation."""
+    if len(word) < 2 or word[-1] != "." or word[-2] == ".":
+        return word == "."
+    if word[-2] in _BEFORE_STOP:
+        return True
+    whole, before = rank(word), rank(word[:-1])
+    if whole is not None:
+        return is_last and before is not None and before < whole
+    return (is_last and "." not in word[:-1]) or before is not None
 
 
 AS_WRITTEN = TreebankStyle()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,14 +27,13 @@ _WITH_DIGIT, _WITH_HYPHEN = "0", "-"  # classes of unknown words by shape; a suf
 class _Ids(dict[str, int]):
     """Ids of tokens; of an unknown word, the id of its class."""
 
-    def __init__(self, ids: Mapping[str, int], unknown_id: int, classes: Mapping[str, int]) -> None:
-        super().__init__(ids)
-        self._unknown_id, self._classes = unknown_id, classes
+    unknown_id: int
+    classes: Mapping[str, int]
 
     def __missing__(self, token: str) -> int:
-        if not self._classes:
-            return self._unknown_id
-        return next((self._classes[name] for name in _classes_of(token) if name in self._classes), self._unknown_id)
+        if not self.classes:
+            return self.unknown_id
+        return next((self.classes[name] for name in _classes_of(token) if name in self.classes), self.unknown_id)
 
 
 class Vocabulary:
@@ -66,15 +66,12 @@ class Vocabulary:
             raise InputError(f"the token {unknown!r} of the vocabulary is both unknown and begin or end")
         self.unknown_id, self.begin_id, self.end_id = ids[unknown], ids[begin], ids[end]
         before, after = _around_class(unknown)
-        classes = {
-            token[len(before) : len(token) - len(after)]: number
-            for token, number in ids.items()
-            if token.startswith(before) and token.endswith(after) and len(token) > len(before) + len(after)
-        }
+        name_in = re.compile(f"{re.escape(before)}(.+){re.escape(after)}", re.DOTALL).fullmatch
+        classes = {name[1]: number for token, number in ids.items() if (name := name_in(token))}
         self.unknown_ids: tuple[int, ...] = (self.unknown_id, *sorted(classes.values()))
         self._unknown = frozenset(self.unknown_ids)
-        in_text = {token: number for token, number in ids.items() if token not in (begin, end)}
-        self._ids_in_text = _Ids(in_text, self.unknown_id, classes)
+        self._ids_in_text = _Ids((token, number) for token, number in ids.items() if token not in (begin, end))
+        self._ids_in_text.unknown_id, self._ids_in_text.classes = self.unknown_id, classes
 
     @classmethod
     def build(
@@ -231,44 +228,36 @@ def _frequent_suffixes(counts: Mapping[str, int], number: int) -> list[str]:
     return chosen
 
 
-# A vocabulary without unknown words, for models that read words as strings and split them themselves.
+class _NewIds(_Ids):
+    """Ids of tokens; a new token gets the next id."""
+
+    tokens: list[str]
+
+    def __missing__(self, token: str) -> int:
+        self[token] = len(self.tokens)
+        self.tokens.append(token)
+        return self[token]
 
 
 class OpenVocabulary(Vocabulary):
     """Gives every new word the next id, so that no word is unknown. It grows with the text that is encoded.
 
-    A word that looks like a special token is an ordinary word.
+    For models that read words as strings and split them themselves. A word that looks like a special token is an
+    ordinary word.
     """
 
     is_open = True
 
     def __init__(self, unknown: str = "<unk>", begin: str = "<s>", end: str = "</s>") -> None:
         super().__init__((unknown, begin, end), unknown, begin, end)
-        self._words = list(self.tokens)
-        self.tokens = self._words
-        self._ids_in_text.clear()
-
-    def id(self, token: str) -> int:
-        found = self._ids_in_text.get(token)
-        if found is None:
-            found = self._ids_in_text[token] = len(self._words)
-            self._words.append(token)
-        return found
+        self._ids_in_text = _NewIds()
+        self.tokens = self._ids_in_text.tokens = list(self.tokens)
 
     def knows(self, token: str) -> bool:
         return True
-
-    def encode(self, tokens: Iterable[str]) -> list[int]:
-        return list(map(self.id, tokens))
 
     def __eq__(self, other: object) -> bool:
         return self is other
 
     def __hash__(self) -> int:
         return object.__hash__(self)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return OpenVocabulary, (self.unknown, self.begin, self.end), {"words": self._words[3:]}
-
-    def __setstate__(self, state: dict[str, list[str]]) -> None:
-        self.encode(state["words"])
