@@ -15,8 +15,8 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, count_dependencies, label_vocabulary
 from syntaxlm.models.batches import TreeBatch
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees.dependencies import steps_of
 from tests.batches.forests import CAT, GO, LOWER, corpus_of, forests, many_trees, tree_of
+from tests.trees.steps import steps_of
 
 
 def rows_of(batch, corpus, vocabulary, labels):

@@ -25,11 +25,12 @@ from syntaxlm.generation.stops import (
 from syntaxlm.storage.folder import write_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.trees.conllu import write_conllu
-from syntaxlm.trees.dependencies import Edge, steps_of
+from syntaxlm.trees.dependencies import Edge
 from syntaxlm.trees.tree import DependencyTree
 from tests.fresh_models import fresh
 from tests.generation.growing_models import grown
 from tests.models.tree_variants import LABELS, SENTENCE, TREES, VOCABULARY
+from tests.trees.steps import steps_of
 
 
 def corpus_of(*trees: DependencyTree) -> DependencyCorpus:

@@ -15,11 +15,11 @@ from syntaxlm.models.registry import MODELS
 from syntaxlm.models.tree_rnn import TreeRNN
 from syntaxlm.storage.folder import ModelBundle, ModelSettings, read_model, write_model
 from syntaxlm.text.normaliser import Normaliser
-from syntaxlm.trees.dependencies import steps_of
 from syntaxlm.trees.tree import DependencyTree
 from tests.models.finite_differences import assert_gradients_agree
 from tests.models.tree_variants import LABELS, SENTENCE, TREES, VOCABULARY, batch_of, built, by_word, every_variant
 from tests.models.variants import read
+from tests.trees.steps import steps_of
 
 
 def by_hand(model: TreeRNN, one: DependencyTree) -> list[float]:

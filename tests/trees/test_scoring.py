@@ -7,7 +7,7 @@ import pytest
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.trees.bounds import balanced, left, random_trees, right
-from syntaxlm.trees.matching import GOLD_ADVICE, check_matching, gold_sides
+from syntaxlm.trees.matching import GOLD_ADVICE, gold_sides, read_matching
 from syntaxlm.trees.scoring import PROTOCOLS, Protocol, score, shape_of
 from syntaxlm.trees.significance import (
     RunScores,
@@ -19,8 +19,6 @@ from syntaxlm.trees.spans import SpanSets
 from syntaxlm.trees.tree import Tree, parse_brackets
 
 from .enumeration import random_tree
-
-SIDES = gold_sides("predicted.mrg", "gold.mrg")
 
 
 def trees(count, longest, seed):
@@ -138,31 +136,47 @@ def test_sentences_that_do_not_match_raise_an_error():
         score(right([1]), right([1]), PROTOCOLS["wsj-test"])
 
 
-def test_different_words_are_shown_next_to_each_other():
-    gold = parse_brackets("(S a b) (S The (S board said 61 years))")
-    check_matching(parse_brackets("(X a b) (X the (X <unk> said N years))"), gold, *SIDES, GOLD_ADVICE)
-    with pytest.raises(InputError) as caught:
-        check_matching(parse_brackets("(X a b) (X the (X board said))"), gold, *SIDES, GOLD_ADVICE)
-    message = str(caught.value)
-    assert message.startswith("gold.mrg, sentence 2: the tree has 5 words, but the prediction has 3.")
-    assert "The board said 61 years" in message
-    assert "the board said   (predicted.mrg, tree 2)" in message
-    with pytest.raises(InputError, match=r"predicted.mrg: found 1 trees, expected 2 as in gold.mrg"):
-        check_matching(parse_brackets("(X a b)"), gold, *SIDES, GOLD_ADVICE)
-
-
-def test_different_numbers_of_trees_are_reported_first_with_the_first_sentence_that_differs():
+@pytest.mark.parametrize(
+    ("predicted", "lines"),
+    [
+        (
+            "(X a b) (X the (X board said)) (X c d)",
+            [
+                "gold.mrg, sentence 2: the tree has 5 words, but the prediction has 3.",
+                "  gold:      The board said 61 years",
+                "  predicted: the board said   ({file}, tree 2)",
+            ],
+        ),
+        (
+            "(X a b) (X c d)",  # a wrong number is reported before a wrong length
+            [
+                "{file}: found 2 trees, expected 3 as in gold.mrg.",
+                "First difference: sentence 2",
+                "  gold:      The board said 61 years",
+                "  predicted: c d",
+            ],
+        ),
+        (
+            "(X a b) (X The (X board said 61 years)) (X c d) (X e f)",
+            [
+                "{file}: found 4 trees, expected 3 as in gold.mrg.",
+                "First difference: sentence 4",
+                "  gold:      (no tree)",
+                "  predicted: e f",
+            ],
+        ),
+    ],
+)
+def test_the_first_sentences_that_do_not_match_are_shown_next_to_each_other(predicted, lines, tmp_path):
     gold = parse_brackets("(S a b) (S The (S board said 61 years)) (S c d)")
+    same = parse_brackets("(X a b) (X the (X <unk> said N years)) (X e f)")
+    (tmp_path / "predicted.mrg").write_text(predicted)
+    sides = gold_sides(str(tmp_path / "predicted.mrg"), "gold.mrg")
+    assert read_matching(same, gold, *sides, GOLD_ADVICE) is same
     with pytest.raises(InputError) as caught:
-        check_matching(parse_brackets("(X a b) (X c d)"), gold, *SIDES, GOLD_ADVICE)
-    assert str(caught.value).splitlines()[:4] == [
-        "predicted.mrg: found 2 trees, expected 3 as in gold.mrg.",
-        "First difference: sentence 2",
-        "  gold:      The board said 61 years",
-        "  predicted: c d",
-    ]
-    with pytest.raises(InputError, match=r"found 4 trees, expected 3(?s:.*)sentence 4\n  gold:      \(no tree\)"):
-        check_matching([*gold, gold[0]], gold, *SIDES, GOLD_ADVICE)
+        read_matching(parse_brackets(predicted), gold, *sides, GOLD_ADVICE)
+    expected = [line.format(file=tmp_path / "predicted.mrg") for line in lines]
+    assert str(caught.value).splitlines() == [*expected, GOLD_ADVICE]
 
 
 @pytest.mark.parametrize("protocol", [PROTOCOLS["wsj-test"], PROTOCOLS["evalb"]], ids=["sentence", "corpus"])

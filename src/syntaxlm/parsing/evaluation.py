@@ -22,7 +22,7 @@ from syntaxlm.parsing.report import GoldTrees, ParsingReport, RandomWeights
 from syntaxlm.parsing.structure import Decoding, combined_trees, decodings, structure_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.bounds import right
-from syntaxlm.trees.matching import GOLD_ADVICE, gold_sides, read_matching, wrong_number
+from syntaxlm.trees.matching import GOLD_ADVICE, gold_sides, mismatch, read_matching
 from syntaxlm.trees.preprocessing import GoldPreprocessing, clean_all, find_preprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, ParsingScores, Protocol, label_mapping, score
 from syntaxlm.trees.significance import baseline_scores, paired_bootstrap
@@ -242,7 +242,7 @@ def evaluate_trees(
             cleaned = clean_all(trees, rule, str(predicted))[0]
         except InputError:
             if len(trees) != len(gold_side.trees):  # report a wrong number of trees before wrong tags
-                raise wrong_number(trees, gold_side.trees, *sides, GOLD_ADVICE) from None
+                raise mismatch(trees, gold_side.trees, *sides, GOLD_ADVICE) from None
             raise
         trees = list(read_matching(cleaned, gold_side.trees, *sides, GOLD_ADVICE))
     return _report({"predicted": SpanSets.of(trees)}, "predicted", gold_side, protocol)

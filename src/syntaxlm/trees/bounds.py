@@ -6,6 +6,8 @@ Each function returns one binary tree per sentence: its spans of two or more wor
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -124,10 +126,6 @@ def _binary(lengths: Sequence[int] | Integers) -> tuple[Integers, Integers, Inte
 # The states of a position at which a span starts or ends. Used: closed, and an outer span that starts there is in the
 # tree, so this span cannot be.
 _CLOSED, _OPEN, _USED = range(3)
-_State = int
-
-_Reached = dict[_State, int]
-"""The most spans before a position, by the state of the position."""
 
 
 def distances_of_biased_bound(gold: SpanSets) -> npt.NDArray[np.float64]:
@@ -149,8 +147,7 @@ def distances_of_biased_bound(gold: SpanSets) -> npt.NDArray[np.float64]:
         begin, end = offsets[sentence : sentence + 2].tolist()
         here, gaps = slice(*np.searchsorted(some_starts, [begin, end]).tolist()), slice(begin, end + 1)
         lows, highs = some_starts[here] - begin, some_ends[here] - begin
-        tree = _GoldTree(lows.tolist(), highs.tolist(), is_open[gaps].tolist(), contested[gaps].tolist())
-        opened = tree.opened()
+        opened = _opened(lows.tolist(), highs.tolist(), is_open[gaps].tolist(), contested[gaps].tolist())
         is_open[begin + np.array(opened, np.int64)] = True
     return _distances(starts, ends, is_open, offsets)
 
@@ -196,101 +193,76 @@ def _innermost(starts: Integers, ends: Integers, words: Integers) -> Integers:
     return innermost
 
 
-class _GoldTree:
-    """The choice of contested positions to open in one sentence, by dynamic programming over the gold spans.
+class _Best(NamedTuple):
+    """The most spans that can be in the tree, and how: for the last child of a span and, linked, those before it.
+
+    entry, end: the states of the start and the end of the child.
+    """
+
+    spans: int
+    before: _Best | None = None
+    child: int = 0
+    entry: int = 0
+    end: int = 0
+
+
+def _opened(starts: list[int], ends: list[int], is_open: list[bool], contested: list[bool]) -> list[int]:
+    """Return the contested positions of a sentence to open, by dynamic programming over the gold spans.
 
     starts, ends: of the gold spans that start or end at a contested position, in pre-order.
     is_open, contested: (n + 1,), of each position.
     """
+    root, words = len(starts), len(is_open) - 1  # a span over the whole sentence, above all others
+    starts, ends = [*starts, 0], [*ends, words]
+    children: list[list[int]] = [[] for _ in ends]
+    around = [root]
+    for span in range(root):
+        while ends[around[-1]] <= starts[span]:
+            around.pop()
+        children[around[-1]].append(span)
+        around.append(span)
+    # By span and the states of its start and its end: the best choice for it and those below it.
+    best: list[dict[tuple[int, int], _Best]] = [{} for _ in ends]
 
-    def __init__(self, starts: list[int], ends: list[int], is_open: list[bool], contested: list[bool]) -> None:
-        self.is_open, self.contested = is_open, contested
-        self.root = len(starts)  # a span over the whole sentence, above all others
-        self.starts, self.ends = [*starts, 0], [*ends, len(is_open) - 1]
-        self.children: list[list[int]] = [[] for _ in self.ends]
-        around = [self.root]
-        for span in range(self.root):
-            while self.ends[around[-1]] <= starts[span]:
-                around.pop()
-            self.children[around[-1]].append(span)
-            around.append(span)
-        # By span, the most spans among it and those below it, by the states of its start and its end.
-        self.most: list[dict[tuple[_State, _State], int]] = [{} for _ in self.ends]
-
-    def opened(self) -> list[int]:
-        """Return the contested positions that are opened."""
-        for span in reversed(range(self.root)):  # children come after their parents
-            self._fill(span)
-        positions = []
-        agenda = [(self.root, _OPEN, _CLOSED)]
-        while agenda:
-            span, start, end = agenda.pop()
-            if start == _OPEN and self.contested[self.starts[span]]:
-                positions.append(self.starts[span])
-            agenda += self._chosen_children(span, start, end)
-        return positions
-
-    def _fill(self, span: int) -> None:
-        """Set `most` of a span, whose children are done. A span counts unless its end is open or its start is used."""
-        starts = (_OPEN,) if self.starts[span] == 0 else self._states(self.starts[span])
-        if _CLOSED in starts:
-            starts = (*starts, _USED)
-        for end in (_CLOSED,) if self.ends[span] == self.ends[self.root] else self._states(self.ends[span]):
-            below: _Reached = {}
-            for start in starts:
-                inner = _inner_start(start, end)
-                if inner not in below:
-                    below[inner] = max(self._passed(span, inner, end)[-1].values())
-                self.most[span][start, end] = below[inner] + (end == _CLOSED and start != _USED)
-
-    def _states(self, position: int) -> tuple[_State, ...]:
-        """Return the states that a position may have."""
-        if self.contested[position]:
+    def states(position: int) -> tuple[int, ...]:
+        if contested[position]:
             return _CLOSED, _OPEN
-        return (_OPEN if self.is_open[position] else _CLOSED,)
+        return (_OPEN if is_open[position] else _CLOSED,)
 
-    def _passed(self, span: int, start: _State, end: _State) -> list[_Reached]:
-        """Return the most spans below a span before its first child, and up to the end of each of its children.
+    def best_below(span: int, start: int, end: int) -> _Best:
+        """start, end: the states of the ends of the span, for the spans below it."""
+        reached = {start: _Best(0)}  # by the state of the position after the children so far
+        position = starts[span]
+        for child in children[span]:
+            if starts[child] != position:
+                reached = dict.fromkeys(states(starts[child]), max(reached.values(), key=itemgetter(0)))
+            position, below = ends[child], best[child]
+            following = {}
+            for at in (end,) if position == ends[span] else states(position):
+                spans, entry = max(
+                    ((before.spans + below[entry, at].spans, entry) for entry, before in reached.items()),
+                    key=itemgetter(0),
+                )
+                following[at] = _Best(spans, reached[entry], child, entry, at)
+            reached = following
+        return max(reached.values(), key=itemgetter(0))
 
-        start, end: the states of the ends of the span, for the spans below it.
-        """
-        reached = [{start: 0}]
-        position = self.starts[span]
-        for child in self.children[span]:
-            entered = self._entered(child, position, reached[-1])
-            position = self.ends[child]
-            states = (end,) if position == self.ends[span] else self._states(position)
-            most = self.most[child]
-            reached.append({at: max(value + most[entry, at] for entry, value in entered.items()) for at in states})
-        return reached
-
-    def _entered(self, child: int, position: int, reached: _Reached) -> _Reached:
-        """Return the most spans before a child by the state of its start. position: where the child before it ends."""
-        if self.starts[child] == position:
-            return reached
-        return dict.fromkeys(self._states(self.starts[child]), max(reached.values()))
-
-    def _chosen_children(self, span: int, start: _State, end: _State) -> list[tuple[int, _State, _State]]:
-        """Trace back the children of a span in a best tree, each with the states of its start and its end."""
-        children = self.children[span]
-        reached = self._passed(span, _inner_start(start, end), end)
-        chosen = []
-        state = _best(reached[-1])
-        for place in reversed(range(len(children))):
-            child, before = children[place], reached[place]
-            position = self.ends[children[place - 1]] if place else self.starts[span]
-            entered = self._entered(child, position, before)
-            entry = _best({entry: value + self.most[child][entry, state] for entry, value in entered.items()})
-            chosen.append((child, entry, state))
-            state = entry if self.starts[child] == position else _best(before)
-        return chosen
-
-
-def _inner_start(start: _State, end: _State) -> _State:
-    """Return the state of a span's start for the spans below it."""
-    return _USED if start == end == _CLOSED else start
-
-
-def _best(reached: _Reached) -> _State:
-    """Return the state with the most spans; of several, the first."""
-    return max(reached, key=reached.__getitem__)
+    for span in reversed(range(root)):  # children come after their parents
+        of_start = (_OPEN,) if starts[span] == 0 else states(starts[span])
+        if _CLOSED in of_start:
+            of_start = (*of_start, _USED)
+        for end in (_CLOSED,) if ends[span] == words else states(ends[span]):
+            for start in of_start:
+                # A span counts unless its end is open or its start is used.
+                counts = end == _CLOSED and start != _USED
+                below = best_below(span, _USED if start == end == _CLOSED else start, end)
+                best[span][start, end] = below._replace(spans=below.spans + counts)
+    positions = []
+    agenda: list[_Best | None] = [best_below(root, _OPEN, _CLOSED)]
+    while agenda:
+        choice = agenda.pop()
+        if choice is not None and choice.before is not None:
+            if choice.entry == _OPEN and contested[starts[choice.child]]:
+                positions.append(starts[choice.child])
+            agenda += [choice.before, best[choice.child][choice.entry, choice.end]]
+    return positions

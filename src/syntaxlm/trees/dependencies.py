@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,60 +38,6 @@ class Edge(IntEnum):
         return self.name.replace("_", "-")
 
 
-class Step(NamedTuple):
-    """A step, which generates one word.
-
-    source: position of the word that the edge leaves, 0 for ROOT.  edge: its type.  parent: the step that generated
-    the source word, 0 for ROOT.  number: of this step, from 1.  word: position of the generated word, from 1.
-    """
-
-    source: int
-    edge: Edge
-    parent: int
-    number: int
-    word: int
-
-
-def steps_of(tree: DependencyTree) -> list[Step]:
-    """Return the steps of a tree in breadth-first order.
-
-    Raises InputError naming the sentence if heads are out of range or do not lead to a root.
-    """
-    left: list[list[int]] = [[] for _ in range(len(tree) + 1)]  # by head, in sentence order
-    right: list[list[int]] = [[] for _ in range(len(tree) + 1)]
-    for word, head in enumerate(tree.heads, 1):
-        if not 0 <= head <= len(tree):
-            raise InputError(f"sentence {tree.name or '(no id)'}: {_OUTSIDE.format(word, head, len(tree))}")
-        (right if word > head else left)[head].append(word)
-    number_of = {0: 0}
-    steps: list[Step] = []
-    heads = [0]
-    for head in heads:  # grows during the loop
-        for edge, further, dependents in (
-            (Edge.LEFT, Edge.NX_LEFT, left[head][::-1]),
-            (Edge.RIGHT, Edge.NX_RIGHT, right[head]),
-        ):
-            source = head
-            for word in dependents:
-                steps.append(Step(source, edge, number_of[source], len(steps) + 1, word))
-                number_of[word] = len(steps)
-                source, edge = word, further
-            heads += dependents
-    if len(steps) < len(tree):
-        lost = [word for word in range(1, len(tree) + 1) if word not in number_of]
-        raise InputError(f"sentence {tree.name or '(no id)'}: {_rootless(lost)}")
-    return steps
-
-
-_OUTSIDE = "word {} has head {}, expected 0 to {}"
-
-
-def _rootless(words: Sequence[int]) -> str:
-    """Return the message for words whose heads do not lead to a root."""
-    shown = ", ".join(map(str, words[:10])) + (", ..." if len(words) > 10 else "")
-    return f"words {shown} have no path to a root: their heads form a cycle; expected heads that lead to 0"
-
-
 @dataclass(frozen=True)
 class Paths:
     """The last edge of the path from ROOT to each word, for the words of many sentences, concatenated.
@@ -107,8 +53,7 @@ class Paths:
 
 
 def paths_of(heads: npt.NDArray[Any], offsets: Integers, names: Sequence[str] = (), source: str = "") -> Paths:
-    """Return the paths of all trees of a corpus at once: the same as `steps_of` for each tree, but in a different
-    order.
+    """Return the paths of all trees of a corpus at once.
 
     heads: (N,), position in the sentence, 0 for the root.  offsets: (S + 1,); sentence i is
     heads[offsets[i] : offsets[i + 1]].  names, source: of the sentences and of the file, for messages.
@@ -127,7 +72,8 @@ def paths_of(heads: npt.NDArray[Any], offsets: Integers, names: Sequence[str] = 
     outside = np.flatnonzero((heads < 0) | (heads > lengths[sentences]))
     if len(outside):
         word = int(outside[0])
-        raise InputError(f"{place(word)}: {_OUTSIDE.format(positions[word], heads[word], lengths[sentences[word]])}")
+        found = f"word {positions[word]} has head {heads[word]}, expected 0 to {lengths[sentences[word]]}"
+        raise InputError(f"{place(word)}: {found}")
     is_right = positions > heads
     sides = 2 * (starts + sentences + heads) + is_right  # one number for each side of each head
     order = np.lexsort((np.abs(positions - heads), sides))
@@ -148,7 +94,11 @@ def paths_of(heads: npt.NDArray[Any], offsets: Integers, names: Sequence[str] = 
     rootless = np.flatnonzero(depths == 0)
     if len(rootless):
         same = rootless[sentences[rootless] == sentences[rootless[0]]]
-        raise InputError(f"{place(int(same[0]))}: {_rootless(positions[same].tolist())}")
+        shown = ", ".join(map(str, positions[same[:10]])) + (", ..." if len(same) > 10 else "")
+        raise InputError(
+            f"{place(int(same[0]))}: words {shown} have no path to a root: their heads form a cycle; expected heads"
+            " that lead to 0"
+        )
     return Paths(parents, edges, depths)
 
 

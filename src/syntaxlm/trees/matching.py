@@ -40,61 +40,39 @@ def gold_sides(predicted_source: str, gold_source: str) -> tuple[Side, Side]:
 def read_matching(
     trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str
 ) -> Sequence[Tree]:
-    """Return `trees` if they match the others; otherwise read the file again without labels.
+    """Return `trees` if there are equally many others, with the same numbers of words; the words may differ.
 
-    Some files can be read with and without labels.
+    Otherwise the file is read again without labels, because some files can be read with and without.
     side, other_side: the sources, for messages; side.source is the file of `trees`.  advice: the end of messages.
-    Raises InputError like `check_matching` if neither reading matches.
+    Raises InputError as in `mismatch` if neither reading matches.
     """
-    try:
-        check_matching(trees, others, side, other_side, advice)
-    except InputError:
-        trees = read_brackets(side.source, labelled=False)
-        if [len(tree) for tree in trees] != [len(tree) for tree in others]:
-            raise
-    return trees
+    lengths = [len(tree) for tree in others]
+    if [len(tree) for tree in trees] == lengths:
+        return trees
+    unlabelled = read_brackets(side.source, labelled=False)
+    if [len(tree) for tree in unlabelled] == lengths:
+        return unlabelled
+    raise mismatch(trees, others, side, other_side, advice)
 
 
-def check_matching(trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str) -> None:
-    """Check that two sources have equally many trees, with the same numbers of words; the words may differ.
-
-    Raises InputError with the sources, the number of the first sentence that differs, and both sentences.
-    """
-    if len(trees) != len(others):
-        raise wrong_number(trees, others, side, other_side, advice)
-    place = _first_difference(trees, others)
-    if place < len(trees):
-        tree, other = trees[place], others[place]
-        raise InputError(
-            f"{other_side.source}, sentence {place + 1}: the tree has {len(other)} words, but {side.subject} has"
-            f" {len(tree)}.\n{_both(tree, other, side, other_side)}   ({side.source}, tree {place + 1})\n{advice}"
-        )
-
-
-def wrong_number(
-    trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str
-) -> InputError:
-    """Return the error for two files with different numbers of trees."""
-    place = _first_difference(trees, others)
-    tree, other = (source[place] if place < len(source) else None for source in (trees, others))
-    return InputError(
-        f"{side.source}: found {len(trees):,} trees, expected {len(others):,} as in {other_side.source}.\n"
-        f"First difference: sentence {place + 1}\n{_both(tree, other, side, other_side)}\n{advice}"
-    )
-
-
-def _first_difference(trees: Sequence[Tree], others: Sequence[Tree]) -> int:
-    """Return the index of the first sentence that differs in length or has no partner."""
+def mismatch(trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str) -> InputError:
+    """Return the error for files with trees of different numbers or lengths: the first sentence that differs."""
     pairs = enumerate(zip(trees, others, strict=False))
-    return next((place for place, (tree, other) in pairs if len(tree) != len(other)), min(len(trees), len(others)))
-
-
-def _both(tree: Tree | None, other: Tree | None, side: Side, other_side: Side) -> str:
+    place = next((place for place, (tree, other) in pairs if len(tree) != len(other)), min(len(trees), len(others)))
     width = max(len(side.name), len(other_side.name)) + 1
-    lines = []
-    for name, shown in ((other_side.name, other), (side.name, tree)):
-        lines.append(f"  {name + ':':{width}} {'(no tree)' if shown is None else beginning(shown.words)}")
-    return "\n".join(lines)
+    shown = []
+    for name, source in ((other_side.name, others), (side.name, trees)):
+        sentence = beginning(source[place].words) if place < len(source) else "(no tree)"
+        shown.append(f"  {name + ':':{width}} {sentence}")
+    if len(trees) != len(others):
+        return InputError(
+            f"{side.source}: found {len(trees):,} trees, expected {len(others):,} as in {other_side.source}.\n"
+            f"First difference: sentence {place + 1}\n" + "\n".join([*shown, advice])
+        )
+    return InputError(
+        f"{other_side.source}, sentence {place + 1}: the tree has {len(others[place])} words, but {side.subject} has"
+        f" {len(trees[place])}.\n" + "\n".join(shown) + f"   ({side.source}, tree {place + 1})\n{advice}"
+    )
 
 
 def check_same_words(words: Sequence[str], expected: Sequence[str], place: str, expected_place: str) -> None:

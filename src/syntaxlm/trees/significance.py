@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -85,10 +85,16 @@ class RunScores:
     @classmethod
     def of_trees(cls, runs: Sequence[ParsingScores]) -> RunScores:
         """Return F1, averaged by the scores' protocol.  Raises InputError if protocols or sentences differ."""
+        first = runs[0]
         for other in runs[1:]:
-            _check_comparable(runs[0], other)
+            if first.protocol != other.protocol:
+                raise InputError(f"found scores under {first.protocol} and {other.protocol}, expected one protocol")
+            if not np.array_equal(first.by_sentence.indices, other.by_sentence.indices):
+                raise InputError(
+                    f"found scores of {first.sentences} and {other.sentences} sentences, expected the same sentences"
+                )
         rows = [run.by_sentence for run in runs]
-        if runs[0].protocol.average == "sentence":
+        if first.protocol.average == "sentence":
             return cls.of_means(np.array([run.f1 for run in rows]))
         parts = np.array([2.0 * run.matched_spans for run in rows])
         return cls(parts, np.array([run.predicted_spans + run.gold_spans for run in rows], np.float64))
@@ -126,30 +132,22 @@ def compare_runs(
     if samples < 1:
         raise ValueError("a bootstrap needs at least one sample")
     generator = np.random.default_rng(seed)
-    drawn = [
-        _mean_of_drawn(first, counts, generator) - _mean_of_drawn(second, counts, generator)
-        for counts in resampled(items, samples, generator)
-    ]
-    difference = float(first.values.mean() - second.values.mean())
-    return BootstrapResult.of(difference, np.concatenate(drawn), items, measure, (len(first), len(second)))
-
-
-def resampled(items: int, samples: int, generator: np.random.Generator) -> Iterator[Fractions]:
-    """Yield how often each item is in each bootstrap sample: (B, items) for some samples at a time."""
+    drawn = []
     step = max(1, _DRAWN // max(1, items))
     for low in range(0, samples, step):
         size = min(step, samples - low)
         places = generator.integers(items, size=(size, items), dtype=np.int32) + items * np.arange(size)[:, None]
-        yield np.bincount(places.ravel(), minlength=size * items).reshape(size, items).astype(np.float64)
-
-
-def _mean_of_drawn(runs: RunScores, counts: Fractions, generator: np.random.Generator) -> Fractions:
-    """Return the mean score of drawn runs of each bootstrap sample: (B, n) -> (B,)."""
-    scores = runs.of_samples(counts)
-    if len(runs) > 1:
-        chosen = generator.integers(len(runs), size=scores.shape)
-        scores = np.take_along_axis(scores, chosen, axis=1)
-    return scores.mean(1)
+        # How often each item is in each sample: (size, items).
+        counts = np.bincount(places.ravel(), minlength=size * items).reshape(size, items).astype(np.float64)
+        means = []
+        for runs in (first, second):
+            scores = runs.of_samples(counts)
+            if len(runs) > 1:
+                scores = np.take_along_axis(scores, generator.integers(len(runs), size=scores.shape), axis=1)
+            means.append(scores.mean(1))
+        drawn.append(means[0] - means[1])
+    difference = float(first.values.mean() - second.values.mean())
+    return BootstrapResult.of(difference, np.concatenate(drawn), items, measure, (len(first), len(second)))
 
 
 def paired_bootstrap(
@@ -159,17 +157,9 @@ def paired_bootstrap(
 
     F1 is averaged by the scores' protocol.  Raises InputError if protocols or sentences differ.
     """
-    _check_comparable(first, second)
-    return compare_runs(RunScores.of_trees([first]), RunScores.of_trees([second]), "F1", samples, seed)
-
-
-def _check_comparable(first: ParsingScores, second: ParsingScores) -> None:
-    if first.protocol != second.protocol:
-        raise InputError(f"found scores under {first.protocol} and {second.protocol}, expected one protocol")
-    if not np.array_equal(first.by_sentence.indices, second.by_sentence.indices):
-        raise InputError(
-            f"found scores of {first.sentences} and {second.sentences} sentences, expected the same sentences"
-        )
+    both = RunScores.of_trees([first, second])
+    one, other = map(RunScores, np.split(both.parts, 2), np.split(both.wholes, 2))
+    return compare_runs(one, other, "F1", samples, seed)
 
 
 @dataclass(frozen=True)
@@ -208,26 +198,27 @@ def over_seeds(scores: Sequence[ParsingScores]) -> SeedScores:
 class BaselineScores:
     """F1 of baselines and upper bounds on the same sentences.
 
+    biased_bound: None unless requested.
     random: trees that are uniform over splits, which are also the trees of random distances by the `unbiased` decoder.
     random_biased: the trees of the same random distances by the `biased` decoder.
     random_binary: trees that are uniform over binary trees.
-    biased_bound: None unless requested.
     """
 
     left: ParsingScores
     right: ParsingScores
     balanced: ParsingScores
+    binary_bound: ParsingScores
+    biased_bound: ParsingScores | None
     random: SeedScores
     random_biased: SeedScores
     random_binary: SeedScores
-    binary_bound: ParsingScores
-    biased_bound: ParsingScores | None
 
     def to_dict(self) -> dict[str, object]:
         """Return F1 (fractions) by name; for random trees, statistics over seeds."""
-        singles = {name: getattr(self, name) for name in ("left", "right", "balanced", "binary_bound", "biased_bound")}
-        seeds = {name: getattr(self, name).to_dict() for name in ("random", "random_biased", "random_binary")}
-        return {**{name: scores.f1 if scores else None for name, scores in singles.items()}, **seeds}
+        result: dict[str, object] = {}
+        for name, scores in vars(self).items():
+            result[name] = scores.to_dict() if isinstance(scores, SeedScores) else scores and scores.f1
+        return result
 
     def random_rows(self) -> dict[str, SeedScores]:
         """Return the random baselines by title, for tables."""
@@ -262,9 +253,9 @@ def baseline_scores(
         scored(bounds.left(lengths)),
         scored(bounds.right(lengths)),
         scored(bounds.balanced(lengths)),
+        scored(bounds.binary_upper_bound(gold)),
+        scored(bounds.biased_upper_bound(gold)) if biased_bound else None,
         over_seeds([scored(bounds.random_trees(lengths, seed)) for seed in seeds]),
         over_seeds([scored(bounds.random_trees(lengths, seed, "biased")) for seed in seeds]),
         over_seeds([scored(bounds.random_binary_trees(lengths, seed)) for seed in seeds]),
-        scored(bounds.binary_upper_bound(gold)),
-        scored(bounds.biased_upper_bound(gold)) if biased_bound else None,
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from syntaxlm.core.errors import InputError
@@ -18,7 +19,7 @@ from syntaxlm.parsing.parse import Parse, parse_lines
 from syntaxlm.parsing.structure import decodings, structure_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import AS_WRITTEN
-from syntaxlm.trees.dependencies import steps_of
+from syntaxlm.trees.dependencies import paths_of
 from syntaxlm.trees.preprocessing import clean_all, find_preprocessing
 from syntaxlm.trees.spans import trees_of
 from syntaxlm.trees.tree import DependencyTree, Tree, parse_brackets, read_brackets
@@ -64,10 +65,7 @@ def read_trees(path: Path, number: int | None = None, preprocessing: str = "none
     for tree in chosen:
         if len(tree) > MOST_WORDS:
             raise InputError(f"{path}, sentence {tree.name}: {len(tree):,} words; expected at most {MOST_WORDS}")
-        try:
-            steps_of(tree)
-        except InputError as error:
-            raise InputError(f"{path}, {error}") from error
+        paths_of(np.array(tree.heads), np.array([0, len(tree)]), [tree.name], str(path))  # checks the heads
     return chosen
 
 
