@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from syntaxlm.app.cli import main
-from syntaxlm.core.errors import InputError
 from syntaxlm.drawing.files import format_latex
 from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.parsing.options import ParseOptions
@@ -107,14 +106,8 @@ def test_labels_of_words_stand_above_the_tags_of_tagged_text():
     assert text == str(parse.tree)
     assert len(figures["spans"]) == 2
     assert alone.word_labels == [""]
+    assert not any(parse_lines(stored, ["", " "], ParseOptions(labels=True)))
     assert parse_lines(stored, [line]).brackets()[0].count("(T-") == 0
-
-
-def test_models_without_labels_are_refused():
-    for stored in (fresh("prpn"), fresh("palm"), bracketing(labelled=False)):
-        with pytest.raises(InputError, match="model does not label spans"):
-            parse_lines(stored, LINES, ParseOptions(labels=True))
-    assert not any(parse_lines(bracketing(), ["", " "], ParseOptions(labels=True)))
 
 
 @pytest.mark.parametrize("ties", TIE_RULES)

@@ -128,6 +128,13 @@ def test_decoders_and_layers_that_no_model_has_are_refused(models, options, mess
         decodings([made[name]() if name in made else fresh(name) for name in models], DecodingOptions(**options))
 
 
-def test_an_unknown_decoder_is_refused_with_those_that_exist():
-    with pytest.raises(InputError, match=r"^decoder: found 'best'; expected biased, .* or heads-binary$"):
-        DecodingOptions(decoder="best")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"decoder": "best"}, r"^decoder: found 'best'; expected biased, .* or heads-binary$"),
+        *(({"layer": layer}, f"layer: found {layer!r}; expected an integer from 1 to 100") for layer in (0, -1, "1")),
+    ],
+)
+def test_values_that_no_model_can_have_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        DecodingOptions(**options)
