@@ -71,7 +71,7 @@ def test_always_stop_is_the_share_of_words_that_no_such_edge_leaves():
         assert score.accuracy == score.always_stop == pytest.approx(1 - edges.count(edge) / words)
         assert report.possible[edge].edges == edges.count(edge)
     dets = [label for tree in TREES for label in tree.labels].count("det")
-    assert report.labels.correct == report.labels.majority == dets
+    assert report.labels["correct"] == report.labels["majority"] == dets
     assert json.loads(json.dumps(report.to_dict()))["every_word"]["add left"]["words"] == words
     assert all(question in str(report) for question in QUESTIONS.values())
 

@@ -61,7 +61,7 @@ def test_trained_classifiers_beat_always_stopping_and_the_most_frequent_label(re
     better = [score.accuracy > score.always_stop + 0.02 for score in report.every_word.values()]
     assert better[:2] == [True, True]
     assert all(score.accuracy >= score.always_stop - 0.01 for score in report.every_word.values())
-    assert report.labels.correct > 2 * report.labels.majority
+    assert report.labels["correct"] > 2 * report.labels["majority"]
     assert result.valid.source.endswith("valid.conllu")
 
 

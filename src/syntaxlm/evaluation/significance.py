@@ -255,7 +255,18 @@ def compare_details(
         raise InputError(f"{sides[0][0]}: found no trees; expected details of evaluate parse or evaluate trees")
     for of_model in (files, others):
         for other in of_model:
-            _check_same(files[0], other)
+            if other.measure != files[0].measure:
+                raise InputError(
+                    f"{other.source}: {other.measure}; expected {files[0].measure}, as in {files[0].source}"
+                )
+            pairs = enumerate(zip_longest(files[0].items, other.items), 1)
+            line = next((number for number, (item, its_item) in pairs if item != its_item), None)
+            if line is not None:
+                raise InputError(
+                    f"{other.source}, line {line}: found another item than in {files[0].source}"
+                    f" ({len(other.items):,} and {len(files[0].items):,} items); expected the same items in the same"
+                    " order"
+                )
             if other.trees and other.names != of_model[0].names:
                 raise InputError(
                     f"{other.source}: found trees of the decoder {other.names[0]}; expected {of_model[0].names[0]}, as"
@@ -271,19 +282,6 @@ def compare_details(
     known = np.logical_and.reduce([one.known.all(0) for one in (*files, *others) if one.known is not None])
     of_known = compared(known) if np.ndim(known) and known.any() and not known.all() else None
     return Significance(files[0].measure, len(files[0].items), one, two, compared(slice(None)), of_known)
-
-
-def _check_same(one: DetailedScores, other: DetailedScores) -> None:
-    """Raise InputError if two files have other measures or items."""
-    if one.measure != other.measure:
-        raise InputError(f"{other.source}: {other.measure}; expected {one.measure}, as in {one.source}")
-    pairs = enumerate(zip_longest(one.items, other.items), 1)
-    line = next((number for number, (own, its) in pairs if own != its), None)
-    if line is not None:
-        raise InputError(
-            f"{other.source}, line {line}: found another item than in {one.source} ({len(other.items):,} and"
-            f" {len(one.items):,} items); expected the same items in the same order"
-        )
 
 
 def read_details(path: str | Path) -> DetailedScores:

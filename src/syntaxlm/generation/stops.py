@@ -96,24 +96,13 @@ class StopScore:
 
 
 @dataclass(frozen=True)
-class LabelScore:
-    """Accuracy of edge labels. words: number of labels; correct: of correct ones; majority: of the most frequent."""
-
-    words: int
-    correct: int
-    majority: int
-
-    def to_dict(self) -> dict[str, Any]:
-        some = max(1, self.words)
-        return asdict(self) | {"accuracy": self.correct / some, "most_frequent": self.majority / some}
-
-
-@dataclass(frozen=True)
 class StopReport:
     """Results on the trees of a file.
 
     nats: total of all decisions and labels.  every_word, possible: by edge type, for every word as in the paper, and
-    for the words that an edge of the type can leave.  labels: None if the model reads no labels.
+    for the words that an edge of the type can leave.
+    labels: of edges: number of words, of correct labels, and of the most frequent label (majority), and the accuracy of
+    both (accuracy, most_frequent); None if the model reads no labels.
     """
 
     source: str
@@ -122,7 +111,7 @@ class StopReport:
     nats: float
     every_word: dict[Edge, StopScore]
     possible: dict[Edge, StopScore]
-    labels: LabelScore | None = None
+    labels: dict[str, float] | None = None
 
     @property
     def loss(self) -> float:
@@ -134,7 +123,7 @@ class StopReport:
         values: dict[str, Any] = {"source": self.source, "trees": self.trees, "words": self.words, "loss": self.loss}
         for name, scores in (("every_word", self.every_word), ("possible", self.possible)):
             values[name] = {QUESTIONS[edge]: score.to_dict() for edge, score in scores.items()}
-        return values | {"labels": None if self.labels is None else self.labels.to_dict()}
+        return values | {"labels": self.labels}
 
     def __str__(self) -> str:
         lines = [
@@ -150,11 +139,8 @@ class StopReport:
             )
             lines.append(f"{question:<16}{every}   {self.possible[edge].words:>9,}  {possible}")
         if self.labels is not None:
-            shares = self.labels.to_dict()
-            lines.append(
-                f"{'label':<16}{100 * shares['accuracy']:>10.1f}  {100 * shares['most_frequent']:>11.1f}   (second"
-                " column: the most frequent label)"
-            )
+            accuracies = f"{100 * self.labels['accuracy']:>10.1f}  {100 * self.labels['most_frequent']:>11.1f}"
+            lines.append(f"{'label':<16}{accuracies}   (second column: the most frequent label)")
         return "\n".join(lines)
 
 
@@ -181,7 +167,8 @@ def score_stops(stops: Stops, model: GeneratesTrees, corpus: DependencyCorpus) -
     every_word, possible = ({edge: StopScore(*row[:, edge].tolist()) for edge in Edge} for row in counts)
     words, labels = corpus.text.word_count, None
     if stops.label_network is not None:
-        labels = LabelScore(words, correct_labels, int(label_counts.max()))
+        labels = {"words": words, "correct": correct_labels, "majority": int(label_counts.max())}
+        labels |= {"accuracy": correct_labels / max(1, words), "most_frequent": labels["majority"] / max(1, words)}
     return StopReport(corpus.source, len(corpus), words, nats, every_word, possible, labels)
 
 

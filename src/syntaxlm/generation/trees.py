@@ -185,14 +185,15 @@ class _TreeSampler:
                 f"tree {missing[0]}: none of {ATTEMPTS} ended within {self.most_words} words and a depth of"
                 f" {self.most_depth}; use higher limits, or allow trees to be cut at them"
             )
-        return [self._generated(number, trees[number]) for number in numbers]
-
-    def _generated(self, number: int, grown: _Growing) -> GeneratedTree:
-        words = self.vocabulary.decode(grown.words)
-        labels = self.labels.decode(grown.labels) if self.model.reads_labels else ()
-        tree = tree_of_steps(words, grown.edges, grown.parents, labels, str(number))
-        bits = [grown.bits[step - 1] for step in in_order(grown.edges, grown.parents)]
-        return GeneratedTree(number, tree, bits, grown.tree_bits, tuple(grown.cut))
+        generated = []
+        for number in numbers:
+            grown = trees[number]
+            words = self.vocabulary.decode(grown.words)
+            labels = self.labels.decode(grown.labels) if self.model.reads_labels else ()
+            tree = tree_of_steps(words, grown.edges, grown.parents, labels, str(number))
+            bits = [grown.bits[step - 1] for step in in_order(grown.edges, grown.parents)]
+            generated.append(GeneratedTree(number, tree, bits, grown.tree_bits, tuple(grown.cut)))
+        return generated
 
     @torch.no_grad()
     def _grow(self, trees: list[_Growing]) -> None:

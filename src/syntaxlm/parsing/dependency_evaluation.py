@@ -219,7 +219,11 @@ def _random(gold: AnyIntegers, lengths: Integers) -> Fractions:
 
     gold: (words,) heads from 1, 0 for the root, sentence after sentence.
     """
-    charts = {length: _uniform_marginals(length) for length in np.unique(lengths).tolist()}
+    charts: dict[int, Fractions] = {}  # (n + 1, n) the share of trees of n words that have each arc; row 0 is the root
+    for length in np.unique(lengths).tolist():
+        sizes = [(1, length), (1, length, length), (1, length, 2, 2), (1, length, 2, 2)]
+        uniform = TreeDecisions(*(torch.zeros(size, dtype=torch.float64) for size in sizes))
+        charts[length] = expected_counts(uniform).counts.attached[0].numpy()
     offsets = offsets_of(lengths)
     directed, reversed_ = np.zeros((2, len(gold)))
     for number, length in enumerate(lengths.tolist()):
@@ -229,11 +233,3 @@ def _random(gold: AnyIntegers, lengths: Integers) -> Fractions:
         (dependents,) = np.nonzero(heads)
         np.add.at(reversed_[own], heads[dependents] - 1, chart[dependents + 1, heads[dependents] - 1])
     return np.array([directed, directed + reversed_])
-
-
-def _uniform_marginals(length: int) -> Fractions:
-    """(n + 1, n) the share of projective trees with one root that have each arc; row 0 is the root."""
-    sizes = [(1, length), (1, length, length), (1, length, 2, 2), (1, length, 2, 2)]
-    counts = expected_counts(TreeDecisions(*(torch.zeros(size, dtype=torch.float64) for size in sizes))).counts
-    shares: Fractions = counts.attached[0].numpy()
-    return shares
