@@ -339,7 +339,7 @@ def test_both_contexts_and_grammars_appear_in_one_table(experiment):
     few = words[:600], times[:600]
     report = evaluate((models, *few), context="both")
     assert [one.label for one in report.models] == ["stream, reset", "stream, carry", "pcfg, reset"]
-    assert report.svg().count("<polyline") == 3
+    assert report._repr_svg_().count("<polyline") == 3
     assert list(report.to_dataframe()["model"]) == ["stream", "stream", "pcfg"]
 
 

@@ -401,9 +401,6 @@ class ReadingTimesReport(HasReport):
         unit = f"log {self.times.column}" if self.settings.log else self.times.column
         return binned_means_picture({one.label: one.bins for one in self.models}, "surprisal, bits", unit)
 
-    def svg(self, theme: Theme = "auto") -> str:
-        return self.picture().svg(theme)
-
     def write_picture(self, path: Path, theme: Theme = "auto") -> None:
         """Write the picture as .svg or .png, or with the figures as a page, .html. Raises InputError."""
         check_picture(path)
@@ -413,7 +410,7 @@ class ReadingTimesReport(HasReport):
         )
 
     def _repr_svg_(self) -> str:
-        return self.svg()
+        return self.picture().svg()
 
 
 def _columns(coefficients: Sequence[str]) -> Columns:

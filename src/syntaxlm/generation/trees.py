@@ -24,7 +24,7 @@ from syntaxlm.generation.sentences import MAXIMUM, SAMPLED_TOGETHER, Numbers, ba
 from syntaxlm.generation.stops import possible_edges, tree_model
 from syntaxlm.models.abilities import GeneratesTrees
 from syntaxlm.models.classifiers import Stops
-from syntaxlm.ops.tree_levels import EDGES, Levels, States
+from syntaxlm.ops.tree_levels import EDGES, Levels
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.dependencies import Edge, in_order, tree_of_steps
 from syntaxlm.trees.tree import DependencyTree
@@ -206,16 +206,27 @@ class _TreeSampler:
             levels = Levels.of(torch.from_numpy(level.rows), (_counts(level.edges),)).to(device)
             ids = (torch.from_numpy(values).to(device) for values in (level.sources, level.labels))
             states = model.follow(model.inputs(*ids), levels, states)
-            level = self._step(trees, level, levels, states)
+            level = self._step(trees, level, levels, states.hidden)
 
-    def _step(self, trees: list[_Growing], level: _Level, levels: Levels, states: States) -> _Level:
+    def _step(self, trees: list[_Growing], level: _Level, levels: Levels, hidden: Tensor) -> _Level:
         """Sample the words of a level, their labels and stop decisions. Returns the next level."""
-        words, bits = self._words(trees, level, levels, states.hidden)
-        drawn = torch.from_numpy(words).to(states.hidden.device)
-        labels, label_bits = self._labels(trees, level, states.hidden, drawn)
-        inputs = self.model.inputs(drawn, torch.from_numpy(labels).to(drawn.device))
-        logits = self.stops(states.hidden, inputs).double().cpu()
-        steps = np.empty(len(level.trees), np.int64)
+        count = len(level.trees)
+        uniform, words, bits = _uniform(trees, level.trees), np.empty(count, np.int64), np.empty(count)
+        for start in range(0, count, ROWS_TOGETHER):
+            rows = slice(start, start + ROWS_TOGETHER)
+            parents = Levels.of(levels.parents[rows], (_counts(level.edges[rows]),))
+            values = self.model.all_log_probs(hidden[rows], parents).double().cpu().numpy()
+            words[rows], bits[rows] = _drawn(values, self.barred, uniform[rows], self.options)
+        word_ids = torch.from_numpy(words).to(hidden.device)
+        labels, label_bits = np.full(count, self.labels.begin_id), np.zeros(count)
+        if self.model.reads_labels:
+            label_logits = self.stops.label_logits(hidden, self.model.embedded(word_ids))
+            values = label_logits.double().log_softmax(-1).cpu().numpy()
+            options = replace(self.options, top_k=None)
+            labels, label_bits = _drawn(values, self.barred_labels, _uniform(trees, level.trees), options)
+        inputs = self.model.inputs(word_ids, torch.from_numpy(labels).to(hidden.device))
+        logits = self.stops(hidden, inputs).double().cpu()
+        steps = np.empty(count, np.int64)
         for row, place in enumerate(level.trees):
             tree = trees[place]
             tree.words.append(int(words[row]))
@@ -225,33 +236,17 @@ class _TreeSampler:
             tree.bits.append(float(bits[row]))
             tree.tree_bits += float(label_bits[row])
             steps[row] = len(tree.words)
-        rows, edges = np.nonzero(self._answers(trees, level, logits))
-        order = np.argsort(edges, kind="stable")
-        rows, edges = rows[order], edges[order]
-        below = (edges == Edge.LEFT) | (edges == Edge.RIGHT)  # a dependent; else a sibling
+        edges, rows_below = np.nonzero(self._answers(trees, level, logits).T)  # sorted by edge
+        is_dependent = (edges == Edge.LEFT) | (edges == Edge.RIGHT)  # else a sibling
         return _Level(
-            level.trees[rows], edges, rows, words[rows], labels[rows], steps[rows], level.depths[rows] + below
+            level.trees[rows_below],
+            edges,
+            rows_below,
+            words[rows_below],
+            labels[rows_below],
+            steps[rows_below],
+            level.depths[rows_below] + is_dependent,
         )
-
-    def _words(self, trees: list[_Growing], level: _Level, levels: Levels, hidden: Tensor) -> tuple[Integers, Numbers]:
-        """Return the ids of the sampled words and their bits."""
-        uniform = _uniform(trees, level.trees)
-        words, bits = np.empty(len(level.trees), np.int64), np.empty(len(level.trees))
-        for start in range(0, len(level.trees), ROWS_TOGETHER):
-            rows = slice(start, start + ROWS_TOGETHER)
-            some = Levels.of(levels.parents[rows], (_counts(level.edges[rows]),))
-            values = self.model.all_log_probs(hidden[rows], some).double().cpu().numpy()
-            words[rows], bits[rows] = _drawn(values, self.barred, uniform[rows], self.options)
-        return words, bits
-
-    def _labels(self, trees: list[_Growing], level: _Level, hidden: Tensor, words: Tensor) -> tuple[Integers, Numbers]:
-        """Return the ids of the sampled labels and their bits; BOS and 0 bits if the model reads no labels."""
-        if not self.model.reads_labels:
-            return np.full(len(level.trees), self.labels.begin_id), np.zeros(len(level.trees))
-        logits = self.stops.label_logits(hidden, self.model.embedded(words))
-        values = logits.double().log_softmax(-1).cpu().numpy()
-        options = replace(self.options, top_k=None)
-        return _drawn(values, self.barred_labels, _uniform(trees, level.trees), options)
 
     def _answers(self, trees: list[_Growing], level: _Level, logits: Tensor) -> Answers:
         """Return the edges by which each word of a level continues, (n, 4), within the limits. Adds their bits."""
