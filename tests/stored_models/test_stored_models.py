@@ -14,7 +14,7 @@ import pytest
 from syntaxlm.app.report.report import write_report
 from syntaxlm.storage.folder import read_model, write_model
 from syntaxlm.training.result import read_result
-from tests.stored_models import calls, kernels, measurements
+from tests.stored_models import kernels, measurements
 from tests.stored_models.comparison import differences
 
 pytestmark = [
@@ -80,7 +80,7 @@ def measured(name: str, section: str, outputs: Path) -> Any:
     if section == "arpa":
         return measurements.arpa(name, outputs)
     if section == "logic":
-        return measurements.logic(name)
+        return {part: measurements.inference(name, part) for part in ("learnt", "test")}
     kinds = measurements.DEPENDENCY_TREES if name.startswith("tree-rnn") else measurements.TEXT
     return kinds[section](name)
 
@@ -173,7 +173,7 @@ def test_rewritten_folder_has_the_same_settings_and_weights(name: str, tmp_path:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         new = read_model(str(tmp_path))
-    assert calls.facts(new) == calls.facts(old)
+    assert measurements.facts_of(new) == measurements.facts_of(old)
     assert measurements.largest_weight_difference(tmp_path, Path("models", name)) == 0
 
 
