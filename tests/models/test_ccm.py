@@ -192,13 +192,6 @@ def test_a_model_of_tags_or_words_parses_and_gives_no_perplexity(units, folders,
     assert "this ccm model gives no sentence probabilities" in capsys.readouterr().err
 
 
-def test_trees_of_ccm_are_averaged_with_those_of_another_model(folders, tagged, prpn):
-    from syntaxlm.parsing.parse import parse_lines
-
-    both = parse_lines([read_model(folders / "words"), prpn], ["the old dog sleeps"])
-    assert len(both.brackets()) == 1
-
-
 def test_the_log_has_the_likelihood_of_every_round_and_the_last_weights_are_kept(folders):
     lines = [json.loads(line) for line in (folders / "tags" / "metrics.jsonl").read_text().splitlines()]
     assert [line["epoch"] for line in lines] == [1, 2, 3, 4]
@@ -219,9 +212,3 @@ def test_a_resumed_run_has_the_tables_of_an_uninterrupted_one(folders, tagged, t
     resume(folder)
     one, other = (read_model(path).model.state_dict() for path in (folder, folders / "tags"))
     assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
-
-
-def test_longer_sentences_are_left_out_of_training(folders, tagged, tmp_path):
-    settings = {"batches.maximum_words": 4, "schedule.epochs": 1}
-    short = train(recipe_of(tagged, "tags", **settings), tmp_path / "short").counted
-    assert 0 < short["yields"] < len(read_model(folders / "tags").model.yields)

@@ -14,6 +14,7 @@ from syntaxlm.models.prpn import PredictNetwork, PRPNConfig, ReadingLayer
 from syntaxlm.models.registry import build_model
 from syntaxlm.ops.backend import using
 from tests.golden import PRPN_FILES, released_prpn
+from tests.models.checks import check_against_reference, check_dropout, losses
 from tests.models.variants import word_log_probs
 
 
@@ -50,48 +51,40 @@ TOKENS = torch.randint(11, (9, 3), generator=torch.Generator().manual_seed(1))
 BATCH = TokenBatch(TOKENS[:-1], TOKENS[1:], lengths=torch.tensor([8, 5, 2]))
 
 
-def training_loss(model, seed):
-    torch.manual_seed(seed)
-    return model.loss(BATCH).total
+DROPOUTS = {"dropout": 0.3, "layer_dropout": 0.4, "recurrent_dropout": 0.5}
 
 
-@pytest.mark.parametrize("form", ["released", "paper"])
-@pytest.mark.parametrize("blocks", [0, 2])
-def test_fast_model_equals_reference_in_every_gradient_under_dropout(form, blocks):
-    config = dataclasses.replace(
-        SMALL, form=form, residual_blocks=blocks, dropout=0.3, layer_dropout=0.4, recurrent_dropout=0.5
-    )
+@pytest.mark.parametrize(
+    "parts",
+    [
+        *({"form": form, "residual_blocks": blocks} for form in ("released", "paper") for blocks in (0, 2)),
+        {"parsing": False},
+        {"reading_attention": False},
+        {"predict_attention": False},
+    ],
+    ids=str,
+)
+def test_fast_model_equals_reference_in_every_gradient_under_dropout(parts):
     torch.manual_seed(0)
-    model = build_model(config, 11).double().train()
-    with torch.no_grad():  # spread the distances, so that gates are open, closed and between
-        model.embedding.weight.normal_()
-        model.backbone.parser.head.weight.normal_()
-    fast = training_loss(model, seed=5)
-    gradients = torch.autograd.grad(fast, list(model.parameters()), allow_unused=True)
-    with using("reference"):
-        slow = training_loss(model, seed=5)
-    assert fast.item() == pytest.approx(slow.item(), abs=1e-10)
-    for (name, _), ours, expected in zip(
-        model.named_parameters(),
-        gradients,
-        torch.autograd.grad(slow, list(model.parameters()), allow_unused=True),
-        strict=True,
-    ):
-        assert expected is not None, name
-        torch.testing.assert_close(ours, expected, rtol=1e-8, atol=1e-10, msg=lambda text, name=name: f"{name}: {text}")
+    model = build_model(dataclasses.replace(SMALL, **DROPOUTS, **parts), 11).double().train()
+    with torch.no_grad():
+        if "form" in parts:  # spread the distances, so that gates are open, closed and between
+            model.embedding.weight.normal_()
+            model.backbone.parser.head.weight.normal_()
+        else:
+            for weight in model.parameters():
+                weight.normal_()
+    check_against_reference(model, BATCH)
 
 
-@pytest.mark.parametrize("rate", ["dropout", "layer_dropout", "recurrent_dropout"])
+@pytest.mark.parametrize("rate", DROPOUTS)
 def test_every_rate_has_an_effect_in_training_only(rate):
-    none = dataclasses.replace(SMALL, dropout=0.0, layer_dropout=0.0, recurrent_dropout=0.0)
+    none = dataclasses.replace(SMALL, **dict.fromkeys(DROPOUTS, 0.0))
     torch.manual_seed(0)
-    model = build_model(none, 11).double().train()
-    assert training_loss(model, 1).item() == training_loss(model, 2).item()
+    first, second = losses(build_model(none, 11).double().train(), BATCH)
+    assert first == second
     torch.manual_seed(0)
-    model = build_model(dataclasses.replace(none, **{rate: 0.5}), 11).double().train()
-    assert training_loss(model, 1).item() != training_loss(model, 2).item()
-    model.eval()
-    assert training_loss(model, 1).item() == training_loss(model, 2).item()
+    check_dropout(build_model(dataclasses.replace(none, **{rate: 0.5}), 11).double(), BATCH)
 
 
 def test_parsing_runs_neither_the_reader_nor_the_predict_network(monkeypatch):
@@ -226,22 +219,6 @@ def test_without_predict_attention_distances_are_those_of_the_full_model():
     expected = full.read(batch).distances
     torch.testing.assert_close(model.read(batch).distances, expected, rtol=0, atol=1e-12)
     torch.testing.assert_close(model.structure(batch).values, expected, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("parts", [{"parsing": False}, {"reading_attention": False}, {"predict_attention": False}])
-def test_ablations_agree_with_the_reference_under_dropout_and_ended_columns(parts):
-    config = dataclasses.replace(SMALL, dropout=0.3, layer_dropout=0.4, recurrent_dropout=0.5, **parts)
-    torch.manual_seed(0)
-    model = build_model(config, 11).double().train()
-    for weight in model.parameters():
-        torch.nn.init.normal_(weight)
-    fast = training_loss(model, seed=5)
-    gradients = torch.autograd.grad(fast, list(model.parameters()))
-    with using("reference"):
-        slow = training_loss(model, seed=5)
-    assert fast.item() == pytest.approx(slow.item(), abs=1e-9)
-    for ours, expected in zip(gradients, torch.autograd.grad(slow, list(model.parameters())), strict=True):
-        torch.testing.assert_close(ours, expected, rtol=1e-7, atol=1e-9)
 
 
 def test_a_plain_lstm_has_no_structure_and_carries_one_step():

@@ -26,30 +26,46 @@ def type_of(name: str) -> str:
     return config_of(name).name
 
 
-def modules_after(code: str) -> set[str]:
-    """The modules of models that Python has imported after running this code."""
-    shown = "\nimport sys; print(*(one[16:] for one in sys.modules if one.startswith('syntaxlm.models.')))"
-    result = subprocess.run([sys.executable, "-c", code + shown], capture_output=True, text=True, check=True)
-    return set(result.stdout.split())
+READ_SETTINGS = """
+from syntaxlm.core.settings import read_settings
+from syntaxlm.training.recipe import TextRecipe
+data = {{'model': {{'name': '{name}'}}, 'text': {{'train': 'a', 'valid': 'b'}}}}
+assert read_settings(TextRecipe, data, '').model.name == '{name}'
+"""
+LOAD = "import syntaxlm; syntaxlm.load('{folder}/{name}')"
+READ = ["lstm", "on-lstm", "palm", "simple-pcfg", "dmv", "dmv-ccm", "ngram"]
+LOADED = ["lstm", "palm", "ngram", "tree-rnn-nce"]
+# Each use runs in a process of its own, which has imported torch alone.
+RUN = """
+import os, sys, torch
+for code in sys.argv[1:]:
+    if not os.fork():
+        exec(code)
+        print(*(name[16:] for name in sys.modules if name.startswith("syntaxlm.models.")), flush=True)
+        os._exit(0)
+    assert os.wait()[1] == 0, code
+"""
 
 
-@pytest.mark.parametrize("name", ["lstm", "on-lstm", "palm", "simple-pcfg", "dmv", "dmv-ccm", "ngram"])
-def test_reading_the_settings_of_a_model_imports_the_modules_of_that_model_only(name):
-    modules = modules_after(
-        "from syntaxlm.core.settings import read_settings\n"
-        "from syntaxlm.training.recipe import TextRecipe\n"
-        "texts = {'train': 'a', 'valid': 'b'}\n"
-        f"assert read_settings(TextRecipe, {{'model': {{'name': '{name}'}}, 'text': texts}}, '').model.name == '{name}'"
-    )
+@pytest.fixture(scope="module")
+def imported() -> dict[str, set[str]]:
+    """The modules of models that are imported by reading the settings of a model or loading it."""
+    uses = {f"read {name}": READ_SETTINGS.format(name=name) for name in READ}
+    uses |= {f"load {name}": LOAD.format(folder=STORED, name=name) for name in LOADED}
+    shown = subprocess.run([sys.executable, "-c", RUN, *uses.values()], capture_output=True, text=True, check=True)
+    return dict(zip(uses, (set(line.split()) for line in shown.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.parametrize("name", READ)
+def test_reading_the_settings_of_a_model_imports_the_modules_of_that_model_only(name, imported):
     expected = {registry._MODULES[name]} | PARTS.get(name, set())
-    assert expected <= modules <= expected | SHARED
+    assert expected <= imported[f"read {name}"] <= expected | SHARED
 
 
-@pytest.mark.parametrize("name", ["lstm", "palm", "ngram", "tree-rnn-nce"])
-def test_loading_a_model_imports_the_module_of_that_model_only(name):
+@pytest.mark.parametrize("name", LOADED)
+def test_loading_a_model_imports_the_module_of_that_model_only(name, imported):
     module = name.removesuffix("-nce").replace("-", "_")
-    modules = modules_after(f"import syntaxlm; syntaxlm.load({str(STORED / name)!r})")
-    assert {module} <= modules <= {module} | SHARED
+    assert {module} <= imported[f"load {name}"] <= {module} | SHARED
 
 
 @pytest.mark.parametrize("name", EVERY)

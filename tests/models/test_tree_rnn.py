@@ -17,7 +17,17 @@ from syntaxlm.storage.folder import ModelBundle, ModelSettings, read_model, writ
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.trees.tree import DependencyTree
 from tests.models.finite_differences import assert_gradients_agree
-from tests.models.tree_variants import LABELS, SENTENCE, TREES, VOCABULARY, batch_of, built, by_word, every_variant
+from tests.models.tree_variants import (
+    LABELS,
+    SENTENCE,
+    TREES,
+    VARIANTS,
+    VOCABULARY,
+    batch_of,
+    built,
+    by_word,
+    every_variant,
+)
 from tests.models.variants import read
 from tests.trees.steps import steps_of
 
@@ -50,14 +60,6 @@ def test_every_word_has_the_probability_of_the_equations(name):
     model = built(name)
     for values, one in zip(by_word(model, *TREES), TREES, strict=True):
         assert values == pytest.approx(by_hand(model, one), abs=1e-10)
-
-
-@every_variant
-def test_probabilities_of_a_tree_do_not_depend_on_the_batch(name):
-    model = built(name)
-    together = by_word(model, *TREES)
-    for one, values in zip(TREES, together, strict=True):
-        assert by_word(model, one)[0] == pytest.approx(values, abs=1e-12)
 
 
 def below(one: DependencyTree, word: int) -> set[int]:
@@ -105,11 +107,10 @@ def training_loss(model: TreeRNN, batch: TreeBatch) -> torch.Tensor:
     return model.train().loss(batch).total
 
 
-@every_variant
-def test_gradients_reach_every_parameter_and_agree_with_finite_differences(name):
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith("nce")])
+def test_gradients_of_noise_contrastive_losses_agree_with_finite_differences(name):
     model, batch = built(name), batch_of(*TREES)
     training_loss(model, batch).backward()
-    assert [key for key, weight in model.named_parameters() if weight.grad is None or not weight.grad.any()] == []
     assert_gradients_agree(model, lambda: training_loss(model, batch))
 
 
@@ -154,24 +155,10 @@ def test_text_raises_an_error():
             method(read(4, 2))
 
 
-def settings_of(model: TreeRNN) -> ModelSettings:
-    return ModelSettings(model.config, Normaliser(), carry_state=False, predict_eos=False)
-
-
-@every_variant
-def test_a_stored_model_has_its_labels_and_its_noise(name, tmp_path):
-    model = built(name).float()
-    write_model(tmp_path, ModelBundle(model, settings_of(model), VOCABULARY, LABELS))
-    again = read_model(tmp_path)
-    assert again.labels == LABELS
-    assert by_word(again.model, *TREES) == by_word(model, *TREES)
-    for key, tensor in model.named_buffers():
-        torch.testing.assert_close(dict(again.model.named_buffers())[key].to(tensor), tensor, rtol=0, atol=0)
-
-
 def test_a_number_of_labels_that_does_not_match_the_weights_raises_an_error(tmp_path):
     model = built("labelled").float()
-    write_model(tmp_path, ModelBundle(model, settings_of(model), VOCABULARY, LABELS))
+    settings = ModelSettings(model.config, Normaliser(), carry_state=False, predict_eos=False)
+    write_model(tmp_path, ModelBundle(model, settings, VOCABULARY, LABELS))
     label_vocabulary({"det": 1}).write(tmp_path / "labels.json")
     with pytest.raises(InputError, match=r"have 7 labels, but .*labels.json has 3"):
         read_model(tmp_path)

@@ -39,7 +39,7 @@ def test_each_target_has_a_log_probability(name):
 
 
 @every_text_model
-@pytest.mark.parametrize(("steps", "columns"), [(1, 1), (7, 3), (20, 2)])
+@pytest.mark.parametrize(("steps", "columns"), [(1, 1), (20, 2)])
 def test_batches_of_any_shape_are_read(name, steps, columns):
     assert log_probs(built(name), read(steps, columns)).shape == (steps, columns)
 
