@@ -69,7 +69,13 @@ class MixtureTask(Task):
         write_tensors(folder / WEIGHTS, distinct_tensors(self.model))
 
 
-def run_of(folder: Path, callback=None, costs=None, **schedule: object) -> Run:
+@pytest.fixture(autouse=True)
+def mixture_tasks(monkeypatch):
+    monkeypatch.setitem(run_module.TASKS, MixtureRecipe, MixtureTask)
+
+
+def ran(folder: Path, callback=None, costs=None, resumed=False, **schedule: object) -> tuple[bool, Run]:
+    """Starts or resumes a run. Returns whether it finished, and the run."""
     recipe = MixtureRecipe(
         model=TreeRNNConfig(),
         trees=DataSettings(train=__file__, valid=__file__),
@@ -77,23 +83,8 @@ def run_of(folder: Path, callback=None, costs=None, **schedule: object) -> Run:
         run=RunSettings(accelerator="cpu"),
         costs=costs,
     )
-    return Run(recipe, folder, callback)
-
-
-@pytest.fixture(autouse=True)
-def mixture_tasks(monkeypatch):
-    monkeypatch.setitem(run_module.TASKS, MixtureRecipe, MixtureTask)
-
-
-def started(folder: Path, callback=None, costs=None, **schedule: object) -> tuple[bool, Run]:
-    run = run_of(folder, callback, costs, **schedule)
-    with run.start():
-        return not run.train().stopped, run
-
-
-def resumed(folder: Path, callback=None, costs=None, **schedule: object) -> tuple[bool, Run]:
-    run = run_of(folder, callback, costs, **schedule)
-    with run.resume():
+    run = Run(recipe, folder, callback)
+    with run.resume() if resumed else run.start():
         return not run.train().stopped, run
 
 
@@ -116,7 +107,7 @@ def stop_after(*rounds: int):
 @pytest.fixture
 def whole(tmp_path):
     """The folder of an uninterrupted run."""
-    finished, run = started(tmp_path / "whole")
+    finished, run = ran(tmp_path / "whole")
     assert finished
     assert isinstance(run.loop, CountingLoop)
     return tmp_path / "whole"
@@ -137,16 +128,16 @@ def test_the_weights_kept_are_those_of_the_best_round(whole, tmp_path):
     lines = metrics(whole)
     best = min(range(ROUNDS), key=lambda number: lines[number]["valid_loss"])
     assert [line["best"] for line in lines][best:] == [True] + [False] * (ROUNDS - 1 - best)
-    started(tmp_path / "best", epochs=best + 1)
+    ran(tmp_path / "best", epochs=best + 1)
     assert (tmp_path / "best" / WEIGHTS).read_bytes() == (whole / WEIGHTS).read_bytes()
 
 
 def test_the_weights_of_the_last_round_are_kept_if_the_recipe_asks_for_them(tmp_path):
     costs = [3.0, 1.0, 2.0, 2.5]
     for keep, kept in (("best", 2), ("last", 4)):
-        _, run = started(tmp_path / keep, costs=list(costs), epochs=4, keep=keep)
+        _, run = ran(tmp_path / keep, costs=list(costs), epochs=4, keep=keep)
         assert run.log.trainer.best_epoch == kept
-        started(tmp_path / f"{keep}-alone", costs=[4.0, 3.0, 2.0, 1.0], epochs=kept)
+        ran(tmp_path / f"{keep}-alone", costs=[4.0, 3.0, 2.0, 1.0], epochs=kept)
         assert (tmp_path / keep / WEIGHTS).read_bytes() == (tmp_path / f"{keep}-alone" / WEIGHTS).read_bytes()
         assert [line["best"] for line in metrics(tmp_path / keep)] == [True, True, False, False]
 
@@ -154,11 +145,11 @@ def test_the_weights_of_the_last_round_are_kept_if_the_recipe_asks_for_them(tmp_
 @pytest.mark.parametrize("stops", [(1,), (3,), (2, 3, 5), tuple(range(1, ROUNDS))])
 def test_a_run_stopped_between_rounds_and_resumed_has_the_weights_of_an_uninterrupted_one(whole, tmp_path, stops):
     folder = tmp_path / "run"
-    finished, run = started(folder, stop_after(*stops))
+    finished, run = ran(folder, stop_after(*stops))
     for number in stops:
         assert not finished
         assert run.loop.epochs == number
-        finished, run = resumed(folder, stop_after(*stops))
+        finished, run = ran(folder, stop_after(*stops), resumed=True)
     assert finished
     assert model_in(folder).keys() == model_in(whole).keys()
     assert all(torch.equal(tensor, model_in(whole)[name]) for name, tensor in model_in(folder).items())
@@ -179,8 +170,8 @@ def test_a_run_killed_within_a_round_repeats_that_round(whole, tmp_path, monkeyp
 
     monkeypatch.setattr(MixtureTask, "full_pass", killed)
     with pytest.raises(KeyboardInterrupt):
-        started(folder)
-    finished, _ = resumed(folder)
+        ran(folder)
+    finished, _ = ran(folder, resumed=True)
     assert finished
     assert len(calls) == ROUNDS + 1
     assert all(torch.equal(tensor, model_in(whole)[name]) for name, tensor in model_in(folder).items())
@@ -189,7 +180,7 @@ def test_a_run_killed_within_a_round_repeats_that_round(whole, tmp_path, monkeyp
 
 def test_a_finished_run_makes_no_round_when_it_is_resumed(whole):
     before = (whole / WEIGHTS).read_bytes(), metrics(whole)
-    finished, run = resumed(whole, costs=[])
+    finished, run = ran(whole, costs=[], resumed=True)
     assert finished
     assert run.loop.epochs == ROUNDS
     assert run.log.trainer.round_figures["objective"] == before[1][-1]["objective"]
@@ -198,21 +189,21 @@ def test_a_finished_run_makes_no_round_when_it_is_resumed(whole):
 
 def test_rounds_end_when_none_was_better_for_so_long_and_are_counted_as_they_were(tmp_path):
     costs = [3.0, 2.0, 2.5, 2.1]
-    finished, run = started(tmp_path / "run", costs=list(costs), epochs=50, stop_patience=2)
+    finished, run = ran(tmp_path / "run", costs=list(costs), epochs=50, stop_patience=2)
     assert finished
     assert run.loop.epochs == len(metrics(tmp_path / "run")) == 4
     trainer = run.log.trainer
     assert (trainer.best_loss, trainer.best_step, trainer.best_epoch) == (2.0, 2, 2)
-    finished, run = resumed(tmp_path / "run", costs=[], epochs=50, stop_patience=2)
+    finished, run = ran(tmp_path / "run", costs=[], epochs=50, stop_patience=2, resumed=True)
     assert finished
     assert run.loop.epochs == 4
 
 
 def test_rounds_end_at_the_time_limit_and_are_not_resumed(tmp_path):
-    finished, run = started(tmp_path / "run", minutes=1e-9)
+    finished, run = ran(tmp_path / "run", minutes=1e-9)
     assert finished
     assert run.loop.epochs == 1
-    finished, run = resumed(tmp_path / "run", minutes=1e-9)
+    finished, run = ran(tmp_path / "run", minutes=1e-9, resumed=True)
     assert finished
     assert run.loop.epochs == 1
 
@@ -220,16 +211,16 @@ def test_rounds_end_at_the_time_limit_and_are_not_resumed(tmp_path):
 def test_a_criterion_that_is_not_finite_ends_the_run_and_keeps_the_checkpoint(tmp_path):
     folder = tmp_path / "run"
     with pytest.raises(InputError, match=r"the negative log-likelihood of the validation data is nan after round 3"):
-        started(folder, costs=[3.0, 2.0, math.nan, 1.0])
+        ran(folder, costs=[3.0, 2.0, math.nan, 1.0])
     assert len(metrics(folder)) == 2
     assert (folder / WEIGHTS).exists()
-    _, run = resumed(folder, costs=[1.5], epochs=3)
+    _, run = ran(folder, costs=[1.5], epochs=3, resumed=True)
     assert run.loop.epochs == 3
 
 
 def test_a_model_of_one_round_makes_one_however_many_epochs_there_are(tmp_path, monkeypatch):
     monkeypatch.setattr(MixtureOfUnigrams, "rounds", 1)
-    finished, run = started(tmp_path / "run")
+    finished, run = ran(tmp_path / "run")
     assert finished
     assert run.loop.epochs == 1
     assert "objective" in run.log.trainer.round_figures
@@ -242,5 +233,5 @@ def test_a_model_of_one_round_makes_one_however_many_epochs_there_are(tmp_path, 
 def test_a_round_without_anything_to_count_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(MixtureTask, "full_pass", lambda task: iter(()))
     with pytest.raises(InputError, match="run: found nothing to count"):
-        started(tmp_path / "run")
+        ran(tmp_path / "run")
     assert not (tmp_path / "run" / WEIGHTS).exists()

@@ -191,11 +191,7 @@ def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, fe
     ("model", "text", "fault"),
     [
         ({"focus": 2.0}, {}, "model.focus: found 2.0; expected 0, or text.focus to learn from"),
-        (
-            {},
-            {"focus": ["trees.mrg"]},
-            r"text.focus: found \['trees.mrg'\]; expected \[\], or a model with model.focus",
-        ),
+        ({}, {"focus": ["a.mrg"]}, r"text.focus: found \['a.mrg'\]; expected \[\], or a model with model.focus"),
     ],
 )
 def test_strength_and_trees_belong_together(few, model, text, fault):

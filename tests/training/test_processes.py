@@ -47,13 +47,8 @@ def test_two_processes_stay_equal_and_their_loss_falls_and_they_resume_each_with
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_two_processes_give_the_gradient_of_one_and_resume_with_their_own_columns(toy, tmp_path, nodes):
     """LSTM without dropout, stream mode, 5 columns: a process has 2 or 3 of them."""
-    data = toy.recipe_data(
-        "lstm",
-        model={"dropout": 0.0, "layer_dropout": 0.0},
-        batches={"context": "carry", "batch_size": 5},
-        schedule={"epochs": 1},
-    )
-    recipe = written(tmp_path, data)
+    model, batches = {"dropout": 0.0, "layer_dropout": 0.0}, {"context": "carry", "batch_size": 5}
+    recipe = written(tmp_path, toy.recipe_data("lstm", model=model, batches=batches, schedule={"epochs": 1}))
     gradients: list[dict[str, torch.Tensor]] = []
 
     def watch(event):
@@ -148,11 +143,7 @@ def test_a_checkpoint_of_two_processes_is_refused_by_one(toy, tmp_path):
     [
         ("cuda", {}, "run.accelerator: found cuda, which is not available"),
         ("mps", {"WORLD_SIZE": "2", "RANK": "1"}, "run.accelerator: mps runs one process; found 2"),
-        (
-            "cuda",
-            {"WORLD_SIZE": "3", "RANK": "2", "LOCAL_RANK": "2"},
-            "process 3 of this machine has no GPU: found 1; start",
-        ),
+        ("cuda", {"WORLD_SIZE": "3", "RANK": "2", "LOCAL_RANK": "2"}, "process 3 of this machine has no GPU: found 1;"),
     ],
 )
 def test_devices_that_do_not_exist_are_reported(monkeypatch, accelerator, environment, message):

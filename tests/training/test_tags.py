@@ -76,10 +76,8 @@ def test_words_of_a_tagged_file_train_a_model_of_words(toy, tagged, tmp_path):
 @pytest.mark.parametrize("name", MODELS)
 def test_rows_of_score_are_words_with_their_tags_as_tokens(folders, name):
     (rows,) = surprisals(read_model(folders / name), [LINE])
-    assert [(row.word, row.begin, row.end, row.token) for row in rows[:2]] == [
-        ("the", 0, 3, "DT"),
-        ("dog", 7, 10, "NN"),
-    ]
+    places = [(row.word, row.begin, row.end, row.token) for row in rows[:2]]
+    assert places == [("the", 0, 3, "DT"), ("dog", 7, 10, "NN")]
     with pytest.raises(InputError, match="sentence 2: found 'the', expected word_TAG"):
         list(surprisals(read_model(folders / name), [LINE, "the dog"]))
 
@@ -106,10 +104,7 @@ def test_parsed_words_stand_below_their_tags(parser):
 
 
 def test_models_of_tags_and_of_words_are_averaged_over_tagged_text(parser, prpn):
-    first, second = (
-        parse_lines(parser, [LINE]),
-        parse_lines(prpn, ["the dog sleeps"]),
-    )
+    first, second = parse_lines(parser, [LINE]), parse_lines(prpn, ["the dog sleeps"])
     assert parse_lines([parser, parser], [LINE]).brackets() == first.brackets()
     assert parse_lines([prpn, prpn], ["the dog sleeps"]).brackets() == second.brackets()
     (mixed,) = parse_lines([prpn, parser], [LINE])

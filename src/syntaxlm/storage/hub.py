@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -174,12 +173,11 @@ def read_repository(name: str, revision: str | None = None, token: str | None = 
     Raises InputError for a repository that cannot be read or does not contain a model, and if huggingface_hub is
     missing.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        download(name, Path(folder), revision, token)
-        try:
-            return read_model(folder)
-        except InputError as error:
-            raise InputError(str(error).replace(folder, name)) from error
+    snapshot = fetch(name, revision, token)
+    try:
+        return read_model(snapshot)
+    except InputError as error:
+        raise InputError(str(error).replace(str(snapshot), name)) from error
 
 
 def fetch(name: str, revision: str | None = None, token: str | None = None) -> Path:
@@ -236,8 +234,7 @@ def upload(
     Raises InputError if the folder is not a model folder, and if the hub refuses it or cannot be reached.
     """
     check_folder(folder)
-    missing = [file for file in NEEDED if not (folder / file).is_file()]
-    if missing:
+    if missing := [file for file in NEEDED if not (folder / file).is_file()]:
         raise InputError(f"{folder}: {missing[0]} is missing; expected a complete model folder")
     api = _api(token)
     with _reporting(name, revision), status(f"uploading {name}"):
@@ -275,8 +272,7 @@ def _api(token: str | None) -> HfApi:
 def _check(name: str, info: Any) -> None:
     """Raise InputError for a repository that does not contain a model, or one that is too large."""
     sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
-    missing = [file for file in NEEDED if file not in sizes]
-    if missing:
+    if missing := [file for file in NEEDED if file not in sizes]:
         advice = (
             f". It has weights of a transformers model; to score text with it, load hf:{name}"
             if "model.safetensors" in sizes and CONFIG in sizes

@@ -62,7 +62,10 @@ def read_transformers(
     except Exception as error:  # damaged files raise errors of any type in the library
         reason = " ".join(str(error).split())[:_LONGEST_REASON] or type(error).__name__
         raise InputError(f"{PREFIX}{name}: the library transformers cannot load this model: {reason}") from error
-    config = TransformersConfig(source=name, architecture=type(network).__name__, window=_window(network, tokenizer))
+    limits = [getattr(network.config, limit, None) for limit in ("max_position_embeddings", "n_positions", "n_ctx")]
+    limits.append(tokenizer.model_max_length)
+    window = min([LARGEST_WINDOW, *(limit for limit in limits if isinstance(limit, int) and limit > 1)])
+    config = TransformersConfig(source=name, architecture=type(network).__name__, window=window)
     vocabulary = OpenVocabulary()
     model = CausalTransformer(network, words, vocabulary, config.window, logit_count).to(device).eval()
     normaliser = Normaliser(unicode_form="keep")
@@ -98,8 +101,7 @@ def word_tokenizer(tokenizer: Any, name: str) -> WordTokenizer:
         raise InputError(f"{PREFIX}{name}: the tokenizer has neither BOS nor EOS; expected one as the first context")
 
     def tokenize(text: str) -> list[int]:
-        found: list[int] = tokenizer.encode(text, add_special_tokens=False)
-        return found
+        return list(tokenizer.encode(text, add_special_tokens=False))
 
     return WordTokenizer(tokenize, start, tokenizer.eos_token_id, _boundaries(tokenizer, name))
 
@@ -125,21 +127,13 @@ def _boundaries(tokenizer: Any, name: str) -> list[int] | None:
     ]
 
 
-def _window(network: Any, tokenizer: Any) -> int:
-    """Return the number of sub-tokens that the network reads at a time."""
-    settings = network.config
-    limits = [getattr(settings, name, None) for name in ("max_position_embeddings", "n_positions", "n_ctx")]
-    limits.append(tokenizer.model_max_length)
-    return min([LARGEST_WINDOW, *(one for one in limits if isinstance(one, int) and one > 1)])
-
-
 @torch.no_grad()
 def _check_causal(network: Any, start: int, name: str) -> int:
     """Raise InputError if a prediction depends on later tokens. Returns the number of logits."""
     ids = torch.tensor([[start, 0, 0], [start, 0, 1]], device=network.device)
     logits = network(input_ids=ids, use_cache=False).logits
-    one, other = logits[:, :2]
-    if (one - other).abs().max() > _DIFFERENCE * max(1.0, float(one.abs().max())):
+    first, second = logits[:, :2]
+    if (first - second).abs().max() > _DIFFERENCE * max(1.0, float(first.abs().max())):
         raise InputError(
             f"{PREFIX}{name}: this {type(network).__name__} reads text in both directions; expected a causal language"
             " model"

@@ -74,14 +74,11 @@ class Averaging:
     Averaging starts when the validation loss stops improving (NT-ASGD; Merity, Keskar, Socher 2018, section 3,
     algorithm 1), and may be fine-tuned from the average (section 5).
 
-    began: the optimiser step after which averaging started; None: it has not started.
-    restarted: the optimiser step after which fine-tuning started with a new average; None: it has not started.
-    losses: validation losses since the start of the run or of fine-tuning, nats per token, oldest first.
     """
 
-    began: int | None = None
-    restarted: int | None = None
-    losses: list[float] = field(default_factory=list)
+    began: int | None = None  # the optimiser step after which averaging started; None: it has not started
+    restarted: int | None = None  # the step after which fine-tuning started; None: it has not started
+    losses: list[float] = field(default_factory=list)  # of validations since the start of the run or of fine-tuning
 
     def count(self, steps: int) -> int:
         """Return the number of averaged steps after `steps` optimiser steps; 0 if weights are not averaged."""
@@ -116,39 +113,25 @@ class Averaging:
 
 @dataclass
 class TrainerState:
-    """The progress of a run.
+    """The progress of a run."""
 
-    epoch, batch: epoch and index of the next batch, from 0.
-    steps: number of optimiser steps.
-    seconds: training time, including the time before the run was resumed.
-    loss_sum, loss_count: sum of the training loss and number of tokens (or items) since the last validation.
-    first_loss: loss of the first step.
-    best_loss, best_step, best_epoch: validation cost, step and epoch of the weights that are kept.
-    lowest_loss: lowest validation cost.
-    without_best: number of validations since the lowest cost.
-    metrics_bytes: length of this run's metrics.jsonl.
-    finished: whether training has ended.
-    plateau, averaging: state of the learning rate schedule and of weight averaging.
-    round_figures: figures of the last round of a model that is trained by counting, for JSON.
-    """
-
-    epoch: Number = 0
-    batch: Number = 0
-    steps: Number = 0
-    seconds: NonNegative = 0.0
-    loss_sum: Finite = 0.0
-    loss_count: Number = 0
-    first_loss: Finite | None = None
-    best_loss: Finite | None = None
-    best_step: Number = 0
-    best_epoch: NonNegative = 0.0
-    lowest_loss: Finite | None = None
-    without_best: Number = 0
-    metrics_bytes: Number = 0
-    finished: bool = False
-    plateau: Plateau = field(default_factory=Plateau)
-    averaging: Averaging = field(default_factory=Averaging)
-    round_figures: dict[str, Numbers] = field(default_factory=dict)
+    epoch: Number = 0  # of the next batch, from 0
+    batch: Number = 0  # index of the next batch, from 0
+    steps: Number = 0  # optimiser steps
+    seconds: NonNegative = 0.0  # training time, including the time before the run was resumed
+    loss_sum: Finite = 0.0  # of the training loss since the last validation
+    loss_count: Number = 0  # tokens (or items) since the last validation
+    first_loss: Finite | None = None  # of the first step
+    best_loss: Finite | None = None  # validation cost of the weights that are kept
+    best_step: Number = 0  # of the weights that are kept
+    best_epoch: NonNegative = 0.0  # of the weights that are kept
+    lowest_loss: Finite | None = None  # lowest validation cost
+    without_best: Number = 0  # validations since the lowest cost
+    metrics_bytes: Number = 0  # length of this run's metrics.jsonl
+    finished: bool = False  # whether training has ended
+    plateau: Plateau = field(default_factory=Plateau)  # of the learning rate schedule
+    averaging: Averaging = field(default_factory=Averaging)  # of weights
+    round_figures: dict[str, Numbers] = field(default_factory=dict)  # of the last round, of a model that counts
 
     def record(self, cost: float, step: int, epochs: float, keep_last: bool) -> tuple[bool, bool]:
         """Record a validation after a step. Return whether its cost is the lowest, and whether its weights are kept."""

@@ -69,10 +69,12 @@ class DataSettings(Settings):
         paths = {name: getattr(self, name) for name in ("train", "valid", "test")}
         return {name: path for name, path in paths.items() if path is not None}
 
+    _treebanks: ClassVar[tuple[str, ...]] = ()
+
     @property
     def treebanks(self) -> frozenset[str]:
         """Those of `files` that may also be folders or patterns."""
-        return frozenset()
+        return frozenset(name for name in self.files if name.partition(".")[0] in self._treebanks)
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ class TextSettings(DataSettings, section="text"):
     ] = ()  # files of trees of `train`, one per parser; for grammars that are focused on their spans
     trees_preprocessing: str = "ptb-keep"  # name or file of the gold-tree preprocessing that gives the words of `train`
 
+    _treebanks = ("trees", "focus")
+
     @property
     def files(self) -> dict[str, str]:
         paths = super().files
@@ -94,18 +98,12 @@ class TextSettings(DataSettings, section="text"):
                 paths["trees_preprocessing"] = self.trees_preprocessing
         return paths | {f"focus.{number}": path for number, path in enumerate(self.focus)}
 
-    @property
-    def treebanks(self) -> frozenset[str]:
-        return frozenset(name for name in self.files if name == "trees" or name.startswith("focus."))
-
 
 @dataclass(frozen=True)
 class TreeSettings(DataSettings, section="trees"):
     """Dependency trees: each of `train`, `valid` and `test` is a file, a folder or a pattern."""
 
-    @property
-    def treebanks(self) -> frozenset[str]:
-        return frozenset(self.files)
+    _treebanks = ("train", "valid", "test")
 
     def contradictions(self) -> list[str]:
         if self.normaliser.units == "characters":

@@ -50,25 +50,17 @@ Score = TypeVar("Score")
 
 @dataclass(frozen=True)
 class TreebankScore:
-    """F1 of a model on a treebank, by its default decoder.
+    """F1 of a model on a treebank, by its default decoder."""
 
-    f1: unlabelled F1, 0 to 1.  short_f1: that of the sentences of up to `SHORT` words; None if there are none.
-    sentences, short_sentences: numbers of scored sentences.
-    decoder: the decoder.  layer: the layer of the distances; None if the trees are not decoded from distances.
-    device: the device that parsed.
-    parsed: number of parsed sentences: all of the treebank that are not longer than the protocol's limit.
-    seconds: wall-clock time of parsing, from tokens to trees, without reading, scoring and loading the model.
-    """
-
-    f1: Finite
-    short_f1: Finite | None
-    sentences: int
-    short_sentences: int
+    f1: Finite  # unlabelled F1, 0 to 1
+    short_f1: Finite | None  # of the sentences of up to `SHORT` words; None if there are none
+    sentences: int  # number of scored sentences
+    short_sentences: int  # number of scored sentences of up to `SHORT` words
     decoder: str
-    layer: int | None
-    device: str
-    parsed: int
-    seconds: Positive
+    layer: int | None  # of the distances; None if the trees are not decoded from distances
+    device: str  # that parsed
+    parsed: int  # number of parsed sentences: all of the treebank that are not longer than the protocol's limit
+    seconds: Positive  # wall-clock time from tokens to trees, without reading, scoring and loading the model
 
     @property
     def sentences_per_second(self) -> float:
@@ -80,19 +72,14 @@ class TreebankScore:
 
 @dataclass(frozen=True)
 class TreebankBaseline:
-    """F1 of trees that need no model.
+    """F1 of trees that need no model; for random trees the mean over seeds."""
 
-    name: such as "right branching".  f1, short_f1: see `TreebankScore`; for random trees the mean over seeds.
-    std, short_std: sample standard deviation over seeds; None without seeds.
-    seeds: number of seeds; None without seeds.
-    """
-
-    name: str
+    name: str  # such as "right branching"
     f1: Finite
-    short_f1: Finite | None
-    std: Finite | None = None
+    short_f1: Finite | None  # see `TreebankScore`
+    std: Finite | None = None  # sample standard deviation over seeds; None without seeds
     short_std: Finite | None = None
-    seeds: int | None = None
+    seeds: int | None = None  # number of seeds; None without seeds
 
 
 class TreebankEvaluation:
@@ -243,21 +230,15 @@ def stored_scores(
 
 @dataclass
 class RecipeRuns:
-    """The finished runs of one recipe.
-
-    parameters: number of trainable parameters; tied parameters are counted once.
-    epoch_tokens: number of tokens that are predicted in an epoch of training.
-    vocabulary: the tokens of the vocabulary, without those that stand for the start and end of a sentence.
-    trees: for each run, its score on the treebank; None for a model that does not parse, and without a treebank.
-    """
+    """The finished runs of one recipe."""
 
     name: str
     recipe: LanguageModelRecipe
     runs: tuple[TrainingResult, ...] = ()
-    parameters: int | None = None
-    epoch_tokens: int | None = None
-    vocabulary: frozenset[str] = frozenset()
-    trees: tuple[TreebankScore | None, ...] = ()
+    parameters: int | None = None  # number of trainable parameters; tied parameters are counted once
+    epoch_tokens: int | None = None  # number of tokens that are predicted in an epoch of training
+    vocabulary: frozenset[str] = frozenset()  # without the tokens of the start and end of a sentence
+    trees: tuple[TreebankScore | None, ...] = ()  # by run; None without a treebank, and for a model that does not parse
 
     @property
     def reads(self) -> str:
