@@ -70,17 +70,17 @@ def test_a_step_after_its_products_equals_the_reference_in_value_and_gradient(ch
     logits, recurrent, hidden, cell = leaves(shapes).values()
     weights = CellWeights(torch.eye(width, dtype=torch.float64), recurrent, logits.new_zeros(width), chunk)
     expected = recurrence_reference(logits, weights, (hidden, cell), [rows])
-    step = forward_step(logits, hidden @ recurrent.T, cell, chunk, torch.float64)
-    torch.testing.assert_close((step.hidden, step.cell), expected.state, rtol=0, atol=1e-14)
-    torch.testing.assert_close(step.low, step.hidden, rtol=0, atol=0)
+    after, state, low, gates, means = forward_step(logits, hidden @ recurrent.T, cell, chunk, torch.float64)
+    torch.testing.assert_close((state, after), expected.state, rtol=0, atol=1e-14)
+    torch.testing.assert_close(low, state, rtol=0, atol=0)
     if chunk is not None:
-        means = torch.stack([1 - expected.input_distances, 1 - expected.distances], dim=-1)
-        torch.testing.assert_close(step.means, means, rtol=0, atol=1e-14)
+        distances = torch.stack([expected.input_distances, expected.distances], dim=-1)
+        torch.testing.assert_close(1 - means, distances, rtol=0, atol=1e-14)
     output_grad, later_grad, cell_grad = (random(rows, size, seed=n) for n in (20, 21, 22))
     loss = ((output_grad + later_grad) * expected.hidden).sum() + (cell_grad * expected.state[1]).sum()
     wanted = torch.autograd.grad(loss, [logits, cell, hidden])
     grads = output_grad, later_grad, cell_grad
-    found, before = backward_step(cell, step.cell, step.gates, *grads, chunk, torch.float64)
+    found, before = backward_step(cell, after, gates, *grads, chunk, torch.float64)
     torch.testing.assert_close((found, before, found @ recurrent), wanted, rtol=0, atol=1e-13)
 
 

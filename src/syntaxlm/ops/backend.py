@@ -18,8 +18,9 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import accumulate, pairwise
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Literal, ParamSpec, TypeVar
@@ -152,6 +153,16 @@ def address(tensor: Tensor | None) -> ctypes.c_void_p:
 def threads() -> ctypes.c_int:
     """Return the number of threads, as an argument of a C function."""
     return ctypes.c_int(torch.get_num_threads())
+
+
+def slices(sizes: Iterable[int]) -> list[slice]:
+    """Return consecutive slices of these sizes: of the rows of each step, for example."""
+    return [slice(start, end) for start, end in pairwise(accumulate(sizes, initial=0))]
+
+
+def parts(total: int, size: int) -> Iterator[slice]:
+    """Yield slices of `size` that cover `total` entries; the last may be smaller."""
+    return (slice(start, min(start + size, total)) for start in range(0, total, size))
 
 
 def _cache() -> Path:

@@ -14,18 +14,19 @@ t-1-k. Tapes (N, B, ...) have the N steps before the chunk, oldest first.
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Callable, Sequence
+from ctypes import CDLL, Structure
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from syntaxlm.ops.backend import c_struct, call, filled, kernels, threads, with_reference
+from syntaxlm.ops.backend import c_struct, call, filled, kernels, slices, with_reference
 from syntaxlm.ops.layer_norm import layer_norm_reference, normalise, normalise_backward
 from syntaxlm.ops.products import RepeatedProduct, product_dtype
 
@@ -89,32 +90,12 @@ def slot_gates(
     """
     history = torch.cat([tape, distances])
     windows = history.unfold(0, slots, 1)[len(tape) - slots + 1 :].flip(-1)  # (T, B, N): d_t, d_{t-1}, ...
-    comparisons = comparison(queries[:, :, None], windows)  # (T, B, N): d_t, d_{t-1}, ...
-    if not count_self:
-        comparisons = torch.cat([torch.ones_like(comparisons[..., :1]), comparisons[..., 1:]], dim=-1)
-    result: Tensor = _CumulativeProduct.apply(comparisons)
-    return result
-
-
-class _CumulativeProduct(torch.autograd.Function):
-    """cumprod over a short last axis. torch's own backward is slow for factors of 0, which most are here."""
-
-    @staticmethod
-    def forward(ctx: Any, factors: Tensor) -> Tensor:
-        products = factors.cumprod(-1)
-        ctx.save_for_backward(factors, products)
-        return products
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        (grad,) = grads
-        factors, products = ctx.saved_tensors
-        result = torch.empty_like(factors)
-        later = torch.zeros_like(grad[..., 0])
-        for slot in range(factors.shape[-1] - 1, -1, -1):
-            later = grad[..., slot] + (later * factors[..., slot + 1] if slot + 1 < factors.shape[-1] else 0)
-            result[..., slot] = later * products[..., slot - 1] if slot else later
-        return result
+    first, *others = comparison(queries[:, :, None], windows).unbind(-1)
+    # Multiplied slot by slot: the backward of torch's cumprod is slow for factors of 0, which most are here.
+    gates = [first if count_self else torch.ones_like(first)]
+    for factor in others:
+        gates.append(gates[-1] * factor)
+    return torch.stack(gates, -1)
 
 
 def attention_weights(scores: Tensor, gates: Tensor) -> Tensor:
@@ -123,8 +104,7 @@ def attention_weights(scores: Tensor, gates: Tensor) -> Tensor:
     return weights / (weights.sum(dim=-1, keepdim=True) + ATTENTION_EPSILON)
 
 
-@dataclass(frozen=True)
-class ReaderWeights:
+class ReaderWeights(NamedTuple):
     """One reading layer's recurrent weights, and the dropout masks of a forward pass (None: no dropout).
 
     key: (H, H), applied to h_{t-1}, None if keys do not read it; recurrent: (4H, H), applied to the attended h, rows i,
@@ -156,9 +136,7 @@ def read_reference(
     slots, batch, hidden_size = tapes[0].shape
     hidden_tape, cell_tape = list(tapes[0]), list(tapes[1])
     states, attentions = [], []
-    end = 0
-    for count in counts:
-        now = slice(end, end := end + count)
+    for count, now in zip(counts, slices(counts), strict=True):
         before = hidden_tape[-1][:count]
         if weights.key_input_mask is not None:
             before = before * weights.key_input_mask[now]
@@ -205,152 +183,129 @@ def read(
     Returns hidden states (n, H); the tapes after the chunk, detached, undefined for columns that ended earlier;
     attention (n, N), detached.
     """
-    recurrent = weights.recurrent
     if weights.recurrent_mask is not None:  # one mask for all steps, so it can be applied to the weight
-        recurrent = recurrent * weights.recurrent_mask
+        weights = weights._replace(recurrent=weights.recurrent * weights.recurrent_mask, recurrent_mask=None)
     hidden, tape, attention = _MemoryRead.apply(
-        input_gates, input_keys, gates, torch.cat(tapes, dim=-1), weights.key, recurrent, weights.recurrent_bias,
-        weights.gain, weights.bias, weights.cell_gain, weights.cell_bias, weights.key_input_mask,
-        weights.key_output_mask, tuple(counts),
-    )  # fmt: skip
+        input_gates, input_keys, gates, torch.cat(tapes, dim=-1), tuple(counts), *weights
+    )
     hidden_tape, cell_tape = tape.chunk(2, dim=-1)
     return hidden, (hidden_tape, cell_tape), attention
 
 
 class _MemoryRead(torch.autograd.Function):
+    """The steps between their two products are two functions of C (kernels/gated_memory.c), or the same in torch.
+
+    ctx.kept has what backward needs, one row per token; the steps of forward write it.
+    """
+
     @staticmethod
     def forward(
-        ctx: Any,
-        input_gates: Tensor,
-        input_keys: Tensor,
-        gates: Tensor,
-        tape: Tensor,
-        key_weight: Tensor | None,
-        recurrent_weight: Tensor,
-        recurrent_bias: Tensor,
-        gain: Tensor,
-        bias: Tensor,
-        cell_gain: Tensor,
-        cell_bias: Tensor,
-        key_input_mask: Tensor | None,
-        key_output_mask: Tensor | None,
-        counts: tuple[int, ...],
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        dtype = product_dtype(input_gates)
+        ctx: Any, input_gates: Tensor, input_keys: Tensor, gates: Tensor, tape: Tensor, counts: tuple[int, ...],
+        *weights: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+        w, dtype = ReaderWeights(*weights), product_dtype(input_gates)  # type: ignore[arg-type]
         (slots, batch, _), steps, (total, hidden) = tape.shape, len(counts), input_keys.shape
         library = None
         if slots <= _MAXIMUM_SLOTS and hidden > 1:
-            tensors = input_gates, input_keys, gates, tape, key_weight, recurrent_weight, gain, cell_gain
-            library = kernels("gated_memory", dtype, *tensors, key_input_mask, key_output_mask)
-        key_weight, recurrent_weight = None if key_weight is None else key_weight.to(dtype), recurrent_weight.to(dtype)
-        key_product = _product_or_zeros(key_weight, batch, recurrent_weight)
-        recurrent_product = RepeatedProduct(recurrent_weight, batch, recurrent_bias.to(dtype))
-
-        history = _history(tape, counts)
+            library = kernels("gated_memory", dtype, input_gates, input_keys, gates, tape, *weights)
+        # Batch-major, so that each sequence's window is one contiguous block; zeros for steps after a sequence's end.
+        history = tape.new_empty(batch, slots + steps, 2 * hidden)
+        history[:, :slots] = tape.transpose(0, 1)
+        for t, (before, count) in enumerate(pairwise((batch, *counts))):
+            history[count:before, slots + t :] = 0
         new = input_gates.new_empty
-        # Kept for backward, one row per token; in forward the steps write them.
-        kept: dict[str, Tensor | None] = {
-            "history": history,
-            "keys": new(total, hidden),
-            "attentions": new(total, slots),
-            "exponentials": new(total, slots),
-            "totals": new(total),
-            "largest": torch.empty(total, dtype=torch.int64, device=tape.device),
-            "reads": new(total, 2 * hidden),
-            "activations": new(total, 4 * hidden),
-            "normals": new(total, 4 * hidden),
-            "scales": new(total),
-            "factors": new(total),
-            "cell_normals": new(total, hidden),
-            "cell_scales": new(total),
-            "cell_factors": new(total),
-            "cell_tanhs": new(total, hidden),
-            "gates": gates.flip(-1),  # oldest first
-            "gain": gain.contiguous(),
-            "cell_gain": cell_gain.contiguous(),
-            "key_input_mask": key_input_mask,
-            "key_output_mask": key_output_mask,
-        }
-        states = new(total, hidden)
-        once: dict[str, Tensor | None] = {
-            "states": states,
-            "bias": bias.contiguous(),
-            "cell_bias": cell_bias.contiguous(),
-            "input_gates": input_gates.contiguous(),
-            "input_keys": input_keys.contiguous(),
-        }
-        step = _step(library, kept | once, counts, dtype)
-        for t in range(steps):
-            attended = step.attend(t, key_product(step.before(t)))
-            step.cell(t, recurrent_product(attended))
-
-        ctx.library, ctx.counts, ctx.names = library, counts, list(kept)
-        ctx.save_for_backward(*kept.values(), key_weight, recurrent_weight)
-        new_tape = history[:, steps:].transpose(0, 1).contiguous()
-        attention = step.tensors["attentions"].flip(-1)
+        ctx.kept = kept = SimpleNamespace(
+            history=history,
+            keys=new(total, hidden),
+            attentions=new(total, slots),
+            exponentials=new(total, slots),
+            totals=new(total),
+            largest=torch.empty(total, dtype=torch.int64, device=tape.device),
+            reads=new(total, 2 * hidden),
+            activations=new(total, 4 * hidden),
+            normals=new(total, 4 * hidden),
+            scales=new(total),
+            factors=new(total),
+            cell_normals=new(total, hidden),
+            cell_scales=new(total),
+            cell_factors=new(total),
+            cell_tanhs=new(total, hidden),
+            gates=gates.flip(-1),  # oldest first
+            gain=w.gain.contiguous(),
+            cell_gain=w.cell_gain.contiguous(),
+            key_input_mask=w.key_input_mask,
+            key_output_mask=w.key_output_mask,
+        )
+        once = SimpleNamespace(
+            states=new(total, hidden),
+            input_gates=input_gates.contiguous(),
+            input_keys=input_keys.contiguous(),
+            bias=w.bias.contiguous(),
+            cell_bias=w.cell_bias.contiguous(),
+        )
+        key_weight, recurrent_weight = None if w.key is None else w.key.to(dtype), w.recurrent.to(dtype)
+        products = (
+            _product_or_zeros(key_weight, batch, recurrent_weight),
+            RepeatedProduct(recurrent_weight, batch, w.recurrent_bias.to(dtype)),
+        )
+        if library is None:
+            _forward_in_torch(kept, once, counts, *products)
+        else:
+            _forward_in_c(library, kept, once, counts, *products)
+        ctx.save_for_backward(key_weight, recurrent_weight)
+        ctx.library, ctx.counts = library, counts
+        new_tape, attention = history[:, steps:].transpose(0, 1).contiguous(), kept.attentions.flip(-1)
         ctx.mark_non_differentiable(new_tape, attention)
-        return states, new_tape, attention
+        return once.states, new_tape, attention
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        *values, key_weight, recurrent_weight = ctx.saved_tensors
-        kept = dict(zip(ctx.names, values, strict=True))
-        (total, hidden), batch, dtype = kept["keys"].shape, len(kept["history"]), recurrent_weight.dtype
-        key_product = _product_or_zeros(None if key_weight is None else key_weight.T, batch, recurrent_weight)
-        recurrent_product = RepeatedProduct(recurrent_weight.T, batch)
-        new = kept["keys"].new_empty
-        made = {
-            "gate_grads": new(total, 4 * hidden),
-            "cell_norm_grads": new(total, hidden),
-            "key_grads": new(total, hidden),
-            "slot_grads": new(total, kept["attentions"].shape[1]),
-            "recurrent_grads": new(total, 4 * hidden, dtype=dtype),
-        }
-        step = _step(ctx.library, kept | made | {"output_grads": grads[0].contiguous()}, ctx.counts, dtype)
-        step.start_backward()
-        through: Tensor | None = None  # the gradient of the hidden state by the next step's key product
-        for t in range(len(ctx.counts) - 1, -1, -1):
-            recurrent_grad = step.cell_backward(t, through)
-            through = key_product(step.attend_backward(t, recurrent_product(recurrent_grad)))
-
-        tape_grad = None
-        if ctx.needs_input_grad[3]:
-            assert through is not None
-            tape_grad = step.tape_backward(through).transpose(0, 1)
+        key_weight, recurrent_weight = ctx.saved_tensors
+        kept, ctx.kept = ctx.kept, None  # freed when this function returns
+        (total, hidden), batch, dtype = kept.keys.shape, len(kept.history), recurrent_weight.dtype
+        new, like = kept.keys.new_empty, kept.keys.dtype
+        made = SimpleNamespace(
+            output_grads=grads[0].contiguous(),
+            gate_grads=new(total, 4 * hidden),
+            cell_norm_grads=new(total, hidden),
+            key_grads=new(total, hidden),
+            slot_grads=torch.empty_like(kept.attentions),
+            recurrent_grads=new(total, 4 * hidden, dtype=dtype),
+        )
+        products = (
+            _product_or_zeros(None if key_weight is None else key_weight.T, batch, recurrent_weight),
+            RepeatedProduct(recurrent_weight.T, batch),
+        )
+        if ctx.library is None:
+            tape_grad: Tensor | None = _backward_in_torch(kept, made, ctx.counts, *products)
+        else:
+            tape_grad = _backward_in_c(ctx.library, kept, made, ctx.counts, *products, ctx.needs_input_grad[3])
         key_grad = None
         if key_weight is not None:
-            key_grad = (made["key_grads"].to(dtype).T @ step.all_befores()).to(made["key_grads"].dtype)
-        reads = kept["reads"][:, :hidden]
-        bias_grad, gain_grad = step.sums(made["gate_grads"], kept["normals"])
-        cell_bias_grad, cell_gain_grad = step.sums(made["cell_norm_grads"], kept["cell_normals"])
+            befores = [_before(kept, t, now).to(dtype) for t, now in enumerate(slices(ctx.counts))]
+            key_grad = (made.key_grads.to(dtype).T @ torch.cat(befores)).to(like)
         return (
-            made["gate_grads"],
-            made["key_grads"],
-            made["slot_grads"].flip(-1),
-            tape_grad,
+            made.gate_grads,
+            made.key_grads,
+            made.slot_grads.flip(-1),
+            None if tape_grad is None else tape_grad.transpose(0, 1),
+            None,
             key_grad,
-            (made["recurrent_grads"].T @ reads.to(dtype)).to(reads.dtype),
-            step.sums(made["recurrent_grads"])[0],
-            gain_grad,
-            bias_grad,
-            cell_gain_grad,
-            cell_bias_grad,
+            (made.recurrent_grads.T @ kept.reads[:, :hidden].to(dtype)).to(like),
+            made.recurrent_grads.sum(0, dtype=like),
+            (made.gate_grads * kept.normals).sum(0),
+            made.gate_grads.sum(0),
+            (made.cell_norm_grads * kept.cell_normals).sum(0),
+            made.cell_norm_grads.sum(0),
             *(None,) * 3,
         )
 
 
-def _history(tape: Tensor, counts: Sequence[int]) -> Tensor:
-    """Return [h ; c] of the steps before the chunk and, still undefined, of its steps: (B, N + T, 2H).
-
-    Batch-major, so that each sequence's window is one contiguous block; zeros for steps after a sequence's end.
-    """
-    slots, batch, width = tape.shape
-    history = tape.new_empty(batch, slots + len(counts), width)
-    history[:, :slots] = tape.transpose(0, 1)
-    for t in range(1, len(counts)):
-        history[counts[t] : counts[t - 1], slots + t :] = 0
-    history[counts[0] :, slots:] = 0
-    return history
+def _before(kept: SimpleNamespace, t: int, now: slice) -> Tensor:
+    """Return the input of step t's key product, the masked hidden state of the step before: (r, H)."""
+    (_, slots), hidden = kept.attentions.shape, kept.keys.shape[1]
+    before: Tensor = kept.history[: now.stop - now.start, t + slots - 1, :hidden]
+    return before if kept.key_input_mask is None else before * kept.key_input_mask[now]
 
 
 def _product_or_zeros(weight: Tensor | None, rows: int, like: Tensor) -> Callable[[Tensor], Tensor]:
@@ -364,172 +319,96 @@ def _product_or_zeros(weight: Tensor | None, rows: int, like: Tensor) -> Callabl
     return lambda inputs: zeros[: len(inputs)]
 
 
-class _TorchStep:
-    """The parts of a step between its products, forward and backward, in torch. tensors: of `_MemoryRead`, by name."""
+def _normalised(kept: SimpleNamespace, prefix: str, now: slice, values: Tensor) -> Tensor:
+    """Return normalised rows; they are kept with the numbers that backward needs."""
+    results = normalise(values)
+    for name, result in zip(("normals", "scales", "factors"), results, strict=True):
+        rows = getattr(kept, prefix + name)[now]
+        rows.copy_(result.view_as(rows))
+    return results[0]
 
-    def __init__(self, tensors: dict[str, Any], counts: Sequence[int], dtype: torch.dtype) -> None:
-        self.tensors: Any = tensors
-        self.counts, self.dtype = counts, dtype
-        self.starts = torch.tensor([0, *counts]).cumsum(0)
-        starts = self.starts.tolist()
-        self.rows = [slice(start, end) for start, end in pairwise(starts)]
-        self.slots, self.hidden = (self.tensors[name].shape[1] for name in ("attentions", "keys"))
-        self.root = math.sqrt(self.hidden)
 
-    def before(self, t: int) -> Tensor:
-        """Return the input of step t's key product, the masked hidden state of the step before: (r, H)."""
-        before = self.tensors["history"][: self.counts[t], t + self.slots - 1, : self.hidden]
-        mask = self.tensors["key_input_mask"]
-        return (before if mask is None else before * mask[self.rows[t]]).to(self.dtype)
-
-    def attend(self, t: int, product: Tensor) -> Tensor:
-        """Return the attended hidden state, (r, H), input of the gates' product. product: the key's recurrent side."""
-        tensors, now = self.tensors, self.rows[t]
-        window = tensors["history"][: self.counts[t], t : t + self.slots]
-        key = torch.add(tensors["input_keys"][now], product, out=tensors["keys"][now])
-        if tensors["key_output_mask"] is not None:
-            key *= tensors["key_output_mask"][now]
-        scores = (window[..., : self.hidden] * key[:, None]).sum(-1).div_(self.root)
-        top, tensors["largest"][now, None] = scores.max(dim=-1, keepdim=True)
-        exponential = torch.exp(scores.sub_(top), out=tensors["exponentials"][now])
-        weighted = exponential * tensors["gates"][now]
-        total = torch.sum(weighted, dim=-1, out=tensors["totals"][now]).add_(ATTENTION_EPSILON)
-        attention = torch.div(weighted, total[:, None], out=tensors["attentions"][now])
-        read = tensors["reads"][now]
+def _forward_in_torch(
+    kept: SimpleNamespace,
+    once: SimpleNamespace,
+    counts: Sequence[int],
+    key_product: Callable[[Tensor], Tensor],
+    recurrent_product: RepeatedProduct,
+) -> None:
+    (_, slots), hidden, dtype = kept.attentions.shape, kept.keys.shape[1], recurrent_product.dtype
+    for t, now in enumerate(slices(counts)):
+        window = kept.history[: counts[t], t : t + slots]
+        product = key_product(_before(kept, t, now).to(dtype))
+        key = torch.add(once.input_keys[now], product, out=kept.keys[now])
+        if kept.key_output_mask is not None:
+            key *= kept.key_output_mask[now]
+        scores = (window[..., :hidden] * key[:, None]).sum(-1).div_(math.sqrt(hidden))
+        top, kept.largest[now, None] = scores.max(dim=-1, keepdim=True)
+        exponential = torch.exp(scores.sub_(top), out=kept.exponentials[now])
+        weighted = exponential * kept.gates[now]
+        total = torch.sum(weighted, dim=-1, out=kept.totals[now]).add_(ATTENTION_EPSILON)
+        attention = torch.div(weighted, total[:, None], out=kept.attentions[now])
+        read = kept.reads[now]
         torch.bmm(attention[:, None], window, out=read[:, None])
-        return read[:, : self.hidden].to(self.dtype)
-
-    def cell(self, t: int, product: Tensor) -> None:
-        """Compute the LSTM of step t. product: the gates' recurrent side, (r, 4H)."""
-        tensors, now, hidden = self.tensors, self.rows[t], self.hidden
-        normal = self._normalise("", now, product.to(tensors["keys"].dtype))
-        activation = torch.add(tensors["input_gates"][now], tensors["bias"], out=tensors["activations"][now])
-        activation.addcmul_(normal, tensors["gain"])
+        product = recurrent_product(read[:, :hidden].to(dtype))
+        normal = _normalised(kept, "", now, product.to(key.dtype))
+        activation = torch.add(once.input_gates[now], once.bias, out=kept.activations[now]).addcmul_(normal, kept.gain)
         activation[:, : 2 * hidden].sigmoid_()
         activation[:, 2 * hidden : 3 * hidden].tanh_()
         activation[:, 3 * hidden :].sigmoid_()
         i, f, g, o = activation.chunk(4, dim=-1)
-        cell = torch.addcmul(f * tensors["reads"][now, hidden:], i, g)
-        normal = self._normalise("cell_", now, cell)
-        tanh = torch.addcmul(tensors["cell_bias"], normal, tensors["cell_gain"], out=tensors["cell_tanhs"][now]).tanh_()
-        state = tensors["history"][: self.counts[t], t + self.slots]
-        state[:, :hidden] = torch.mul(o, tanh, out=tensors["states"][now])
+        cell = torch.addcmul(f * read[:, hidden:], i, g)
+        normal = _normalised(kept, "cell_", now, cell)
+        tanh = torch.addcmul(once.cell_bias, normal, kept.cell_gain, out=kept.cell_tanhs[now]).tanh_()
+        state = kept.history[: counts[t], t + slots]
+        state[:, :hidden] = torch.mul(o, tanh, out=once.states[now])
         state[:, hidden:] = cell
 
-    def _normalise(self, prefix: str, now: slice, values: Tensor) -> Tensor:
-        """Return normalised rows; they are kept with the numbers that backward needs."""
-        results = normalise(values)
-        for name, result in zip(("normals", "scales", "factors"), results, strict=True):
-            kept = self.tensors[prefix + name][now]
-            kept.copy_(result.view_as(kept))
-        return results[0]
 
-    def _normalise_backward(self, prefix: str, now: slice, grad: Tensor) -> Tensor:
-        normal, scale, factor = (self.tensors[prefix + name][now] for name in ("normals", "scales", "factors"))
-        return normalise_backward(grad, normal, scale[:, None], factor[:, None])
-
-    def start_backward(self) -> None:
-        """Allocate what collects the gradients of the memory.
-
-        Step t + q reads history position t through entry slots - q of its row. Gradients are stored skewed, so that the
-        later readers of a position are one contiguous window. Rows past the end stay 0: nothing is read there.
-        """
-        history, slots, steps = self.tensors["history"], self.slots, len(self.counts)
-        batch = len(history)
-        self._read_grads = history.new_zeros(batch, slots + steps + slots, 2 * self.hidden)
-        self._later_keys = history.new_zeros(batch, slots + steps + slots, self.hidden)
-        self._read_weights, self._key_weights = history.new_zeros(2, batch, slots + steps, slots).unbind()
-        self._readers = _skewed(self._read_weights), _skewed(self._key_weights)
-
-    def _memory_grad(self, position: int, count: int) -> Tensor:
-        """Return gradient of [h ; c] at a history position, from the attention of all later steps: (count, 2H)."""
-        row, later = slice(position, position + 1), slice(position + 1, position + 1 + self.slots)
-        grad = torch.bmm(self._read_weights[:count, row], self._read_grads[:count, later])[:, 0]
-        grad[:, : self.hidden] += torch.bmm(self._key_weights[:count, row], self._later_keys[:count, later])[:, 0]
-        return grad
-
-    def cell_backward(self, t: int, product: Tensor | None) -> Tensor:
-        """Return the gradient of the gates' recurrent side, (r, 4H), in the dtype of products.
-
-        product: the gradient of the input of the next step's key product; None at the last step.
-        """
-        tensors, now, hidden, count = self.tensors, self.rows[t], self.hidden, self.counts[t]
-        grad = self._memory_grad(t + self.slots, count)
-        hidden_grad = grad[:, :hidden].add_(tensors["output_grads"][now])
-        if product is not None:
-            self._add_before(hidden_grad, t + 1, product)
-        i, f, g, o = tensors["activations"][now].chunk(4, dim=-1)
-        tanh, gate_grad = tensors["cell_tanhs"][now], tensors["gate_grads"][now]
-        i_grad, f_grad, g_grad, o_grad = gate_grad.chunk(4, dim=-1)
+def _backward_in_torch(
+    kept: SimpleNamespace,
+    made: SimpleNamespace,
+    counts: Sequence[int],
+    key_product: Callable[[Tensor], Tensor],
+    recurrent_product: RepeatedProduct,
+) -> Tensor:
+    """Fill `made`; return the gradient of the tape, (B, N, 2H)."""
+    (_, slots), hidden, root = kept.attentions.shape, kept.keys.shape[1], math.sqrt(kept.keys.shape[1])
+    history_grads = torch.zeros_like(kept.history)  # each step adds to those that it reads
+    for t, now in reversed(list(enumerate(slices(counts)))):
+        window, grad = kept.history[: counts[t], t : t + slots], history_grads[: counts[t], t + slots]
+        hidden_grad, tanh = grad[:, :hidden] + made.output_grads[now], kept.cell_tanhs[now]
+        i, f, g, o = kept.activations[now].chunk(4, dim=-1)
+        i_grad, f_grad, g_grad, o_grad = made.gate_grads[now].chunk(4, dim=-1)
         torch.mul(hidden_grad * tanh, o.square().sub_(o).neg_(), out=o_grad)
-        norm_grad = torch.mul(hidden_grad * o, tanh.square().neg_().add_(1), out=tensors["cell_norm_grads"][now])
-        cell_grad = self._normalise_backward("cell_", now, norm_grad * tensors["cell_gain"]).add_(grad[:, hidden:])
+        norm_grad = torch.mul(hidden_grad * o, tanh.square().neg_().add_(1), out=made.cell_norm_grads[now])
+        scale, factor = kept.cell_scales[now, None], kept.cell_factors[now, None]
+        cell_grad = normalise_backward(norm_grad * kept.cell_gain, kept.cell_normals[now], scale, factor)
+        cell_grad += grad[:, hidden:]
         torch.mul(cell_grad * g, i.square().sub_(i).neg_(), out=i_grad)
-        torch.mul(cell_grad * tensors["reads"][now, hidden:], f.square().sub_(f).neg_(), out=f_grad)
+        torch.mul(cell_grad * kept.reads[now, hidden:], f.square().sub_(f).neg_(), out=f_grad)
         torch.mul(cell_grad * i, g.square().neg_().add_(1), out=g_grad)
-        torch.mul(cell_grad, f, out=self._read_grads[:count, t + self.slots, hidden:])
-        tensors["recurrent_grads"][now] = self._normalise_backward("", now, gate_grad * tensors["gain"])
-        recurrent_grad: Tensor = tensors["recurrent_grads"][now]
-        return recurrent_grad
-
-    def attend_backward(self, t: int, product: Tensor) -> Tensor:
-        """Return the gradient of the key's recurrent side, (r, H), in the dtype of products.
-
-        product: the gradient of the attended hidden state.
-        """
-        tensors, now, count = self.tensors, self.rows[t], self.counts[t]
-        window, attention, total = (
-            tensors["history"][:count, t : t + self.slots], tensors["attentions"][now], tensors["totals"][now, None]
-        )  # fmt: skip
-        read_grad = self._read_grads[:count, t + self.slots]
-        read_grad[:, : self.hidden] = product
+        scale, factor = kept.scales[now, None], kept.factors[now, None]
+        recurrent_grads = normalise_backward(made.gate_grads[now] * kept.gain, kept.normals[now], scale, factor)
+        made.recurrent_grads[now] = recurrent_grads
+        read_grad = torch.cat([recurrent_product(made.recurrent_grads[now]).to(grad.dtype), cell_grad * f], dim=-1)
+        attention, total = kept.attentions[now], kept.totals[now, None]
         attention_grad = (window * read_grad[:, None]).sum(-1)
         mean = (attention_grad * attention).sum(-1, keepdim=True)
-        weighted_grad = attention_grad.sub_(mean).div_(total)
-        slot_grad = torch.mul(weighted_grad, tensors["exponentials"][now], out=tensors["slot_grads"][now])
-        score_grad = slot_grad * tensors["gates"][now]
-        largest, of_largest = tensors["largest"][now, None], mean.mul_(-ATTENTION_EPSILON).div_(total)
-        score_grad.scatter_add_(-1, largest, of_largest).div_(self.root)
-        key_grad = torch.bmm(score_grad[:, None], window[..., : self.hidden])[:, 0]
-        if tensors["key_output_mask"] is not None:
-            key_grad *= tensors["key_output_mask"][now]
-        tensors["key_grads"][now] = key_grad
-        self._readers[0][:count, t], self._readers[1][:count, t] = attention, score_grad
-        self._later_keys[:count, t + self.slots] = tensors["keys"][now]
-        return key_grad.to(self.dtype)
-
-    def _add_before(self, grads: Tensor, t: int, product: Tensor) -> None:
-        """Add the gradient of the input of step t's key product to that of hidden states. (at least r, H), (r, H)"""
-        mask = self.tensors["key_input_mask"]
-        grads[: len(product)] += product if mask is None else product * mask[self.rows[t]]
-
-    def tape_backward(self, product: Tensor) -> Tensor:
-        """Return the gradient of the tape, (B, N, 2H). product: as in `cell_backward`, of the first step."""
-        batch = len(self.tensors["history"])
-        grads = torch.stack([self._memory_grad(position, batch) for position in range(self.slots)], dim=1)
-        self._add_before(grads[:, -1, : self.hidden], 0, product)
-        return grads
-
-    def all_befores(self) -> Tensor:
-        """Return the inputs of all key products, (n, H), in the dtype of products."""
-        return torch.cat([_TorchStep.before(self, t) for t in range(len(self.counts))])
-
-    def sums(self, grads: Tensor, normals: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return sums over rows of grads and of grads * normals, (n, F) -> (F,) each; undefined without normals."""
-        dtype = self.tensors["keys"].dtype
-        return grads.sum(0, dtype=dtype), grads[0] if normals is None else (grads * normals).sum(0)
-
-
-def _skewed(rows: Tensor) -> Tensor:
-    """Return a view (B, T, N) of rows (B, N + T, N): entry (t, k) is entry N - 1 - k of row t + k.
-
-    Step t reads history position t + k in its window's place k; position p is then read by step p + 1 + (N - 1 - k).
-    """
-    batch, length, slots = rows.shape
-    stride = rows.stride()
-    return rows.as_strided(
-        (batch, length - slots, slots), (stride[0], stride[1], stride[1] - 1), rows.storage_offset() + slots - 1
-    )
+        slot_grad = attention_grad.sub_(mean).div_(total).mul_(kept.exponentials[now])
+        made.slot_grads[now] = slot_grad
+        score_grad = slot_grad * kept.gates[now]
+        score_grad.scatter_add_(-1, kept.largest[now, None], mean.mul_(-ATTENTION_EPSILON).div_(total)).div_(root)
+        key_grad = torch.bmm(score_grad[:, None], window[..., :hidden])[:, 0]
+        if kept.key_output_mask is not None:
+            key_grad *= kept.key_output_mask[now]
+        made.key_grads[now] = key_grad
+        window_grads = history_grads[: counts[t], t : t + slots]
+        window_grads.addcmul_(attention[:, :, None], read_grad[:, None])
+        window_grads[..., :hidden].addcmul_(score_grad[:, :, None], kept.keys[now, None])
+        before = key_product(key_grad.to(recurrent_product.dtype))
+        window_grads[:, -1, :hidden] += before if kept.key_input_mask is None else before * kept.key_input_mask[now]
+    return history_grads[:, :slots]
 
 
 _Layer = c_struct(
@@ -541,72 +420,56 @@ _Layer = c_struct(
 )
 
 
-class _CompiledStep(_TorchStep):
-    """The same in C (kernels/gated_memory.c)."""
-
-    def __init__(
-        self, library: ctypes.CDLL, tensors: dict[str, Any], counts: Sequence[int], dtype: torch.dtype
-    ) -> None:
-        super().__init__(tensors, counts, dtype)
-        self._library = library
-        self._fill()
-        before, attended = torch.empty(2, len(self.tensors["history"]), self.hidden, dtype=dtype).unbind()
-        self._before, self._attended = before, attended
-
-    def _fill(self) -> None:
-        columns, length, _ = self.tensors["history"].shape
-        tensors = {"starts": self.starts, **self.tensors}
-        sizes = {"hidden": self.hidden, "slots": self.slots, "columns": columns, "length": length}
-        self._layer = filled(_Layer, tensors, **sizes, half=self.dtype == torch.bfloat16)
-
-    def before(self, t: int) -> Tensor:
-        if t == 0:  # `cell` writes those of later steps
-            call(self._library.read_before, self._layer, t, self._before)
-        return self._before[: self.counts[t]]
-
-    def attend(self, t: int, product: Tensor) -> Tensor:
-        call(self._library.read_attend, self._layer, t, product, self._attended)
-        return self._attended[: self.counts[t]]
-
-    def cell(self, t: int, product: Tensor) -> None:
-        call(self._library.read_cell, self._layer, t, int(t == len(self.counts) - 1), product, self._before)
-
-    def start_backward(self) -> None:
-        tensors, dtype = self.tensors, self.dtype
-        key_grads, slot_grads, reads = tensors["key_grads"], tensors["slot_grads"], tensors["reads"]
-        tensors["score_grads"], tensors["read_grads"] = torch.empty_like(slot_grads), torch.empty_like(reads)
-        low = torch.empty_like(key_grads, dtype=dtype) if dtype == torch.bfloat16 else key_grads
-        tensors["key_grads_half"], tensors["carried"] = low, reads.new_empty(len(tensors["history"]), 2 * self.hidden)
-        self._fill()
-
-    def cell_backward(self, t: int, product: Tensor | None) -> Tensor:
-        call(self._library.read_cell_backward, self._layer, t, len(self.counts), product)
-        recurrent_grad: Tensor = self.tensors["recurrent_grads"][self.rows[t]]
-        return recurrent_grad
-
-    def attend_backward(self, t: int, product: Tensor) -> Tensor:
-        call(self._library.read_attend_backward, self._layer, t, product)
-        key_grad: Tensor = self.tensors["key_grads_half"][self.rows[t]]
-        return key_grad
-
-    def tape_backward(self, product: Tensor) -> Tensor:
-        history = self.tensors["history"]
-        grads = history.new_empty(len(history), self.slots, 2 * self.hidden)
-        call(self._library.read_tape_backward, self._layer, len(self.counts), grads)
-        self._add_before(grads[:, -1, : self.hidden], 0, product)
-        return grads
-
-    def sums(self, grads: Tensor, normals: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        sums, products = torch.empty(2, grads.shape[1]).unbind()
-        half = grads.dtype == torch.bfloat16
-        call(self._library.read_sums, grads, half, normals, *grads.shape, sums, products, threads())
-        return sums, products
+def _layer(kept: SimpleNamespace, others: SimpleNamespace, counts: Sequence[int], dtype: torch.dtype) -> Structure:
+    """Return the struct of all tensors, which must outlive it."""
+    others.starts = torch.tensor([0, *counts]).cumsum(0)
+    (columns, length, _), hidden, slots = kept.history.shape, kept.keys.shape[1], kept.attentions.shape[1]
+    sizes = {"hidden": hidden, "slots": slots, "columns": columns, "length": length, "half": dtype == torch.bfloat16}
+    return filled(_Layer, vars(kept) | vars(others), **sizes)
 
 
-def _step(
-    library: ctypes.CDLL | None, tensors: dict[str, Any], counts: Sequence[int], dtype: torch.dtype
-) -> _TorchStep:
-    return _TorchStep(tensors, counts, dtype) if library is None else _CompiledStep(library, tensors, counts, dtype)
+def _forward_in_c(
+    library: CDLL,
+    kept: SimpleNamespace,
+    once: SimpleNamespace,
+    counts: Sequence[int],
+    key_product: Callable[[Tensor], Tensor],
+    recurrent_product: RepeatedProduct,
+) -> None:
+    layer = _layer(kept, once, counts, recurrent_product.dtype)
+    before, attended = torch.empty(2, len(kept.history), kept.keys.shape[1], dtype=recurrent_product.dtype).unbind()
+    before[: counts[0]] = _before(kept, 0, slice(0, counts[0]))
+    for t, count in enumerate(counts):
+        call(library.read_attend, layer, t, key_product(before[:count]), attended)
+        call(library.read_cell, layer, t, len(counts), recurrent_product(attended[:count]), before)
+
+
+def _backward_in_c(
+    library: CDLL,
+    kept: SimpleNamespace,
+    made: SimpleNamespace,
+    counts: Sequence[int],
+    key_product: Callable[[Tensor], Tensor],
+    recurrent_product: RepeatedProduct,
+    for_tape: bool,
+) -> Tensor | None:
+    """Fill `made`; return the gradient of the tape, (B, N, 2H), if it is needed."""
+    dtype, (_, slots), hidden = recurrent_product.dtype, kept.attentions.shape, kept.keys.shape[1]
+    made.score_grads, made.read_grads = torch.empty_like(made.slot_grads), torch.empty_like(kept.reads)
+    made.carried = kept.reads.new_empty(len(kept.history), 2 * hidden)
+    made.key_grads_half = made.key_grads if dtype == torch.float32 else torch.empty_like(made.key_grads, dtype=dtype)
+    layer, through = _layer(kept, made, counts, dtype), None
+    for t, now in reversed(list(enumerate(slices(counts)))):
+        call(library.read_cell_backward, layer, t, len(counts), through)
+        call(library.read_attend_backward, layer, t, recurrent_product(made.recurrent_grads[now]))
+        through = key_product(made.key_grads_half[now])
+    if through is None or not for_tape:
+        return None
+    tape_grads = made.carried.new_empty(len(kept.history), slots, 2 * hidden)
+    call(library.read_tape_backward, layer, len(counts), tape_grads)
+    before = tape_grads[: counts[0], -1, :hidden]
+    before += through if kept.key_input_mask is None else through * kept.key_input_mask[: counts[0]]
+    return tape_grads
 
 
 def attend_reference(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor) -> tuple[Tensor, Tensor]:
@@ -631,28 +494,17 @@ def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor) -> tuple[T
     Returns attended (T, B, H) and attention (T, B, N).
     """
     attended, attentions = [], []
-    history = torch.cat([tape, states])
-    slots = len(tape)
+    history, slots, gates = torch.cat([tape, states]), len(tape), gates.flip(-1)
     # A block's scores for all steps it can see are one product, of which only a band is used: short blocks waste less.
     block = max(32, slots)
     for start in range(0, len(keys), block):
         part = slice(start, min(start + block, len(keys)))
-        out, attention = _attend_block(keys[part], gates[part], history[start : part.stop + slots - 1])
-        attended.append(out)
-        attentions.append(attention)
+        memory = history[start : part.stop + slots - 1].transpose(0, 1)
+        scores = torch.bmm(keys[part].transpose(0, 1), memory.transpose(1, 2)).to(gates.dtype)
+        weights = attention_weights(_band(scores / math.sqrt(keys.shape[-1]), slots), gates[part].transpose(0, 1))
+        attended.append(torch.bmm(_unband(weights).to(memory.dtype), memory).transpose(0, 1))
+        attentions.append(weights.transpose(0, 1).flip(-1))
     return torch.cat(attended), torch.cat(attentions)
-
-
-def _attend_block(keys: Tensor, gates: Tensor, history: Tensor) -> tuple[Tensor, Tensor]:
-    """Return `attend` over a few steps; history (T + N - 1, B, H) starts with the oldest state that the first step
-    reads.
-    """
-    hidden, slots = keys.shape[-1], gates.shape[-1]
-    memory = history.transpose(0, 1)
-    scores = torch.bmm(keys.transpose(0, 1), memory.transpose(1, 2)).to(gates.dtype) / math.sqrt(hidden)
-    weights = attention_weights(_band(scores, slots), gates.transpose(0, 1).flip(-1))
-    attended = torch.bmm(_unband(weights).to(memory.dtype), memory)
-    return attended.transpose(0, 1), weights.transpose(0, 1).flip(-1)
 
 
 def _band(matrix: Tensor, width: int) -> Tensor:

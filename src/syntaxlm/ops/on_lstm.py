@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from syntaxlm.ops.backend import c_struct, call, filled, fused, kernels, with_reference
+from syntaxlm.ops.backend import c_struct, call, filled, fused, kernels, slices, with_reference
 from syntaxlm.ops.products import RepeatedProduct, large_product, product_dtype
 
 
@@ -77,9 +78,7 @@ def recurrence_reference(
     input_gates = linear(inputs, weights.input, weights.bias)
     hidden, cell = state
     states, distances, input_distances = [], [], []
-    end = 0
-    for count in counts:
-        now = slice(end, end := end + count)
+    for count, now in zip(counts, slices(counts), strict=True):
         gates = input_gates[now] + linear(hidden[:count], weights.recurrent)
         if weights.chunk is None:
             i, f, g, o = gates.chunk(4, dim=-1)
@@ -139,64 +138,57 @@ def lstm_of_torch(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Ten
 
 
 class _OrderedNeurons(torch.autograd.Function):
+    """A step after its product is a function of C (kernels/on_lstm.c), or the same in torch.
+
+    Stored for backward: befores, (n, D), the hidden state before each row's step, in the dtype of products; cells,
+    (B + n, D), starting with those before the first step; gates, (n, F): the softmaxes of the two master gates, and the
+    other gates after activation.
+    """
+
     @staticmethod
     def forward(
-        ctx: Any,
-        inputs: Tensor,
-        input_weight: Tensor,
-        recurrent_weight: Tensor,
-        bias: Tensor,
-        hidden: Tensor,
-        cell: Tensor,
-        chunk: int | None,
-        counts: tuple[int, ...],
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        ctx: Any, inputs: Tensor, input_weight: Tensor, recurrent_weight: Tensor, bias: Tensor, hidden: Tensor,
+        cell: Tensor, chunk: int | None, counts: tuple[int, ...],
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
         dtype = product_dtype(recurrent_weight)
         library = kernels("on_lstm", dtype, recurrent_weight, bias, hidden, cell)
-        low_inputs, input_weight, recurrent_weight = (
+        low_inputs, low_input_weight, low_recurrent_weight = (
             tensor.to(dtype) for tensor in (inputs, input_weight, recurrent_weight)
         )
-        input_gates = large_product(low_inputs, input_weight, bias.to(dtype))
-        product = RepeatedProduct(recurrent_weight, len(hidden))
-        steps = _steps(library, chunk, counts)
-        steps.start(input_gates, hidden, cell)
-        for t in range(len(counts)):
-            steps.forward(t, product(steps.before(t)))
-        states, distances, input_distances, kept = steps.results()
-        ctx.save_for_backward(low_inputs, input_weight, recurrent_weight, *kept)
+        product = RepeatedProduct(low_recurrent_weight, len(hidden))
+        input_gates = large_product(low_inputs, low_input_weight, bias.to(dtype))
+        steps = _steps_in_torch if library is None else partial(_steps_in_c, library)
+        states, distances, input_distances, befores, cells, gates = steps(
+            input_gates, hidden, cell.detach(), chunk, counts, product
+        )
+        ctx.save_for_backward(low_inputs, low_input_weight, low_recurrent_weight, befores, cells, gates)
         ctx.library, ctx.chunk, ctx.counts, ctx.input_dtype = library, chunk, counts, inputs.dtype
         ctx.mark_non_differentiable(distances, input_distances)
         ctx.set_materialize_grads(False)
-        last_hidden = _last(hidden, states, counts, steps.starts)
-        last_cell = _last(cell, kept.cells[len(hidden) :], counts, steps.starts)
+        last_hidden, last_cell = _last(hidden, states, counts), _last(cell, cells[len(hidden) :], counts)
         return states, last_hidden, last_cell, distances, input_distances
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        output_grads, last_hidden_grads, last_cell_grads, *_ = grads
-        inputs, input_weight, recurrent_weight, *tensors = ctx.saved_tensors
-        kept, to_begin = _Kept(*tensors), ctx.needs_input_grad[4]
-        total, columns, cells = len(inputs), len(kept.cells) - len(inputs), kept.cells
+        inputs, input_weight, recurrent_weight, befores, cells, gates = ctx.saved_tensors
+        (total, size), columns = befores.shape, len(cells) - len(befores)
         output_grads, last_hidden_grads, last_cell_grads = (
-            cells.new_zeros(rows, cells.shape[1]) if grad is None else grad.contiguous()
-            for grad, rows in ((output_grads, total), (last_hidden_grads, columns), (last_cell_grads, columns))
+            cells.new_zeros(rows, size) if grad is None else grad.contiguous()
+            for grad, rows in zip(grads[:3], (total, columns, columns), strict=True)
         )
-        steps = _steps(ctx.library, ctx.chunk, ctx.counts)
-        steps.start_backward(kept, output_grads, last_hidden_grads, last_cell_grads)
-        product = RepeatedProduct(recurrent_weight.T, columns)
-        through: Tensor | None = None
-        for t in range(len(ctx.counts) - 1, -1, -1):
-            gate_grad = steps.backward(t, through)
-            if t or to_begin:
-                through = product(gate_grad)
-        gate_grads, cell_grads = steps.gradients()
+        product, to_begin = RepeatedProduct(recurrent_weight.T, columns), ctx.needs_input_grad[4]
+        backward = _backward_in_torch if ctx.library is None else partial(_backward_in_c, ctx.library)
+        gate_grads, cell_grads, through = backward(
+            befores, cells, gates, output_grads, last_hidden_grads, last_cell_grads, ctx.chunk, ctx.counts, product,
+            to_begin,
+        )  # fmt: skip
         turned = gate_grads.T
         if gate_grads.dtype == torch.float32:
             turned = turned.contiguous()  # once, instead of in each of the two products
         return (
             large_product(gate_grads, input_weight.T).to(ctx.input_dtype) if ctx.needs_input_grad[0] else None,
             large_product(turned, inputs.T).to(cells.dtype),
-            large_product(turned, kept.befores.T).to(cells.dtype),
+            large_product(turned, befores.T).to(cells.dtype),
             gate_grads.sum(0, dtype=cells.dtype),
             _with_ended(through, last_hidden_grads, columns) if to_begin else None,
             cell_grads,
@@ -205,10 +197,10 @@ class _OrderedNeurons(torch.autograd.Function):
         )
 
 
-def _last(before: Tensor, rows: Tensor, counts: Sequence[int], starts: Sequence[int]) -> Tensor:
+def _last(before: Tensor, rows: Tensor, counts: Sequence[int]) -> Tensor:
     """For every column, the row of its last step, or its initial row if it has no step. (B, D)"""
-    nexts = (*counts[1:], 0)
-    parts = [rows[start + after : start + count] for start, count, after in zip(starts, counts, nexts, strict=False)]
+    ended = zip(slices(counts), (*counts[1:], 0), strict=True)
+    parts = [rows[now.start + after : now.stop] for now, after in ended]
     return torch.cat([*(part for part in reversed(parts) if len(part)), before[counts[0] :]])
 
 
@@ -219,91 +211,51 @@ def _with_ended(rows: Tensor | None, ended: Tensor, count: int) -> Tensor:
     return rows if len(rows) == count else torch.cat([rows, ended[len(rows) : count]])
 
 
-class _Kept(NamedTuple):
-    """Tensors for backward.
+def _steps_in_torch(
+    input_gates: Tensor, hidden: Tensor, cell: Tensor, chunk: int | None, counts: Sequence[int],
+    product: RepeatedProduct,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Return states, distances and input distances, undefined for a plain LSTM, and what is stored for backward.
 
-    befores: (n, D), the hidden state before each row's step, in the dtype of products.
-    cells: (B + n, D), starting with those before the first step.
-    gates: (n, F): the softmaxes of the two master gates, and the other gates after activation.
+    Results are collected and joined at the end: on a GPU, copies into one tensor would be more launches.
     """
+    low, before, befores, steps = hidden.to(input_gates.dtype), cell, [], []
+    for count, now in zip(counts, slices(counts), strict=True):
+        befores.append(low[:count])
+        step = forward_step(input_gates[now], product(low[:count]), before[:count], chunk, input_gates.dtype)
+        before, _, low, *_ = step
+        steps.append(step)
+    cells, states, _, gates, means = (torch.cat(part) for part in zip(*steps, strict=True))
+    return states, 1 - means[:, 1], 1 - means[:, 0], torch.cat(befores), torch.cat([cell, cells]), gates
 
-    befores: Tensor
-    cells: Tensor
-    gates: Tensor
 
-
-class _TorchSteps:
-    """The steps of a sequence, forward and backward, without their matrix products, which the caller computes between
-    them: one step at a time, in torch.
-
-    Results of steps are collected and joined at the end: on a GPU, copies into one tensor would be more launches.
+def _backward_in_torch(
+    befores: Tensor, cells: Tensor, gates: Tensor, output_grads: Tensor, last_hidden_grads: Tensor,
+    last_cell_grads: Tensor, chunk: int | None, counts: Sequence[int], product: RepeatedProduct, to_begin: bool,
+) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
+    """Return the gradients of all logits, (n, F), of the first cells, (B, D), and of the first hidden states through
+    the product, if `to_begin`.
     """
-
-    def __init__(self, chunk: int | None, counts: Sequence[int]) -> None:
-        self.chunk, self.counts, self.starts = chunk, counts, (0, *accumulate(counts))
-
-    def start(self, input_gates: Tensor, hidden: Tensor, cell: Tensor) -> None:
-        """Start the forward steps. input_gates: (n, F), in the dtype of products; hidden, cell: (B, D)."""
-        self._input_gates, self._low, self._cell = input_gates, hidden.to(input_gates.dtype), cell.detach()
-        self._first_cell = cell
-        self._befores: list[Tensor] = []
-        self._results: list[_Step] = []
-
-    def before(self, t: int) -> Tensor:
-        """Return the hidden states before step t, (r, D), in the dtype of products."""
-        return self._low[: self.counts[t]]
-
-    def forward(self, t: int, product: Tensor) -> None:
-        """Compute step t. product: the recurrent side of its logits, (r, F)."""
-        gates = self._input_gates[self.starts[t] : self.starts[t + 1]]
-        self._befores.append(self.before(t))
-        step = forward_step(gates, product, self._cell[: self.counts[t]], self.chunk, gates.dtype)
-        self._results.append(step)
-        self._low, self._cell = step.low, step.cell
-
-    def results(self) -> tuple[Tensor, Tensor, Tensor, _Kept]:
-        """Return hidden states (n, D), distances and input distances (n,), empty for a plain LSTM, after the last
-        step.
-        """
-        states, cells, gates, means = (
-            torch.cat([getattr(step, name) for step in self._results]) for name in ("hidden", "cell", "gates", "means")
+    columns, gate_grads = len(last_cell_grads), []
+    through: Tensor | None = None
+    cell_grads: Tensor | None = None
+    rows = slices(counts)
+    for t in range(len(counts) - 1, -1, -1):
+        earlier, count, now = 0 if t == 0 else columns + rows[t - 1].start, counts[t], rows[t]
+        gate_grad, cell_grads = backward_step(
+            cells[earlier : earlier + count],
+            cells[columns + now.start : columns + now.stop],
+            gates[now],
+            output_grads[now],
+            _with_ended(through, last_hidden_grads, count),
+            _with_ended(cell_grads, last_cell_grads, count),
+            chunk,
+            befores.dtype,
         )
-        kept = _Kept(torch.cat(self._befores), torch.cat([self._first_cell, cells]), gates)
-        return states, 1 - means[:, 1], 1 - means[:, 0], kept
-
-    def start_backward(self, kept: _Kept, states: Tensor, hidden: Tensor, cells: Tensor) -> None:
-        """Start the backward steps, with gradients of all states as outputs, (n, D), and of the last hidden states and
-        cells of all columns, (B, D) each.
-        """
-        self._kept, self._output_grads, self._last_hidden_grads, self._last_cell_grads = kept, states, hidden, cells
-        self._gate_grads: list[Tensor] = []
-        self._cell_grads: Tensor | None = None
-
-    def backward(self, t: int, product: Tensor | None) -> Tensor:
-        """Return the gradient of the logits of step t, (r, F), in the dtype of products.
-
-        product: the gradient of the hidden states through step t + 1; None at the last step.
-        """
-        kept, columns, count = self._kept, len(self._last_cell_grads), self.counts[t]
-        now = slice(self.starts[t], self.starts[t + 1])
-        earlier = 0 if t == 0 else columns + self.starts[t - 1]
-        gate_grad, self._cell_grads = backward_step(
-            kept.cells[earlier : earlier + count],
-            kept.cells[columns + now.start : columns + now.stop],
-            kept.gates[now],
-            self._output_grads[now],
-            _with_ended(product, self._last_hidden_grads, count),
-            _with_ended(self._cell_grads, self._last_cell_grads, count),
-            self.chunk,
-            kept.befores.dtype,
-        )
-        self._gate_grads.append(gate_grad)
-        return gate_grad
-
-    def gradients(self) -> tuple[Tensor, Tensor]:
-        """Return the gradients of all logits, (n, F), and of the first cells, (B, D), after the first step."""
-        columns = len(self._last_cell_grads)
-        return torch.cat(self._gate_grads[::-1]), _with_ended(self._cell_grads, self._last_cell_grads, columns)
+        gate_grads.append(gate_grad)
+        if t or to_begin:
+            through = product(gate_grad)
+    return torch.cat(gate_grads[::-1]), _with_ended(cell_grads, last_cell_grads, columns), through
 
 
 _Layer = c_struct(
@@ -313,79 +265,55 @@ _Layer = c_struct(
 )
 
 
-class _CompiledSteps(_TorchSteps):
-    """The same in C (kernels/on_lstm.c), over arrays of the whole sequence."""
-
-    def __init__(self, library: ctypes.CDLL, chunk: int | None, counts: Sequence[int]) -> None:
-        super().__init__(chunk, counts)
-        self._library = library
-
-    def start(self, input_gates: Tensor, hidden: Tensor, cell: Tensor) -> None:
-        (total, width), (columns, size), new = input_gates.shape, hidden.shape, hidden.new_empty
-        befores = torch.empty(total, size, dtype=input_gates.dtype)
-        befores[: self.counts[0]] = hidden[: self.counts[0]]
-        cells = new(columns + total, size)
-        cells[:columns] = cell
-        self._kept = _Kept(befores, cells, new(total, width))
-        self._outputs = {"states": new(total, size), "distances": new(total), "input_distances": new(total)}
-        self._layer = self._struct(columns, {"input_gates": input_gates, **self._outputs})
-
-    def before(self, t: int) -> Tensor:
-        return self._kept.befores[self.starts[t] : self.starts[t + 1]]
-
-    def forward(self, t: int, product: Tensor) -> None:
-        call(self._library.on_lstm_forward, self._layer, t, len(self.counts), product)
-
-    def results(self) -> tuple[Tensor, Tensor, Tensor, _Kept]:
-        return self._outputs["states"], self._outputs["distances"], self._outputs["input_distances"], self._kept
-
-    def start_backward(self, kept: _Kept, states: Tensor, hidden: Tensor, cells: Tensor) -> None:
-        self._kept = kept
-        self._made = {
-            "cell_grads": cells.clone(),
-            "gate_grads": torch.empty(kept.gates.shape, dtype=kept.befores.dtype),
-        }
-        self._layer = self._struct(len(cells), {"output_grads": states, "last_hidden_grads": hidden, **self._made})
-
-    def backward(self, t: int, product: Tensor | None) -> Tensor:
-        call(self._library.on_lstm_backward, self._layer, t, len(self.counts), product)
-        return self._made["gate_grads"][self.starts[t] : self.starts[t + 1]]
-
-    def gradients(self) -> tuple[Tensor, Tensor]:
-        return self._made["gate_grads"], self._made["cell_grads"]
-
-    def _struct(self, columns: int, tensors: dict[str, Tensor]) -> ctypes.Structure:
-        befores, chunk = self._kept.befores, self.chunk
-        size = befores.shape[1]
-        masters = 0 if chunk is None else size // chunk
-        self._tensors = {"starts": torch.tensor(self.starts), **self._kept._asdict(), **tensors}
-        half = befores.dtype == torch.bfloat16
-        return filled(_Layer, self._tensors, size=size, masters=masters, chunk=chunk or 0, columns=columns, half=half)
+def _layer(chunk: int | None, counts: Sequence[int], tensors: dict[str, Tensor]) -> ctypes.Structure:
+    """Return the struct of all tensors, which must outlive it."""
+    (total, size), dtype = tensors["befores"].shape, tensors["befores"].dtype
+    tensors["starts"] = torch.tensor([0, *accumulate(counts)])
+    sizes = {"size": size, "masters": 0 if chunk is None else size // chunk, "chunk": chunk or 0}
+    return filled(_Layer, tensors, **sizes, columns=len(tensors["cells"]) - total, half=dtype == torch.bfloat16)
 
 
-def _steps(library: ctypes.CDLL | None, chunk: int | None, counts: Sequence[int]) -> _TorchSteps:
-    return _TorchSteps(chunk, counts) if library is None else _CompiledSteps(library, chunk, counts)
+def _steps_in_c(
+    library: ctypes.CDLL, input_gates: Tensor, hidden: Tensor, cell: Tensor, chunk: int | None, counts: Sequence[int],
+    product: RepeatedProduct,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Return the same as `_steps_in_torch`."""
+    (total, width), (columns, size), new = input_gates.shape, hidden.shape, hidden.new_empty
+    befores, cells = torch.empty(total, size, dtype=input_gates.dtype), new(columns + total, size)
+    befores[: counts[0]], cells[:columns] = hidden[: counts[0]], cell
+    results = {"states": new(total, size), "distances": new(total), "input_distances": new(total)}
+    results |= {"befores": befores, "cells": cells, "gates": new(total, width)}
+    tensors = {"input_gates": input_gates, **results}
+    layer = _layer(chunk, counts, tensors)
+    for t, now in enumerate(slices(counts)):
+        call(library.on_lstm_forward, layer, t, len(counts), product(befores[now]))
+    return tuple(results.values())
 
 
-class _Step(NamedTuple):
-    """Results of a step.
-
-    cell, hidden: (r, D).  low: `hidden` in the dtype of products.  gates: (r, F), as in `_Kept`.
-    means: (r, 2), of the cumulative softmaxes of the input and the forget master gate; of zeros for a plain LSTM.
-    """
-
-    cell: Tensor
-    hidden: Tensor
-    low: Tensor
-    gates: Tensor
-    means: Tensor
+def _backward_in_c(
+    library: ctypes.CDLL, befores: Tensor, cells: Tensor, gates: Tensor, output_grads: Tensor,
+    last_hidden_grads: Tensor, last_cell_grads: Tensor, chunk: int | None, counts: Sequence[int],
+    product: RepeatedProduct, to_begin: bool,
+) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
+    """Return the same as `_backward_in_torch`."""
+    gate_grads, cell_grads = torch.empty_like(gates, dtype=befores.dtype), last_cell_grads.clone()
+    tensors = {"befores": befores, "cells": cells, "gates": gates, "output_grads": output_grads}
+    tensors |= {"last_hidden_grads": last_hidden_grads, "cell_grads": cell_grads, "gate_grads": gate_grads}
+    layer, through = _layer(chunk, counts, tensors), None
+    for t, now in reversed(list(enumerate(slices(counts)))):
+        call(library.on_lstm_backward, layer, t, len(counts), through)
+        if t or to_begin:
+            through = product(gate_grads[now])
+    return gate_grads, cell_grads, through
 
 
 @fused
 def forward_step(
     input_logits: Tensor, recurrent_logits: Tensor, before: Tensor, chunk: int | None, low: torch.dtype
-) -> _Step:
-    """Return equations (1) to (5) and (9) to (14), after the matrix products.
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Return a step after the matrix products, equations (1) to (5) and (9) to (14): cell, hidden state, hidden state
+    in the dtype of products, (r, D) each; gates, (r, F), as stored for backward; and the means of the cumulative
+    softmaxes of the input and the forget master gate, (r, 2), zeros for a plain LSTM.
 
     A step is a pure function, so that it can be compiled into one or two kernels: on a GPU every torch operator
     launches its own kernel, about thirty per step, and the launches dominate the time of a step.
@@ -398,7 +326,7 @@ def forward_step(
         i, f, g, o = torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
         cell = f * before + i * g
         hidden = o * torch.tanh(cell)
-        return _Step(cell, hidden, hidden.to(low), torch.cat([i, f, g, o], dim=-1), cell.new_zeros(rows, 2))
+        return cell, hidden, hidden.to(low), torch.cat([i, f, g, o], dim=-1), cell.new_zeros(rows, 2)
     softmaxes = torch.softmax(logits[:, : -4 * size].view(rows, 2, -1), dim=-1)
     sums = softmaxes.cumsum(-1)
     o, g, i, f = logits[:, -4 * size :].view(rows, 4, -1, chunk).unbind(1)
@@ -408,7 +336,7 @@ def forward_step(
     hidden = o * torch.tanh(cell)
     gates = torch.cat([softmaxes.flatten(1), *(part.flatten(1) for part in (o, g, i, f))], dim=-1)
     cell, hidden = cell.flatten(1), hidden.flatten(1)
-    return _Step(cell, hidden, hidden.to(low), gates, sums.mean(-1))
+    return cell, hidden, hidden.to(low), gates, sums.mean(-1)
 
 
 @fused
@@ -424,7 +352,7 @@ def backward_step(
 ) -> tuple[Tensor, Tensor]:
     """Return the gradients of the step's logits, (r, F) in the dtype of products, and of the previous cell, (r, D).
 
-    before: the previous cell; cell, gates: as in `_Step`.
+    before: the previous cell; cell, gates: results of `forward_step`.
     output_grad, later_grad: gradients of the hidden state as output and through the next step's product, (r, D);
     cell_grad: gradient of the cell through the next step's cell, (r, D).
     """

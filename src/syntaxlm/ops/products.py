@@ -51,7 +51,7 @@ class RepeatedProduct:
     """
 
     def __init__(self, weight: Tensor, rows: int, bias: Tensor | None = None) -> None:
-        self.bias = bias
+        self.bias, self.dtype = bias, weight.dtype
         self.packed = _PACKED and weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.bfloat16)
         weight = weight.contiguous()
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, rows) if self.packed else weight

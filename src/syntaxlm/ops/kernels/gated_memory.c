@@ -33,18 +33,6 @@ typedef struct {
 
 static inline integer count_of(const Layer *l, integer t) { return l->starts[t + 1] - l->starts[t]; }
 
-/* The input of a step's key product: the masked h of the step before. */
-void read_before(const Layer *l, integer t, void *before) {
-    integer H = l->hidden;
-    for (integer b = 0; b < count_of(l, t); b++) {
-        const float *h = l->history + (b * l->length + t + l->slots - 1) * 2 * H;
-        float masked[H];
-        const float *mask = l->key_input_mask ? l->key_input_mask + (l->starts[t] + b) * H : 0;
-        for (integer j = 0; j < H; j++) masked[j] = mask ? h[j] * mask[j] : h[j];
-        put_block(before, l->half, b * H, H, masked);
-    }
-}
-
 /* Attention of step t over its window. product: the key's recurrent side; attended: h~, for the next product. */
 void read_attend(const Layer *l, integer t, const void *product, void *attended) {
     integer H = l->hidden, N = l->slots, count = count_of(l, t);
@@ -92,9 +80,9 @@ void read_attend(const Layer *l, integer t, const void *product, void *attended)
     }
 }
 
-/* The LSTM of step t. product: the gates' recurrent side; before: input of the next step's key product. */
-void read_cell(const Layer *l, integer t, integer last, const void *product, void *before) {
-    integer H = l->hidden, count = count_of(l, t), next = last ? 0 : count_of(l, t + 1);
+/* The LSTM of step t. product: the gates' recurrent side; before: input of the next step's key product, masked h. */
+void read_cell(const Layer *l, integer t, integer steps, const void *product, void *before) {
+    integer H = l->hidden, count = count_of(l, t), next = t + 1 < steps ? count_of(l, t + 1) : 0;
 #pragma omp parallel for num_threads(l->threads) schedule(static) if (l->threads > 1)
     for (integer b = 0; b < count; b++) {
         integer row = l->starts[t] + b;
@@ -237,34 +225,4 @@ void read_tape_backward(const Layer *l, integer steps, float *grads) {
     integer size = 2 * l->hidden;
     for (integer b = 0; b < l->columns; b++)
         for (integer p = 0; p < l->slots; p++) memory_grad(l, steps, p, b, grads + (b * l->slots + p) * size);
-}
-
-#define COLUMNS 512 /* summed by one thread: their sums stay in cache */
-#define ROWS 256    /* summed separately first: one long sum would lose precision */
-
-/* Sums over the rows of grads (count, size) and, if normals are given, of grads * normals. */
-void read_sums(const void *grads, int half, const float *normals, integer count, integer size, float *sums,
-               float *products, int threads) {
-    integer blocks = (size + COLUMNS - 1) / COLUMNS;
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (integer block = 0; block < blocks; block++) {
-        integer from = block * COLUMNS, width = size - from < COLUMNS ? size - from : COLUMNS;
-        float copy[COLUMNS], sum[COLUMNS], product[COLUMNS];
-        memset(sums + from, 0, width * sizeof(float));
-        if (normals) memset(products + from, 0, width * sizeof(float));
-        for (integer first = 0; first < count; first += ROWS) {
-            memset(sum, 0, sizeof(sum));
-            memset(product, 0, sizeof(product));
-            for (integer row = first; row < count && row < first + ROWS; row++) {
-                const float *grad = block_of(grads, half, row * size + from, width, copy);
-                for (integer j = 0; j < width; j++) sum[j] += grad[j];
-                if (!normals) continue;
-                const float *normal = normals + row * size + from;
-                for (integer j = 0; j < width; j++) product[j] += grad[j] * normal[j];
-            }
-            for (integer j = 0; j < width; j++) sums[from + j] += sum[j];
-            if (normals)
-                for (integer j = 0; j < width; j++) products[from + j] += product[j];
-        }
-    }
 }
