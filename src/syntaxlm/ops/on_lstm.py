@@ -331,7 +331,7 @@ def forward_step(
     sums = softmaxes.cumsum(-1)
     o, g, i, f = logits[:, -4 * size :].view(rows, 4, -1, chunk).unbind(1)
     o, g, i, f = torch.sigmoid(o), torch.tanh(g), torch.sigmoid(i), torch.sigmoid(f)
-    forget, write, _ = _acting(f, i, *_masters(sums))
+    forget, write, _ = _acting(f, i, 1 - sums[:, 0], sums[:, 1])
     cell = forget * before.view(f.shape) + write * g  # (14)
     hidden = o * torch.tanh(cell)
     gates = torch.cat([softmaxes.flatten(1), *(part.flatten(1) for part in (o, g, i, f))], dim=-1)
@@ -363,7 +363,8 @@ def backward_step(
     else:
         softmaxes = gates[:, : -4 * size].view(rows, 2, -1)
         o, g, i, f = gates[:, -4 * size :].view(rows, 4, -1, chunk).unbind(1)
-        input_master, forget_master = _masters(softmaxes.cumsum(-1))
+        sums = softmaxes.cumsum(-1)
+        input_master, forget_master = 1 - sums[:, 0], sums[:, 1]  # (9), (10)
         forget, write, overlap = _acting(f, i, input_master, forget_master)
         before, cell, output_grad, later_grad, cell_grad = (
             part.reshape(f.shape) for part in (before, cell, output_grad, later_grad, cell_grad)
@@ -382,11 +383,6 @@ def backward_step(
         grads = [_cumax_backward(softmaxes[:, 0], -input_grad), _cumax_backward(softmaxes[:, 1], forget_master_grad)]
         grads += [part.flatten(1) for part in (o_grad, g_grad, i_grad * overlap, f_grad * overlap)]
     return torch.cat([grad.to(low) for grad in grads], dim=-1), (cell_grad * forget).flatten(1)
-
-
-def _masters(sums: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the master gates i~ and f~, equations (9) and (10), (r, K) each, from cumulative softmaxes, (r, 2, K)."""
-    return 1 - sums[:, 0], sums[:, 1]
 
 
 def _acting(f: Tensor, i: Tensor, input_master: Tensor, forget_master: Tensor) -> tuple[Tensor, Tensor, Tensor]:

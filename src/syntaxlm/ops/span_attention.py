@@ -17,7 +17,7 @@ input, m longest span, n real tokens, N positions of the tape.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 from torch.utils.checkpoint import checkpoint
 
-from syntaxlm.ops.backend import c_struct, call, filled, kernels, with_reference
+from syntaxlm.ops.backend import c_struct, call, filled, kernels, parts, with_reference
 from syntaxlm.ops.products import RepeatedProduct, large_product, product_dtype
 
 # Features of spans computed at a time: as many as fit in a core's cache; on other devices, enough for few calls.
@@ -126,22 +126,15 @@ def _token(features: Tensor, weights: SpanWeights) -> tuple[Tensor, Tensor]:
 
 
 def _span(tokens: Sequence[tuple[Tensor, Tensor]], columns: int) -> Tensor:
-    """Return spans of the tokens of the first columns: the last states of the forward and of the backward run. (B,
-    R)
+    """Return spans of the tokens of the first columns: the last states of the forward and of the backward run, rational
+    RNNs c = f * c + u from c = 0. (B, R)
     """
     half = tokens[0][0].shape[1] // 2
-    forward = _run((u[:columns, :half], f[:columns, :half]) for u, f in tokens)
-    backward = _run((u[:columns, half:], f[:columns, half:]) for u, f in reversed(tokens))
+    forward = backward = tokens[0][0].new_zeros(columns, half)
+    for (u, f), (mirrored_u, mirrored_f) in zip(tokens, reversed(tokens), strict=True):
+        forward = f[:columns, :half] * forward + u[:columns, :half]
+        backward = mirrored_f[:columns, half:] * backward + mirrored_u[:columns, half:]
     return torch.cat([forward, backward], dim=-1)
-
-
-def _run(tokens: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
-    """Return the last state of a rational RNN, c = f * c + u, over the tokens in order, from c = 0."""
-    state: Tensor | float = 0.0
-    for update, forget in tokens:
-        state = forget * state + update
-    assert isinstance(state, Tensor)
-    return state
 
 
 @with_reference(span_attention_reference)
@@ -157,20 +150,20 @@ def span_attention(
         before = "" if carried is None else f" after {len(carried)} steps"
         raise ValueError(f"found {len(inputs)} rows{before}; expected {sum(counts)} rows after {maximum} steps or none")
     dtype = product_dtype(weights.input)
-    layout = _TapeLayout.of(counts, counts[0] if carried is None else carried.shape[1], maximum, inputs.device)
+    layout = _tape_layout(counts, counts[0] if carried is None else carried.shape[1], maximum, inputs.device)
     library = kernels("span_attention", dtype, weights.input, weights.bias, weights.span, weights.score)
     with torch.autocast(inputs.device.type, enabled=False):  # the products that use `dtype` are chosen individually
         if library is None:
             return _in_torch(inputs, carried, weights, maximum, layout, dtype)
-        context, scores, attention = _Compiled.apply(
-            inputs, carried, weights.input, weights.bias, weights.span, weights.score, maximum, layout,
-            weights.form == "released", dtype, library,
+        return SpanReading(
+            *_InC.apply(
+                inputs, carried, weights.input, weights.bias, weights.span, weights.score, maximum, layout,
+                weights.form == "released", dtype, library,
+            )
         )  # fmt: skip
-    return SpanReading(context, scores, attention)
 
 
-@dataclass(frozen=True)
-class _TapeLayout:
+class _TapeLayout(NamedTuple):
     """Positions of time-major rows on the tape, where each column's tokens are contiguous.
 
     The m carried tokens of a column come before its first step.
@@ -184,80 +177,61 @@ class _TapeLayout:
     of_carried: Tensor
     length: int
 
-    @classmethod
-    def of(cls, counts: Sequence[int], columns: int, maximum: int, device: torch.device) -> _TapeLayout:
-        per_step = torch.tensor(counts)
-        starts = per_step.cumsum(0) - per_step
-        steps = torch.arange(len(counts)).repeat_interleave(per_step)
-        column = torch.arange(len(steps)) - starts[steps]
-        lengths = (per_step[:, None] > torch.arange(columns)).sum(0) + maximum
-        begins = lengths.cumsum(0) - lengths
-        of_rows = begins[column] + maximum + steps
-        of_carried = (begins + torch.arange(maximum)[:, None]).flatten()
-        rows = of_rows.argsort()
-        places = of_rows[rows]
-        places, rows, of_rows, of_carried = (part.to(device) for part in (places, rows, of_rows, of_carried))
-        return cls(places, rows, of_rows, of_carried, int(lengths.sum()))
+
+def _tape_layout(counts: Sequence[int], columns: int, maximum: int, device: torch.device) -> _TapeLayout:
+    per_step = torch.tensor(counts)
+    starts = per_step.cumsum(0) - per_step
+    steps = torch.arange(len(counts)).repeat_interleave(per_step)
+    column = torch.arange(len(steps)) - starts[steps]
+    lengths = (per_step[:, None] > torch.arange(columns)).sum(0) + maximum
+    begins = lengths.cumsum(0) - lengths
+    of_rows = begins[column] + maximum + steps
+    of_carried = (begins + torch.arange(maximum)[:, None]).flatten()
+    rows = of_rows.argsort()
+    places, rows, of_rows, of_carried = (part.to(device) for part in (of_rows[rows], rows, of_rows, of_carried))
+    return _TapeLayout(places, rows, of_rows, of_carried, int(lengths.sum()))
 
 
-def _features(
-    inputs: Tensor, carried: Tensor | None, weight: Tensor, bias: Tensor, layout: _TapeLayout
-) -> tuple[Tensor, Tensor]:
-    """Return the features of all rows, (n, F), and update and forget gate of the carried tokens, (m * B, 2R)."""
-    size = len(weight) - len(bias)
-    bias = torch.cat([bias.new_zeros(size), bias]).to(weight.dtype)
-    features = large_product(inputs, weight, bias)
-    if carried is None:
-        return features, bias[: 2 * size].repeat(len(layout.of_carried), 1)
-    return features, large_product(carried, weight[: 2 * size], bias[: 2 * size])
-
-
-def _parts(total: int, elements: int, device: torch.device) -> Iterator[tuple[int, int]]:
-    """(first, end) of each group of queries whose spans, of `elements` features each, are in memory together."""
+def _groups(total: int, elements: int, device: torch.device) -> list[slice]:
+    """Return groups of queries whose spans, of `elements` features each, are in memory together."""
     most = CACHED * torch.get_num_threads() if device.type == "cpu" else ON_DEVICE
-    size = max(1, most // elements)
-    return ((first, min(first + size, total)) for first in range(0, total, size))
+    return list(parts(total, max(1, most // elements)))
 
 
 def _in_torch(
     inputs: Tensor, carried: Tensor | None, weights: SpanWeights, maximum: int, layout: _TapeLayout, dtype: torch.dtype
 ) -> SpanReading:
-    """Return the same in torch, differentiated by autograd; the spans of some queries at a time are recomputed."""
-    wide, size = weights.bias.dtype, weights.size
-    bias = torch.cat([weights.bias.new_zeros(size), weights.bias]).to(dtype)
-    low_weight = weights.input.to(dtype)
-    features = linear(inputs.to(dtype), low_weight, bias)
+    """Return the reading in torch, differentiated by autograd; the spans of some queries at a time are recomputed."""
+    wide, size, gates = weights.bias.dtype, weights.size, slice(2 * weights.size)
+    bias, weight = torch.cat([weights.bias.new_zeros(size), weights.bias]).to(dtype), weights.input.to(dtype)
+    features = linear(inputs.to(dtype), weight, bias)
     if carried is None:
-        before = bias[: 2 * size].expand(len(layout.of_carried), -1)
+        before = bias[gates].expand(len(layout.of_carried), -1)
     else:
-        before = linear(carried.flatten(0, 1).to(dtype), low_weight[: 2 * size], bias[: 2 * size])
-    tokens = torch.cat([before, features[:, : 2 * size]]).to(wide)
-    order = torch.cat([layout.of_carried, layout.of_rows]).argsort()
-    update, forget = _token(tokens[order], weights)
+        before = linear(carried.flatten(0, 1).to(dtype), weight[gates], bias[gates])
+    tokens = torch.cat([before, features[:, gates]]).to(wide)
+    update, forget = _token(tokens[torch.cat([layout.of_carried, layout.of_rows]).argsort()], weights)
     span_weight = None if weights.span is None else weights.span.to(dtype)
 
-    def attend(first: int, last: int, update: Tensor, forget: Tensor, features: Tensor) -> tuple[Tensor, ...]:
-        runs = _runs(update, forget, layout.places[first:last], maximum)
-        rows = layout.rows[first:last]
-        spans = runs
+    def attend(part: slice, update: Tensor, forget: Tensor, features: Tensor) -> tuple[Tensor, ...]:
+        spans, rows = _runs(update, forget, layout.places[part], maximum), layout.rows[part]
         if weights.form == "released":
-            spans = torch.tanh(torch.sigmoid(features[rows, 2 * size : 3 * size].to(wide))[:, None] * runs)
+            spans = torch.tanh(torch.sigmoid(features[rows, 2 * size : 3 * size].to(wide))[:, None] * spans)
         spans = spans.to(dtype)
         if span_weight is None or weights.score is None:
-            scores = torch.arange(1, maximum + 1).to(update).expand(last - first, -1)
+            scores = torch.arange(1, maximum + 1).to(update).expand(len(rows), -1)
         else:
             token = features[rows, -len(weights.score) :].to(wide)
             scores = torch.tanh(linear(spans, span_weight).to(wide) + token[:, None]) @ weights.score
         attention = torch.softmax(scores, dim=-1)
         return torch.einsum("qm,qmr->qr", attention, spans.to(wide)), scores, attention
 
-    parts = [
-        checkpoint(attend, first, last, update, forget, features, use_reentrant=False, preserve_rng_state=False)
-        for first, last in _parts(len(inputs), maximum * size, inputs.device)
+    results = [
+        checkpoint(attend, part, update, forget, features, use_reentrant=False, preserve_rng_state=False)
+        for part in _groups(len(inputs), maximum * size, inputs.device)
     ]
     by_row = layout.rows.argsort()
-    context, scores, attention = (torch.cat(part)[by_row] for part in zip(*parts, strict=True))
-    return SpanReading(context, scores, attention)
+    return SpanReading(*(torch.cat(part)[by_row] for part in zip(*results, strict=True)))
 
 
 def _runs(update: Tensor, forget: Tensor, places: Tensor, maximum: int) -> Tensor:
@@ -283,92 +257,101 @@ _Layer = c_struct(
 )
 
 
-class _Compiled(torch.autograd.Function):
+class _InC(torch.autograd.Function):
     """The same with everything between the products in C (kernels/span_attention.c)."""
 
     @staticmethod
     def forward(
-        ctx: Any,
-        inputs: Tensor,
-        carried: Tensor | None,
-        input_weight: Tensor,
-        bias: Tensor,
-        span_weight: Tensor | None,
-        score_weight: Tensor | None,
-        maximum: int,
-        layout: _TapeLayout,
-        released: bool,
-        dtype: torch.dtype,
-        library: ctypes.CDLL,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        ctx: Any, inputs: Tensor, carried: Tensor | None, input_weight: Tensor, bias: Tensor,
+        span_weight: Tensor | None, score_weight: Tensor | None, maximum: int, layout: _TapeLayout, released: bool,
+        dtype: torch.dtype, library: ctypes.CDLL,
+    ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
         size = len(input_weight) - len(bias)
-        low_inputs, low_weight = inputs.to(dtype), input_weight.to(dtype)
+        gates = slice(2 * size)
+        low_inputs, low_weight, low_bias = (
+            tensor.to(dtype) for tensor in (inputs, input_weight, torch.cat([bias.new_zeros(size), bias]))
+        )
         low_carried = None if carried is None else carried.flatten(0, 1).to(dtype)
-        features, carried_features = _features(low_inputs, low_carried, low_weight, bias, layout)
+        low_span = None if span_weight is None else span_weight.to(dtype)
+        features = large_product(low_inputs, low_weight, low_bias)
+        if low_carried is None:
+            carried_features = low_bias[gates].repeat(len(layout.of_carried), 1)
+        else:
+            carried_features = large_product(low_carried, low_weight[gates], low_bias[gates])
         scores = torch.arange(1, maximum + 1).to(bias).repeat(len(inputs), 1)
-        attentions, contexts = torch.softmax(scores, dim=-1), bias.new_empty(len(inputs), size)
-        score_weight = None if score_weight is None else score_weight.contiguous()
-        tensors = {"features": features, "score_weight": score_weight, "scores": scores, "attentions": attentions}
-        tensors["contexts"] = contexts
-        kernel = _Kernel(library, layout, released, size, tensors, carried_features)
-        low_span = product = None
-        parts = list(_parts(len(inputs), maximum * size, inputs.device))
-        if span_weight is not None:
-            low_span = span_weight.to(dtype)
-            product = RepeatedProduct(low_span, parts[0][1] * maximum)
-        keep, kept = any(ctx.needs_input_grad), []
-        for first, last in parts:
-            spans = kernel.represent(first, last)
-            hidden = None if product is None else product(spans.flatten(0, 1))
-            kernel.call("span_attend", first, last, spans, hidden)  # replaces hidden by the scorer's neurons
-            if keep and hidden is not None:
-                kept.append(hidden)
+        tensors: dict[str, Any] = {
+            "features": features,
+            "score_weight": None if score_weight is None else score_weight.contiguous(),
+            "scores": scores,
+            "attentions": torch.softmax(scores, dim=-1),
+            "contexts": bias.new_empty(len(inputs), size),
+            "tape": bias.new_empty(layout.length, 2 * size),
+        }
+        layer = _layer(layout, released, tensors)
+        for rows, places in (features, layout.of_rows), (carried_features, layout.of_carried):
+            call(library.span_tape, layer, rows, rows.shape[1], places, len(places))
+        groups = _groups(len(inputs), maximum * size, inputs.device)
+        product = None if low_span is None else RepeatedProduct(low_span, groups[0].stop * maximum)
+        kept, hidden = [], None
+        for part in groups:
+            spans = _represented(library, layer, part, features, maximum, size)
+            if product is not None:
+                kept.append(hidden := product(spans.flatten(0, 1)))
+            call(library.span_attend, layer, part.start, part.stop, spans, hidden)  # makes it the scorer's neurons
+            if not any(ctx.needs_input_grad):
+                kept.clear()
         ctx.save_for_backward(
-            low_inputs, low_carried, low_weight, low_span, score_weight, carried_features, features, attentions, *kept,
+            low_inputs, low_carried, low_weight, low_span, tensors["score_weight"], carried_features, features,
+            tensors["attentions"], tensors["tape"], *kept,
         )  # fmt: skip
-        ctx.layout, ctx.library, ctx.released, ctx.parts = layout, library, released, parts
+        ctx.layout, ctx.library, ctx.released, ctx.groups = layout, library, released, groups
         ctx.input_dtype, ctx.carried_dtype = inputs.dtype, None if carried is None else carried.dtype
         ctx.set_materialize_grads(False)
         if score_weight is None:
-            ctx.mark_non_differentiable(scores, attentions)
-        return contexts, scores, attentions
+            ctx.mark_non_differentiable(scores, tensors["attentions"])
+        return tensors["contexts"], scores, tensors["attentions"]
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         inputs, carried, input_weight, span_weight, score_weight, *rest = ctx.saved_tensors
-        carried_features, features, attentions, *kept = rest
-        (total, maximum), size, new = attentions.shape, carried_features.shape[1] // 2, attentions.new_zeros
+        carried_features, features, attentions, tape, *kept = rest
+        library, layout = ctx.library, ctx.layout
+        (total, maximum), size, new = attentions.shape, tape.shape[1] // 2, attentions.new_zeros
         context_grads, score_grads, attention_grads = (None if grad is None else grad.contiguous() for grad in grads)
-        feature_grads = torch.empty_like(features)
+        feature_grads, carried_grads = torch.empty_like(features), torch.empty_like(carried_features)
         tensors = {
             "features": features,
             "score_weight": score_weight,
             "attentions": attentions,
-            "tape_grads": new(ctx.layout.length, 2 * size),
+            "tape": tape,
+            "tape_grads": torch.zeros_like(tape),
             "feature_grads": feature_grads,
             "context_grads": new(total, size) if context_grads is None else context_grads,
             "score_grads": score_grads,
             "attention_grads": attention_grads,
         }
-        kernel = _Kernel(ctx.library, ctx.layout, ctx.released, size, tensors, carried_features)
-        scorer = 0 if span_weight is None else len(span_weight)
-        span_grad, score_grad, product = new(scorer, size), new(scorer), None
+        layer = _layer(layout, ctx.released, tensors)
+        span_grad: Any = None
+        score_grad = product = None
         if span_weight is not None:
-            product = RepeatedProduct(span_weight.T, ctx.parts[0][1] * maximum)
-        for number, (first, last) in enumerate(ctx.parts):
-            spans = kernel.represent(first, last)
-            through = None
+            product = RepeatedProduct(span_weight.T, ctx.groups[0].stop * maximum)
+            span_grad, score_grad = new(span_weight.shape), new(len(span_weight))
+        for number, part in enumerate(ctx.groups):
+            spans, through = _represented(library, layer, part, features, maximum, size), None
             if product is not None:
-                hidden = kept[number]
-                scores_grad, hidden_grad = new(last - first, maximum), torch.empty_like(hidden)
-                kernel.call("span_attend_backward", first, last, spans, hidden, scores_grad, hidden_grad)
+                hidden, scores_grad = kept[number], new(len(spans), maximum)
+                hidden_grad = torch.empty_like(hidden)
+                call(
+                    library.span_attend_backward, layer, part.start, part.stop, spans, hidden, scores_grad, hidden_grad
+                )
                 through = product(hidden_grad)
                 span_grad += hidden_grad.T @ spans.flatten(0, 1)
                 score_grad += hidden.to(attentions.dtype).T @ scores_grad.flatten()
-            kernel.call("span_represent_backward", first, last, spans, through)
-        carried_grads = torch.empty_like(carried_features)
-        kernel.tokens("span_tape_backward", features, feature_grads, places=ctx.layout.of_rows)
-        kernel.tokens("span_tape_backward", carried_features, carried_grads, places=ctx.layout.of_carried)
+            call(library.span_represent_backward, layer, part.start, part.stop, spans, through)
+        for rows, made, places in (
+            (features, feature_grads, layout.of_rows), (carried_features, carried_grads, layout.of_carried)
+        ):  # fmt: skip
+            call(library.span_tape_backward, layer, rows, made, rows.shape[1], places, len(places))
         input_grad = large_product(feature_grads.T, inputs.T).to(attentions.dtype)
         bias_grad = feature_grads[:, size:].sum(0, dtype=attentions.dtype)
         bias_grad[:size] += carried_grads[:, size:].sum(0, dtype=attentions.dtype)
@@ -383,55 +366,31 @@ class _Compiled(torch.autograd.Function):
             carried_grad,
             input_grad,
             bias_grad,
-            None if product is None else span_grad,
-            None if product is None else score_grad,
+            span_grad,
+            score_grad,
             *(None,) * 5,
         )
 
 
-class _Kernel:
-    """The functions of kernels/span_attention.c over tensors, whose names and shapes are in its struct `Layer`.
+def _layer(layout: _TapeLayout, released: bool, tensors: dict[str, Any]) -> ctypes.Structure:
+    """Return the struct of tensors, which must outlive it."""
+    features, score_weight = tensors["features"], tensors["score_weight"]
+    return filled(
+        _Layer,
+        {"places": layout.places, "rows": layout.rows, **tensors},
+        size=tensors["tape"].shape[1] // 2,
+        scorer=0 if score_weight is None else len(score_weight),
+        maximum=tensors["attentions"].shape[1],
+        width=features.shape[1],
+        half=features.dtype == torch.bfloat16,
+        released=released,
+    )
 
-    Creation computes u and f of all tokens.  carried_features: (m * B, 2R).
-    """
 
-    def __init__(
-        self,
-        library: ctypes.CDLL,
-        layout: _TapeLayout,
-        released: bool,
-        size: int,
-        tensors: dict[str, Tensor | None],
-        carried_features: Tensor,
-    ) -> None:
-        features, attentions, score_weight = (tensors[name] for name in ("features", "attentions", "score_weight"))
-        assert features is not None
-        assert attentions is not None
-        self.library, self.features, self.shape = library, features, (attentions.shape[1], size)
-        tape = attentions.new_empty(layout.length, 2 * size)
-        self.tensors = {"places": layout.places, "rows": layout.rows, "tape": tape, **tensors}
-        self.layer = filled(
-            _Layer,
-            self.tensors,
-            size=size,
-            scorer=0 if score_weight is None else len(score_weight),
-            maximum=attentions.shape[1],
-            width=features.shape[1],
-            half=features.dtype == torch.bfloat16,
-            released=released,
-        )
-        self.tokens("span_tape", features, places=layout.of_rows)
-        self.tokens("span_tape", carried_features, places=layout.of_carried)
-
-    def tokens(self, name: str, *features: Tensor, places: Tensor) -> None:
-        """Call a function of tokens, given by their features and places on the tape."""
-        self.call(name, *features, features[0].shape[1], places, len(places))
-
-    def represent(self, first: int, last: int) -> Tensor:
-        """Return the spans of some queries: (k, m, R), in the dtype of products."""
-        spans = self.features.new_empty(last - first, *self.shape)
-        self.call("span_represent", first, last, spans)
-        return spans
-
-    def call(self, name: str, *arguments: Tensor | int | None) -> None:
-        call(getattr(self.library, name), self.layer, *arguments)
+def _represented(
+    library: ctypes.CDLL, layer: ctypes.Structure, part: slice, like: Tensor, maximum: int, size: int
+) -> Tensor:
+    """Return the spans of some queries: (k, m, R), in the dtype of products."""
+    spans = like.new_empty(part.stop - part.start, maximum, size)
+    call(library.span_represent, layer, part.start, part.stop, spans)
+    return spans
