@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from syntaxlm.ops.backend import with_reference
+from syntaxlm.ops.backend import slices, with_reference
 from syntaxlm.ops.products import RepeatedProduct, large_product, product_dtype
 
 EDGES = 4  # number of edge types: LEFT, RIGHT, NX-LEFT, NX-RIGHT, in the order of their codes
@@ -144,15 +143,9 @@ def recurrence(inputs: Tensor, weights: EdgeWeights, levels: Levels, before: Sta
 class _AlongPaths(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
-        inputs: Tensor,
-        input_weight: Tensor,
-        recurrent_weight: Tensor,
-        bias: Tensor | None,
-        hidden: Tensor,
-        cell: Tensor | None,
-        levels: Levels,
-    ) -> tuple[Tensor, Tensor | None]:
+        ctx: Any, inputs: Tensor, input_weight: Tensor, recurrent_weight: Tensor, bias: Tensor | None, hidden: Tensor,
+        cell: Tensor | None, levels: Levels,
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         dtype, first = product_dtype(recurrent_weight), len(hidden)
         input_weight, recurrent_weight = input_weight.to(dtype), recurrent_weight.to(dtype)
         inputs_by_edge = inputs.to(dtype).index_select(0, levels.by_edge)
@@ -161,10 +154,12 @@ class _AlongPaths(torch.autograd.Function):
         cells = None if cell is None else _pool(cell, len(inputs))
         # The gates of a tanh network become its states in place.
         gates = states[first:] if cells is None else hidden.new_empty(len(inputs), recurrent_weight.shape[1])
-        input_gates = _input_gates(inputs_by_edge, input_weight, bias, levels)
+        biases = [None] * EDGES if bias is None else bias.to(dtype)
+        of_edges = zip(inputs_by_edge.split(levels.edge_sizes), input_weight, biases, strict=True)
+        input_gates = torch.cat([large_product(*edge) for edge in of_edges])
         gates.index_copy_(0, levels.by_edge, input_gates.to(gates.dtype))
         products = [_Product(weight, levels) for weight in recurrent_weight]
-        for counts, rows in zip(levels.counts, _rows(levels), strict=True):
+        for counts, rows in zip(levels.counts, slices(levels.sizes), strict=True):
             parents, now = levels.parents[rows], slice(first + rows.start, first + rows.stop)
             parts = gates[rows].split(counts), read.index_select(0, parents).split(counts)
             for product, block, above in zip(products, *parts, strict=True):
@@ -173,7 +168,12 @@ class _AlongPaths(torch.autograd.Function):
             if cells is None:
                 states[now].tanh_()
             else:
-                _forward_step(gates[rows], cells.index_select(0, parents), cells[now], states[now])
+                i, f, g, o = gates[rows].chunk(4, dim=-1)
+                for part in (i, f, o):
+                    part.sigmoid_()
+                g.tanh_()
+                torch.addcmul(f * cells.index_select(0, parents), i, g, out=cells[now])
+                torch.mul(o, cells[now].tanh(), out=states[now])
             if read is not states:
                 read[now] = states[now]
         ctx.save_for_backward(inputs_by_edge, input_weight, recurrent_weight, read, gates, states, cells)
@@ -185,30 +185,43 @@ class _AlongPaths(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         inputs, input_weight, recurrent_weight, read, gates, states, cells = ctx.saved_tensors
         levels, first, needed = ctx.levels, ctx.first, ctx.needs_input_grad
-        state_grads = _pool_of_grads(grads[0], states, first)
-        cell_grads = None if cells is None else _pool_of_grads(grads[1], cells, first)
+        state_grads, cell_grads = torch.zeros_like(states), None if cells is None else torch.zeros_like(cells)
+        for pool, grad in zip((state_grads, cell_grads), grads, strict=True):
+            if pool is not None and grad is not None:
+                pool[first:] = grad
         gate_grads = read.new_empty(gates.shape)
         products = [_Product(weight.T, levels) for weight in recurrent_weight]
-        for counts, rows in reversed(list(zip(levels.counts, _rows(levels), strict=True))):
+        for counts, rows in reversed(list(zip(levels.counts, slices(levels.sizes), strict=True))):
             parents, now = levels.parents[rows], slice(first + rows.start, first + rows.stop)
             if cells is None or cell_grads is None:
                 gate_grads[rows] = torch.ops.aten.tanh_backward(state_grads[now], states[now])
             else:
-                passed_on = _backward_step(
-                    gates[rows], cells.index_select(0, parents), cells[now], state_grads[now], cell_grads[now],
-                    gate_grads[rows],
-                )  # fmt: skip
-                _add_up(cell_grads, parents, counts, passed_on.split(counts))
+                i, f, g, o = gates[rows].chunk(4, dim=-1)
+                i_grad, f_grad, g_grad, o_grad = gate_grads[rows].chunk(4, dim=-1)
+                tanh = cells[now].tanh()
+                o_grad.copy_(state_grads[now] * tanh * (o - o * o))
+                cell_grad = torch.addcmul(cell_grads[now], state_grads[now] * o, 1 - tanh * tanh)
+                i_grad.copy_(cell_grad * g * (i - i * i))
+                f_grad.copy_(cell_grad * cells.index_select(0, parents) * (f - f * f))
+                g_grad.copy_(cell_grad * i * (1 - g * g))
+                _add_up(cell_grads, parents, counts, (cell_grad * f).split(counts))
             if rows.start or needed[4]:
                 blocks = zip(products, gate_grads[rows].split(counts), strict=True)
                 _add_up(state_grads, parents, counts, [product(block).to(states.dtype) for product, block in blocks])
         sizes = levels.edge_sizes
         by_edge = gate_grads.index_select(0, levels.by_edge).split(sizes)
         above = read.index_select(0, levels.parents.index_select(0, levels.by_edge)).split(sizes)
+        input_grads = None
+        if needed[0]:
+            in_order = [large_product(grad, weight.T) for grad, weight in zip(by_edge, input_weight, strict=True)]
+            input_grads = torch.empty_like(inputs).index_copy_(0, levels.by_edge, torch.cat(in_order))
+        weight_grads = (
+            torch.stack([grad.T @ row for grad, row in zip(by_edge, rows_by_edge, strict=True)]).to(states.dtype)
+            for rows_by_edge in (inputs.split(sizes), above)
+        )
         return (
-            _input_grads(by_edge, input_weight, levels).to(ctx.input_dtype) if needed[0] else None,
-            _weight_grads(by_edge, inputs.split(sizes)).to(states.dtype),
-            _weight_grads(by_edge, above).to(states.dtype),
+            None if input_grads is None else input_grads.to(ctx.input_dtype),
+            *weight_grads,
             torch.stack([grad.sum(0, dtype=states.dtype) for grad in by_edge]) if needed[3] else None,
             state_grads[:first] if needed[4] else None,
             cell_grads[:first] if cell_grads is not None and needed[5] else None,
@@ -240,23 +253,11 @@ class _Product:
             block += self(rows)
 
 
-def _rows(levels: Levels) -> list[slice]:
-    """Return the rows of each level."""
-    return [slice(start, end) for start, end in pairwise(accumulate(levels.sizes, initial=0))]
-
-
 def _pool(before: Tensor, steps: int) -> Tensor:
     """Allocate the states of all steps after those before the first step. (m, D) -> (m + n, D)"""
     pool = before.new_empty(len(before) + steps, before.shape[1])
     pool[: len(before)] = before
     return pool
-
-
-def _pool_of_grads(grads: Tensor | None, pool: Tensor, first: int) -> Tensor:
-    """Return the gradient of all states from outside the recurrence. (n, D) -> (m + n, D)"""
-    if grads is None:
-        return torch.zeros_like(pool)
-    return torch.cat([torch.zeros_like(pool[:first]), grads])
 
 
 def _add_up(grads: Tensor, parents: Tensor, counts: Sequence[int], parts: Sequence[Tensor]) -> None:
@@ -267,49 +268,3 @@ def _add_up(grads: Tensor, parents: Tensor, counts: Sequence[int], parts: Sequen
     for places, part in zip(parents.split(counts), parts, strict=True):
         if len(part):
             grads.index_add_(0, places, part)
-
-
-def _input_gates(inputs: Tensor, weights: Tensor, bias: Tensor | None, levels: Levels) -> Tensor:
-    """Return the input side of all steps; rows are sorted by edge type. (n, E) -> (n, F)"""
-    biases = [None] * EDGES if bias is None else bias.to(inputs.dtype)
-    return torch.cat(
-        [large_product(*part) for part in zip(inputs.split(levels.edge_sizes), weights, biases, strict=True)]
-    )
-
-
-def _input_grads(by_edge: tuple[Tensor, ...], weights: Tensor, levels: Levels) -> Tensor:
-    """Return the gradient of the inputs, in the order of the steps, from the gate gradients of each edge type. (n,
-    E)
-    """
-    grads = torch.cat([large_product(grad, weight.T) for grad, weight in zip(by_edge, weights, strict=True)])
-    return torch.empty_like(grads).index_copy_(0, levels.by_edge, grads)
-
-
-def _weight_grads(by_edge: tuple[Tensor, ...], rows: tuple[Tensor, ...]) -> Tensor:
-    """For each edge type, from gate gradients and inputs of the product: (k, F), (k, G) -> (4, F, G)."""
-    return torch.stack([grad.T @ row for grad, row in zip(by_edge, rows, strict=True)])
-
-
-def _forward_step(gates: Tensor, before: Tensor, cell: Tensor, state: Tensor) -> None:
-    """Compute an LSTM step: turn logits (r, 4D) into gates in place and write `cell` and `state`, (r, D)."""
-    i, f, g, o = gates.chunk(4, dim=-1)
-    for part in (i, f, o):
-        part.sigmoid_()
-    g.tanh_()
-    torch.addcmul(f * before, i, g, out=cell)
-    torch.mul(o, cell.tanh(), out=state)
-
-
-def _backward_step(
-    gates: Tensor, before: Tensor, cell: Tensor, state_grad: Tensor, cell_grad: Tensor, gate_grad: Tensor
-) -> Tensor:
-    """Write the gradient of an LSTM step's logits to `gate_grad`; return that of the previous cell. (r, D)"""
-    i, f, g, o = gates.chunk(4, dim=-1)
-    i_grad, f_grad, g_grad, o_grad = gate_grad.chunk(4, dim=-1)
-    tanh = cell.tanh()
-    o_grad.copy_(state_grad * tanh * (o - o * o))
-    cell_grad = torch.addcmul(cell_grad, state_grad * o, 1 - tanh * tanh)
-    i_grad.copy_(cell_grad * g * (i - i * i))
-    f_grad.copy_(cell_grad * before * (f - f * f))
-    g_grad.copy_(cell_grad * i * (1 - g * g))
-    return cell_grad * f
