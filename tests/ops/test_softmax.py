@@ -44,16 +44,6 @@ def test_log_probs_of_targets_equal_the_reference_in_value_and_every_gradient(wo
     check_targets(33, words, form, size=20)
 
 
-def test_parts_have_many_rows_even_of_a_large_vocabulary():
-    """With one row in a part, every row would read all weights."""
-    for chunk, fewest in (
-        (softmax.FORWARD_CHUNK, softmax.FORWARD_ROWS), (softmax.BACKWARD_CHUNK, softmax.BACKWARD_ROWS)
-    ):  # fmt: skip
-        parts = list(softmax._parts(700, 10_000_000, chunk, fewest))
-        assert [part.start for part in parts] == list(range(0, 700, fewest))
-        assert fewest >= 64
-
-
 def test_no_rows_give_no_log_probabilities_and_zero_gradients():
     weight, bias = torch.randn(4, 3, requires_grad=True), torch.zeros(4, requires_grad=True)
     value = target_log_probs(torch.zeros(0, 3), weight, bias, torch.zeros(0, dtype=torch.int64))

@@ -1,7 +1,7 @@
 """Softmaxes of matrix products: over the vocabulary for given targets or words, and over the rules of a grammar.
 
 `target_log_probs` has the logits in memory once, in the dtype of the product. Backward computes the logits' gradient
-and the three products from it in parts.
+and the three products from it in parts. Without compiled code it is the reference, in parts, which is as fast.
 `emission_log_probs` needs the whole t x V matrix of preterminals and words only for its sums. Forward keeps
 exponentials and each preterminal's expected embedding, sum_w p(w | T) v_w. The gradient of the normaliser is that
 expectation times the summed gradient of the columns, so backward builds no t x V matrix. The vocabulary is processed in
@@ -12,14 +12,13 @@ largest logit.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import linear, pad
 
-from syntaxlm.ops.backend import call, kernels, threads, with_reference
+from syntaxlm.ops.backend import call, kernels, parts, threads, with_reference
 from syntaxlm.ops.products import product_dtype, product_into, product_of_sums, tiles_usable
 
 # Logits computed at a time. Forward is fastest if they fit in the processor's caches; in backward every part adds to
@@ -44,30 +43,32 @@ def target_log_probs(rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor
 
     rows: (n, E); weight: (V, E); bias: (V,); targets: (n,) int64. Returns (n,) in the weight's dtype.
     """
-    result: Tensor = _TargetLogProbs.apply(rows, weight, bias, targets)
-    return result
+    dtype, size = product_dtype(weight), len(weight)
+    # Compiled code would read out of bounds. A GPU checks targets itself.
+    if targets.device.type == "cpu" and len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < size:
+        raise IndexError(f"targets from {int(targets.min())} to {int(targets.max())}; expected 0 to {size - 1}")
+    library = kernels("softmax", dtype, weight)
+    if library is not None:
+        result: Tensor = _TargetLogProbs.apply(rows, weight, bias, targets, dtype, library)
+        return result
+    by_part = parts(max(1, len(rows)), max(BACKWARD_ROWS, BACKWARD_CHUNK // size))
+    rows = rows.to(dtype)
+    return torch.cat([target_log_probs_reference(rows[part], weight, bias, targets[part]) for part in by_part])
 
 
 class _TargetLogProbs(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
-        dtype = product_dtype(weight)
+    def forward(
+        ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, dtype: torch.dtype, library: ctypes.CDLL
+    ) -> Tensor:
         low_rows, low_weight = rows.to(dtype), weight.to(dtype)
-        _check(targets, len(weight))
-        library = kernels("softmax", dtype, weight)
-        result, sums = (torch.empty(len(rows), dtype=weight.dtype, device=rows.device) for _ in range(2))
+        result, sums = torch.empty(2, len(rows)).unbind()
         keep = any(ctx.needs_input_grad[:3])
-        kept = torch.empty(len(rows) if keep else 0, len(weight), dtype=dtype, device=rows.device)
-        for part in _parts(len(rows), len(weight), FORWARD_CHUNK, FORWARD_ROWS):
-            into = kept[part] if keep else torch.empty(0, dtype=dtype, device=rows.device)
-            logits = torch.mm(low_rows[part], low_weight.T, out=into)
-            if library is None:
-                wide = logits + bias
-                torch.logsumexp(wide, dim=-1, out=sums[part])
-                torch.sub(wide.gather(1, targets[part, None])[:, 0], sums[part], out=result[part])
-            else:
-                given = _logits(logits, bias, targets[part], sums[part])
-                call(library.softmax_forward, *given, result[part], threads())
+        kept = torch.empty(len(rows) if keep else 0, len(weight), dtype=dtype)
+        for part in parts(len(rows), max(FORWARD_ROWS, FORWARD_CHUNK // len(weight))):
+            logits = torch.mm(low_rows[part], low_weight.T, out=kept[part] if keep else torch.empty(0, dtype=dtype))
+            of_part = bias, targets[part], sums[part], result[part]
+            call(library.softmax_forward, logits, dtype == torch.bfloat16, *logits.shape, *of_part, threads())
         ctx.save_for_backward(low_rows, low_weight, bias, targets, kept, sums)
         ctx.row_dtype, ctx.library = rows.dtype, library
         return result
@@ -76,39 +77,15 @@ class _TargetLogProbs(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         grad = grads[0].contiguous()
         rows, weight, bias, targets, kept, sums = ctx.saved_tensors
-        rows_grad = torch.empty_like(rows)
-        weight_grad = torch.zeros(weight.shape, dtype=sums.dtype, device=weight.device)
-        bias_grad = torch.zeros(len(weight), dtype=sums.dtype, device=weight.device)
-        for part in _parts(len(rows), len(weight), BACKWARD_CHUNK, BACKWARD_ROWS):
-            if ctx.library is None:
-                logit_grad = torch.exp((kept[part] + bias).sub_(sums[part, None])).mul_(-grad[part, None])
-                logit_grad.scatter_add_(1, targets[part, None], grad[part, None])
-                bias_grad += logit_grad.sum(0)
-                logit_grad = logit_grad.to(rows.dtype)
-            else:
-                logit_grad = torch.empty_like(kept[part])
-                given = _logits(kept[part], bias, targets[part], sums[part])
-                call(ctx.library.softmax_backward, *given, grad[part], logit_grad, bias_grad, threads())
+        rows_grad, half = torch.empty_like(rows), rows.dtype == torch.bfloat16
+        weight_grad, bias_grad = torch.zeros(weight.shape), torch.zeros(len(weight))
+        for part in parts(len(rows), max(BACKWARD_ROWS, BACKWARD_CHUNK // len(weight))):
+            logit_grad = torch.empty_like(kept[part])
+            of_part = bias, targets[part], sums[part], grad[part], logit_grad, bias_grad
+            call(ctx.library.softmax_backward, kept[part], half, *logit_grad.shape, *of_part, threads())
             torch.mm(logit_grad, weight, out=rows_grad[part])
             weight_grad += logit_grad.T @ rows[part]
-        return rows_grad.to(ctx.row_dtype), weight_grad, bias_grad, None
-
-
-def _parts(rows: int, width: int, elements: int, fewest: int = 1) -> Iterator[slice]:
-    """Return slices of rows, with `elements` entries each of a (rows, width) matrix, but at least `fewest` rows."""
-    size = max(fewest, elements // width)
-    return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
-
-
-def _check(targets: Tensor, size: int) -> None:
-    """Raise IndexError for targets out of range, on the CPU: compiled code would read out of bounds. GPUs check it."""
-    if targets.device.type == "cpu" and len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < size:
-        raise IndexError(f"targets from {int(targets.min())} to {int(targets.max())}; expected 0 to {size - 1}")
-
-
-def _logits(logits: Tensor, bias: Tensor, targets: Tensor, sums: Tensor) -> tuple[object, ...]:
-    """Return the first arguments of both C functions."""
-    return logits, logits.dtype == torch.bfloat16, *logits.shape, bias, targets, sums
+        return rows_grad.to(ctx.row_dtype), weight_grad, bias_grad, *(None,) * 3
 
 
 def emission_log_probs_reference(hidden: Tensor, words: Tensor, bias: Tensor | None, columns: Tensor) -> Tensor:
@@ -145,9 +122,10 @@ class _EmissionLogProbs(torch.autograd.Function):
         low_words = words.to(dtype)
         shares = torch.empty(len(words), padded, dtype=dtype, device=words.device)
         product = product_into(low_hidden, False, tiled)
-        parts = list(_parts(len(words), padded, _CACHED if shares.device.type == "cpu" else _ON_DEVICE))
+        together = max(1, (_CACHED if shares.device.type == "cpu" else _ON_DEVICE) // padded)
+        by_part = list(parts(len(words), together))
         greatest, sums, expected = [], [], []
-        for part in parts:
+        for part in by_part:
             logits = product(low_words[part], shares[part])
             top, total = _exponentials(library, logits, None if bias is None else bias[part])
             greatest.append(top)
@@ -168,7 +146,7 @@ class _EmissionLogProbs(torch.autograd.Function):
         if bias is not None:
             result += bias[columns, None]
         ctx.save_for_backward(hidden, low_hidden, chosen, shares, factors / total, expectation, columns)
-        ctx.has_bias, ctx.tiled, ctx.parts = bias is not None, tiled, parts
+        ctx.has_bias, ctx.tiled, ctx.parts = bias is not None, tiled, by_part
         return result[:, :count]
 
     @staticmethod

@@ -158,13 +158,14 @@ class _AlongPaths(torch.autograd.Function):
         of_edges = zip(inputs_by_edge.split(levels.edge_sizes), input_weight, biases, strict=True)
         input_gates = torch.cat([large_product(*edge) for edge in of_edges])
         gates.index_copy_(0, levels.by_edge, input_gates.to(gates.dtype))
-        products = [_Product(weight, levels) for weight in recurrent_weight]
+        most = max(map(max, levels.counts))
+        products = [RepeatedProduct(weight, most) for weight in recurrent_weight]
         for counts, rows in zip(levels.counts, slices(levels.sizes), strict=True):
             parents, now = levels.parents[rows], slice(first + rows.start, first + rows.stop)
             parts = gates[rows].split(counts), read.index_select(0, parents).split(counts)
             for product, block, above in zip(products, *parts, strict=True):
                 if len(block):
-                    product.add_to(block, above)
+                    block += product(above)
             if cells is None:
                 states[now].tanh_()
             else:
@@ -190,7 +191,8 @@ class _AlongPaths(torch.autograd.Function):
             if pool is not None and grad is not None:
                 pool[first:] = grad
         gate_grads = read.new_empty(gates.shape)
-        products = [_Product(weight.T, levels) for weight in recurrent_weight]
+        most = max(map(max, levels.counts))
+        products = [RepeatedProduct(weight.T, most) for weight in recurrent_weight]
         for counts, rows in reversed(list(zip(levels.counts, slices(levels.sizes), strict=True))):
             parents, now = levels.parents[rows], slice(first + rows.start, first + rows.stop)
             if cells is None or cell_grads is None:
@@ -227,30 +229,6 @@ class _AlongPaths(torch.autograd.Function):
             cell_grads[:first] if cell_grads is not None and needed[5] else None,
             None,
         )
-
-
-class _Product:
-    """x -> x W^T for one edge type, for the rows of each level in turn; most levels have few rows.
-
-    Packing the weight for oneDNN only pays off in bfloat16: in float32 its calls cost more than it saves (at 2 to 80
-    rows).
-    """
-
-    def __init__(self, weight: Tensor, levels: Levels) -> None:
-        self.packed = None
-        if weight.dtype == torch.bfloat16:
-            self.packed = RepeatedProduct(weight, max(map(max, levels.counts)))
-        self.transposed = weight.T.contiguous()
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        return rows @ self.transposed if self.packed is None else self.packed(rows)
-
-    def add_to(self, block: Tensor, rows: Tensor) -> None:
-        """Add the product in place."""
-        if block.dtype == rows.dtype:
-            block.addmm_(rows, self.transposed)
-        else:
-            block += self(rows)
 
 
 def _pool(before: Tensor, steps: int) -> Tensor:
