@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from syntaxlm.ops.backend import c_struct, call, filled, kernels
+from syntaxlm.ops.backend import c_struct, call, filled, kernels, parts
 from syntaxlm.ops.inside.rules import FactoredRules, Layout, Rules, TableRules
 from syntaxlm.ops.products import product_dtype, product_into, product_of_sums, tiles_usable
 
@@ -97,15 +97,14 @@ def log_partition(
     """
     if isinstance(rules, TableRules):
         result = emissions.new_empty(len(layout))
-        charts = [(group, group.chart(emissions, weights)) for group in table_groups(rules, words, layout)]
-        sentences = torch.cat([group.sentences for group, _ in charts])
-        return result.index_copy(
-            0, sentences.to(result.device), torch.cat([group.log_probs(chart) for group, chart in charts])
-        )
-    dtype = _product_dtype(rules.left)
+        groups = list(table_groups(rules, words, layout))
+        sentences = torch.cat([group.sentences for group in groups]).to(result.device)
+        log_probs = [group.of_root(group.chart(emissions, weights)[-1])[:, 0] for group in groups]
+        return result.index_copy(0, sentences, torch.cat(log_probs))
+    dtype = _charts_dtype(rules.left)
     with torch.autocast(rules.left.device.type, enabled=False):
-        log_probs: Tensor = _LogPartition.apply(*rules.over_factors(), emissions, words, layout, weights, dtype)
-    return log_probs
+        result = _LogPartition.apply(*rules.over_factors(), emissions, words, layout, weights, dtype)
+    return result
 
 
 class Posteriors(NamedTuple):
@@ -122,19 +121,17 @@ class Posteriors(NamedTuple):
 
 
 @torch.no_grad()
-def posteriors(
-    rules: Rules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None, labels: bool = True
-) -> Posteriors:
+def posteriors(rules: Rules, emissions: Tensor, words: Tensor, layout: Layout, labels: bool = True) -> Posteriors:
     """Return span marginals, d log Z / d log weight of the span, and, with `labels`, the most probable symbol of every
     span.
 
     Other arguments: see `log_partition`.
     """
     if isinstance(rules, TableRules):
-        return _table_posteriors(rules, emissions, words, layout, weights, labels)
-    dtype = _product_dtype(rules.left)
+        return _table_posteriors(rules, emissions, words, layout, labels)
+    dtype = _charts_dtype(rules.left)
     with torch.autocast(rules.left.device.type, enabled=False):
-        charts = _charts(*rules.over_factors(), emissions, words, layout, weights, dtype)
+        charts = _Charts(*rules.over_factors(), emissions, words, layout, None, dtype)
         log_probs = charts.inside()
         charts.outside(torch.ones_like(log_probs))
         marginals = charts.span_marginals()
@@ -158,7 +155,7 @@ def _labels(charts: _Charts, rules: FactoredRules) -> Tensor:
     return torch.cat([count + charts.word_symbols().argmax(1), symbols.argmax(1)])
 
 
-def _product_dtype(tensor: Tensor) -> torch.dtype:
+def _charts_dtype(tensor: Tensor) -> torch.dtype:
     """Return autocast's dtype, but float32 instead of float16, whose range is too small for gradients of
     probabilities.
     """
@@ -169,8 +166,8 @@ def _product_dtype(tensor: Tensor) -> torch.dtype:
 class _LogPartition(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
-        """Return log Z, (B,). arguments: those of `_charts`, which are the attributes of `_Charts`."""
-        ctx.charts = _charts(*arguments)  # save_for_backward is not needed: none of its tensors is an input or output
+        """Return log Z, (B,). arguments: those of `_Charts`."""
+        ctx.charts = _Charts(*arguments)  # save_for_backward is not needed: none of its tensors is an input or output
         result: Tensor = ctx.charts.inside()
         return result
 
@@ -181,43 +178,45 @@ class _LogPartition(torch.autograd.Function):
         return (*charts.gradients(), None, None, None, None)
 
 
-class _Charts:
-    """The charts of one batch, forward and backward, with sums over splits in torch. One row per span, see `layout`.
+_Chart = c_struct(
+    "size",
+    "lengths begins starts counts inside children scales weights inside_grads children_grads marginals",
+    "half threads",
+)
 
+
+class _Charts:
+    """The charts of one batch, forward and backward. One row per span, see `layout`.
+
+    Sums over splits are computed in C (kernels/inside.c), where products are in tiles if the processor has them, or in
+    torch.
     root: (R,).  left, right: (R, R + t).  Other arguments: see `log_partition`.  dtype: of the products.
     values: (rows, R) beta / exp(scale).  children: (rows, 2R) a and b, with the same scale.  scales: (rows,) float64,
     natural logarithms.  weights: (rows,) float64, of spans, included in the scales, or None.
-    In backward: value_grads (rows, R) and children_grads (rows, 2R), of values and children. Both have factors padded
-    to a multiple of `block`.
+    In backward: value_grads (rows, R) and children_grads (rows, 2R), of values and children. For C, factors and
+    preterminals are padded to a multiple of `BLOCK`.
     """
 
-    block = 1  # factors and preterminals are padded to a multiple of this
-    tiled = False  # whether products are computed in tiles
-
     def __init__(
-        self,
-        root: Tensor,
-        left: Tensor,
-        right: Tensor,
-        emissions: Tensor,
-        words: Tensor,
-        layout: Layout,
-        weights: Tensor | None,
-        dtype: torch.dtype,
-    ) -> None:
+        self, root: Tensor, left: Tensor, right: Tensor, emissions: Tensor, words: Tensor, layout: Layout,
+        weights: Tensor | None, dtype: torch.dtype,
+    ) -> None:  # fmt: skip
         device, self.factors = left.device, len(root)
+        self.library = kernels("inside", dtype, left, emissions) if layout.longest <= LONGEST else None
         self.layout, self.dtype, self.root, self.words = layout, dtype, root, words[layout.words_order]
         self.preterminals = preterminals = left.shape[1] - self.factors
-        self.size, padded = (-(-count // self.block) * self.block for count in (self.factors, preterminals))
+        block = 1 if self.library is None else BLOCK
+        self.size, padded = (-(-count // block) * block for count in (self.factors, preterminals))
+        self.tiled = self.library is not None and dtype == torch.bfloat16 and tiles_usable(self.size, padded)
         scales = emissions.amax(1)
-        self.emissions = torch.exp(emissions - scales[:, None]).to(dtype)
-        if padded > preterminals:
-            self.emissions = pad(self.emissions, (0, padded - preterminals))
+        self.emissions = pad(torch.exp(emissions - scales[:, None]).to(dtype), (0, padded - preterminals))
         rules = torch.zeros(2, self.size, self.size + padded, dtype=dtype, device=device)
-        for side, given in enumerate((left, right)):
-            rules[side, : self.factors, : self.factors] = given[:, : self.factors]
-            rules[side, : self.factors, self.size : self.size + preterminals] = given[:, self.factors :]
-        rules = self._prepared(rules.flatten(0, 1))
+        for side, values in enumerate((left, right)):
+            rules[side, : self.factors, : self.factors] = values[:, : self.factors]
+            rules[side, : self.factors, self.size : self.size + preterminals] = values[:, self.factors :]
+        if self.library is not None and dtype == torch.float32:
+            rules.masked_fill_(rules < _TINY_RULE, 0)
+        rules = rules.flatten(0, 1)
         self.span_rules, self.word_rules = rules[:, : self.size].contiguous(), rules[:, self.size :].contiguous()
         self.values = torch.empty(layout.rows, self.size, dtype=dtype, device=device)
         self.children = torch.empty(layout.rows, 2 * self.size, dtype=dtype, device=device)
@@ -225,14 +224,14 @@ class _Charts:
         self.scales[: len(self.words)] = scales[self.words].to(torch.float64)
         self.weights = None if weights is None else layout.flat(weights.to(device, torch.float64))
         self.sum_dtype = torch.float64 if dtype == torch.float64 else torch.float32
-        self.blocks = self._blocks()
+        # The sorted sentences that are computed together.
+        self.blocks = [range(len(layout))] if self.library is None else layout.blocks(BLOCK_ENTRIES // self.size)
+        self.tensors = {name: getattr(layout, name) for name in ("lengths", "begins", "starts", "counts")}
+        self.tensors |= {"inside": self.values, "children": self.children, "scales": self.scales}
 
-    def _prepared(self, rules: Tensor) -> Tensor:
-        return rules
-
-    def _blocks(self) -> list[range]:
-        """Return the sorted sentences that are computed together."""
-        return [range(len(self.layout))]
+    def _struct(self) -> ctypes.Structure:
+        tensors = {**self.tensors, "weights": self.weights}
+        return filled(_Chart, tensors, size=self.size, half=self.dtype == torch.bfloat16)
 
     def inside(self) -> Tensor:
         """Return log Z, in the caller's order."""
@@ -241,10 +240,13 @@ class _Charts:
         by_word = self.children.new_empty(len(self.emissions), 2 * self.size)
         product_into(self.word_rules, False, self.tiled)(self.emissions, by_word)
         torch.index_select(by_word, 0, self.words, out=self.children[: len(self.words)])
-        product = product_into(self.span_rules, False, self.tiled)
+        product, struct = product_into(self.span_rules, False, self.tiled), self._struct()
         for block in self.blocks:
             for width in range(2, int(layout.lengths[block.start]) + 1):
-                self._add_splits(width, block)
+                if self.library is None:
+                    self._add_splits(width)
+                else:
+                    call(self.library.inside_width, struct, width, block.start, block.stop)
                 inner, _, _ = layout.of_block(width, block)
                 if inner.stop > inner.start:
                     product(self.values[inner], self.children[inner])
@@ -259,18 +261,28 @@ class _Charts:
         """Compute the gradients of values and children of all spans. grads: (B,) of log Z, in the caller's order."""
         layout, device = self.layout, self.values.device
         self.whole_grads = grads[layout.order.to(device)] / self.root_sums
-        self._start_backward()
-        product = product_into(self.span_rules, True, self.tiled)
+        self.value_grads = torch.empty_like(self.values)
+        if self.library is None:
+            self.children_grads = torch.zeros_like(self.children, dtype=self.sum_dtype)
+        else:
+            self.children_grads = torch.empty_like(self.children)
+        self.tensors |= {"inside_grads": self.value_grads, "children_grads": self.children_grads}
+        product, struct = product_into(self.span_rules, True, self.tiled), self._struct()
         root_grads = torch.zeros(len(layout), self.size, dtype=self.root.dtype, device=device)
         torch.mul(self.whole_grads[:, None], self.root, out=root_grads[:, : self.factors])
         for block in self.blocks:
-            for width in range(int(layout.lengths[block.start]), 1, -1):
-                self._gather_grads(width, block)
+            for width in range(int(layout.lengths[block.start]), 0, -1):
+                # Complete the gradients of children, once those of longer spans' values are known.
+                if self.library is None:
+                    self._gather_grads(width)
+                else:
+                    call(self.library.outside_width, struct, width, block.start, block.stop)
+                if width == 1:
+                    break
                 inner, whole, sentences = layout.of_block(width, block)
                 if inner.stop > inner.start:
                     product(self.children_grads[inner].to(self.dtype), self.value_grads[inner])
                 self.value_grads[whole] = root_grads[sentences].to(self.dtype)
-            self._gather_grads(1, block)
 
     def word_symbols(self) -> Tensor:
         """(N, t) posterior probabilities of the preterminals at each word of the sorted sentences."""
@@ -298,38 +310,35 @@ class _Charts:
 
     def span_marginals(self) -> Tensor:
         """(rows,) d log Z / d log weight of each span; 0 for single words."""
-        marginals = self.scales.new_zeros(self.layout.rows, dtype=self.sum_dtype)
+        marginals = torch.zeros(self.layout.rows, dtype=self.sum_dtype, device=self.values.device)
         longer = slice(self.layout.of_width(1).stop, self.layout.rows)
-        products = self.values[longer].to(self.sum_dtype) * self.value_grads[longer].to(self.sum_dtype)
-        marginals[longer] = products.sum(1)
+        if self.library is None:
+            products = self.values[longer].to(self.sum_dtype) * self.value_grads[longer].to(self.sum_dtype)
+            marginals[longer] = products.sum(1)
+        else:
+            self.tensors["marginals"] = marginals
+            call(self.library.inside_marginals, self._struct(), longer.start, longer.stop)
         return marginals
 
-    def _add_splits(self, width: int, block: range) -> None:
-        """Compute values and scales of all spans of a width, of the sorted sentences of a block."""
+    def _add_splits(self, width: int) -> None:
+        """Compute values and scales of all spans of a width."""
         rows, size = self.layout.of_width(width), self.size
         left, right = self.layout.splits(width, range(1, width))
         logs = self.scales[left] + self.scales[right]
         greatest = logs.amax(1)
         factors = torch.exp(logs - greatest.clamp(min=torch.finfo(greatest.dtype).min)[:, None]).to(self.sum_dtype)
-        for part in self._parts(len(left), width - 1):
+        for part in parts(len(left), self._together(width - 1)):
             a, b = self.children[:, :size][left[part]], self.children[:, size:][right[part]]
             sums = torch.einsum("sk,skr->sr", factors[part], (a * b).to(self.sum_dtype))
             most = sums.amax(1)
-            span = slice(rows.start + part.start, rows.start + part.start + len(sums))
+            span = slice(rows.start + part.start, rows.start + part.stop)
             self.values[span] = (torch.where(most > 0, 1 / most, 0)[:, None] * sums).to(self.dtype)
             self.scales[span] = greatest[part] + most.to(greatest.dtype).log()
             if self.weights is not None:
                 self.scales[span] += self.weights[span]
 
-    def _start_backward(self) -> None:
-        self.value_grads = torch.empty_like(self.values)
-        self.children_grads = torch.zeros(self.children.shape, dtype=self.sum_dtype, device=self.values.device)
-
-    def _gather_grads(self, width: int, block: range) -> None:
-        """Complete the gradients of the children of all spans of a width, once those of longer spans' values are known.
-
-        In torch, spans that are one word longer add to the gradients of all their parts.
-        """
+    def _gather_grads(self, width: int) -> None:
+        """Let all spans that are one word longer add to the gradients of all their parts."""
         if width == self.layout.longest:
             return
         rows, size, grads = self.layout.of_width(width + 1), self.size, self.children_grads
@@ -339,75 +348,16 @@ class _Charts:
             parent = parent - self.weights[rows, None]
         differences = self.scales[left] + self.scales[right] - parent
         factors = torch.where(parent.isfinite(), differences.exp(), 0).to(self.sum_dtype)
-        for part in self._parts(len(left), width):
+        for part in parts(len(left), self._together(width)):
             of_parent = self.value_grads[rows][part, None].to(self.sum_dtype) * factors[part, :, None]
             for child, sibling, first in ((left, right, 0), (right, left, size)):
                 other = slice(size - first, 2 * size - first)
                 values = of_parent * self.children[:, other][sibling[part]].to(self.sum_dtype)
-                grads[:, first : first + size].index_add_(
-                    0, child[part].flatten(), values.flatten(0, 1).to(grads.dtype)
-                )
+                grads[:, first : first + size].index_add_(0, child[part].flatten(), values.flatten(0, 1))
 
-    def _parts(self, rows: int, splits: int) -> Iterator[slice]:
-        most = CACHED if self.values.device.type == "cpu" else ON_DEVICE
-        together = max(1, most // (splits * self.size))
-        return (slice(first, min(first + together, rows)) for first in range(0, rows, together))
-
-
-_Chart = c_struct(
-    "size",
-    "lengths begins starts counts inside children scales weights inside_grads children_grads marginals",
-    "half threads",
-)
-
-
-class _CompiledCharts(_Charts):
-    """The same with sums over splits in C (kernels/inside.c), and products in tiles if the processor has them."""
-
-    block = BLOCK
-
-    def __init__(self, library: ctypes.CDLL, *arguments: Any) -> None:
-        self._library = library
-        super().__init__(*arguments)
-        self.tiled = self.dtype == torch.bfloat16 and tiles_usable(self.size, self.emissions.shape[1])
-        self._fill()
-
-    def _prepared(self, rules: Tensor) -> Tensor:
-        return rules.masked_fill_(rules < _TINY_RULE, 0) if self.dtype == torch.float32 else rules
-
-    def _blocks(self) -> list[range]:
-        return self.layout.blocks(BLOCK_ENTRIES // self.size)
-
-    def _fill(self, **more: Tensor) -> None:
-        charts = {"inside": self.values, "children": self.children, "scales": self.scales, "weights": self.weights}
-        layout = {name: getattr(self.layout, name) for name in ("lengths", "begins", "starts", "counts")}
-        self._struct = filled(_Chart, layout | charts | more, size=self.size, half=self.dtype == torch.bfloat16)
-
-    def _add_splits(self, width: int, block: range) -> None:
-        call(self._library.inside_width, self._struct, width, block.start, block.stop)
-
-    def _start_backward(self) -> None:
-        self.value_grads, self.children_grads = torch.empty_like(self.values), torch.empty_like(self.children)
-        self._marginals = torch.zeros(self.layout.rows)
-        gradients = {"inside_grads": self.value_grads, "children_grads": self.children_grads}
-        self._fill(**gradients, marginals=self._marginals)
-
-    def _gather_grads(self, width: int, block: range) -> None:
-        call(self._library.outside_width, self._struct, width, block.start, block.stop)
-
-    def span_marginals(self) -> Tensor:
-        call(self._library.inside_marginals, self._struct, self.layout.of_width(1).stop, self.layout.rows)
-        return self._marginals
-
-
-def _charts(
-    root: Tensor, left: Tensor, right: Tensor, emissions: Tensor, words: Tensor, layout: Layout, *more: Any
-) -> _Charts:
-    """Return the charts of a batch; more: span weights and the dtype of products."""
-    library = kernels("inside", more[-1], left, emissions) if layout.longest <= LONGEST else None
-    if library is None:
-        return _Charts(root, left, right, emissions, words, layout, *more)
-    return _CompiledCharts(library, root, left, right, emissions, words, layout, *more)
+    def _together(self, splits: int) -> int:
+        """Return the number of spans whose splits are multiplied at a time."""
+        return max(1, (CACHED if self.values.device.type == "cpu" else ON_DEVICE) // (splits * self.size))
 
 
 class SpanValues(NamedTuple):
@@ -435,7 +385,9 @@ class TableGroup:
 
     def chart(self, emissions: Tensor, weights: Tensor | None = None) -> list[SpanValues]:
         """Return the inside probabilities by width, from 1. weights: (B, n, n), see `log_partition`."""
-        chart = [self.of_words(emissions[self.words])]
+        of_words = emissions[self.words]
+        top = of_words.detach().amax(-1, keepdim=True)
+        chart = [SpanValues(torch.exp(of_words - top), top[..., 0], self.preterminals)]
         for width in range(2, self.words.shape[1] + 1):
             value, scale = rescaled(*self.split_sums(chart, chart, width))
             if weights is not None:
@@ -443,11 +395,6 @@ class TableGroup:
                 scale = scale + weights[self.sentences][:, first, first + width - 1].to(scale)
             chart.append(SpanValues(value, scale, self.nonterminals))
         return chart
-
-    def of_words(self, emissions: Tensor) -> SpanValues:
-        """Return the spans of one word; emissions: (S, n, t)."""
-        top = emissions.detach().amax(-1, keepdim=True)
-        return SpanValues(torch.exp(emissions - top), top[..., 0], self.preterminals)
 
     def split_sums(self, lefts: list[SpanValues], rights: list[SpanValues], width: int) -> tuple[Tensor, Tensor]:
         """Return the sums over the splits of all spans of a width, (S, rows, m), and their scales, (S, rows).
@@ -459,21 +406,15 @@ class TableGroup:
         logs = [left.scales[:, :rows] + right.scales[:, k : k + rows] for k, (left, right) in enumerate(pairs, 1)]
         top, factors = split_factors(torch.stack(logs, -1))
         total = factors.new_zeros(*top.shape, self.rules.nonterminals)
-        parts = list(enumerate(pairs, 1))
-        for symbols, splits in groupby(parts, lambda part: (part[1][0].symbols, part[1][1].symbols)):
-            numbers, of_symbols = zip(*splits, strict=True)
-            left = torch.stack([left.values[:, :rows] for left, _ in of_symbols], 2)
-            right = torch.stack(
-                [right.values[:, k : k + rows] for k, (_, right) in zip(numbers, of_symbols, strict=True)], 2
-            )
-            chosen = factors[..., numbers[0] - 1 : numbers[-1], None]
+        splits = enumerate(pairs, 1)
+        for symbols, together in groupby(splits, lambda split: (split[1][0].symbols, split[1][1].symbols)):
+            of_symbols = list(together)
+            left = torch.stack([left.values[:, :rows] for _, (left, _) in of_symbols], 2)
+            right = torch.stack([right.values[:, k : k + rows] for k, (_, right) in of_symbols], 2)
+            chosen = factors[..., of_symbols[0][0] - 1 : of_symbols[-1][0], None]
             products = torch.einsum("srkb,srkc->srbc", chosen * left, right).flatten(2)
             total = total + products @ self.rules.binary[..., symbols[0], symbols[1]].flatten(-2).mT
         return total, top
-
-    def log_probs(self, chart: list[SpanValues]) -> Tensor:
-        """Return log P of each sentence: (S,)."""
-        return self.of_root(chart[-1])[:, 0]
 
     def of_root(self, spans: SpanValues) -> Tensor:
         """Return log P(S => span) of all spans of a width: (S, rows)."""
@@ -513,7 +454,7 @@ def rescaled(values: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _table_posteriors(
-    rules: TableRules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None, labelled: bool
+    rules: TableRules, emissions: Tensor, words: Tensor, layout: Layout, labelled: bool
 ) -> Posteriors:
     longest, nonterminals = layout.longest, rules.nonterminals
     log_probs = emissions.new_empty(len(layout))
@@ -521,9 +462,9 @@ def _table_posteriors(
     labels = torch.full((len(layout), longest, longest), -1, device=emissions.device) if labelled else None
     for group in table_groups(rules.detach(), words, layout):
         with torch.enable_grad():
-            chart = group.chart(emissions.detach().requires_grad_(), weights)
+            chart = group.chart(emissions.detach().requires_grad_())
             values = [spans.values for spans in chart]
-            totals = group.log_probs(chart)
+            totals = group.of_root(chart[-1])[:, 0]
             grads = torch.autograd.grad(totals.sum(), values)
         log_probs[group.sentences] = totals.detach()
         for width, (value, grad) in enumerate(zip(values, grads, strict=True), start=1):
