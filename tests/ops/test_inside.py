@@ -132,7 +132,7 @@ def test_reference_equals_enumeration_in_probability_marginals_and_best_derivati
 def span_gradients(rules, log_probs, add):
     """The log of the sum or maximum over derivations by the reference, and its gradients by log-weights of spans."""
     weights = torch.zeros(len(log_probs), len(log_probs), dtype=torch.float64, requires_grad=True)
-    total = log_partition_reference(rules.detach(), log_probs.detach(), weights, add)
+    total = log_partition_reference(rules, log_probs.detach(), weights, add)
     return total.detach(), torch.autograd.grad(total, weights)[0]
 
 
@@ -338,16 +338,18 @@ def test_long_sentences_do_not_underflow_or_overflow():
 def test_tiles_equal_torch_for_any_number_of_rows(rows, inner, columns):
     inputs, weight = torch.randn(rows, inner).bfloat16(), torch.randn(columns, inner).bfloat16()
     expected = inputs.float() @ weight.float().T
-    for product in (products.TiledProduct(weight), products.TiledProduct(weight.T.contiguous(), columns=True)):
+    by_rows, by_columns = (
+        products.product_into(factor, columns, tiled=True)
+        for factor, columns in ((weight, False), (weight.T.contiguous(), True))
+    )
+    for product in (by_rows, by_columns):
         torch.testing.assert_close(product(inputs, torch.empty(rows, columns)), expected, rtol=1e-4, atol=1e-4)
         low = product(inputs, torch.empty(rows, columns, dtype=torch.bfloat16))
         torch.testing.assert_close(low, expected.bfloat16(), rtol=1e-2, atol=1e-2)
     left, right = torch.randn(rows, inner).bfloat16(), torch.randn(rows, columns).bfloat16()
-    sums = products.tiled_product_of_sums(left, right)
+    sums = products.product_of_sums(left, right, tiled=True)
     torch.testing.assert_close(sums, left.float().T @ right.float(), rtol=1e-4, atol=2e-3)
-    parts = products.TiledProduct(weight)(
-        torch.cat([inputs, inputs], 1)[:, :inner], torch.empty(rows, 2 * columns)[:, :columns]
-    )
+    parts = by_rows(torch.cat([inputs, inputs], 1)[:, :inner], torch.empty(rows, 2 * columns)[:, :columns])
     torch.testing.assert_close(parts, expected, rtol=1e-4, atol=1e-4)
 
 

@@ -93,18 +93,33 @@ def kernels(name: str, product: torch.dtype, *tensors: Tensor | None) -> ctypes.
 
 @functools.cache
 def library(source: Path) -> ctypes.CDLL | None:
-    """Return the shared library of a C file; None if unavailable. A failed compilation is reported once."""
+    """Return the shared library of a C file; None if unavailable. A failed compilation is reported once.
+
+    It is compiled into the user's cache, or into a new temporary folder if that is not writable.
+    """
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if os.environ.get(SWITCH) == "0" or compiler is None or sys.platform == "win32":
         return None
     headers = [header.read_bytes() for header in sorted(KERNELS.glob("*.h"))]
-    build = [" ".join((compiler, *_FLAGS)).encode(), _processor().encode()]
-    name = sha256([source.read_bytes(), *headers, *build])[:16]
+    try:  # the processor type: machines with different processors may share a home folder
+        lines = set(Path("/proc/cpuinfo").read_text().splitlines())
+        processor = "".join(sorted(line for line in lines if line.startswith(("model name", "flags", "Features"))))
+    except OSError:  # other systems than Linux
+        processor = platform.platform() + platform.processor()
+    build = [" ".join((compiler, *_FLAGS)).encode(), processor.encode()]
+    name = f"{source.stem}-{sha256([source.read_bytes(), *headers, *build])[:16]}.so"
+    folder: Path | None
     try:
-        path = _cache() / f"{source.stem}-{name}.so"
-        if not path.exists():
-            _compile(compiler, source, path)
-        return ctypes.CDLL(str(path))
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "syntaxlm"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        folder = None
+    try:
+        if folder is None or not os.access(folder, os.W_OK):
+            folder = Path(tempfile.mkdtemp(prefix="syntaxlm-"))
+        if not (folder / name).exists():
+            _compile(compiler, source, folder / name)
+        return ctypes.CDLL(str(folder / name))
     except (OSError, subprocess.SubprocessError) as error:
         reason = getattr(error, "stderr", None) or error
         warnings.warn(f"{source.name} could not be compiled; training is slower without it: {reason}", stacklevel=2)
@@ -131,28 +146,21 @@ def filled(struct: type[ctypes.Structure], tensors: Mapping[str, Tensor | None],
 
 def call(function: Callable[..., Any], *arguments: object) -> None:
     """Call a C function: tensors and None as addresses, bool as int, int as int64, structs by reference."""
-    function(*map(_converted, arguments))
-
-
-def _converted(argument: object) -> Any:
-    if argument is None or isinstance(argument, Tensor):
-        return address(argument)
-    if isinstance(argument, bool):
-        return ctypes.c_int(argument)
-    if isinstance(argument, int):
-        return ctypes.c_int64(argument)
-    return ctypes.byref(argument) if isinstance(argument, ctypes.Structure) else argument
+    converted: list[Any] = []
+    for argument in arguments:
+        if argument is None or isinstance(argument, Tensor):
+            converted.append(address(argument))
+        elif isinstance(argument, int):
+            converted.append((ctypes.c_int if isinstance(argument, bool) else ctypes.c_int64)(argument))
+        else:
+            converted.append(ctypes.byref(argument) if isinstance(argument, ctypes.Structure) else argument)
+    function(*converted)
 
 
 def address(tensor: Tensor | None) -> ctypes.c_void_p:
     """Return the address of a contiguous tensor's data, for a C function; null for None."""
     assert tensor is None or tensor.is_contiguous()
     return ctypes.c_void_p(None if tensor is None else tensor.data_ptr())
-
-
-def threads() -> ctypes.c_int:
-    """Return the number of threads, as an argument of a C function."""
-    return ctypes.c_int(torch.get_num_threads())
 
 
 def slices(sizes: Iterable[int]) -> list[slice]:
@@ -163,28 +171,6 @@ def slices(sizes: Iterable[int]) -> list[slice]:
 def parts(total: int, size: int) -> Iterator[slice]:
     """Yield slices of `size` that cover `total` entries; the last may be smaller."""
     return (slice(start, min(start + size, total)) for start in range(0, total, size))
-
-
-def _cache() -> Path:
-    """Return the folder for compiled libraries: the user's cache, or a new temporary folder if that is not writable."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(base) / "syntaxlm"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK):
-            return folder
-    except (OSError, RuntimeError):
-        pass
-    return Path(tempfile.mkdtemp(prefix="syntaxlm-"))
-
-
-def _processor() -> str:
-    """Return an identifier of the processor type: machines with different processors may share a home folder."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:  # other systems than Linux
-        return platform.platform() + platform.processor()
-    return "".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
 
 
 def _compile(compiler: str, source: Path, target: Path) -> None:
@@ -222,13 +208,20 @@ def fused(function: Callable[..., Result]) -> Callable[..., Result]:
         nonlocal failed
         if failed or not worthwhile(arguments[0]):
             return function(*arguments)
-        key = tuple(_signature(argument) if isinstance(argument, Tensor) else argument for argument in arguments)
+        key = tuple(
+            (part.shape[1:], part.dtype, len(part) == 1) if isinstance(part, Tensor) else part for part in arguments
+        )
         try:
             if key not in compiled:
-                compiled[key] = torch.compile(_copy(function), fullgraph=True, dynamic=False)
-                arguments = tuple(
-                    _sample(argument) if isinstance(argument, Tensor) else argument for argument in arguments
-                )
+                # Torch caches compiled code per code object, and at most eight versions, so each has its own.
+                code = function.__code__.replace()
+                own = FunctionType(code, function.__globals__, function.__name__, function.__defaults__)
+                compiled[key] = torch.compile(own, fullgraph=True, dynamic=False)
+                # Compiled for copies, because the offset of a view would matter.
+                arguments = tuple(part.clone() if isinstance(part, Tensor) else part for part in arguments)
+                for part in arguments:
+                    if isinstance(part, Tensor):
+                        torch._dynamo.maybe_mark_dynamic(part, 0)
             return compiled[key](*arguments)
         except torch.OutOfMemoryError:
             raise
@@ -244,21 +237,3 @@ def fused(function: Callable[..., Result]) -> Callable[..., Result]:
 def worthwhile(tensor: Tensor) -> bool:
     """Return whether to compile work on this tensor's device. The CPU has C kernels instead."""
     return tensor.is_cuda and _backend == "compiled" and os.environ.get(SWITCH) != "0"
-
-
-def _signature(tensor: Tensor) -> tuple[torch.Size, torch.dtype, bool]:
-    return tensor.shape[1:], tensor.dtype, len(tensor) == 1
-
-
-def _sample(tensor: Tensor) -> Tensor:
-    """Return a copy of the tensor to compile for: any number of rows, and not a view, whose offset would matter."""
-    sample = tensor.clone()
-    torch._dynamo.maybe_mark_dynamic(sample, 0)
-    return sample
-
-
-def _copy(function: FunctionType) -> FunctionType:
-    """Return the function with its own code object: torch caches compiled code per code object, and at most eight
-    versions.
-    """
-    return FunctionType(function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__)

@@ -123,19 +123,18 @@ class KneserNeyReference:
         context = context[len(context) - min(len(context), self.order - 1) :]
         length = len(context) + 1
         following = {gram: count for gram, count in self.counts[length].items() if gram[:-1] == context}
-        lower = self._uniform(word) if length == 1 else self.probability(word, context[1:])
+        if length == 1:  # order 0: uniform over all words, except those that only start sequences
+            predicted = {word for sequence in self.sequences for word in sequence[1:]}
+            first = {sequence[0] for sequence in self.sequences} - predicted
+            lower = 0.0 if word in first else 1 / (self.vocabulary_size - len(first))
+        else:
+            lower = self.probability(word, context[1:])
         total = sum(following.values())
         if not total:
             return lower
         kept = {gram: count - self.discount(length, count) for gram, count in following.items() if self.is_kept(gram)}
         left = total - sum(kept.values())
         return (kept.get((*context, word), 0.0) + left * lower) / total
-
-    def _uniform(self, word: int) -> float:
-        """Return order 0: uniform over all words, except those that only start sequences."""
-        predicted = {word for sequence in self.sequences for word in sequence[1:]}
-        first = {sequence[0] for sequence in self.sequences} - predicted
-        return 0.0 if word in first else 1 / (self.vocabulary_size - len(first))
 
 
 @dataclass(frozen=True)
@@ -164,10 +163,17 @@ def estimate(
         They start with 1 and do not decrease. The probability of n-grams that are not kept goes to shorter contexts.
     """
     counted = _counted(words, places, vocabulary_size, order)
-    probabilities = [_uniform(words, places, vocabulary_size)]  # of order 0, 1, ...
+    possible = np.ones(vocabulary_size, bool)
+    possible[words[places == 0]] = False
+    possible[words[places > 0]] = True
+    probabilities = [possible / possible.sum()]  # of order 0, uniform over all words that are predicted, then 1, ...
     back_offs, discounts, fallbacks = [], [], []
     for length, grams_of_order in enumerate(counted, 1):
-        counts = _counts(grams_of_order, counted[length] if length < order else None)
+        # Counts of Kneser-Ney: occurrences in the highest order, below it the number of distinct words before. An
+        # n-gram at the start of a sequence has no word before it; each such occurrence counts as one.
+        counts = grams_of_order.occurrences
+        if length < order:
+            counts = np.bincount(counted[length].shorter, minlength=len(counts)) + grams_of_order.beginnings
         estimated = discounts_of(np.bincount(np.minimum(counts, 5), minlength=6)[1:5].tolist())
         discounts.append(estimated or FALLBACK)
         if estimated is None:
@@ -206,24 +212,6 @@ def _counted(words: Integers, places: Integers, vocabulary_size: int, order: int
         numbers = np.zeros_like(words)
         numbers[ends] = inverse
     return counted
-
-
-def _counts(grams: _Counted, longer: _Counted | None) -> Integers:
-    """Count of Kneser-Ney, (N,): the number of distinct words before an n-gram; in the highest order, occurrences.
-
-    An n-gram at the start of a sequence has no word before it; each such occurrence counts as one.
-    """
-    if longer is None:
-        return grams.occurrences
-    return np.bincount(longer.shorter, minlength=len(grams.keys)) + grams.beginnings
-
-
-def _uniform(words: Integers, places: Integers, vocabulary_size: int) -> Numbers:
-    """Return order 0, (V,): uniform over all words, except those that only start sequences."""
-    possible = np.ones(vocabulary_size, bool)
-    possible[words[places == 0]] = False
-    possible[words[places > 0]] = True
-    return possible / possible.sum()
 
 
 def _kept(

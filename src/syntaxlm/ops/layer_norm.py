@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from syntaxlm.ops.backend import call, kernels, threads, with_reference
+from syntaxlm.ops.backend import call, kernels, with_reference
 
 NORM_EPSILON = 1e-6
 _VARIANCE_FLOOR = 1e-24  # avoids NaN from 0 * inf for a constant row
@@ -64,7 +64,17 @@ class _LayerNorm(torch.autograd.Function):
         rows, gain, bias = rows.contiguous(), gain.contiguous(), bias.contiguous()
         result = torch.empty(rows.shape, dtype=gain.dtype)
         means, scales, factors = gain.new_empty(3, rows[..., 0].numel()).unbind()
-        call(ctx.library.layer_norm_forward, *_rows(rows), gain, bias, result, means, scales, factors, threads())
+        call(
+            ctx.library.layer_norm_forward,
+            *_rows(rows),
+            gain,
+            bias,
+            result,
+            means,
+            scales,
+            factors,
+            torch.get_num_threads(),
+        )
         ctx.save_for_backward(rows, means, scales, factors, gain)
         return result
 
@@ -80,7 +90,7 @@ class _LayerNorm(torch.autograd.Function):
         rows, means, scales, factors, gain = ctx.saved_tensors
         rows_grad, sums = torch.empty_like(rows), gain.new_zeros(torch.get_num_threads(), 2, len(gain))
         tensors = gain, grad.contiguous(), means, scales, factors, rows_grad, sums
-        call(ctx.library.layer_norm_backward, *_rows(rows), *tensors, threads())
+        call(ctx.library.layer_norm_backward, *_rows(rows), *tensors, torch.get_num_threads())
         gain_grad, bias_grad = sums.sum(0).unbind()
         return rows_grad, gain_grad, bias_grad
 

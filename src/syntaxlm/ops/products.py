@@ -10,12 +10,13 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import linear, pad
 
-from syntaxlm.ops.backend import KERNELS, call, library, threads
+from syntaxlm.ops.backend import KERNELS, call, library
 
 _TILES_PACKED, _TILES_INNER = 262144, 1024  # as in tiles.c
 
@@ -31,15 +32,10 @@ def product_dtype(tensor: Tensor) -> torch.dtype:
     return tensor.dtype
 
 
-def _has_packed_products() -> bool:
-    """Return whether oneDNN's linear on a packed weight is available. It is private in torch, so it may disappear."""
-    operators = torch.ops.mkldnn
-    return torch.backends.mkldnn.is_available() and all(
-        hasattr(operators, name) for name in ("_linear_pointwise", "_reorder_linear_weight")
-    )
-
-
-_PACKED = _has_packed_products()
+# oneDNN's linear on a packed weight is private in torch, so it may disappear.
+_PACKED = torch.backends.mkldnn.is_available() and all(
+    hasattr(torch.ops.mkldnn, name) for name in ("_linear_pointwise", "_reorder_linear_weight")
+)
 
 
 class RepeatedProduct:
@@ -80,40 +76,64 @@ def large_product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
 def product_into(weight: Tensor, columns: bool, tiled: bool) -> Callable[[Tensor, Tensor], Tensor]:
     """Return a function (rows, out) that writes rows weight^T, or rows weight with `columns`, into `out`.
 
-    For one weight and any numbers of rows.  tiled: whether to use tiles (`tiles_usable`).
+    For one weight and any numbers of rows.  tiled: whether to use tiles (`tiles_usable`); then the weight must be
+    contiguous, and rows and out may be slices of columns of larger matrices.
     """
-    if tiled:
-        return TiledProduct(weight, columns)
-    right = weight if columns else weight.T
+    if not tiled:
+        right = weight if columns else weight.T
 
-    def product(rows: Tensor, out: Tensor) -> Tensor:
-        if out.dtype == rows.dtype and not _compiled_per_shape(rows):
-            return torch.mm(rows, right, out=out)
-        return out.copy_(torch.mm(_padded(rows, 64), right)[: len(rows)])
+        def product(rows: Tensor, out: Tensor) -> Tensor:
+            if rows.dtype == torch.bfloat16 and rows.device.type == "cpu":
+                return out.copy_(torch.mm(_padded(rows, 64), right)[: len(rows)])
+            if out.dtype == rows.dtype:
+                return torch.mm(rows, right, out=out)
+            return out.copy_(torch.mm(rows, right))
 
-    return product
+        return product
+    tiles: Any = _tiles()
+    inner, size = weight.shape if columns else weight.T.shape
+    packed = torch.empty(inner * size, dtype=torch.bfloat16)
+    call(tiles.tiles_pack, weight, inner, size, not columns, packed)
+    scratch = torch.empty(max(_TILES_PACKED, 32 * inner), dtype=torch.bfloat16)
+
+    def tiled_product(rows: Tensor, out: Tensor) -> Tensor:
+        assert rows.shape == (len(out), inner)
+        assert out.shape[1] == size
+        call(
+            tiles.tiles_product, *_strided(rows), len(rows), inner, packed, size, *_strided(out),
+            out.dtype == torch.bfloat16, scratch, torch.get_num_threads(),
+        )  # fmt: skip
+        return out
+
+    return tiled_product
 
 
 def product_of_sums(left: Tensor, right: Tensor, tiled: bool = False) -> Tensor:
-    """Return left^T right, the gradient of a weight: (n, F), (n, G) -> (F, G), at least float32."""
-    if tiled:
-        return tiled_product_of_sums(left, right)
-    sums = torch.float64 if left.dtype == torch.float64 else torch.float32
-    return torch.mm(_padded(left, 512).T, _padded(right, 512)).to(sums)
+    """Return left^T right, the gradient of a weight: (n, F), (n, G) -> (F, G), at least float32.
 
-
-def _compiled_per_shape(rows: Tensor) -> bool:
-    return rows.device.type == "cpu" and rows.dtype == torch.bfloat16
+    tiled: whether to use tiles (`tiles_usable`), for bfloat16.
+    """
+    if not tiled:
+        sums = torch.float64 if left.dtype == torch.float64 else torch.float32
+        return torch.mm(_padded(left, 512).T, _padded(right, 512)).to(sums)
+    tiles: Any = _tiles()
+    (inner, rows), columns = left.shape, right.shape[1]
+    out = torch.empty(rows, columns)
+    scratch = torch.empty(min(_TILES_INNER, (inner + 31) // 32 * 32) * columns, dtype=torch.bfloat16)
+    matrices = *_strided(left), *_strided(right)
+    call(tiles.tiles_product_of_sums, *matrices, inner, rows, columns, out, scratch, torch.get_num_threads())
+    return out
 
 
 def _padded(rows: Tensor, step: int) -> Tensor:
     """Pad rows with zeros to a multiple of `step` if kernels are compiled per shape, to limit the number of shapes."""
-    missing = -len(rows) % step if _compiled_per_shape(rows) else 0
-    return pad(rows, (0, 0, 0, missing)) if missing else rows
+    compiled_per_shape = rows.device.type == "cpu" and rows.dtype == torch.bfloat16
+    return pad(rows, (0, 0, 0, -len(rows) % step)) if compiled_per_shape and len(rows) % step else rows
 
 
 @functools.cache
 def _tiles() -> ctypes.CDLL | None:
+    """Return the functions of kernels/tiles.c; None if this processor has no tiles."""
     loaded = library(KERNELS / "tiles.c")
     return loaded if loaded is not None and loaded.tiles_usable() else None
 
@@ -121,52 +141,6 @@ def _tiles() -> ctypes.CDLL | None:
 def tiles_usable(*sizes: int) -> bool:
     """Return whether the processor has tiles and all sizes are multiples of 32."""
     return all(size % 32 == 0 for size in sizes) and _tiles() is not None
-
-
-def _loaded_tiles() -> ctypes.CDLL:
-    loaded = _tiles()
-    if loaded is None:
-        raise RuntimeError("this processor has no AMX tiles; check tiles_usable() first")
-    return loaded
-
-
-class TiledProduct:
-    """x -> x w^T, or x -> x w with `columns`, for one w and many x. Needs `tiles_usable`.
-
-    w: (F, G) bfloat16, contiguous, sizes multiples of 32.  x: (n, G), or (n, F) with `columns`.
-    """
-
-    def __init__(self, weight: Tensor, columns: bool = False) -> None:
-        assert weight.dtype == torch.bfloat16
-        self.inner, self.columns = weight.shape if columns else weight.T.shape
-        self.packed = torch.empty(self.inner * self.columns, dtype=torch.bfloat16)
-        self._library = _loaded_tiles()
-        call(self._library.tiles_pack, weight, self.inner, self.columns, not columns, self.packed)
-        self._scratch = torch.empty(max(_TILES_PACKED, 32 * self.inner), dtype=torch.bfloat16)
-
-    def __call__(self, rows: Tensor, out: Tensor) -> Tensor:
-        """Write into out: (n, columns), bfloat16 or float32. rows and out may be slices of columns of larger
-        matrices.
-        """
-        assert rows.shape == (len(out), self.inner)
-        assert out.shape[1] == self.columns
-        call(
-            self._library.tiles_product, *_strided(rows), len(rows), self.inner, self.packed, self.columns,
-            *_strided(out), out.dtype == torch.bfloat16, self._scratch, threads(),
-        )  # fmt: skip
-        return out
-
-
-def tiled_product_of_sums(left: Tensor, right: Tensor) -> Tensor:
-    """Return left^T right: (n, F), (n, G) bfloat16 -> (F, G) float32; F and G multiples of 32. Needs `tiles_usable`."""
-    (inner, rows), columns = left.shape, right.shape[1]
-    out = torch.empty(rows, columns)
-    scratch = torch.empty(min(_TILES_INNER, (inner + 31) // 32 * 32) * columns, dtype=torch.bfloat16)
-    call(
-        _loaded_tiles().tiles_product_of_sums, *_strided(left), *_strided(right), inner, rows, columns, out, scratch,
-        threads(),
-    )  # fmt: skip
-    return out
 
 
 def _strided(matrix: Tensor) -> tuple[ctypes.c_void_p, int]:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear, pad
 
-from syntaxlm.ops.backend import call, kernels, parts, threads, with_reference
+from syntaxlm.ops.backend import call, kernels, parts, with_reference
 from syntaxlm.ops.products import product_dtype, product_into, product_of_sums, tiles_usable
 
 # Logits computed at a time. Forward is fastest if they fit in the processor's caches; in backward every part adds to
@@ -68,7 +68,14 @@ class _TargetLogProbs(torch.autograd.Function):
         for part in parts(len(rows), max(FORWARD_ROWS, FORWARD_CHUNK // len(weight))):
             logits = torch.mm(low_rows[part], low_weight.T, out=kept[part] if keep else torch.empty(0, dtype=dtype))
             of_part = bias, targets[part], sums[part], result[part]
-            call(library.softmax_forward, logits, dtype == torch.bfloat16, *logits.shape, *of_part, threads())
+            call(
+                library.softmax_forward,
+                logits,
+                dtype == torch.bfloat16,
+                *logits.shape,
+                *of_part,
+                torch.get_num_threads(),
+            )
         ctx.save_for_backward(low_rows, low_weight, bias, targets, kept, sums)
         ctx.row_dtype, ctx.library = rows.dtype, library
         return result
@@ -82,7 +89,7 @@ class _TargetLogProbs(torch.autograd.Function):
         for part in parts(len(rows), max(BACKWARD_ROWS, BACKWARD_CHUNK // len(weight))):
             logit_grad = torch.empty_like(kept[part])
             of_part = bias, targets[part], sums[part], grad[part], logit_grad, bias_grad
-            call(ctx.library.softmax_backward, kept[part], half, *logit_grad.shape, *of_part, threads())
+            call(ctx.library.softmax_backward, kept[part], half, *logit_grad.shape, *of_part, torch.get_num_threads())
             torch.mm(logit_grad, weight, out=rows_grad[part])
             weight_grad += logit_grad.T @ rows[part]
         return rows_grad.to(ctx.row_dtype), weight_grad, bias_grad, *(None,) * 3

@@ -460,7 +460,7 @@ def _table_posteriors(
     log_probs = emissions.new_empty(len(layout))
     marginals = emissions.new_zeros(len(layout), longest, longest)
     labels = torch.full((len(layout), longest, longest), -1, device=emissions.device) if labelled else None
-    for group in table_groups(rules.detach(), words, layout):
+    for group in table_groups(rules, words, layout):
         with torch.enable_grad():
             chart = group.chart(emissions.detach().requires_grad_())
             values = [spans.values for spans in chart]

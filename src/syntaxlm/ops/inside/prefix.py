@@ -175,13 +175,13 @@ def _prefixes_of_tables(rules: TableRules, emissions: Tensor, words: Tensor, lay
     for group in table_groups(rules, words, layout):
         complete = group.chart(emissions)
         closure, of_words = _corners(group.rules)
-        opened = _applied(closure, _applied(of_words, complete[0].values))
+        opened = complete[0].values @ of_words.mT @ closure.mT
         single = torch.cat([opened, complete[0].values], -1)
         begun = [SpanValues(single, complete[0].scales, slice(None))]
         prefixes = [SpanValues(opened, complete[0].scales, group.nonterminals)]
         for width in range(2, len(complete) + 1):
             sums, scale = group.split_sums(complete, begun, width)
-            prefixes.append(SpanValues(*rescaled(_applied(closure, sums), scale), group.nonterminals))
+            prefixes.append(SpanValues(*rescaled(sums @ closure.mT, scale), group.nonterminals))
             begun.append(prefixes[-1])
         for last, spans in enumerate(prefixes):
             result.prefixes[group.sentences, last] = group.of_root(spans)[:, 0]
@@ -194,11 +194,6 @@ def _corners(rules: TableRules) -> tuple[Tensor, Tensor]:
     """Return Q, (m, m), and the probabilities of preterminals as left children, (m, t); by sentence if rules are."""
     corners, count = rules.binary.sum(-1), rules.nonterminals
     return closure_of(corners[..., :count]), corners[..., count:]
-
-
-def _applied(matrix: Tensor, vectors: Tensor) -> Tensor:
-    """Return a matrix, or one for each sentence, times vectors of all spans: (a, b) or (S, a, b), (S, rows, b)."""
-    return vectors @ matrix.mT
 
 
 class NextWords(NamedTuple):
@@ -225,11 +220,11 @@ def next_words(rules: Rules, emissions: Tensor, words: Tensor, lengths: tuple[in
         index = torch.tensor([column for column, each in enumerate(lengths) if each == length])
         chosen = torch.stack([parts[column] for column in index.tolist()])
         if isinstance(rules, FactoredRules):
-            found = _next_by_factors(rules, emissions, chosen)
+            result = _next_by_factors(rules, emissions, chosen)
         else:
-            found = _next_by_tables(TableGroup(rules.of(index), index, chosen), emissions)
+            result = _next_by_tables(TableGroup(rules.of(index), index, chosen), emissions)
         place = index.to(weights.device)
-        weights[place], scales[place] = found
+        weights[place], scales[place] = result
     return NextWords(weights, scales)
 
 

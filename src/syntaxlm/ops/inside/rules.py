@@ -26,13 +26,13 @@ class FactoredRules:
     parent: Tensor | None = None
 
     def __post_init__(self) -> None:
-        nonterminals, factors = len(self.root), len(self.left)
-        expected = (nonterminals, factors) if self.parent is not None else (nonterminals, nonterminals)
-        found = (nonterminals, factors) if self.parent is None else tuple(self.parent.shape)
-        if found != expected or self.left.shape != self.right.shape or self.left.shape[1] <= nonterminals:
+        count, factors = len(self.root), len(self.left)
+        parent = (count, factors) if self.parent is None else tuple(self.parent.shape)
+        expected = (count, count if self.parent is None else factors)
+        if parent != expected or self.left.shape != self.right.shape or self.left.shape[1] <= count:
             raise ValueError(
                 f"found rules of shapes: root {tuple(self.root.shape)}, left {tuple(self.left.shape)}, right"
-                f" {tuple(self.right.shape)}, parent {found}; expected (m,), (R, m + t), (R, m + t), {expected}"
+                f" {tuple(self.right.shape)}, parent {parent}; expected (m,), (R, m + t), (R, m + t), {expected}"
             )
 
     @property
@@ -42,10 +42,6 @@ class FactoredRules:
     @property
     def preterminals(self) -> int:
         return self.left.shape[1] - len(self.root)
-
-    def detach(self) -> FactoredRules:
-        parent = None if self.parent is None else self.parent.detach()
-        return FactoredRules(self.root.detach(), self.left.detach(), self.right.detach(), parent)
 
     def over_factors(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return the root and the rules of both children over factors instead of nonterminals: (R,), (R, R + t) twice.
@@ -98,9 +94,6 @@ class TableRules:
     def preterminals(self) -> int:
         return self.binary.shape[-1] - self.root.shape[-1]
 
-    def detach(self) -> TableRules:
-        return TableRules(self.root.detach(), self.binary.detach())
-
     def double(self) -> TableRules:
         return TableRules(self.root.double(), self.binary.double())
 
@@ -124,6 +117,8 @@ class Layout:
     lengths: words of each sentence in the caller's order, at least 2.
     order: (B,) the caller's index of each sorted sentence.  starts: (n + 2,) the first row of each width, n being the
     longest; starts[n + 1] is the number of rows.  counts: (n + 1,) number of sentences that have spans of each width.
+    rows: the number of spans.  whole_rows: (B,) the row of the whole-sentence span of each sorted sentence.
+    words_order: (N,) for each word of the sorted sentences, its index among the given words.
     """
 
     def __init__(self, lengths: Sequence[int], device: torch.device | str = "cpu") -> None:
@@ -144,14 +139,15 @@ class Layout:
         self._starts, self._counts, self._begins = (
             [int(number) for number in numbers.tolist()] for numbers in (self.starts, self.counts, words)
         )
+        self.rows = self._starts[-1]
+        sentences, first = torch.arange(len(given)), given.cumsum(0) - given
+        sentence = sentences.repeat_interleave(self.lengths)
+        order = (first[self.order] - self.begins)[sentence] + torch.arange(len(sentence))
+        self.words_order = order.to(self.device)
+        self.whole_rows = self.row(sentences, 0, self.lengths).to(self.device)
 
     def __len__(self) -> int:
         return len(self.lengths)
-
-    @property
-    def rows(self) -> int:
-        """The number of spans."""
-        return self._starts[-1]
 
     def of_width(self, width: int) -> slice:
         """Return the rows of all spans of a width."""
@@ -184,21 +180,6 @@ class Layout:
         return slice(first, middle), slice(middle, end), slice(longer, last)
 
     @cached_property
-    def words_order(self) -> Tensor:
-        """(N,) for each word of the sorted sentences, its index among the given words."""
-        given = torch.empty_like(self.lengths)
-        given[self.order] = self.lengths
-        first = (given.cumsum(0) - given)[self.order]
-        sentence = torch.arange(len(self)).repeat_interleave(self.lengths)
-        return (first[sentence] + torch.arange(len(sentence)) - self.begins[sentence]).to(self.device)
-
-    @cached_property
-    def whole_rows(self) -> Tensor:
-        """(B,) the row of the whole-sentence span of each sorted sentence."""
-        sentence = torch.arange(len(self))
-        return self.row(sentence, torch.zeros_like(sentence), self.lengths).to(self.device)
-
-    @cached_property
     def spans(self) -> tuple[Tensor, Tensor, Tensor]:
         """(rows,) each: sorted sentence, first word and width of every row."""
         per_width = self.starts[2:] - self.starts[1:-1]
@@ -211,7 +192,7 @@ class Layout:
         first = within - self.begins[sentence] + sentence * (width - 1)
         return sentence, first, width
 
-    def row(self, sentence: Tensor, first: Tensor, width: Tensor) -> Tensor:
+    def row(self, sentence: Tensor, first: Tensor | int, width: Tensor) -> Tensor:
         """Return the rows of spans given by sorted sentence, first word and width; int64, all of one shape."""
         return self.starts[width] + self.begins[sentence] - sentence * (width - 1) + first
 

@@ -3,7 +3,7 @@
 #include "norm.h"
 
 void layer_norm_forward(const void *rows, int half, integer count, integer size, const float *gain, const float *bias,
-                        float *results, float *means, float *scales, float *factors, int threads) {
+                        float *results, float *means, float *scales, float *factors, integer threads) {
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (integer row = 0; row < count; row++) {
         float copy[size], *restrict result = results + row * size;
@@ -19,7 +19,7 @@ void layer_norm_forward(const void *rows, int half, integer count, integer size,
 /* sums (threads, 2, size): each thread adds up the gradients of gain and bias over its rows. */
 void layer_norm_backward(const void *rows, int half, integer count, integer size, const float *gain,
                          const float *grads, const float *means, const float *scales, const float *factors,
-                         void *rows_grads, float *sums, int threads) {
+                         void *rows_grads, float *sums, integer threads) {
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int thread = 0; thread < threads; thread++) {
         float *restrict gain_grad = sums + 2 * thread * size, *restrict bias_grad = gain_grad + size;

@@ -10,7 +10,7 @@ static inline float logit_at(const void *logits, int half, integer at) {
 
 /* logits (rows, size), without bias. Writes log sum exp and the target's log-probability of each row. */
 void softmax_forward(const void *logits, int half, integer rows, integer size, const float *bias,
-                     const integer *targets, float *sums, float *log_probs, int threads) {
+                     const integer *targets, float *sums, float *log_probs, integer threads) {
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (integer row = 0; row < rows; row++) {
         float copy[BLOCK], largest = -INFINITY, sum = 0;
@@ -36,7 +36,7 @@ void softmax_forward(const void *logits, int half, integer rows, integer size, c
 /* The gradient of the logits; adds its sum over rows to the gradient of the bias. upstream: gradient of log_probs. */
 void softmax_backward(const void *logits, int half, integer rows, integer size, const float *bias,
                       const integer *targets, const float *sums, const float *upstream, void *grads, float *bias_grads,
-                      int threads) {
+                      integer threads) {
     integer blocks = (size + BLOCK - 1) / BLOCK;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (integer block = 0; block < blocks; block++) {

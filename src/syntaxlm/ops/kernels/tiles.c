@@ -115,7 +115,7 @@ static inline void clear(void) {
 /* c (rows, columns; stride) = a (rows, inner; stride) times the packed factor; c is bfloat16 (`half`) or float32.
    scratch: space for 262144 entries, or for 32 rows of a if these are more. */
 void tiles_product(const uint16_t *a, integer a_stride, integer rows, integer inner, const uint16_t *packed,
-                   integer columns, void *c, integer c_stride, int half, uint16_t *scratch, int threads) {
+                   integer columns, void *c, integer c_stride, int half, uint16_t *scratch, integer threads) {
     integer steps = inner / 32, most = PACKED / inner / 32 * 32;
     if (most < 32) most = 32;
     for (integer from = 0; from < rows; from += most) {
@@ -165,7 +165,7 @@ void tiles_product(const uint16_t *a, integer a_stride, integer rows, integer in
 /* c (rows, columns) float32 = a^T b: a (inner, rows; stride), b (inner, columns; stride), for large inner.
    scratch: space for min(inner, 1024) rows of b, rounded up to 32. */
 void tiles_product_of_sums(const uint16_t *a, integer a_stride, const uint16_t *b, integer b_stride, integer inner,
-                           integer rows, integer columns, float *c, uint16_t *scratch, int threads) {
+                           integer rows, integer columns, float *c, uint16_t *scratch, integer threads) {
     for (integer from = 0; from < inner; from += INNER) {
         integer count = inner - from < INNER ? inner - from : INNER, steps = (count + 31) / 32;
         uint16_t *to = scratch;
