@@ -73,32 +73,22 @@ class NeuralCache:
         for begin in range(0, count, ROWS):
             rows = slice(begin, min(begin + ROWS, count))
             seen = slice(begin, rows.stop + width - 1)
-            scores = _band(hidden[rows] @ keys[seen].T, width)
+            products = hidden[rows] @ keys[seen].T
+            # Entries r to r + width - 1 of each row r, a view.
+            scores = products.as_strided((len(products), width), (products.shape[1] + 1, 1))
             same = key_words[seen].unfold(0, width, 1) == words[rows, None]
-            empty = _places(scores) < missing - begin if begin < missing else None
+            empty = None
+            if begin < missing:
+                columns = torch.arange(len(products) + width - 1, device=scores.device).unfold(0, width, 1)
+                empty = columns < missing - begin
             for place, theta in enumerate(thetas):
-                result[rows, place] = _share(scores * theta, same, empty)
+                weights = scores * theta
+                if empty is not None:
+                    weights.masked_fill_(empty, -math.inf)
+                result[rows, place] = (torch.softmax(weights, dim=1) * same).sum(dim=1)
         if not len(before):
             result[0] = log_probs[0].exp()
         return result
-
-
-def _band(products: Tensor, width: int) -> Tensor:
-    """Return entries r to r + width - 1 of each row r. (n, n + width - 1) -> (n, width), a view."""
-    return products.as_strided((len(products), width), (products.shape[1] + 1, 1))
-
-
-def _places(band: Tensor) -> Tensor:
-    """Return the column of the whole matrix of each entry of a band: r + j."""
-    rows, columns = (torch.arange(size, device=band.device) for size in band.shape)
-    return rows[:, None] + columns
-
-
-def _share(scores: Tensor, same: Tensor, empty: Tensor | None) -> Tensor:
-    """Return the part of each row's softmax on entries with the same word. (n, N) -> (n,). scores: overwritten."""
-    if empty is not None:
-        scores.masked_fill_(empty, -math.inf)
-    return (torch.softmax(scores, dim=1) * same).sum(dim=1)
 
 
 def mixed_log_probs(log_probs: Tensor, cache_probs: Tensor, weight: float) -> Tensor:

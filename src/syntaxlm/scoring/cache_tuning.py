@@ -69,7 +69,7 @@ class CacheTuning(HasReport):
 
     @property
     def best_trial(self) -> CacheTrial:
-        return min(self.trials, key=lambda trial: trial.perplexity)
+        return min(self.trials, key=_perplexity)
 
     @property
     def best(self) -> CacheSettings:
@@ -129,23 +129,18 @@ def tune_cache(
         without = score_of(corpus, scorer.mode, nats)
     trials = _trials(parts, size, THETAS)
     for factor in FACTORS:
-        while nearby := _nearby(trials, factor):
-            best = _best(trials)
-            trials += _trials(parts, size, nearby)
-            if _best(trials) is best:
+        while True:
+            best, tried = min(trials, key=_perplexity), {trial.theta for trial in trials}
+            near = [float(f"{theta:.2g}") for theta in (best.theta / factor, best.theta * factor)]
+            nearby = [theta for theta in near if theta not in tried and theta <= LARGEST_THETA]
+            trials += _trials(parts, size, nearby) if nearby else []
+            if not nearby or min(trials, key=_perplexity) is best:
                 break
     return CacheTuning(size, without, tuple(sorted(trials, key=lambda trial: trial.theta)))
 
 
-def _best(trials: Sequence[CacheTrial]) -> CacheTrial:
-    return min(trials, key=lambda trial: trial.perplexity)
-
-
-def _nearby(trials: Sequence[CacheTrial], factor: float) -> list[float]:
-    """Return the best theta multiplied and divided by the factor, to two digits, except values already tried."""
-    best, tried = _best(trials).theta, {trial.theta for trial in trials}
-    near = [float(f"{theta:.2g}") for theta in (best / factor, best * factor)]
-    return [theta for theta in near if theta not in tried and theta <= LARGEST_THETA]
+def _perplexity(trial: CacheTrial) -> float:
+    return trial.perplexity
 
 
 def _trials(parts: Sequence[ScoredTokens], size: int, thetas: Sequence[float]) -> list[CacheTrial]:
@@ -163,20 +158,13 @@ def _trial(theta: float, log_probs: Tensor, gain: Tensor) -> CacheTrial:
         nats = -float((log_probs + torch.log1p(weight * gain)).mean())
         return math.exp(min(nats, 700.0))
 
-    weight = round(_best_weight(gain), 3)
-    return CacheTrial(theta, weight, perplexity(weight), tuple(map(perplexity, WEIGHTS)))
-
-
-def _best_weight(gain: Tensor) -> float:
-    """Return the lambda that maximises the sum of log(1 + lambda gain), by bisection: the derivative decreases."""
-
     def slope(weight: float) -> float:
+        """Return the derivative of the sum of log(1 + lambda gain), which decreases."""
         return float((gain / (1 + weight * gain)).sum())
 
-    low, high = 0.0, MOST_WEIGHT
-    if slope(low) <= 0:
-        return low
+    low, high = 0.0, MOST_WEIGHT if slope(0.0) > 0 else 0.0
     while high - low > 1e-4:
         middle = (low + high) / 2
         low, high = (middle, high) if slope(middle) > 0 else (low, middle)
-    return (low + high) / 2
+    weight = round((low + high) / 2, 3)
+    return CacheTrial(theta, weight, perplexity(weight), tuple(map(perplexity, WEIGHTS)))

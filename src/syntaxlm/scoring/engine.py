@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
@@ -109,7 +109,7 @@ class Scorer:
 
     def stream(self, hidden: bool = False) -> TokenStream:
         """Read sentences as one stream that continues from call to call. Raises InputError like `tokens`."""
-        return TokenStream(self._token_model(hidden), self.vocabulary, self.mode.predict_eos, hidden, self.name)
+        return TokenStream(self, self._token_model(hidden), hidden)
 
     def sentences(self, sentences: Iterable[Sequence[str]]) -> LogProbs:
         """Return natural log-probability of each tokenised sentence, read independently: (S,), in order.
@@ -119,23 +119,19 @@ class Scorer:
         scored once per such part; of a sequence, once in all.
         Raises InputError for a model without sentence probabilities, and if it returns NaN.
         """
-        encode = self.vocabulary.encode
-        if not isinstance(sentences, Sequence):
-            return _checked(self._encoded_sentences(map(encode, sentences)), self.name)
-        ids = [tuple(encode(sentence)) for sentence in sentences]
-        places = {one: place for place, one in enumerate(dict.fromkeys(ids))}
-        return _checked(self._encoded_sentences(places), self.name)[[places[one] for one in ids]]
-
-    def _encoded_sentences(self, sentences: Iterable[Sequence[int]]) -> LogProbs:
-        model = require(self.model, ScoresSentences, self.name, "scoring of sentences")
-        total = len(sentences) if isinstance(sentences, Sized) else None
-        left = iter(sentences)
+        model, places = require(self.model, ScoresSentences, self.name, "scoring of sentences"), None
+        encoded: Iterable[Sequence[int]] = map(self.vocabulary.encode, sentences)
+        if isinstance(sentences, Sequence):
+            ids = list(map(tuple, encoded))
+            encoded = places = {sentence: place for place, sentence in enumerate(dict.fromkeys(ids))}
+        left = iter(encoded)
         chunks = iter(lambda: list(islice(left, SENTENCES)), [])
         parts = [
             self._sentence_sums(model, EncodedCorpus.from_sentences(chunk))
-            for chunk in progress_bar(chunks, "scoring sentences", total, len)
+            for chunk in progress_bar(chunks, "scoring sentences", None if places is None else len(places), len)
         ]
-        return np.concatenate(parts) if parts else np.zeros(0)
+        log_probs = _checked(np.concatenate(parts) if parts else np.zeros(0), self.name)
+        return log_probs if places is None else log_probs[[places[sentence] for sentence in ids]]
 
     def trees(self, corpus: DependencyCorpus) -> LogProbs:
         """Return natural log-probability of each word given its path in its tree, in sentence order: (N,).
@@ -149,11 +145,11 @@ class Scorer:
         model = self._token_model()
         require(self.model, GeneratesTrees, self.name, "scoring of dependency trees")
         check_labels(self.model, corpus)
-        found = np.zeros(corpus.text.word_count)
+        log_probs = np.zeros(corpus.text.word_count)
         batches = TreeBatches(corpus, TOKEN_BUDGET, shuffle=False, seed=0)
         for batch, scores in _read(model, progress_bar(batches.iterate(), "scoring", batches.count(0))):
-            found[batches.places(batch).numpy()] = scores.log_probs.cpu().numpy()
-        return found
+            log_probs[batches.places(batch).numpy()] = scores.log_probs.cpu().numpy()
+        return log_probs
 
     def total(self, corpus: EncodedCorpus | DependencyCorpus) -> float:
         """Return natural log-probability of a text, or of the words of trees given the trees; may be NaN."""
@@ -179,9 +175,8 @@ class Scorer:
         return require(self.model, ScoresTokens, self.name, "scoring of tokens")
 
     def _batches(self, corpus: EncodedCorpus) -> SentenceBatches:
-        return SentenceBatches(
-            corpus, self.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, predict_eos=self.mode.predict_eos
-        )
+        ends = self.mode.predict_eos
+        return SentenceBatches(corpus, self.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, predict_eos=ends)
 
     def _sentence_tokens(self, model: ScoresTokens, corpus: EncodedCorpus, hidden: bool) -> ScoredTokens:
         """Score the sentences of a part of a text, each read independently."""
@@ -196,13 +191,11 @@ class Scorer:
             if hidden:
                 assert scores.hidden is not None
                 states.append(scores.hidden)
-        order = torch.cat(places).argsort()
-        if index is not None:  # positions, among the tokens of the distinct sentences, of those of all sentences
-            lengths = distinct.lengths + int(self.mode.predict_eos)
-            starts, counts = np.cumsum(lengths) - lengths, lengths[index]
-            within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-            order = order[torch.from_numpy(np.repeat(starts[index], counts) + within)]
-        order = order.to(tokens[0].device)
+        # Positions, among the tokens of the distinct sentences, of those of all sentences.
+        lengths = distinct.lengths + int(self.mode.predict_eos)
+        starts, counts = np.cumsum(lengths) - lengths, lengths[index]
+        positions = np.arange(counts.sum()) + np.repeat(starts[index] - np.cumsum(counts) + counts, counts)
+        order = torch.cat(places).argsort()[torch.from_numpy(positions)].to(tokens[0].device)
         values = _checked(torch.cat(log_probs)[order], self.name)
         return ScoredTokens(torch.cat(tokens)[order], values, torch.cat(states)[order] if hidden else None)
 
@@ -210,13 +203,13 @@ class Scorer:
     def _sentence_sums(self, model: ScoresSentences, corpus: EncodedCorpus) -> LogProbs:
         """(S,) log-probabilities of sentences read independently; 0 for empty ones if ends are not predicted."""
         distinct, index = _distinct(corpus)
-        found = np.zeros(len(distinct))
+        sums = np.zeros(len(distinct))
         if not self.mode.predict_eos and not distinct.lengths.all():
             full = np.flatnonzero(distinct.lengths)
             if len(full):
                 sentences = EncodedCorpus.from_sentences([distinct.sentence(int(number)) for number in full])
-                found[full] = self._sentence_sums(model, sentences)
-            return found if index is None else found[index]
+                sums[full] = self._sentence_sums(model, sentences)
+            return sums[index]
         # A model of whole sentences compares all spans, which takes time as the cube of the length.
         power = 3 if self.model.reads == "sentences" else 1
 
@@ -229,45 +222,38 @@ class Scorer:
         for batch in progress_bar(self._batches(distinct).iterate(), "scoring", total, work, percent=True):
             assert batch.indices is not None
             log_probs = model.sentence_log_probs(batch.to(self.model.device))
-            found[batch.indices.numpy()] = log_probs.double().cpu().numpy()
-        return found if index is None else found[index]
+            sums[batch.indices.numpy()] = log_probs.double().cpu().numpy()
+        return sums[index]
 
 
 class TokenStream:
     """A text read as one stream across calls. The first token follows BOS."""
 
-    def __init__(
-        self, model: ScoresTokens, vocabulary: Vocabulary, predict_eos: bool, hidden: bool, name: str = "model"
-    ) -> None:
-        self._model, self._vocabulary, self._predict_eos, self._hidden = model, vocabulary, predict_eos, hidden
-        self._name = name
+    def __init__(self, scorer: Scorer, model: ScoresTokens, hidden: bool) -> None:
+        self._scorer, self._model, self._hidden = scorer, model, hidden
         self._state: State = None
-        self._last = vocabulary.begin_id  # the last token read
-        self._carries = False
+        self._last: int | None = None  # the last token read
 
     def read(self, corpus: EncodedCorpus) -> ScoredTokens:
         """Score further sentences that follow all previous ones. Ends are read, and scored if they are predicted."""
-        ends = corpus.offsets[1:]
-        targets = torch.from_numpy(np.insert(np.asarray(corpus.ids), ends, self._vocabulary.end_id)).long()
-        inputs = torch.cat([torch.tensor([self._last]), targets[:-1]])
+        vocabulary, ends, last = self._scorer.vocabulary, corpus.offsets[1:], self._last
+        targets = torch.from_numpy(np.insert(np.asarray(corpus.ids), ends, vocabulary.end_id)).long()
+        inputs = torch.cat([torch.tensor([vocabulary.begin_id if last is None else last]), targets[:-1]])
         self._last = int(targets[-1])
-        scored = [scores for _, scores in _read(self._model, self._batches(inputs, targets), self._state)]
+        batches = (
+            TokenBatch(inputs[start:end, None], targets[start:end, None], carries=start > 0 or last is not None)
+            for start, end in ((start, start + STREAM_STEPS) for start in range(0, len(targets), STREAM_STEPS))
+        )
+        scored = [scores for _, scores in _read(self._model, batches, self._state)]
         self._state = scored[-1].state
-        device = scored[0].log_probs.device
-        log_probs = _checked(torch.cat([one.log_probs[:, 0] for one in scored]), self._name)
-        hidden = torch.cat([one.hidden for one in scored if one.hidden is not None]) if self._hidden else None
-        targets = targets.to(device)
-        if self._predict_eos:
+        log_probs = _checked(torch.cat([scores.log_probs[:, 0] for scores in scored]), self._scorer.name)
+        hidden = torch.cat([part.hidden for part in scored if part.hidden is not None]) if self._hidden else None
+        targets = targets.to(log_probs.device)
+        if self._scorer.mode.predict_eos:
             return ScoredTokens(targets, log_probs, hidden)
-        kept = torch.ones(len(targets), dtype=torch.bool, device=device)
-        kept[torch.from_numpy(ends + np.arange(len(ends))).to(device)] = False
+        kept = torch.ones(len(targets), dtype=torch.bool, device=targets.device)
+        kept[torch.from_numpy(ends + np.arange(len(ends))).to(targets.device)] = False
         return ScoredTokens(targets[kept], log_probs[kept], None if hidden is None else hidden[kept])
-
-    def _batches(self, inputs: Tensor, targets: Tensor) -> Iterator[TokenBatch]:
-        for start in range(0, len(targets), STREAM_STEPS):
-            part = slice(start, start + STREAM_STEPS)
-            yield TokenBatch(inputs[part, None], targets[part, None], carries=self._carries)
-            self._carries = True
 
 
 def check_labels(model: Model, corpus: DependencyCorpus) -> None:
@@ -313,8 +299,8 @@ def _parts(corpus: EncodedCorpus, tokens: int) -> Iterator[EncodedCorpus]:
         first = last
 
 
-def _distinct(corpus: EncodedCorpus) -> tuple[EncodedCorpus, Integers | None]:
-    """Return the distinct sentences of a corpus, and for each sentence its index among them; None if none is repeated.
+def _distinct(corpus: EncodedCorpus) -> tuple[EncodedCorpus, Integers]:
+    """Return the distinct sentences of a corpus, and for each sentence its index among them.
 
     Scoring repeated sentences once saves time and keeps ties: rounding differs between batches.
     """
@@ -325,9 +311,9 @@ def _distinct(corpus: EncodedCorpus) -> tuple[EncodedCorpus, Integers | None]:
         key = ids[offsets[number] : offsets[number + 1]].tobytes()
         index[number] = places.setdefault(key, len(places))
     if len(places) == len(corpus):
-        return corpus, None
+        return corpus, index
     first = np.unique(index, return_index=True)[1]
-    return EncodedCorpus.from_sentences([ids[offsets[one] : offsets[one + 1]].tolist() for one in first]), index
+    return EncodedCorpus.from_sentences([ids[offsets[at] : offsets[at + 1]].tolist() for at in first]), index
 
 
 def _checked(log_probs: Values, name: str) -> Values:

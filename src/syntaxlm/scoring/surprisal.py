@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from syntaxlm.core.errors import shortened
 from syntaxlm.core.tables import Column, Columns
@@ -28,7 +26,7 @@ from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus, read_words
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.models.abilities import GeneratesTrees
-from syntaxlm.scoring.engine import Scorer
+from syntaxlm.scoring.engine import Scorer, TokenStream
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import Normaliser
@@ -122,34 +120,22 @@ def surprisals(
         raise TypeError("surprisals takes lines, not one string")
     reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
     scorer = Scorer.of(bundle, options.mode(bundle.mode))
-    stream = scorer.stream() if scorer.mode.carry_state else None
-
-    def log_probs(corpus: EncodedCorpus) -> Tensor:
-        if stream is not None:
-            return stream.read(corpus).log_probs
-        return torch.cat([part.log_probs for part in scorer.tokens(corpus)])
-
-    return _rows(bundle, reader, iter(lines), log_probs, scorer.mode.predict_eos)
+    return _rows(scorer, scorer.stream() if scorer.mode.carry_state else None, reader, iter(lines))
 
 
 def _rows(
-    bundle: ModelBundle,
-    reader: TextReader,
-    lines: Iterator[str],
-    log_probs: Callable[[EncodedCorpus], Tensor],
-    ends: bool,
+    scorer: Scorer, stream: TokenStream | None, reader: TextReader, lines: Iterator[str]
 ) -> Iterator[list[WordSurprisal]]:
-    """Yield the rows of each line.
-
-    log_probs: returns those of every token, sentence after sentence.  ends: whether they include ends of sentences.
-    """
-    vocabulary, first = bundle.vocabulary, 1
+    """Yield the rows of each line. stream: None if each line is read by itself."""
+    vocabulary, ends, first = scorer.vocabulary, scorer.mode.predict_eos, 1
     while chunk := list(islice(lines, LINES_TOGETHER)):
         words = list(each_line(partial(written_words, reader), chunk, first))
         ids = [vocabulary.encode(token for word in line for token in word.tokens) for line in words]
         full = [sentence for sentence in ids if sentence]
-        nats = log_probs(EncodedCorpus.from_sentences(full)).double().cpu().numpy() if full else np.zeros(0)
-        bits = 0.0 - nats / math.log(2)  # never -0
+        corpus = EncodedCorpus.from_sentences(full)
+        scored = [] if not full else scorer.tokens(corpus) if stream is None else [stream.read(corpus)]
+        nats = [part.log_probs.double().cpu().numpy() for part in scored]
+        bits = 0.0 - np.concatenate([[], *nats]) / math.log(2)  # never -0
         end = 0
         for number, (line, line_words, line_ids) in enumerate(zip(chunk, words, ids, strict=True), first):
             begin, end = end, end + (len(line_ids) + ends if line_ids else 0)
@@ -162,7 +148,7 @@ def _rows(
                 token, known, of_word = "", None, None
                 if word.tokens:
                     read = line_ids[start:stop]
-                    token = " ".join(vocabulary.tokens[one] for one in read)
+                    token = " ".join(vocabulary.tokens[part] for part in read)
                     known, of_word = not vocabulary.is_unknown(np.asarray(read)).any(), sum(line_bits[start:stop])
                 rows.append(WordSurprisal(number, position, written, word.begin, word.end, token, known, of_word))
                 start = stop
@@ -233,7 +219,6 @@ class UnknownWords:
 
 # Log-probabilities of words and sentences given their dependency trees, P(S | T).
 
-
 Values = npt.NDArray[np.float64]
 
 
@@ -261,8 +246,8 @@ def log_probs_of_trees(bundle: ModelBundle, trees: Sequence[DependencyTree], sou
     distinct = dict(zip(reversed(read), reversed(trees), strict=True))  # the first of equal trees
     corpus = DependencyCorpus.from_trees(distinct.values(), normaliser, vocabulary, labels, source)
     log_probs = tree_log_probs(bundle, corpus)
-    place = {one: place for place, one in enumerate(distinct)}
-    return log_probs[[place[one] for one in read]]
+    place = {tree: place for place, tree in enumerate(distinct)}
+    return log_probs[[place[tree] for tree in read]]
 
 
 def tree_surprisals(bundle: ModelBundle, path: str | Path) -> Iterator[list[WordSurprisal]]:
