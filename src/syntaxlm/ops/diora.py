@@ -136,7 +136,7 @@ def split_scores(leaves: Tensor, composition: Composition) -> Tensor:
     return torch.cat(scores, 1).T if scores else leaves.new_empty(0, len(leaves))
 
 
-class _Level(NamedTuple):
+class _PairLevel(NamedTuple):
     """The spans of one width, and the pairs that each is composed from.
 
     spans: of a chart.  firsts, seconds: (K, m) int64, the spans of the first and the second vector of each pair.
@@ -148,7 +148,7 @@ class _Level(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _levels(length: int, device: torch.device, inside: bool) -> tuple[_Level, ...]:
+def _levels(length: int, device: torch.device, inside: bool) -> tuple[_PairLevel, ...]:
     """Return the levels of a pass. Inside, widths 2 to n: pairs of left and right part, shortest left part first.
 
     Outside, widths n - 1 to 1: pairs of sibling and parent. Each span [s, e) has n - width pairs. Pair r has the left
@@ -174,7 +174,7 @@ def _levels(length: int, device: torch.device, inside: bool) -> tuple[_Level, ..
             far = torch.where(of_left, way, way + width + 1)
             firsts = torch.where(of_left, numbers(way, start), numbers(end, far))
             seconds = torch.where(of_left, numbers(far, end), numbers(start, far))
-        levels.append(_Level(spans, firsts.to(device), seconds.to(device)))
+        levels.append(_PairLevel(spans, firsts.to(device), seconds.to(device)))
     return tuple(levels)
 
 
@@ -397,7 +397,7 @@ class _Passes(torch.autograd.Function):
 # of pairs are (R, D): B * K * m rows, and then rows of padding.
 
 
-def _combine(library: ctypes.CDLL | None, level: _Level, operands: _Operands, hidden: Tensor) -> Tensor:
+def _combine(library: ctypes.CDLL | None, level: _PairLevel, operands: _Operands, hidden: Tensor) -> Tensor:
     """Write relu(F + G) of all pairs into `hidden`, (R, D).
 
     Returns their scores Q . h + scores of both spans, (B, K, m).
@@ -415,7 +415,7 @@ def _combine(library: ctypes.CDLL | None, level: _Level, operands: _Operands, hi
     return scores + first_scores[:, level.firsts] + second_scores[:, level.seconds]
 
 
-def _mix(library: ctypes.CDLL | None, level: _Level, product: Tensor, weights: Tensor) -> Tensor:
+def _mix(library: ctypes.CDLL | None, level: _PairLevel, product: Tensor, weights: Tensor) -> Tensor:
     """Return the weighted sum of relu(product) over the pairs of each span: (R, D), (B, K, m) -> (B, m, D)."""
     if library is not None:
         mixed = weights.new_empty(len(weights), weights.shape[2], product.shape[1])
@@ -425,7 +425,7 @@ def _mix(library: ctypes.CDLL | None, level: _Level, product: Tensor, weights: T
 
 
 def _mix_backward(
-    library: ctypes.CDLL | None, level: _Level, product: Tensor, weights: Tensor, grads: Tensor
+    library: ctypes.CDLL | None, level: _PairLevel, product: Tensor, weights: Tensor, grads: Tensor
 ) -> Tensor:
     """Replace `product` by its gradients, without padding. Returns those of `weights`."""
     if library is not None:
@@ -440,7 +440,7 @@ def _mix_backward(
 
 
 def _combine_backward(
-    library: ctypes.CDLL | None, level: _Level, operands: _Operands, hidden: Tensor, hidden_grads: Tensor,
+    library: ctypes.CDLL | None, level: _PairLevel, operands: _Operands, hidden: Tensor, hidden_grads: Tensor,
     score_grads: Tensor, into: _Operands,
 ) -> None:  # fmt: skip
     """Add the gradients of the operands to `into`."""
@@ -471,7 +471,7 @@ def _of_pairs(rows: Tensor, like: Tensor) -> Tensor:
 _LevelStruct = c_struct("columns spans size pairs ways cells", "firsts seconds")
 
 
-def _struct(level: _Level, like: Tensor, dtype: torch.dtype) -> ctypes.Structure:
+def _struct(level: _PairLevel, like: Tensor, dtype: torch.dtype) -> ctypes.Structure:
     """Return the struct of C for a level.
 
     like: a chart, (B, S, D); any (B, _, D) for functions that read no chart.  dtype: of the products.
