@@ -89,21 +89,22 @@ def lines(scored):
 
 
 @pytest.mark.parametrize(
-    "values",
-    [{"f1": 50}, {"f1": -0.1}, {"f1": 10**400}, {"f1": None}, {"matched_spans": -1}, {"protocol": 3}, {"gold": 4}],
-)
-def test_a_line_with_impossible_scores_is_an_error_that_names_it(lines, values):
-    with pytest.raises(InputError, match=r"changed\.jsonl, line 3: not a line of details"):
+    ("values", "message"),
+    [
+        *(
+            (values, r"changed\.jsonl, line 3: not a line of details")
+            for values in (
+                {"f1": 50}, {"f1": -0.1}, {"f1": 10**400}, {"f1": None}, {"matched_spans": -1}, {"protocol": 3},
+                {"protocol": "wsj"}, {"gold": 4},
+            )
+        ),
+        ({"protocol": "wsj10"}, r"line 3: found the protocol wsj10; expected (wsj-test|evalb), as in the lines"),
+        ({"decoder": "cky"}, "line 3: found the decoder cky; expected predicted, as in the lines"),
+    ],
+)  # fmt: skip
+def test_a_line_with_impossible_scores_or_another_protocol_or_decoder_is_an_error_that_names_it(lines, values, message):
+    with pytest.raises(InputError, match=message):
         read_details(lines[1](**values))
-
-
-def test_all_lines_of_a_file_have_the_same_protocol_and_decoder(lines):
-    with pytest.raises(
-        InputError, match=r"line 3: found the protocol wsj10; expected (wsj-test|evalb), as in the lines"
-    ):
-        read_details(lines[1](protocol="wsj10"))
-    with pytest.raises(InputError, match="line 3: found the decoder cky; expected predicted, as in the lines"):
-        read_details(lines[1](decoder="cky"))
 
 
 @pytest.mark.parametrize("gold", ["", "(S (X a))", "(S (X a)) (S (X b))"])
@@ -191,6 +192,7 @@ def test_questions_give_credit_without_the_interpolated_column(tmp_path):
         ("[1]\n", "line 1: not a line of details"),
         ('{"f1": 1}\n', "line 1: not a line of details"),
         ('{"f1": 1, "protocol": []}\n', "line 1: not a line of details"),
+        ('{"candidates": ["a"], "models": {}}\n[1]\n', "line 2: not a line of details"),
         ("{", "line 1: damaged or cut short"),
     ],
 )
