@@ -31,13 +31,12 @@ from syntaxlm.trees.averaging import average
 from syntaxlm.trees.charts import TIE_RULES
 from syntaxlm.trees.decoding import DECODING_RULES, SPAN_RULES
 from syntaxlm.trees.scoring import PROTOCOLS, label_mapping, score
-from syntaxlm.trees.spans import SpanSets, format_spans
+from syntaxlm.trees.spans import SpanSets
 from syntaxlm.trees.tree import format_brackets, read_brackets, write_brackets
 from tests.fresh_models import SENTENCES, STREAM, layered
 from tests.models.variants import built
-from tests.parsing.span_models import NAMES, Brackets, Ends, bracketing, scoring
+from tests.parsing.span_models import NAMES, Ends, bracketing, scoring
 from tests.trees.enumeration import decode_by_definition
-from tests.trees.test_span_decoding import ORACLES
 
 
 @pytest.fixture
@@ -436,22 +435,6 @@ def test_the_commands_use_the_default_layer_or_the_given_one(toy, tmp_path, caps
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("rule", SPAN_RULES)
-def test_the_trees_of_span_scores_are_those_of_their_rule_by_definition(name, rule):
-    stored = scoring(name)
-    given = ["", "the old cat sees a dog", "dog", " ", "cat a dog , the old", "a b", "f e d c b a"]
-    parses = list(parse_lines(stored, given, ParseOptions(decoder=rule), first=3))
-    assert [parse.number for parse in parses if parse] == [4, 5, 7, 8, 9]
-    for parse in filter(None, parses):
-        length, chart = len(parse.words), parse.span_scores
-        found = {(part.start, part.end) for part in parse.tree.constituents}
-        expected = ORACLES[rule](lambda start, end, chart=chart: float(chart[start, end - 1]), length, rule)
-        assert found == expected
-        assert parse.distances == []
-    assert brackets(stored, given) == brackets(stored, given, decoder="greedy-right")
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_the_parse_of_span_scores_has_the_score_of_each_span_and_no_distances(name):
     stored = scoring(name)
     parse, one = parse_lines(stored, ["the old cat sees a dog", "dog"])
@@ -462,6 +445,7 @@ def test_the_parse_of_span_scores_has_the_score_of_each_span_and_no_distances(na
     assert len(expected) == 5
     np.testing.assert_allclose(figures["scores"], expected, rtol=0, atol=1e-5)
     assert parse._repr_svg_().startswith("<svg")
+    assert parse.distances == []
     assert (
         one.to_dict().items() >= {"number": 2, "words": ["dog"], "tokens": ["dog"], "spans": [], "scores": []}.items()
     )
@@ -486,25 +470,11 @@ def test_a_model_of_span_scores_is_scored_by_all_its_rules(name, toy, text, tmp_
     assert "layer" not in str(reports["greedy-sum"])
 
 
-def test_models_of_both_types_are_averaged_with_the_requested_or_default_decoder(prpn, others, text, lines, evaluate):
+def test_averages_of_models_of_both_types_are_scored_with_the_requested_or_default_decoder(
+    prpn, others, text, evaluate
+):
     spans = scoring()
     models = [prpn, others[0], spans]
-
-    def averaged(*rules: str) -> list[str]:
-        alone = [
-            parse_lines(one, lines, ParseOptions(decoder=rule)).spans for one, rule in zip(models, rules, strict=True)
-        ]
-        return format_spans(average(alone), [line.split() for line in lines])
-
-    expected = {
-        None: averaged("biased", "biased", "greedy-right"),
-        "biased": averaged("biased", "biased", "greedy-right"),
-        "unbiased": averaged("unbiased", "unbiased", "greedy-right"),
-        "cky": averaged("biased", "biased", "cky"),
-    }
-    assert len({tuple(trees) for trees in expected.values()}) == 3
-    for decoder, trees in expected.items():
-        assert brackets(models, lines, decoder=decoder) == trees
     report = evaluate(models[0], also=models[1:])
     names = ["2 biased + greedy-right", "2 unbiased + greedy-right", "2 biased + greedy-sum", "2 biased + cky"]
     assert list(report.to_dict()["f1_by_decoder"]) == names
@@ -672,12 +642,6 @@ def test_an_average_of_all_structures_is_scored_by_each_rule_of_any_model(prpn, 
         assert np.array_equal(report.predicted[report.chosen].starts, spans.starts)
         assert np.array_equal(report.predicted[report.chosen].ends, spans.ends)
     assert evaluate(models[0], "viterbi", also=models[1:]).chosen == "viterbi + biased + greedy-right"
-
-
-def test_random_weights_of_a_model_of_span_probabilities_are_a_baseline(evaluate, monkeypatch):
-    monkeypatch.setattr(parsing, "build_model", lambda config, size: Brackets(size))
-    report = evaluate(bracketing(), random_weights=2)
-    assert rows_of(report)["random weights, mbr"]["seeds"] == 2
 
 
 @pytest.mark.parametrize("shape", ["deep", "wide", "unary"])
