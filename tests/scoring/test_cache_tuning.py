@@ -105,9 +105,8 @@ def test_the_best_weight_is_0_if_a_cache_does_not_help(lstm, toy, tmp_path):
 
 def test_the_command_prints_the_table_and_the_command_to_evaluate_it(trained, repeated, capsys):
     assert cli.main(["tune", "cache", str(trained.lstm), str(repeated), "--cache-size", "60"]) == 0
-    *table, empty, command = capsys.readouterr().out.splitlines()
+    *table, command = capsys.readouterr().out.splitlines()
     assert sum(line.endswith(" *") for line in table) == 1
-    assert empty == ""
     words = [str(repeated) if word == "TEXT" else word for word in command.split()]
     assert cli.main([*words[1:], "--json"]) == 0
     measured = json.loads(capsys.readouterr().out)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sized
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -68,11 +68,9 @@ class Progress:
         return f"{self.done:,.0f}" + ("" if self.total is None else f"/{self.total:,.0f}")
 
 
-@contextmanager
-def status(what: str) -> Iterator[Progress]:
+def status(what: str) -> AbstractContextManager[Progress]:
     """Show a description and the elapsed time while the block runs."""
-    with working(Progress(what, counted=False)) as work:
-        yield work
+    return working(Progress(what, counted=False))
 
 
 def progress_bar(

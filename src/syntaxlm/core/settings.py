@@ -252,29 +252,27 @@ def _expected(fault: Any, hint: Any) -> str:
     """Describe the expected value: the limits of the setting if it has any, otherwise as pydantic does."""
     if _by_name(hint):
         return "a section with the entry name"
-    reason, expected = fault["type"], str(fault["msg"]).removeprefix("Input should be ")
-    names = dict.fromkeys(name for option in members_of(hint) for name in _hints(option))
-    if names:
+    reason, expected, members = fault["type"], str(fault["msg"]).removeprefix("Input should be "), members_of(hint)
+    if names := dict.fromkeys(name for option in members for name in _hints(option)):
         return f"a section with the settings {', '.join(names)}"
-    if reason in ("too_short", "too_long"):
-        limits = limits_of(hint)
-        least, most = limits.get("min_length", 0), limits.get("max_length")
-        return f"{least} or more entries" if most is None else f"{least} to {most} entries"
-    if reason == "greater_than_equal" and int in members_of(hint):
-        return f"{fault['ctx']['ge']:,} or more"
-    if reason == "less_than_equal" and limits_of(hint) == limits_of(Positive):
-        return f"a number up to {fault['ctx']['le']:g}"
+    match reason:
+        case "too_short" | "too_long":
+            limits = limits_of(hint)
+            most = f" to {limits['max_length']}" if "max_length" in limits else " or more"
+            return f"{limits.get('min_length', 0)}{most} entries"
+        case "greater_than_equal" if int in members:
+            return f"{fault['ctx']['ge']:,} or more"
+        case "less_than_equal" if limits_of(hint) == limits_of(Positive):
+            return f"a number up to {fault['ctx']['le']:g}"
+        case "tuple_type" | "list_type" | "frozen_set_type":
+            return "a list"
+        case "string_too_short":
+            return "text that is not empty"
+        case "string_type" if isinstance(fault["input"], bool | int | float):
+            return f"{expected}; put it in quotes"  # YAML reads NO and 007 as a boolean and a number
     if reason in _OUT_OF_RANGE or reason.startswith("float_"):
         return range_of(hint) or "a finite number"
-    if reason.startswith("int_"):
-        return ", ".join(filter(None, ["an integer", range_of(hint)]))
-    if reason in ("tuple_type", "list_type", "frozen_set_type"):
-        return "a list"
-    if reason == "string_too_short":
-        return "text that is not empty"
-    if reason == "string_type" and isinstance(fault["input"], bool | int | float):
-        return f"{expected}; put it in quotes"  # YAML reads NO and 007 as a boolean and a number
-    return expected
+    return ", ".join(filter(None, ["an integer", range_of(hint)])) if reason.startswith("int_") else expected
 
 
 def range_of(hint: Any) -> str:

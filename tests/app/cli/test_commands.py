@@ -117,7 +117,6 @@ def test_invalid_text_is_reported_with_file_and_line_and_nothing_is_written(
         ("data toy -o text.txt/toy --sentences 40", "cannot be made"),
         ("data text8 text.txt -o out", "found 6 bytes; expected the unpacked text8, which has 100,000,000"),
         ("evaluate boundaries PRPN text.txt", "reads words"),
-        ("evaluate boundaries PRPN none.txt", "No such file"),
         pytest.param(
             "parse PRPN text.txt -o /dev/full",
             "/dev/full: cannot be written",
@@ -359,7 +358,7 @@ def of_characters(toy, made_once) -> Path:
     return made_once("characters", lambda folder: train(toy.recipe(text=text, schedule={"epochs": 1}), folder))
 
 
-def test_evaluate_boundaries_prints_figures_and_baselines_and_json(run, toy, of_characters):
+def test_evaluate_boundaries_prints_figures_and_baselines_and_json(run, refused, toy, of_characters):
     code, out, err = run("evaluate", "boundaries", of_characters, toy / "test.txt")
     assert code == 0, err
     for part in ("gaps between characters", "layer 1, distance of the space", "every gap", "random F1"):
@@ -368,6 +367,7 @@ def test_evaluate_boundaries_prints_figures_and_baselines_and_json(run, toy, of_
     figures = json.loads(run("evaluate", "boundaries", *arguments, "--json")[1])
     assert figures["tuned_on"] == str(toy / "valid.txt")
     assert 0 < figures["scores"][0]["recall"] <= 1
+    assert "No such file" in refused("evaluate", "boundaries", of_characters, "none.txt")
 
 
 @pytest.mark.parametrize("rule", ["letters", "mine.yaml"])

@@ -23,6 +23,7 @@ from syntaxlm.app.cli.completion_scripts import completion
 from syntaxlm.app.cli.parser import Group, Parser, Run, call
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import system_error
+from syntaxlm.core.progress import set_quiet
 
 
 def named(*commands: Run) -> dict[str, Run]:
@@ -126,24 +127,20 @@ def _run(parser: Parser, words: Sequence[str]) -> int:
     if overrides and not getattr(options, "takes_overrides", False):
         command.error(f"unrecognized option --{overrides[0][0]}; this command does not take recipe settings")
     options.overrides = overrides
-    if options.quiet:
-        from syntaxlm.core.progress import set_quiet
-
-        set_quiet(True)
+    set_quiet(options.quiet)
     try:
         return call(options)
     finally:
-        if options.quiet:
-            set_quiet(False)
+        set_quiet(False)
 
 
 @contextmanager
 def _exiting_on_signals() -> Iterator[None]:
     """Make SIGTERM and SIGHUP raise an exception, so that temporary files are removed."""
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    if threading.current_thread() is not threading.main_thread():
-        numbers = []
-    numbers = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]  # nohup ignores one
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    # nohup ignores one.
+    numbers = [number for number in numbers if in_main_thread and signal.getsignal(number) == signal.SIG_DFL]
 
     def leave(number: int, frame: FrameType | None) -> NoReturn:
         raise SystemExit(128 + number)
@@ -163,21 +160,19 @@ def _warnings_printed(quiet: bool) -> Iterator[None]:
 
     quiet: print no warnings.
     """
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **further: Any) -> None:
+        if issubclass(category, InputWarning):
+            print(f"syntaxlm: warning: {message}", file=sys.stderr)
+        else:
+            others(message, category, *place, **further)
+
     with warnings.catch_warnings():
         if quiet:
             warnings.simplefilter("ignore")
-            yield
-            return
-        warnings.simplefilter("always", InputWarning)
-        others = warnings.showwarning
-
-        def show(message: Warning | str, category: type[Warning], *place: Any, **further: Any) -> None:
-            if issubclass(category, InputWarning):
-                print(f"syntaxlm: warning: {message}", file=sys.stderr)
-            else:
-                others(message, category, *place, **further)
-
-        warnings.showwarning = show
+        else:
+            warnings.simplefilter("always", InputWarning)
+        others, warnings.showwarning = warnings.showwarning, show
         yield
 
 

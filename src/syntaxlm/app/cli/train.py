@@ -23,10 +23,9 @@ from syntaxlm.app.cli.options import (
     TrainingDevice,
     training_device,
 )
-from syntaxlm.app.cli.output import ROW_FORMATS, ReportOutput, SummaryFormat, formatted, print_note, text_output
+from syntaxlm.app.cli.output import ReportOutput, SummaryFormat, formatted, print_note
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import to_json
 from syntaxlm.core.options import Argument, Bounds, Count, InputFile, Name, Seed, Shown
 from syntaxlm.core.progress import error_console, status
 from syntaxlm.scoring.options import PerplexityOptions
@@ -221,18 +220,10 @@ def tune_cache(
     words += [] if options.context is None else ["--context", options.context]
     words += [] if options.predict_eos is None else ["--predict-eos" if options.predict_eos else "--no-predict-eos"]
     words += ["--cache-weight", f"{best.weight:g}", "--cache-theta", f"{best.theta:g}", "--cache-size", str(best.size)]
-    command = shlex.join(words)
-    if output.format in ROW_FORMATS:
-        output.write(tuning)
-        return
-    if output.format == "json":
-        text = to_json(tuning.to_dict() | {"command": command})
-    elif best.weight == 0:
-        text = f"{tuning}\n\nA cache does not help this model on this text."
-    else:
-        text = f"{tuning}\n\n{command}"
-    with text_output(output.output) as file:
-        file.write(text + "\n")
+    note = shlex.join(words) if best.weight else "A cache does not help this model on this text."
+    report = tuning.report()
+    figures = {**report.to_dict(), "command": shlex.join(words)}
+    output.write(replace(report, figures=figures, notes=[*report.notes, note]))
 
 
 def tune_stops(
