@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from syntaxlm.app import cli
-from syntaxlm.core.errors import InputError
 from syntaxlm.data.treebanks import read_treebank, write_words
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.ccm import CCM, CCMConfig, random_split_marginals
@@ -143,11 +142,6 @@ def test_tables_are_probabilities_of_what_was_seen():
     for table in (model.yield_log_probs, model.context_log_probs):
         torch.testing.assert_close(table[:, :-1].exp().sum(1), torch.ones(2, dtype=torch.float64))
         assert (table[:, -1:] <= table[:, :-1]).all(), "nothing is less probable than what was never seen"
-
-
-def test_nothing_to_count_is_an_error():
-    with pytest.raises(InputError, match="found nothing to count; expected a sentence"):
-        CCM(CCMConfig(), 9).maximise()
 
 
 # ---- training from tagged text

@@ -13,7 +13,7 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.dmv import DMV, DMVConfig, harmonic_counts
 from syntaxlm.ops.dmv import LEFT, RIGHT, expected_counts
 from tests.golden import FOLDERS
-from tests.models.variants import BOS, EOS, closed_sentences
+from tests.models.variants import BOS, EOS
 
 GOLDEN = sorted(path for folder in FOLDERS for path in folder.glob("dmv*.npz"))
 FIRST = 3  # id of the first word
@@ -170,17 +170,6 @@ def test_samples_that_are_never_short_enough_are_an_error():
     model.stop.fill_(0)
     with pytest.raises(InputError, match=r"none of 1,000 sampled sentences has at most 2 words"):
         model.sample(1, 2, np.random.default_rng(1))
-
-
-def test_the_structure_does_not_depend_on_other_sentences():
-    torch.manual_seed(2)
-    model, batch = DMV(DMVConfig(), 23), closed_sentences((6, 5, 3, 0))
-    model.choose.copy_(torch.rand_like(model.choose))
-    together = model.structure(batch).values
-    for column, length in enumerate((6, 5, 3)):
-        alone = TokenBatch(batch.tokens[: length + 2, column : column + 1], batch.targets[: length + 2, :1])
-        assert torch.equal(model.structure(alone).values[0], together[column, :length])
-    assert (together[3] == -1).all()
 
 
 def test_a_vocabulary_whose_table_is_too_large_is_an_error():

@@ -153,16 +153,28 @@ def test_long_lists_of_wrong_values_are_refused_in_a_short_message(model, key, c
         assert len(message.splitlines()) <= 12
 
 
+ADVICE = r", or model\.name simple-pcfg, which needs no full table"
+
+
 @pytest.mark.parametrize(
-    ("model", "settings", "name"),
+    ("model", "settings", "found", "size", "advice"),
     [
-        ("simple-pcfg", {"nonterminals": 65_536, "preterminals": 65_536}, "nonterminals"),
-        ("tensor-pcfg", {"rank": 65_536, "preterminals": 65_536}, "rank"),
+        ("simple-pcfg", {}, "nonterminals: found 65536 with 65536 preterminals", "8,589,934,592", ""),
+        (
+            "tensor-pcfg",
+            {"rank": 65_536, "nonterminals": 250},
+            "rank: found 65536 with 250 nonterminals and 65536 preterminals",
+            "4,311,351,296",
+            "",
+        ),
+        ("neural-pcfg", {"preterminals": 60}, "nonterminals: found 65536 with 60 preterminals", "[0-9,]{19}", ADVICE),
+        ("compound-pcfg", {"preterminals": 60}, "nonterminals: found 65536 with 60 preterminals", "[0-9,]{19}", ADVICE),
     ],
 )
-def test_tables_that_grammars_compute_from_their_weights_have_a_limit(model, settings, name):
-    with pytest.raises(InputError, match=rf"^model\.{name}: found 65536 with .*, a table of [\d,]+ rules; expected at"):
-        MODELS[model].config(**settings)
+def test_tables_that_grammars_compute_from_their_weights_have_a_limit(model, settings, found, size, advice):
+    fault = rf"^model\.{found}, a table of {size} rules; expected at most 268,435,456{advice}$"
+    with pytest.raises(InputError, match=fault):
+        MODELS[model].config(**{"nonterminals": 65_536, "preterminals": 65_536} | settings)
 
 
 def test_probabilities_of_words_that_do_not_fit_in_memory_are_refused(monkeypatch):

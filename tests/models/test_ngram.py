@@ -149,11 +149,6 @@ def test_a_stream_is_counted_the_same_in_batches_of_any_length():
     assert all(torch.equal(tensor, other[name]) for other in states[1:] for name, tensor in states[0].items())
 
 
-def test_maximising_without_counts_raises_an_error():
-    with pytest.raises(InputError, match="found nothing to estimate from"):
-        NGramModel(NGramConfig(), WORDS).maximise()
-
-
 @pytest.mark.parametrize(
     ("text", "file", "order", "least", "fallbacks"),
     [

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.models.abilities import HasMaps, ParsesSentences
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import Rows, drop_weights, locked_dropout
 from syntaxlm.models.on_lstm import ONLSTMConfig
@@ -101,23 +100,6 @@ def test_a_single_step_has_no_tar_and_evaluation_no_penalty():
     model = build_model(SMALL, 11).train()
     assert set(model.loss(TokenBatch(TOKENS[:1], TOKENS[1:2])).penalties) == {"ar"}
     assert not model.eval().loss(BATCH).penalties
-
-
-def test_every_layer_has_distances_that_do_not_depend_on_later_words():
-    """As the released parser reads a sentence: end, words, end; the first and the last distance are not words'."""
-    model = build_model(SMALL, 11).double().eval()
-    distances = model.structure(BATCH).values
-    assert distances.shape == (2, 8, 3)
-    assert ((distances >= 0) & (distances <= 1)).all()
-    shorter = TokenBatch(BATCH.tokens[:5], BATCH.targets[:5], lengths=torch.tensor([5, 5, 2]))
-    torch.testing.assert_close(model.structure(shorter).values[:, :, :2], distances[:, :5, :2])
-
-
-def test_a_plain_lstm_has_no_structure():
-    model = build_model(dataclasses.replace(SMALL, cell="lstm", chunk_size=5), 11)
-    assert not isinstance(model, (ParsesSentences, HasMaps))
-    assert model.backbone.distance_layers == 0
-    assert model.read(BATCH).distances is None
 
 
 def test_a_locked_mask_is_one_for_all_steps_of_a_column_and_differs_between_columns():

@@ -11,7 +11,7 @@ import torch
 
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import Rows
-from syntaxlm.models.palm import PaLMConfig, SpanAttention, supervision_loss
+from syntaxlm.models.palm import PaLMConfig, SpanAttention
 from syntaxlm.models.registry import build_model
 from tests.models.checks import check_against_reference, check_dropout
 
@@ -139,15 +139,6 @@ def test_supervision_alone_moves_attention_onto_gold_spans():
     attention = model.maps(batch).earlier_tokens["span attention"]
     assert attention[3, 0].argmax() == 1
     assert attention[4, 0].argmax() == attention[4, 1].argmax() == 2
-
-
-def test_every_row_is_counted_once_in_a_ragged_batch():
-    """Rows of a ragged batch: of steps 0, 1, 2 there are 3, 2, 1."""
-    rows = Rows(3, 3, torch.tensor([3, 2, 1]), torch.device("cpu"))
-    scores = torch.zeros(6, 2)
-    scores[4, 1] = 5.0  # step 1, column 1
-    one = supervision_loss(scores, torch.tensor([[1, 1, 2]]), rows)
-    assert one.item() == pytest.approx(-torch.log_softmax(scores[4], 0)[1].item() / 6)
 
 
 def test_right_branching_attends_most_to_the_longest_span_whatever_the_words():

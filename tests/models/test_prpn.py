@@ -231,12 +231,3 @@ def test_a_plain_lstm_has_no_structure_and_carries_one_step():
     assert {name: tuple(part.shape) for name, part in read.state.items()} == {
         f"{tape}.{layer}": (1, 3, 8) for tape in ("hidden", "cell") for layer in (0, 1)
     }
-
-
-def test_the_full_models_weights_keep_their_names():
-    """Stored model folders depend on the names."""
-    layer = {"key", "input", "input_norm", "recurrent", "recurrent_norm", "cell_norm"}
-    expected = {"parser.convolution", "parser.norm", "parser.head", "predictor.key", "predictor.projection"}
-    expected |= {"predictor.norm"} | {f"reader.{number}.{part}" for number in (0, 1) for part in layer}
-    names = dict(build_model(dataclasses.replace(SMALL, residual_blocks=0), 11).backbone.named_parameters())
-    assert {name.rpartition(".")[0] for name in names} == expected

@@ -55,7 +55,7 @@ class Model(nn.Module, Ability):
     def parameter_count(self) -> int:
         """Number of parameters, tied weights counted once; without parameters, of floating-point values in buffers."""
         weights: list[Tensor] = list(self.parameters())
-        return sum(one.numel() for one in weights or self.buffers() if one.is_floating_point())
+        return sum(weight.numel() for weight in weights or self.buffers() if weight.is_floating_point())
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """Resize buffers whose sizes depend on the training text to match stored tensors, before these are loaded.

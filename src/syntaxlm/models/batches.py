@@ -164,6 +164,7 @@ class TreeBatch:
     indices:   (B,) int64, index of each tree in the corpus.
     """
 
+    carries = False  # trees are independent: no state is carried
     words: Tensor
     targets: Tensor
     labels: Tensor
@@ -171,11 +172,6 @@ class TreeBatch:
     positions: Tensor
     indices: Tensor
     levels: Levels
-
-    @property
-    def carries(self) -> bool:
-        """Trees are independent: no state is carried."""
-        return False
 
     def token_count(self) -> int:
         """Return the number of predicted words. Ends of sentences are not predicted."""

@@ -95,9 +95,9 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
                 self._count(words, random_split_marginals(len(words), words.shape[1]).to(words.device))
                 continue
             types = self.types(words)
-            found = charts.marginals(self._log_weights(types))
-            self._log_likelihood += float(self._log_likelihoods(types, found.log_totals).sum())
-            self._count(words, found.spans, types)
+            chart = charts.marginals(self._log_weights(types))
+            self._log_likelihood += float(self._log_likelihoods(types, chart.log_totals).sum())
+            self._count(words, chart.spans, types)
 
     def accumulate_posteriors(self, batch: TokenBatch, posteriors: Tensor) -> None:
         """Add the counts of whole sentences, given the probability that each span is a constituent.

@@ -52,20 +52,16 @@ class PairBatch:
     classes: (B,) int64, the class of each pair; None where unknown.
     """
 
+    carries = False  # pairs are independent: no state is carried
     sentences: TokenBatch
     places: Tensor
     classes: Tensor | None = None
-
-    @property
-    def carries(self) -> bool:
-        """Pairs are independent: no state is carried."""
-        return False
 
     @classmethod
     def of(cls, left: Sequence[Tensor], right: Sequence[Tensor], classes: Tensor | None = None) -> PairBatch:
         """Return a batch of pairs. left, right: B sentences each, int64 token ids, none of them empty."""
         both = [*left, *right]
-        lengths, order = torch.tensor([len(one) for one in both]).sort(descending=True, stable=True)
+        lengths, order = torch.tensor([len(sentence) for sentence in both]).sort(descending=True, stable=True)
         tokens = nn.utils.rnn.pad_sequence([both[place] for place in order.tolist()])
         return cls(TokenBatch(tokens, tokens, lengths), order.argsort(), classes)
 
@@ -147,17 +143,13 @@ class StopExamples:
     labels: (n,) int64, label of the edge above each word.
     """
 
+    carries = False  # words are independent: no state is carried
     hidden: Tensor
     embedded: Tensor
     inputs: Tensor
     leaving: Tensor
     possible: Tensor
     labels: Tensor
-
-    @property
-    def carries(self) -> bool:
-        """Words are independent: no state is carried."""
-        return False
 
     def to(self, device: torch.device | str) -> StopExamples:
         """Return the same words on another device."""
@@ -166,10 +158,10 @@ class StopExamples:
     def nats(self, stops: Stops) -> Tensor:
         """Return negative log-probability of each word's decisions and label, if labels are read: (n,)."""
         logits = stops(self.hidden, self.inputs)
-        found = binary_cross_entropy_with_logits(logits, self.leaving.to(logits.dtype), reduction="none").sum(1)
+        nats = binary_cross_entropy_with_logits(logits, self.leaving.to(logits.dtype), reduction="none").sum(1)
         if stops.label_network is not None:
-            found = found + cross_entropy(stops.label_logits(self.hidden, self.embedded), self.labels, reduction="none")
-        return found
+            nats = nats + cross_entropy(stops.label_logits(self.hidden, self.embedded), self.labels, reduction="none")
+        return nats
 
 
 class Stops(Model, TrainsByGradient):

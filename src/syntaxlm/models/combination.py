@@ -88,8 +88,8 @@ class Combination(Model, HasHiddenStates, PredictsNextToken, ParsesSentences):
         return self.scorer.next_log_probs(batch, state)
 
     def structure(self, batch: TokenBatch) -> SpanMarginals:
-        found = []
+        marginals = []
         for parser, tokens in zip(self.parsers, self.parser_tokens, strict=True):
             read = dataclasses.replace(batch, tokens=tokens[batch.tokens].long())
-            found.append(parser.structure(read).values.float())
-        return SpanMarginals(torch.stack(found).mean(0))
+            marginals.append(parser.structure(read).values.float())
+        return SpanMarginals(torch.stack(marginals).mean(0))

@@ -56,14 +56,8 @@ class _Composition(nn.Module):
     def __init__(self, size: int) -> None:
         super().__init__()
         shapes = (size, 2 * size), (size,), (size, size), (size,), (size, size)
-        self.parts = nn.ParameterDict(
-            {
-                name: nn.Parameter(torch.empty(shape))
-                for name, shape in zip(diora.Composition._fields, shapes, strict=True)
-            }
-        )
-        for part in self.parts.values():
-            nn.init.normal_(part)
+        parts = (nn.Parameter(torch.randn(shape)) for shape in shapes)
+        self.parts = nn.ParameterDict(zip(diora.Composition._fields, parts, strict=True))
 
     def forward(self) -> diora.Composition:
         return diora.Composition(*(self.parts[name] for name in diora.Composition._fields))
@@ -147,19 +141,14 @@ class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, ChartParser):
             return Loss(0 * self.root.sum(), 0, batch.sentence_count())
         words = torch.cat(targets)
         predicted = self.decoder(dropout(torch.cat(rows), self.dropout, self.training))
-        total = self._sampled(predicted, words) if self.training and self.negatives else self._full(predicted, words)
+        if self.training and self.negatives:  # a softmax over each word and the same sampled words
+            drawn = torch.multinomial(self.unigrams.exp(), self.negatives, replacement=True)
+            of_word = (predicted * self.embedding(words)).sum(-1, keepdim=True)
+            scores = torch.cat([of_word, predicted @ self.embedding(drawn).T], 1).to(self.embedding.weight.dtype)
+            total = (scores.logsumexp(1) - scores[:, 0]).sum()
+        else:
+            total = -target_log_probs(predicted, self.embedding.weight, self.unigrams, words).sum()
         return Loss(total, len(words), batch.sentence_count())
-
-    def _full(self, predicted: Tensor, words: Tensor) -> Tensor:
-        """Return the summed loss of a softmax over all words. predicted: (N, E); words: (N,)."""
-        return -target_log_probs(predicted, self.embedding.weight, self.unigrams, words).sum()
-
-    def _sampled(self, predicted: Tensor, words: Tensor) -> Tensor:
-        """Return the summed loss of a softmax over each word and the same sampled words."""
-        drawn = torch.multinomial(self.unigrams.exp(), self.negatives, replacement=True)
-        own = (predicted * self.embedding(words)).sum(-1, keepdim=True)
-        scores = torch.cat([own, predicted @ self.embedding(drawn).T], 1).to(self.embedding.weight.dtype)
-        return (scores.logsumexp(1) - scores[:, 0]).sum()
 
     def chart_weights(self, batch: TokenBatch) -> Iterator[tuple[slice, int, Tensor, Tensor]]:
         for columns, words in self._groups(batch, others=2):

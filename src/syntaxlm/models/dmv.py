@@ -175,8 +175,8 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         """Return natural log-probability of exactly these words, (B,); -inf if impossible or without words."""
         result = self.root.new_full((batch.sentence_count(),), -torch.inf, dtype=torch.float64)
         for columns, words in self.groups(batch):
-            found = log_partition(self.decisions(words))
-            result[columns] = found.masked_fill(found < ZERO / 2, -torch.inf)
+            log_probs = log_partition(self.decisions(words))
+            result[columns] = log_probs.masked_fill(log_probs < ZERO / 2, -torch.inf)
         return result
 
     # ---- structure

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.models.abilities import ScoresSentences, TrainsByCounting
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.registry import build_model
@@ -105,6 +106,12 @@ def test_maximising_clears_the_counts(name):
     one_round(model, batches[3:])
     one_round(alone, batches[3:])
     assert all(torch.equal(tensor, alone.state_dict()[key]) for key, tensor in model.state_dict().items())
+
+
+@pytest.mark.parametrize("name", names_with(TrainsByCounting))
+def test_maximising_without_counts_is_an_error(name):
+    with pytest.raises(InputError, match=r"model: found nothing to (count|estimate from); expected a (sentence|batch)"):
+        fresh(name).maximise()
 
 
 ONE_ROUND = [name for name in names_with(TrainsByCounting) if built(name).rounds == 1]

@@ -16,8 +16,6 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.pcfg import model as implementation
 from syntaxlm.models.pcfg.grammars import (
     CompoundGrammar,
-    CompoundPCFGConfig,
-    NeuralPCFGConfig,
     Sentences,
     SimplePCFGConfig,
 )
@@ -205,11 +203,6 @@ def test_unknown_words_are_a_word_of_the_grammar(name):
     assert structure.labels[1, 0, 0] >= model.grammar.nonterminal_count
 
 
-def test_setup_raises_an_error_for_a_text_of_one_word_sentences():
-    with pytest.raises(InputError, match="no sentence of the training text has two or more words"):
-        small_model("simple").setup(counts_of([[1], [2], [1]]))
-
-
 def test_the_share_of_one_word_sentences_is_never_0_or_1():
     model = small_model("simple")
     model.setup(counts_of([[1, 2]]))
@@ -221,16 +214,6 @@ def test_the_share_of_one_word_sentences_is_never_0_or_1():
 def test_a_vocabulary_without_words_raises_an_error(size):
     with pytest.raises(InputError, match=f"the vocabulary of {size} tokens has no words that a grammar could emit"):
         implementation.PCFG(SimplePCFGConfig(), size)
-
-
-def test_settings_with_a_too_large_rule_table_raise_an_error():
-    fault = (
-        r"model\.nonterminals: found 4096 with 60 preterminals, a table of 70,747,488,256 rules;"
-        r" expected at most 268,435,456, or model\.name simple-pcfg, which needs no full table$"
-    )
-    for kind in (NeuralPCFGConfig, CompoundPCFGConfig):
-        with pytest.raises(InputError, match=fault):
-            kind(nonterminals=4096)
 
 
 # ---- structure
@@ -326,33 +309,6 @@ def test_the_penalty_of_a_bound_is_the_divergence_of_the_vectors_from_their_prio
     own = torch.distributions.Normal(mean, torch.exp(0.5 * log_variance))
     expected = torch.distributions.kl_divergence(own, torch.distributions.Normal(0.0, 1.0)).sum(-1)
     torch.testing.assert_close(penalties, expected)
-
-
-# ---- training
-
-
-@every_type
-def test_every_weight_is_trained(name):
-    model, batch = small_model(name).train(), batch_of(SORTED)
-    loss = model.loss(batch)
-    assert (loss.count, loss.items) == (sum(len(sentence) + 1 for sentence in SORTED), len(SORTED))
-    loss.total.backward()
-    without = [name for name, parameter in model.grammar.named_parameters() if parameter.grad is None]
-    assert not without
-
-
-@pytest.mark.parametrize("name", ["simple", "compound"])
-def test_training_raises_the_likelihood_of_the_text(name):
-    model, batch = small_model(name).float().train(), batch_of(SORTED)
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
-    losses = []
-    for _ in range(30 if name == "simple" else 20):
-        loss = model.loss(batch).total
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        losses.append(float(loss.detach()))
-    assert losses[-1] < 0.8 * losses[0]
 
 
 # ---- cached rules

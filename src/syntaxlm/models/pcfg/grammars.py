@@ -440,8 +440,8 @@ def top_rules(rules: Rules, nonterminal: int, count: int) -> list[SymbolRule]:
     """
     if isinstance(rules, TableRules):
         symbols = rules.binary.shape[-1]
-        found = rules.binary[nonterminal].flatten().topk(min(count, symbols**2))
-        pairs = zip(found.indices.tolist(), found.values.tolist(), strict=True)
+        values, places = rules.binary[nonterminal].flatten().topk(min(count, symbols**2))
+        pairs = zip(places.tolist(), values.tolist(), strict=True)
         return [SymbolRule(place // symbols, place % symbols, probability) for place, probability in pairs]
     if rules.parent is None:
         left, right = rules.left[nonterminal, None].double(), rules.right[nonterminal, None].double()

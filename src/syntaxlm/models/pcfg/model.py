@@ -183,10 +183,12 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         for index, part in self._groups(sentences, _CHART):
             tables, longest = self._tables(part), max(part.lengths)
             own = None if weights is None else weights[index, :longest, :longest]
-            found = log_partition(tables.rules, tables.emissions, tables.words, Layout(part.lengths, self.device), own)
+            log_probs = log_partition(
+                tables.rules, tables.emissions, tables.words, Layout(part.lengths, self.device), own
+            )
             if tables.penalties is not None:
-                found = found - tables.penalties
-            result = result.index_copy(0, index, found.double() + torch.log1p(-share))
+                log_probs = log_probs - tables.penalties
+            result = result.index_copy(0, index, log_probs.double() + torch.log1p(-share))
         for index, part in self._groups(sentences, _CHART, shortest=1, longest=1):
             result = result.index_copy(0, index, self.unigrams.double()[part.words] + share.log())
         return result
@@ -209,13 +211,13 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
             labels = torch.full(shape, -1, device=self.device) if labelled else None
             for index, part in self._groups(sentences, _CHART // 2):
                 tables, layout = self._tables(part), Layout(part.lengths, self.device)
-                found = posteriors(tables.rules, tables.emissions, tables.words, layout, labels=labelled)
-                size = found.marginals.shape[-1]
-                marginals = marginals.to(found.marginals.dtype)
-                marginals[index, :size, :size] = found.marginals.clamp(0, 1)  # bfloat16 sums may slightly exceed 1
+                chart = posteriors(tables.rules, tables.emissions, tables.words, layout, labels=labelled)
+                size = chart.marginals.shape[-1]
+                marginals = marginals.to(chart.marginals.dtype)
+                marginals[index, :size, :size] = chart.marginals.clamp(0, 1)  # bfloat16 sums may slightly exceed 1
                 marginals[index, 0, torch.tensor(part.lengths, device=self.device) - 1] = 1
-                if labels is not None and found.labels is not None:
-                    labels[index, :size, :size] = found.labels
+                if labels is not None and chart.labels is not None:
+                    labels[index, :size, :size] = chart.labels
             if labels is not None:  # one word is not in the grammar: the preterminal that most probably emits it
                 for index, part in self._groups(sentences, _CHART, shortest=1, longest=1):
                     tables = self._tables(part)
@@ -230,16 +232,16 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
         sentences = self._sentences(batch, closed=True)
         count = self.nonterminal_count
-        found: list[LabelledSpans] = [[] for _ in sentences.lengths]
+        trees: list[LabelledSpans] = [[] for _ in sentences.lengths]
         for index, part in self._groups(sentences, 1, shortest=1):  # one at a time
             tables = self._tables(part)
             if part.lengths == (1,):
-                found[int(index)] = [(0, 0, count + int(tables.emissions[tables.words].argmax()))]
+                trees[int(index)] = [(0, 0, count + int(tables.emissions[tables.words].argmax()))]
                 continue
             (best,) = best_derivations(tables.rules, tables.emissions, tables.words, Layout(part.lengths, self.device))
             words = [(place, place, count + symbol) for place, symbol in enumerate(best.preterminals)]
-            found[int(index)] = [*best.spans, *words]
-        return found
+            trees[int(index)] = [*best.spans, *words]
+        return trees
 
     # ---- grammar
 
@@ -413,27 +415,29 @@ class PCFG(SentencePCFG, PredictsNextToken):
             parts = [own if len(own) > 1 else own.repeat(2) for own in part.words.split(part.lengths)]
             padded = Sentences(torch.cat(parts), tuple(map(len, parts)))
             tables = self._tables(padded)
-            found = prefix_log_probs(tables.rules, tables.emissions, tables.words, Layout(padded.lengths, self.device))
-            size = found.prefixes.shape[1]
+            computed = prefix_log_probs(
+                tables.rules, tables.emissions, tables.words, Layout(padded.lengths, self.device)
+            )
+            size = computed.prefixes.shape[1]
             alone = share + self.unigrams.double()[torch.stack([own[0] for own in parts])]
-            prefixes[index, 1 : size + 1] = (rest + found.prefixes)[:, : shape[1] - 1]
+            prefixes[index, 1 : size + 1] = (rest + computed.prefixes)[:, : shape[1] - 1]
             prefixes[index, 1] = torch.logaddexp(prefixes[index, 1], alone)
-            wholes[index, 1 : size + 1] = (rest + found.sentences)[:, : shape[1] - 1]
+            wholes[index, 1 : size + 1] = (rest + computed.sentences)[:, : shape[1] - 1]
             wholes[index, 1] = alone
         return prefixes, wholes
 
     def _next(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return the next-token distribution after prefixes, (T, B) with BOS -> (B, V), each computed once."""
-        given = self._sentences(TokenBatch(tokens, tokens, lengths))
-        parts = [tuple(part.tolist()) for part in given.words.split(given.lengths)]
+        repeated = self._sentences(TokenBatch(tokens, tokens, lengths))
+        parts = [tuple(part.tolist()) for part in repeated.words.split(repeated.lengths)]
         places = {part: place for place, part in enumerate(dict.fromkeys(parts))}
         sentences = Sentences.of(places, self.device)
         prefixes, wholes = self._prefixes(sentences)
         tables = self._tables(sentences)  # of the words in the prefixes only
         emissions = self._all_tables()[1]
         rest = torch.log1p(-self.one_word_share.double())
-        found = next_words(tables.rules, tables.emissions, tables.words, sentences.lengths)
-        words = torch.log(found.weights @ emissions.exp().double().T) + found.scales[:, None] + rest
+        predicted = next_words(tables.rules, tables.emissions, tables.words, sentences.lengths)
+        words = torch.log(predicted.weights @ emissions.exp().double().T) + predicted.scales[:, None] + rest
         empty = torch.tensor([not length for length in sentences.lengths], device=words.device)
         alone = self.unigrams.double() + self.one_word_share.double().log()
         words[empty] = torch.logaddexp(words[empty], alone)
