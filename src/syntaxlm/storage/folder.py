@@ -185,8 +185,8 @@ def read_config(kind: type[T], path: Path, form: int) -> T:
     """Return settings from a JSON file whose entry `format` is `form`. Raises InputError."""
     data = parse_json(read_stored(path, LARGEST_CONFIG), str(path))
     if isinstance(data, dict) and data.get("format", form) != form:  # checked before the settings, which may differ
-        found = shortened(repr(data["format"]), 40)
-        raise InputError(f"{path}: format: found {found}; expected {form}: the file needs another version of syntaxlm")
+        shown = shortened(repr(data["format"]), 40)
+        raise InputError(f"{path}: format: found {shown}; expected {form}: the file needs another version of syntaxlm")
     return read_settings(kind, data, str(path))
 
 
@@ -289,7 +289,7 @@ def _read_weights(folder: Path, config: Path, vocabulary: Vocabulary, build: Cal
 
     def check(file: TensorFile) -> None:
         with without_memory():
-            stored = {name: torch.empty(one.shape, dtype=one.dtype) for name, one in file.stored.items()}
+            stored = {name: torch.empty(entry.shape, dtype=entry.dtype) for name, entry in file.stored.items()}
             faults = shapes.resize_buffers(stored)
         faults += tensor_faults(distinct_tensors(shapes), file.stored)
         refuse(weights, _MISFIT.format(size=shapes.vocabulary_size), faults)

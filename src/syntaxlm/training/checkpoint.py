@@ -133,16 +133,6 @@ class TrainerState:
     averaging: Averaging = field(default_factory=Averaging)  # of weights
     round_figures: dict[str, Numbers] = field(default_factory=dict)  # of the last round, of a model that counts
 
-    def record(self, cost: float, step: int, epochs: float, keep_last: bool) -> tuple[bool, bool]:
-        """Record a validation after a step. Return whether its cost is the lowest, and whether its weights are kept."""
-        lowest = self.lowest_loss is None or cost < self.lowest_loss
-        self.without_best = 0 if lowest else self.without_best + 1
-        if lowest:
-            self.lowest_loss = cost
-        if lowest or keep_last:
-            self.best_loss, self.best_step, self.best_epoch = cost, step, epochs
-        return lowest, lowest or keep_last
-
 
 def tensors_of_process(state: State) -> dict[str, Tensor]:
     """Return the tensors of one process, on the CPU: the carried state of its columns and the state of its random

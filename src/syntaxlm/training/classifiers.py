@@ -215,7 +215,7 @@ def train_stops(
         test_corpus = None if test is None else tree_corpus(bundle, test)
         log = RunLog(folder, callback, resumable=False)
         processes = Processes(recipe.run.accelerator, recipe.run.precision)
-        loop = GradientLoop(task, recipe.optimiser, recipe.schedule, recipe.run, processes, log)
+        loop = GradientLoop(task, recipe, processes, log)
         loop.train()
         stops = read_stops(folder, bundle)
         return StopResult(

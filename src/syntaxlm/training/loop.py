@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -31,8 +31,11 @@ from syntaxlm.training.checkpoint import (
 )
 from syntaxlm.training.processes import Processes
 from syntaxlm.training.progress import Event, ProgressCallback
-from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSettings
+from syntaxlm.training.recipe import OptimiserSettings, Recipe
 from syntaxlm.training.result import CHECKPOINT, METRICS, RECIPE, TrainingResult, Validation
+
+if TYPE_CHECKING:
+    from syntaxlm.training.classifiers import StopRecipe
 
 EXPLODED = 100.0  # a run has diverged if its loss exceeds this many times the first loss, and this many nats
 
@@ -207,28 +210,49 @@ class WeightAverage:
             weights[name].copy_(value)
 
 
-class GradientLoop:
-    """Trains a model until the schedule ends or a stop is requested, with validations and checkpoints."""
+class Loop:
+    """Trains a task until the schedule ends or a stop is requested."""
 
-    def __init__(
-        self,
-        task: Task,
-        optimiser: OptimiserSettings,
-        schedule: ScheduleSettings,
-        run: RunSettings,
-        processes: Processes,
-        log: RunLog,
-    ) -> None:
+    def __init__(self, task: Task, recipe: Recipe | StopRecipe, processes: Processes, log: RunLog) -> None:
         self.task, self.processes, self.log = task, processes, log
-        self.settings, self.schedule, self.run = optimiser, schedule, run
-        self.state: State = None
+        self.settings, self.schedule, self.run = recipe.optimiser, recipe.schedule, recipe.run
         self.stop_requested = False
+
+    def request_stop(self) -> None:
+        """Stop after the present batch or round, with a checkpoint."""
+        self.stop_requested = True
+
+    def _record(self, cost: float, step: int, epochs: float) -> bool:
+        """Record a validation after a step, and keep the weights if they are the best or the recipe keeps the last.
+
+        Ends the run if none was better for too long. Returns whether the cost is the lowest.
+        """
+        trainer, schedule = self.log.trainer, self.schedule
+        lowest = trainer.lowest_loss is None or cost < trainer.lowest_loss
+        trainer.without_best = 0 if lowest else trainer.without_best + 1
+        if lowest:
+            trainer.lowest_loss = cost
+        if lowest or schedule.keep == "last":
+            trainer.best_loss, trainer.best_step, trainer.best_epoch = cost, step, epochs
+            if self.processes.is_first:
+                self.task.write_weights(self.log.folder)
+        if schedule.stop_patience is not None and trainer.without_best >= schedule.stop_patience:
+            trainer.finished = True
+        return lowest
+
+
+class GradientLoop(Loop):
+    """Trains a model by gradient descent, with validations and checkpoints."""
+
+    def __init__(self, task: Task, recipe: Recipe | StopRecipe, processes: Processes, log: RunLog) -> None:
+        super().__init__(task, recipe, processes, log)
+        self.state: State = None
         self.gradient_norm = torch.zeros(())
-        self.optimiser = build_optimiser(task.model, optimiser)
+        self.optimiser = build_optimiser(task.model, recipe.optimiser)
         self.loss = processes.parallel(LossModule(task.model, processes))
         self.average = WeightAverage(task.model)
         # Processes have the same initial weights, but must draw different dropout masks.
-        torch.manual_seed(run.seed + 1_000_003 * (1 + processes.rank))
+        torch.manual_seed(recipe.run.seed + 1_000_003 * (1 + processes.rank))
         self.batches = task.batches(processes.rank, processes.count)
         self.epoch_batches = self.batches.count(log.trainer.epoch)
 
@@ -259,10 +283,6 @@ class GradientLoop:
                 f"{folder / CHECKPOINT}: the carried state does not fit the recipe: {str(error).splitlines()[0]}. The"
                 f" file is damaged, or {RECIPE} was changed."
             ) from error
-
-    def request_stop(self) -> None:
-        """Stop training after the present batch, with a checkpoint."""
-        self.stop_requested = True
 
     def train(self) -> None:
         """Train until the schedule ends, or until `stop_requested` is true."""
@@ -349,12 +369,8 @@ class GradientLoop:
             validation = self.processes.from_first(self.task.validate())
             cost = validation.cost
             self._check_loss("the validation loss", cost)
-            best, kept = trainer.record(cost, trainer.steps, self.epochs, schedule.keep == "last")
-            if kept and self.processes.is_first:
-                self.task.write_weights(self.log.folder)
+            best = self._record(cost, trainer.steps, self.epochs)
         fell = trainer.plateau.seen(cost if schedule.plateau_loss == "valid" else training_loss, schedule)
-        if schedule.stop_patience is not None and trainer.without_best >= schedule.stop_patience:
-            trainer.finished = True
         averaging: dict[str, Any] = {}
         if self.settings.averages:
             averaging["averaged_steps"] = trainer.averaging.count(trainer.steps)
@@ -424,16 +440,15 @@ class GradientLoop:
             write_checkpoint(log.folder, self.task.model, self.optimiser, processes, trainer, self.average.means)
 
 
-class CountingLoop:
+class CountingLoop(Loop):
     """Trains in rounds: each computes expected counts on all data and sets the parameters from them (EM).
 
-    Ends when the model needs no more rounds, the schedule ends, or a stop is requested. Only the first process counts.
+    Also ends when the model needs no more rounds. Only the first process counts.
     """
 
-    def __init__(self, task: Task, schedule: ScheduleSettings, processes: Processes, log: RunLog) -> None:
-        self.task, self.schedule, self.processes, self.log = task, schedule, processes, log
+    def __init__(self, task: Task, recipe: Recipe | StopRecipe, processes: Processes, log: RunLog) -> None:
+        super().__init__(task, recipe, processes, log)
         self.model: TrainsByCounting = task.model
-        self.stop_requested = False
 
     @property
     def rounds(self) -> int:
@@ -450,10 +465,6 @@ class CountingLoop:
         """Restore the state of the checkpoint, if there is one. It is written after every round."""
         if self.log.has_checkpoint:
             _, self.log.trainer, _ = read_checkpoint(self.log.folder, self.task.model, None)
-
-    def request_stop(self) -> None:
-        """Stop training after the present round."""
-        self.stop_requested = True
 
     def train(self) -> None:
         """Train in the first process, while the others wait."""
@@ -483,8 +494,7 @@ class CountingLoop:
                 write_checkpoint(log.folder, self.task.model, None, [tensors_of_process(None)], trainer)
 
     def _validate(self) -> None:
-        """Validate, keep the weights if they are the best or the recipe keeps the last ones, and write the log."""
-        trainer, log, patience = self.log.trainer, self.log, self.schedule.stop_patience
+        trainer, log = self.log.trainer, self.log
         validation = self.task.validate()
         if not math.isfinite(validation.cost):
             raise InputError(
@@ -492,10 +502,6 @@ class CountingLoop:
                 f" {trainer.epoch}; expected a finite number. Earlier checkpoints are intact: resume the run from the"
                 " last one with other data or settings."
             )
-        best, kept = trainer.record(validation.cost, trainer.epoch, self.epochs, self.schedule.keep == "last")
-        if kept:
-            self.task.write_weights(log.folder)
-        if patience is not None and trainer.without_best >= patience:
-            trainer.finished = True
+        best = self._record(validation.cost, trainer.epoch, self.epochs)
         place = {"step": trainer.epoch, "epoch": trainer.epoch}
         log.write("round", self.rounds, place | trainer.round_figures | validation.logged | {"best": best})

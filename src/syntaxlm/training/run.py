@@ -150,11 +150,8 @@ class Run:
         torch.manual_seed(recipe.run.seed)
         self.task = task = TASKS[type(recipe)](recipe, processes.device)
         task.check_resumable(folder)
-        self.loop: GradientLoop | CountingLoop = (
-            CountingLoop(task, recipe.schedule, processes, log)
-            if isinstance(task.model, TrainsByCounting)
-            else GradientLoop(task, recipe.optimiser, recipe.schedule, recipe.run, processes, log)
-        )
+        loop_type = CountingLoop if isinstance(task.model, TrainsByCounting) else GradientLoop
+        self.loop = loop_type(task, recipe, processes, log)
         processes.on_rank_zero(lambda: task.write_settings(folder))
         if not new:
             processes.on_rank_zero(self._check_checkpoint)
