@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from syntaxlm.core.files import named_path, refuse_overwriting, replaced
+from syntaxlm.core.files import named_path, refuse_overwriting, text_output
 from syntaxlm.core.settings import Overrides
 from syntaxlm.evaluation.reranking import RerankReport, evaluate_reranking
 from syntaxlm.storage.folder import ModelBundle
@@ -73,9 +73,8 @@ def compare(
     """
     if isinstance(recipes, Mapping):
         limit = {} if minutes is None else {"schedule.minutes": minutes}
-        read = {
-            name: with_tagged_text(_recipe(_recipe(one, overrides), limit), tagged) for name, one in recipes.items()
-        }
+        complete = {name: _recipe(_recipe(recipe, overrides), limit) for name, recipe in recipes.items()}
+        read = {name: with_tagged_text(recipe, tagged) for name, recipe in complete.items()}
     else:
         read = read_recipes(list(map(str, recipes)), overrides or (), minutes, tagged)
     watch: ProgressCallback = callback or (lambda event: None)
@@ -112,5 +111,5 @@ def rerank(
     if output is None:
         return evaluate_reranking(model, candidates, gold, weight, tune, score)
     refuse_overwriting(output, [candidates, gold, *(tune or ())])
-    with replaced(Path(output)) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+    with text_output(output) as file:
         return evaluate_reranking(model, candidates, gold, weight, tune, score, file.write)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import operator
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ import torch
 from syntaxlm.api.results import Results, SentenceSurprisal
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import named_path
+from syntaxlm.core.settings import check_number
 from syntaxlm.core.text_files import LINES_TOGETHER, check_encodable
 from syntaxlm.evaluation.completion import CompletionReport, evaluate_completion
 from syntaxlm.evaluation.displayed_words import WordTable, word_table
@@ -133,17 +133,15 @@ class LanguageModel(ModelBundle):
         if isinstance(texts, str):
             raise TypeError("pipe: expected an iterable of texts, found one string; use parse for one text")
         _check_integer(batch_size, "batch_size")
-        if batch_size < 1:
-            raise InputError(f"batch_size: found {batch_size}; expected 1 or more")
-        if not isinstance(also, Sequence) or not all(isinstance(one, ModelBundle) for one in also):
+        check_number("batch_size", batch_size, 1)
+        if not isinstance(also, Sequence) or not all(isinstance(model, ModelBundle) for model in also):
             raise TypeError(f"also: found {also!r}; expected a list of loaded models: [syntaxlm.load(...)]")
         models = [self, *also]
         read = partial(parse_lines, models, options=ParseOptions(**options), names=_names(models))
         read([])  # reports wrong options now instead of with the first parse
-        rest = iter(_texts(texts))
-        chunks = iter(lambda: list(islice(rest, batch_size)), [])
-        firsts = itertools.count(1, batch_size)
-        return (parse for chunk, first in zip(chunks, firsts, strict=False) for parse in read(chunk, first=first))
+        rest = _texts(texts)
+        chunks = enumerate(iter(lambda: list(islice(rest, batch_size)), []))
+        return (parse for number, chunk in chunks for parse in read(chunk, first=number * batch_size + 1))
 
     @overload
     def surprisal(  # type: ignore[overload-overlap]

@@ -18,7 +18,7 @@ from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.report import ParsingReport
-from syntaxlm.storage.folder import ModelBundle, read_model
+from syntaxlm.storage.folder import read_model
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.recipe_files import find_recipe
@@ -87,7 +87,8 @@ def run_quickstart(
     settings: overrides of the recipe, such as ("run.accelerator", "cpu").
     """
     refuse_run(folder / "model")
-    say(_first_tree())
+    (first,) = parse_lines(read_model(FIRST_MODEL), [FIRST_SENTENCE], ParseOptions(**AS_WRITTEN))
+    say(f"A parse by the bundled model {FIRST_MODEL}, which was trained without trees:\n{draw_tree(first.tree)}\n")
     say(f"Writing the built-in corpus, {SENTENCES:,} sentences, to {folder / 'corpus'}")
     corpus = folder / "corpus"
     write_corpus(corpus, SENTENCES, seed=0)
@@ -111,18 +112,8 @@ def run_quickstart(
         # Distances are decoded by the unbiased rule, which prefers neither direction.
         decoding = DecodingOptions(decoder="unbiased" if "unbiased" in stored.model.decoders else None)
         parsing = evaluate_parsing(stored, corpus / "test.mrg", options=decoding)
-        drawn = _drawn(stored, corpus / "test.txt", ParseOptions(decoder=decoding.decoder, **AS_WRITTEN))
+        lines = [line for _, line in read_lines(corpus / "test.txt") if len(line.split()) in DRAWN_WORDS][:3]
+        parses = parse_lines(stored, lines, ParseOptions(decoder=decoding.decoder, **AS_WRITTEN))
+        drawn = tuple(draw_tree(parse.tree) for parse in parses)
     report = page_of(stored, read_run(folder / "model"), parsing, floor=floor).write(folder / PAGE)
     return Quickstart(result, floor, parsing, drawn, report.path)
-
-
-def _first_tree() -> str:
-    """Return a sentence parsed by the bundled model, with what it is."""
-    (parse,) = parse_lines(read_model(FIRST_MODEL), [FIRST_SENTENCE], ParseOptions(**AS_WRITTEN))
-    return f"A parse by the bundled model {FIRST_MODEL}, which was trained without trees:\n{draw_tree(parse.tree)}\n"
-
-
-def _drawn(stored: ModelBundle, text: Path, options: ParseOptions) -> tuple[str, ...]:
-    """Return the trees of the first three sentences of suitable length."""
-    lines = [line for _, line in read_lines(text) if len(line.split()) in DRAWN_WORDS][:3]
-    return tuple(draw_tree(parse.tree) for parse in parse_lines(stored, lines, options))

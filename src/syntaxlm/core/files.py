@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TextIO, cast
 
 from syntaxlm.core.errors import InputError
 
@@ -113,12 +113,12 @@ def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | 
         if str(path) == "-":
             with suppress(AttributeError, OSError, ValueError):  # closed, or no file
                 files = [f"/dev/fd/{sys.stdin.fileno()}"]
-        elif any(sign in str(path) for sign in "*?[") and not _exists(path):
+        elif any(sign in str(path) for sign in "*?[") and not os.path.exists(path):
             files += glob.glob(str(path), recursive=True)
         if any(same_file(output, file) for file in files):
             raise InputError(f"{output}: is also an input; expected a different output file")
         folder, above = Path(path), [parent for parent in Path(os.path.realpath(output)).parents if parent.exists()]
-        if _exists(folder) and folder.is_dir() and any(same_file(parent, folder) for parent in above):
+        if os.path.isdir(folder) and any(same_file(parent, folder) for parent in above):
             if holds_model(folder):
                 raise InputError(f"{output}: is in the model folder {folder}; expected an output file outside it")
             if os.path.exists(output):
@@ -137,13 +137,6 @@ def same_file(path: str | Path, other: str | Path) -> bool:
         return os.path.samefile(path, other) and (os.path.isfile(path) or os.path.isdir(path))
     except (OSError, ValueError):
         return os.path.realpath(path) == os.path.realpath(other)
-
-
-def _exists(path: str | Path) -> bool:
-    try:
-        return os.path.exists(path)
-    except ValueError:  # a zero byte
-        return False
 
 
 _MODEL_FILES = (
@@ -373,6 +366,16 @@ def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
         if isinstance(error, OSError):
             raise system_error(path, "written", error) from error
         raise
+
+
+@contextmanager
+def text_output(path: str | Path | None) -> Iterator[TextIO]:
+    """Open a UTF-8 text file that replaces `path` when the block succeeds, see `replaced`; None: standard output."""
+    if path is None:
+        yield sys.stdout
+        return
+    with replaced(Path(path)) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        yield file
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import csv
 import importlib
 import io
 import math
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -23,7 +22,7 @@ from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import replaced, to_json
+from syntaxlm.core.files import replaced, text_output, to_json
 from syntaxlm.core.options import ReportFormat
 
 ColumnType = Literal[
@@ -336,10 +335,7 @@ def write_rows(rows: Iterable[Row], columns: Columns, path: str | Path | None, f
 
 def write_lines(lines: Iterable[str], path: str | Path | None) -> None:
     """Write lines with their ends as UTF-8, atomically.  path: None: standard output."""
-    if path is None:
-        sys.stdout.writelines(lines)
-        return
-    with replaced(Path(path)) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+    with text_output(path) as file:
         file.writelines(lines)
 
 

@@ -26,7 +26,7 @@ from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus, read_words
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.models.abilities import GeneratesTrees
-from syntaxlm.scoring.engine import Scorer, TokenStream
+from syntaxlm.scoring.engine import ScoredTokens, Scorer, TokenStream
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import Normaliser
@@ -132,8 +132,10 @@ def _rows(
         words = list(each_line(partial(written_words, reader), chunk, first))
         ids = [vocabulary.encode(token for word in line for token in word.tokens) for line in words]
         full = [sentence for sentence in ids if sentence]
-        corpus = EncodedCorpus.from_sentences(full)
-        scored = [] if not full else scorer.tokens(corpus) if stream is None else [stream.read(corpus)]
+        scored: Iterable[ScoredTokens] = ()
+        if full:
+            corpus = EncodedCorpus.from_sentences(full)
+            scored = scorer.tokens(corpus) if stream is None else [stream.read(corpus)]
         nats = [part.log_probs.double().cpu().numpy() for part in scored]
         bits = 0.0 - np.concatenate([[], *nats]) / math.log(2)  # never -0
         end = 0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from syntaxlm.app.cli.output import OutputFile, text_output
+from syntaxlm.app.cli.output import OutputFile
 from syntaxlm.app.cli.parser import Parser
+from syntaxlm.core.files import text_output
 from syntaxlm.core.options import Argument
 
 RECIPES = ("recipe", "recipes")  # arguments that take the name of a bundled recipe
@@ -35,20 +36,10 @@ def completion_script(parser: Parser, shell: str) -> str:
     """Return the completion script of a parser for "bash", "zsh" or "fish"."""
     import shtab
 
-    recipes = _recipes()
-    for leaf in parser.leaves():
-        for action in (*leaf.inputs, *(action for action, _ in leaf.outputs)):
-            action.complete = recipes if action.dest in RECIPES else shtab.FILE  # type: ignore[attr-defined]
-    script: str = shtab.complete(parser, shell)
-    return script
-
-
-def _recipes() -> dict[str, Any]:
-    """Return how shells complete a recipe: the names of bundled recipes, and files."""
     from syntaxlm.training.recipe_files import recipe_names
 
     names = " ".join(recipe_names())
-    return {
+    recipes = {
         "bash": "_syntaxlm_recipes",
         "zsh": "_syntaxlm_recipes",
         "fish": f"(string split ' ' '{names}'; __fish_complete_path (commandline -ct))",
@@ -57,3 +48,8 @@ def _recipes() -> dict[str, Any]:
             "zsh": f"_syntaxlm_recipes() {{ compadd {names}; _files; }}",
         },
     }
+    for leaf in parser.leaves():
+        for action in (*leaf.inputs, *(action for action, _ in leaf.outputs)):
+            action.complete = recipes if action.dest in RECIPES else shtab.FILE  # type: ignore[attr-defined]
+    script: str = shtab.complete(parser, shell)
+    return script

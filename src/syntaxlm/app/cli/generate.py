@@ -7,9 +7,9 @@ from itertools import chain
 from typing import Annotated, Any, Literal
 
 from syntaxlm.app.cli.options import ModelOptions
-from syntaxlm.app.cli.output import OutputFile, text_output
+from syntaxlm.app.cli.output import OutputFile
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import to_json
+from syntaxlm.core.files import text_output, to_json
 from syntaxlm.core.options import Count, Shown
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.generation.options import TreeSamplingOptions

@@ -15,11 +15,10 @@ from syntaxlm.app.cli.output import (
     formatted,
     output_path,
     print_summary,
-    text_output,
 )
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import read_text, to_json
+from syntaxlm.core.files import read_text, text_output, to_json
 from syntaxlm.core.options import Argument, Name, Only, Shown
 from syntaxlm.core.progress import status
 from syntaxlm.parsing.options import DecodingOptions

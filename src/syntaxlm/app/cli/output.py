@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from syntaxlm.core.files import replaced, to_json
+from syntaxlm.core.files import to_json
 from syntaxlm.core.options import ReportFormat, Shown
 from syntaxlm.core.progress import error_console
 
@@ -56,16 +56,6 @@ class DetailedOutput(ReportOutput):
         if self.details:
             result.write_details(self.details)
         super().write(result)
-
-
-@contextmanager
-def text_output(path: Path | None) -> Iterator[TextIO]:
-    """Return a text file for writing, which replaces `path` when the block succeeds; None: standard output."""
-    if path is None:
-        yield sys.stdout
-        return
-    with replaced(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
-        yield file
 
 
 @contextmanager

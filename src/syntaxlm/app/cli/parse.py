@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from syntaxlm.app.cli.options import ComparedModels, TextSource, by_distinct_names
-from syntaxlm.app.cli.output import text_output
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import to_json
+from syntaxlm.core.files import text_output, to_json
 from syntaxlm.core.options import Count, Name, OutputFile, Shown
 from syntaxlm.core.progress import error_console
 from syntaxlm.parsing.options import ParseOptions
