@@ -213,15 +213,13 @@ def test_without_ends_every_word_is_predicted_once_and_no_end():
 
 
 def test_invalid_sizes_raise_an_error_with_their_names():
-    corpus = corpus_of([3])
-    with pytest.raises(InputError, match="token_budget: 0"):
-        SentenceBatches(corpus, VOCABULARY, 0, True, 0)
-    with pytest.raises(InputError, match="maximum_words: 0"):
-        SentenceBatches(corpus, VOCABULARY, 10, True, 0, maximum_words=0)
-    with pytest.raises(InputError, match="seed"):
-        SentenceBatches(corpus, VOCABULARY, 10, True, -1)
-    with pytest.raises(InputError, match="rank 2 of 2"):
-        SentenceBatches(corpus, VOCABULARY, 10, True, 0, rank=2, ranks=2)
+    for arguments, message in (
+        ({"token_budget": 0}, "^token_budget: found 0; expected 1 or more$"),
+        ({"maximum_words": 0, "seed": -1}, r"^maximum_words: found 0; expected 1 or more\nseed: found -1; expected 0"),
+        ({"rank": 2, "ranks": 2}, "^rank: found 2; expected 0 to 1$"),
+    ):
+        with pytest.raises(InputError, match=message):
+            SentenceBatches(corpus_of([3]), VOCABULARY, **{"token_budget": 10, "shuffle": True, "seed": 0} | arguments)
 
 
 @pytest.mark.long

@@ -27,19 +27,31 @@ def words_at(corpus: EncodedCorpus, places: Integers) -> Integers:
     return corpus.ids[np.clip(places, 0, len(corpus.ids) - 1)].astype(np.int64)
 
 
-def check_arguments(
-    corpus: EncodedCorpus, spans: SpanSets | None, seed: int, rank: int, ranks: int, **sizes: int | None
-) -> None:
-    """Raise InputError for sizes under 1, a seed under 0 and a rank out of range; ValueError for other spans."""
-    if spans is not None and not np.array_equal(spans.lengths, corpus.lengths):
-        raise ValueError("the spans do not fit the sentences of the corpus")
-    faults = [f"{name}: {size}; expected 1 or more" for name, size in sizes.items() if size is not None and size < 1]
-    if not 0 <= rank < ranks:
-        faults.append(f"rank {rank} of {ranks} processes; expected 0 to {ranks - 1}")
-    if seed < 0:
-        faults.append(f"seed: {seed}; expected 0 or more")
+def check_arguments(seed: int, rank: int, ranks: int, **sizes: int | None) -> None:
+    """Raise InputError for sizes under 1, a seed under 0 and a rank out of range."""
+    limits = {name: (size, 1) for name, size in sizes.items() if size is not None} | {"seed": (seed, 0)}
+    limits |= {"ranks": (ranks, 1)}
+    faults = [
+        f"{name}: found {value}; expected {limit} or more" for name, (value, limit) in limits.items() if value < limit
+    ]
+    if not 0 <= rank < max(1, ranks):
+        faults.append(f"rank: found {rank}; expected 0 to {ranks - 1}")
     if faults:
         raise InputError("\n".join(faults))
+
+
+def check_spans(corpus: EncodedCorpus, spans: SpanSets | None) -> None:
+    """Raise ValueError for spans of other sentences."""
+    if spans is not None and not np.array_equal(spans.lengths, corpus.lengths):
+        raise ValueError("the spans do not fit the sentences of the corpus")
+
+
+def share(batches: list[Integers], rank: int, ranks: int, unit: str) -> list[Integers]:
+    """Return every ranks-th batch of an epoch in training; batches left over after an equal number each are dropped."""
+    batches = batches[: len(batches) // ranks * ranks]
+    if not batches:
+        raise InputError(f"too few {unit} for {ranks} processes; each needs at least one batch")
+    return batches[rank::ranks]
 
 
 # Sentences are sorted by length * (1 + at most this): neighbours differ from epoch to epoch even if few sentences have
@@ -91,7 +103,8 @@ class SentenceBatches:
         final_spans: bool = False,
     ) -> None:
         limits = {"maximum_sentences": maximum_sentences, "maximum_words": maximum_words}
-        check_arguments(corpus, spans, seed, rank, ranks, token_budget=token_budget, **limits)
+        check_arguments(seed, rank, ranks, token_budget=token_budget, **limits)
+        check_spans(corpus, spans)
         self.corpus, self.vocabulary, self.closed = corpus, vocabulary, closed
         self.token_budget, self.maximum_sentences = token_budget, maximum_sentences
         self.shuffle, self.seed, self.rank, self.ranks = shuffle, seed, rank, ranks
@@ -130,10 +143,7 @@ class SentenceBatches:
             batches = self._cut(chosen[order], noisy[order].astype(np.int64), random.random())
             batches = [batches[place] for place in random.permutation(len(batches))]
         batches = [batch[np.argsort(-self._lengths[batch], kind="stable")] for batch in batches]
-        batches = batches[: len(batches) // self.ranks * self.ranks]
-        if not batches:
-            raise InputError(f"too few sentences for {self.ranks} processes; each needs at least one batch")
-        return batches[self.rank :: self.ranks]
+        return share(batches, self.rank, self.ranks, "sentences")
 
     def count(self, epoch: int = 0) -> int:
         """Return the number of batches of an epoch."""
@@ -224,16 +234,11 @@ class SentenceBatches:
 
         bounds: decreasing; no sentence from here on is longer.  first: fraction of the budget used by the first batch.
         """
-        batches = []
-        begin = 0
-        budget = max(1, int(self.token_budget * first))
+        batches, begin, budget = [], 0, max(1, int(self.token_budget * first))
         while begin < len(order):
-            size = max(1, budget // int(bounds[begin]))
-            if self.maximum_sentences is not None:
-                size = min(size, self.maximum_sentences)
+            size = min(max(1, budget // int(bounds[begin])), self.maximum_sentences or len(order))
             batches.append(order[begin : begin + size])
-            begin += size
-            budget = self.token_budget
+            begin, budget = begin + size, self.token_budget
         return batches
 
 
@@ -276,7 +281,8 @@ class StreamBatches:
         seed: int = 0,
         spans: SpanSets | None = None,
     ) -> None:
-        check_arguments(corpus, spans, seed, rank, ranks, batch_size=batch_size, bptt=bptt)
+        check_arguments(seed, rank, ranks, batch_size=batch_size, bptt=bptt)
+        check_spans(corpus, spans)
         self.corpus, self.vocabulary, self.bptt = corpus, vocabulary, bptt
         self.variable_bptt, self.seed = variable_bptt, seed
         # Start of each sentence in the stream, which has one EOS for every previous sentence.

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from syntaxlm.batches.text import check_arguments, share
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.models.batches import TreeBatch
@@ -50,17 +51,8 @@ class TreeBatches:
         rank: int = 0,
         ranks: int = 1,
     ) -> None:
-        least = {"token_budget": (token_budget, 1), "maximum_trees": (maximum_trees, 1),
-                 "maximum_words": (maximum_words, 1), "seed": (seed, 0), "ranks": (ranks, 1)}  # fmt: skip
-        faults = [
-            f"{name}: found {value}; expected {limit} or more"
-            for name, (value, limit) in least.items()
-            if value is not None and value < limit
-        ]
-        if not 0 <= rank < max(1, ranks):
-            faults.append(f"rank: found {rank}; expected 0 to {ranks - 1}")
-        if faults:
-            raise InputError("\n".join(faults))
+        limits = {"maximum_trees": maximum_trees, "maximum_words": maximum_words}
+        check_arguments(seed, rank, ranks, token_budget=token_budget, **limits)
         self.corpus, self.token_budget, self.maximum_trees = corpus, token_budget, maximum_trees
         self.shuffle, self.seed, self.mixed, self.rank, self.ranks = shuffle, seed, mixed, rank, ranks
         words = corpus.text.lengths
@@ -82,10 +74,7 @@ class TreeBatches:
         # The first batch has a random smaller size, which shifts all later cuts.
         batches = self._cut(self._chosen[np.argsort(-order)], random.random())
         batches = [batches[place] for place in random.permutation(len(batches))]
-        batches = batches[: len(batches) // self.ranks * self.ranks]
-        if not batches:
-            raise InputError(f"too few trees for {self.ranks} processes; each needs at least one batch")
-        return batches[self.rank :: self.ranks]
+        return share(batches, self.rank, self.ranks, "trees")
 
     def count(self, epoch: int = 0) -> int:
         """Return the number of batches of an epoch."""
@@ -132,17 +121,14 @@ class TreeBatches:
         return offsets[batch.indices[batch.trees.cpu()]] + batch.positions.cpu()
 
     def _cut(self, order: Integers, first: float) -> list[Integers]:
-        """Return cuts trees into batches under the budget. first: fraction of the budget used by the first batch."""
+        """Cut trees into batches under the budget. first: fraction of the budget used by the first batch."""
         ends = np.cumsum(self.corpus.text.lengths[order])
-        batches, begin, before = [], 0, 0
-        budget = int(self.token_budget * first)
+        batches, begin, before, budget = [], 0, 0, int(self.token_budget * first)
         while begin < len(order):
             end = max(begin + 1, int(np.searchsorted(ends, before + budget, side="right")))
-            if self.maximum_trees is not None:
-                end = min(end, begin + self.maximum_trees)
+            end = min(end, begin + (self.maximum_trees or len(order)))
             batches.append(order[begin:end])
-            begin, before = end, int(ends[end - 1])
-            budget = self.token_budget
+            begin, before, budget = end, int(ends[end - 1]), self.token_budget
         return batches
 
 
