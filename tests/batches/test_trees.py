@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syntaxlm.batches import TreeBatches
-from syntaxlm.core.errors import InputError
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, count_dependencies, label_vocabulary
 from syntaxlm.models.batches import TreeBatch
 from syntaxlm.text.vocabulary import Vocabulary
-from tests.batches.forests import CAT, GO, LOWER, corpus_of, forests, many_trees, tree_of
+from tests.batches.forests import CAT, GO, LOWER, corpus_of, forests, many_trees
 from tests.trees.steps import steps_of
 
 
@@ -97,43 +95,6 @@ def test_batches_have_the_batch_interface():
     )
 
 
-def assert_same(found, expected):
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        assert one.levels.counts == other.levels.counts
-        for name in ("words", "targets", "labels", "trees", "positions", "indices"):
-            assert torch.equal(getattr(one, name), getattr(other, name))
-        assert torch.equal(one.levels.parents, other.levels.parents)
-
-
-def test_an_interrupted_epoch_resumes_with_the_same_batches():
-    corpus = corpus_of(many_trees())
-    expected = list(TreeBatches(corpus, 128, True, 11).iterate(4))
-    again = TreeBatches(corpus, 128, True, 11)
-    list(again.iterate(0))
-    assert_same(list(again.iterate(4, start=17)), expected[17:])
-
-
-@pytest.mark.parametrize("mixed", [True, False])
-def test_epochs_and_seeds_differ_in_order_and_composition_of_batches(mixed):
-    corpus = corpus_of(many_trees())
-
-    def batches(seed, epoch):
-        return {frozenset(batch.tolist()) for batch in TreeBatches(corpus, 128, True, seed, mixed).epoch(epoch)}
-
-    first = batches(0, 0)
-    assert batches(0, 0) == first
-    for other in (batches(0, 1), batches(1, 0)):
-        assert len(first & other) < len(first) / 4
-
-
-def test_evaluation_comes_in_the_same_order_deepest_first():
-    batches = TreeBatches(corpus_of(many_trees()), 128, False, 0)
-    first = [batch.tolist() for batch in batches.epoch(0)]
-    assert first == [batch.tolist() for batch in batches.epoch(1)]
-    assert (np.diff(batches.corpus.depths[np.concatenate(first)]) <= 0).all()
-
-
 def test_batches_of_like_depth_have_fewer_levels_than_mixed_ones():
     corpus = corpus_of(many_trees(1000))
 
@@ -141,41 +102,3 @@ def test_batches_of_like_depth_have_fewer_levels_than_mixed_ones():
         return np.mean([len(batch.levels.counts) for batch in TreeBatches(corpus, 256, True, 0, mixed).iterate(0)])
 
     assert levels(mixed=False) < 0.9 * levels(mixed=True)
-
-
-@pytest.mark.parametrize("shuffle", [True, False])
-@pytest.mark.parametrize("ranks", [1, 2, 3, 7])
-def test_processes_share_the_batches(ranks, shuffle):
-    corpus = corpus_of(many_trees())
-    whole = TreeBatches(corpus, 128, shuffle, 3).epoch(7)
-    shares = [TreeBatches(corpus, 128, shuffle, 3, rank=rank, ranks=ranks).epoch(7) for rank in range(ranks)]
-    if shuffle:
-        assert {len(share) for share in shares} == {len(whole) // ranks}
-    else:
-        assert sum(map(len, shares)) == len(whole)
-    found = [tuple(batch) for share in shares for batch in share]
-    assert set(found) <= {tuple(batch) for batch in whole}
-    assert len(set(found)) == len(found)
-
-
-def test_large_trees_are_excluded_and_counted():
-    corpus = corpus_of([tree_of(range(length), number) for number, length in enumerate([3, 9, 4, 10])])
-    batches = TreeBatches(corpus, 100, True, 0, maximum_words=4)
-    assert batches.skipped == 2
-    assert sorted(np.concatenate(batches.epoch(0)).tolist()) == [0, 2]
-    with pytest.raises(InputError, match="all 4 trees have more than 2 words"):
-        TreeBatches(corpus, 100, True, 0, maximum_words=2)
-
-
-def test_invalid_sizes_raise_an_error_with_their_names():
-    corpus = corpus_of([CAT])
-    with pytest.raises(InputError, match=r"(?s)token_budget: found 0; .*maximum_trees: found 0; .*seed: found -1"):
-        TreeBatches(corpus, 0, True, -1, maximum_trees=0)
-    with pytest.raises(InputError, match="rank: found 2; expected 0 to 1"):
-        TreeBatches(corpus, 10, True, 0, rank=2, ranks=2)
-    with pytest.raises(InputError, match="too few trees for 2 processes"):
-        TreeBatches(corpus, 10, True, 0, ranks=2).epoch(0)
-
-
-def test_trees_carry_no_state():
-    assert not TreeBatches(corpus_of([CAT]), 10, False, 0).carries_state
