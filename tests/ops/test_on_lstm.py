@@ -116,23 +116,6 @@ def test_on_a_gpu_steps_are_compiled_and_equal_the_reference(case):
     torch.testing.assert_close(grads, gradients(expected, list(tensors.values())), rtol=1e-8, atol=1e-9)
 
 
-@pytest.mark.parametrize("cut", [1, 3, 6])
-def test_a_sequence_in_two_parts_equals_the_whole_through_the_state_and_its_gradient(cut):
-    counts, _, chunk = CASES["ragged"]
-    tensors = tensors_of("ragged")
-    inputs, *weights, hidden, cell = tensors.values()
-    weights = CellWeights(*weights, chunk)
-    whole = recurrence(inputs, weights, (hidden, cell), counts)
-    place = sum(counts[:cut])
-    first = recurrence(inputs[:place], weights, (hidden, cell), counts[:cut])
-    second = recurrence(inputs[place:], weights, first.state, counts[cut:])
-    states = torch.cat([first.hidden, second.hidden])
-    torch.testing.assert_close(states, whole.hidden, rtol=0, atol=1e-13)
-    torch.testing.assert_close(second.state, whole.state, rtol=0, atol=1e-13)
-    outputs = (states, second.state), (whole.hidden, whole.state)
-    torch.testing.assert_close(*(gradients(part, list(tensors.values())) for part in outputs), rtol=0, atol=1e-11)
-
-
 @pytest.mark.parametrize("op", [recurrence, recurrence_reference], ids=["fast", "reference"])
 def test_the_plain_cell_equals_nn_lstm(op):
     torch.manual_seed(1)
@@ -170,22 +153,6 @@ def test_cumax_increases_to_one():
     assert (gate.diff(dim=-1) >= 0).all()
     torch.testing.assert_close(gate[:, -1], torch.ones(20, dtype=torch.float64))
     torch.testing.assert_close(cumax(torch.zeros(4)), torch.tensor([0.25, 0.5, 0.75, 1.0]))
-
-
-def test_neurons_of_one_chunk_with_equal_gates_share_their_memory():
-    """Chunks share master gates: if o, g, i, f of a chunk's neurons are equal, so are its cells."""
-    _, size, chunk = CASES["one step, three columns"]
-    master = size // chunk
-    tensors = tensors_of("one step, three columns")
-    with torch.no_grad():
-        for name in ("input", "recurrent", "bias"):
-            gates = tensors[name][2 * master :].unflatten(0, (4, master, chunk))
-            gates[:] = gates[:, :, :1]
-        tensors["hidden"].zero_()
-        tensors["cell"].zero_()
-    cells = run(recurrence, "one step, three columns", tensors).state[1].unflatten(1, (master, chunk))
-    assert (cells - cells[..., :1]).abs().max() == 0
-    assert (cells[:, 0] - cells[:, 1]).abs().min() > 0
 
 
 @pytest.mark.parametrize(("rows", "chunk"), [(24 + 6, 4), (24, 2), (24 + 6, None)])

@@ -11,7 +11,7 @@ import torch
 from syntaxlm.ops import span_attention as module
 from syntaxlm.ops.span_attention import Form, SpanWeights, span_attention, span_attention_reference
 from tests.golden import PALM_FILES, released_span_attention
-from tests.ops.harness import check, compiled_or_not, every_form, flat, gradients, leaves
+from tests.ops.harness import check, compiled_or_not, every_form, gradients, leaves
 
 INPUT = 5
 NAMES = "inputs", "carried", "input", "bias", "span", "score"
@@ -187,34 +187,6 @@ def test_a_run_over_a_span_equals_the_difference_in_the_paper():
                 torch.cat([(forward[step] - forward[start] * kept)[:3], (backward[start] - backward[step] * kept)[3:]])
             )
         torch.testing.assert_close(context[step], attention @ torch.stack(spans), rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize("cut", [1, 3, 6])
-def test_a_text_in_two_parts_equals_the_whole_in_value_and_gradient(cut):
-    case = Case([3] * 8, 4, carried=3)
-    tensors = case.tensors()
-    inputs, carried = tensors["inputs"], tensors["carried"]
-    whole = run(span_attention, case, tensors)
-    first, second = inputs[: 3 * cut], inputs[3 * cut :]
-    before = torch.cat([carried, first.view(cut, 3, INPUT)])[-4:]
-    halves = (
-        run(span_attention, replace(case, counts=[3] * cut), tensors | {"inputs": first}),
-        run(span_attention, replace(case, counts=[3] * (8 - cut)), tensors | {"inputs": second, "carried": before}),
-    )
-    joined = [torch.cat(parts) for parts in zip(*halves, strict=True)]
-    torch.testing.assert_close(joined, list(whole), rtol=0, atol=1e-13)
-    grads = (gradients(outputs, present(tensors)) for outputs in (joined, whole))
-    torch.testing.assert_close(*grads, rtol=0, atol=1e-11)
-
-
-def test_nothing_carried_equals_zeros():
-    case = CASES["63 steps, ragged"]
-    tensors = case.tensors()
-    zeros = torch.zeros(case.maximum, 3, INPUT, dtype=torch.float64)
-    one, other = run(span_attention, case, tensors), run(span_attention, case, tensors | {"carried": zeros})
-    torch.testing.assert_close(flat(one), flat(other), rtol=0, atol=1e-14)
-    grads = (gradients(outputs, present(tensors)) for outputs in (one, other))
-    torch.testing.assert_close(*grads, rtol=0, atol=1e-12)
 
 
 def test_tensors_without_gradients_get_none_and_do_not_affect_other_gradients():

@@ -104,20 +104,6 @@ def test_without_bias_and_without_gradients_of_inputs_and_state(cell):
     check_levels(levels, tensors, TORCH)
 
 
-@pytest.mark.parametrize("cell", ["tanh", "lstm"])
-def test_the_states_of_a_tree_do_not_depend_on_the_batch(cell):
-    trees = CASES["all together"]
-    levels, words = levels_of(trees)
-    tensors = tensors_of(len(words), cell)
-    together = flat(run(recurrence, levels, tensors))
-    for number, tree in enumerate(trees):
-        rows = [row for row, (of, _) in enumerate(words) if of == number]
-        own_levels, own_words = levels_of([tree])
-        assert [words[row][1] for row in rows] == [word for _, word in own_words]
-        alone = run(recurrence, own_levels, tensors | {"inputs": tensors["inputs"][rows]})
-        torch.testing.assert_close(flat(alone), [part[rows] for part in together], rtol=0, atol=1e-13)
-
-
 @pytest.mark.parametrize("op", [recurrence, recurrence_reference], ids=["fast", "reference"])
 @pytest.mark.parametrize(("cell", "layer"), [("tanh", nn.RNN), ("lstm", nn.LSTM)])
 @pytest.mark.parametrize(("heads", "first", "edge"), [(CHAIN, 1, 1), (LEFT_CHAIN, 1, 0), ((0,) * 7, 1, 3)])

@@ -12,12 +12,12 @@ import torch
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.models.batches import TokenBatch
 from syntaxlm.scoring import cache, engine
 from syntaxlm.scoring.cache import CacheSettings, NeuralCache, mixed_log_probs
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
 from syntaxlm.scoring.perplexity import CachedScore, evaluate_text
-from tests.fresh_models import SENTENCES, STREAM, fresh, reading
+from tests.fresh_models import SENTENCES, STREAM, reading
+from tests.scoring.by_hand import read_by_hand
 
 MODES = pytest.mark.parametrize("mode", [SENTENCES, STREAM], ids=["sentences", "stream"])
 
@@ -31,27 +31,12 @@ def text(toy, tmp_path):
     return path
 
 
-def read_by_hand(stored, path, mode):
-    """For each token in text order: the decoder's input, the token, its probability."""
-    model, vocabulary = stored.model, stored.vocabulary
-    sentences = [[*vocabulary.encode(line.split()), vocabulary.end_id] for line in path.read_text().splitlines()]
-    if mode.carry_state:
-        sentences = [[token for sentence in sentences for token in sentence]]
-    for sentence in sentences:
-        state, before = None, vocabulary.begin_id
-        for token in sentence:
-            batch = TokenBatch(torch.tensor([[before]]), torch.tensor([[token]]))
-            with torch.no_grad():
-                scores = model.token_log_probs(batch, state)
-            yield scores.hidden[0], token, scores.log_probs.exp().item()
-            state, before = scores.state, token
-
-
 def nats_by_hand(read, settings: CacheSettings) -> float:
     """The equations, token by token, with the cache as a list and its probabilities as a dictionary."""
     held: list[tuple[torch.Tensor, int]] = []
     total = 0.0
-    for hidden, token, prob in read:
+    for hidden, token, log_prob in read:
+        prob = math.exp(log_prob)
         weights: dict[int, float] = defaultdict(float)
         for earlier, word in held[-settings.size :]:
             weights[word] += math.exp(settings.theta * float(hidden @ earlier))
@@ -67,7 +52,8 @@ def test_the_score_is_that_of_the_equations_token_by_token(stored, text, monkeyp
     monkeypatch.setattr(cache, "ROWS", 5)  # many parts, of rows and of the text
     for name, value in (("STREAM_STEPS", 16), ("TOKENS", 30), ("TOKEN_BUDGET", 20)):
         monkeypatch.setattr(engine, name, value)
-    read = list(read_by_hand(stored, text, mode))
+    lines = text.read_text().splitlines()
+    read = [token for line in read_by_hand(stored, lines, mode) for token in line]
     for size, theta in product([1, 7, 10_000], [0.0, 0.8]):
         settings = CacheSettings(0.3, theta, size)
         score = evaluate_text(stored, text, reading(mode), settings)
@@ -139,19 +125,6 @@ def test_a_word_not_in_the_cache_has_cache_probability_0_and_a_large_theta_does_
 
 
 @MODES
-@pytest.mark.parametrize("tokens", [1, 40, 100_000])
-def test_words_are_read_once_in_text_order(lstm, toy, monkeypatch, mode, tokens):
-    for name in ("TOKENS", "STREAM_STEPS", "TOKEN_BUDGET"):
-        monkeypatch.setattr(engine, name, tokens)
-    corpus = EncodedCorpus.encode(toy / "valid.txt", lstm.normaliser, lstm.vocabulary)
-    parts = list(Scorer.of(lstm, mode).tokens(corpus, hidden=True))
-    expected = [token for index in range(len(corpus)) for token in (*corpus.sentence(index), lstm.vocabulary.end_id)]
-    assert torch.cat([part.tokens for part in parts]).tolist() == expected
-    nats = -sum(part.log_probs.sum().item() for part in parts)
-    assert nats == pytest.approx(evaluate_text(lstm, toy / "valid.txt", reading(mode)).nats, rel=1e-5)
-
-
-@MODES
 def test_a_text_that_repeats_itself_gains_and_more_so_with_a_longer_memory(lstm, toy, tmp_path, mode):
     lines = (toy / "test.txt").read_text().splitlines()[:8]
     (tmp_path / "text.txt").write_text("\n".join(lines * 3) + "\n")
@@ -191,11 +164,3 @@ def test_both_perplexities_and_the_settings_are_printed(prpn, text):
 def test_settings_out_of_range_raise_an_error(settings, message):
     with pytest.raises(InputError, match=message):
         CacheSettings(*settings)
-
-
-@MODES
-def test_a_model_without_hidden_states_raises_an_error(text, mode):
-    stored = fresh("ngram", mode)
-    assert evaluate_text(stored, text, reading(mode)).tokens
-    with pytest.raises(InputError, match="hidden states"):
-        evaluate_text(stored, text, reading(mode), CacheSettings(0.1, 0.1))

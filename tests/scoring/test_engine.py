@@ -14,9 +14,7 @@ import torch
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.data.pairs import MinimalPair
-from syntaxlm.evaluation.pairs import score_pairs
-from syntaxlm.models.abilities import Model, ScoresTokens, TokenScores
+from syntaxlm.models.abilities import Model, ScoresSentences, ScoresTokens, TokenScores
 from syntaxlm.models.batches import TextMode, TokenBatch
 from syntaxlm.scoring import engine
 from syntaxlm.scoring.cache import CacheSettings
@@ -28,7 +26,7 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.fresh_models import OPEN, SENTENCES, STREAM, every_model, fresh, reading
 from tests.models.mixture import MixtureOfUnigrams
-from tests.models.variants import WORDS
+from tests.models.variants import SENTENCE_VARIANTS, WORDS, names_with
 
 TEXT = [["the", "cat", "sees"], [], ["nonsense"], ["a", "dog"] * 20, ["the", "cat", "sees"], ["old"]]
 MODES = pytest.mark.parametrize("mode", [SENTENCES, STREAM, OPEN], ids=["sentences", "stream", "open"])
@@ -336,13 +334,6 @@ def test_a_model_that_only_scores_sentences_has_a_perplexity(tmp_path):
     assert expected[1] == pytest.approx(float(stored.model.sentence_log_probs(TokenBatch(targets, targets))[0]))
 
 
-def test_a_model_that_only_scores_sentences_scores_pairs():
-    stored = mixture()
-    likelier, other = sorted(["cat", "dog"], key=lambda word: -Scorer.of(stored).sentences([[word]])[0])
-    scores = score_pairs(stored, [MinimalPair(likelier, other, "case", {}, "file", 1)])
-    assert scores.correct.all()
-
-
 def test_a_model_that_only_scores_sentences_raises_an_error_for_tokens(tmp_path):
     stored = mixture()
     (tmp_path / "text.txt").write_text("the cat\n")
@@ -361,36 +352,38 @@ def test_a_model_that_only_scores_sentences_raises_an_error_for_tokens(tmp_path)
             asked()
 
 
-def test_a_model_without_hidden_states_raises_an_error_only_for_a_cache(tmp_path):
-    stored = fresh("ngram")
+@MODES
+def test_a_model_without_hidden_states_raises_an_error_only_for_a_cache(tmp_path, mode):
+    stored = fresh("ngram", mode)
     (tmp_path / "text.txt").write_text("the cat\n")
-    assert evaluate_text(stored, tmp_path / "text.txt").tokens == 3
+    assert evaluate_text(stored, tmp_path / "text.txt", reading(mode)).tokens == 2 + mode.predict_eos
     with pytest.raises(
         InputError, match=r"this ngram model gives no hidden states of a text, so a neural cache cannot use it"
     ):
-        evaluate_text(stored, tmp_path / "text.txt", cache=CacheSettings(0.1, 0.1))
+        evaluate_text(stored, tmp_path / "text.txt", reading(mode), CacheSettings(0.1, 0.1))
 
 
-@pytest.mark.parametrize(
-    ("name", "mode"), [*product(["prpn", "lstm"], [SENTENCES, STREAM, OPEN]), ("mixture", SENTENCES)], ids=str
-)
+SENTENCE_MODELS = ["mixture", *names_with(ScoresSentences, among=list(SENTENCE_VARIANTS))]
+NAN_MODELS = [*product(["prpn", "lstm"], [SENTENCES, STREAM, OPEN]), *product(SENTENCE_MODELS, [SENTENCES])]
+
+
+@pytest.mark.parametrize(("name", "mode"), NAN_MODELS, ids=str)
 def test_weights_that_are_nan_are_reported_with_the_model_type(tmp_path, name, mode):
     stored = mixture() if name == "mixture" else fresh(name, mode)
     with torch.no_grad():
-        for tensor in (*stored.model.parameters(), *stored.model.buffers()):
-            if tensor.is_floating_point():
-                tensor.fill_(math.nan)
+        for weights in stored.model.state_dict().values():
+            weights.fill_(math.nan if weights.is_floating_point() else 1)
     (tmp_path / "text.txt").write_text("the cat\n")
     asked = [
         lambda: Scorer.of(stored, mode).sentences([["the", "cat"]]),
         lambda: evaluate_text(stored, tmp_path / "text.txt", reading(mode)),
     ]
-    if name != "mixture":
+    if name in ("prpn", "lstm"):
         asked.append(lambda: list(Scorer.of(stored).tokens(corpus_of(stored, [["the", "cat"]]))))
         asked.append(lambda: Scorer.of(stored).stream().read(corpus_of(stored, [["the", "cat"]])))
-    for one in asked:
+    for ask in asked:
         with pytest.raises(InputError, match=rf"^{stored.name}: the model returned NaN; its weights are unusable$"):
-            one()
+            ask()
 
 
 def test_the_mode_is_that_of_training_by_default():

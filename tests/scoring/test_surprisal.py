@@ -7,12 +7,10 @@ import warnings
 from itertools import pairwise
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.core.errors import InputWarning
-from syntaxlm.models.batches import TokenBatch
 from syntaxlm.scoring import engine, surprisal
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.perplexity import evaluate_text
@@ -21,26 +19,10 @@ from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.text.reader import AS_TOKENISED, AUTO_STYLE
 from tests.fresh_models import OPEN, SENTENCES, STREAM, every_model, fresh, reading
+from tests.scoring.by_hand import read_by_hand
 
 LINES = ["the old dog sees a cat .", "", "cat", "xyzzy the plugh", " a  dog ", "the cat sees the cat , the dog"]
 MODES = {"reset": SENTENCES, "carry": STREAM}
-
-
-def one_by_one(stored, context: str) -> list[list[float]]:
-    """Bits of every token of the lines, read token by token."""
-    state, before, result = None, stored.vocabulary.begin_id, []
-    for line in LINES:
-        tokens = stored.normaliser.tokens(line)
-        if context == "reset":
-            state, before = None, stored.vocabulary.begin_id
-        result.append([])
-        for token in [*stored.vocabulary.encode(tokens), stored.vocabulary.end_id] if tokens else []:
-            batch = TokenBatch(torch.tensor([[before]]), torch.tensor([[token]]))
-            with torch.no_grad():
-                scores = stored.model.token_log_probs(batch, state)
-            result[-1].append(-scores.log_probs.item() / math.log(2))
-            state, before = scores.state, token
-    return result
 
 
 @every_model
@@ -48,7 +30,8 @@ def one_by_one(stored, context: str) -> list[list[float]]:
 def test_every_row_is_that_of_reading_token_by_token(name, context):
     stored = fresh(name)
     rows = list(surprisals(stored, LINES, ScoreOptions(context=context)))
-    for line, words, expected in zip(LINES, rows, one_by_one(stored, context), strict=True):
+    for line, words, read in zip(LINES, rows, read_by_hand(stored, LINES, MODES[context]), strict=True):
+        expected = [-log_prob / math.log(2) for *_, log_prob in read]
         assert [word.word for word in words] == ([*line.split(), ""] if expected else [])
         assert [word.surprisal for word in words] == pytest.approx(expected, abs=1e-9)
 
@@ -196,27 +179,24 @@ def test_a_row_is_a_word_as_written_with_the_sum_of_its_tokens():
 def test_the_share_of_unknown_words_is_reported_with_a_way_to_reduce_it():
     stored = fresh("lstm")
     lines = ["the cat sees a dog,", "the dog sees the cat!"]
-    counts = {}
-    for style in (AUTO_STYLE, AS_TOKENISED):
+    long_word = "x" * 10_000
+    for style, text, expected in (
+        (AUTO_STYLE, lines, "10 words, 0 unknown (0.0%)"),
+        (
+            AS_TOKENISED,
+            lines,
+            "10 words, 2 unknown (20.0%). 'dog,' is unknown, but 'dog ,' is known:"
+            " use --punctuation auto --contractions auto",
+        ),
+        (AUTO_STYLE, ["xyzzy xyzzy plugh cat"], "4 words, 3 unknown (75.0%). Most frequent: xyzzy, plugh. The"),
+        (AUTO_STYLE, [long_word], f"1 words, 1 unknown (100.0%). Most frequent: {'x' * 40} .... The surprisal"),
+    ):
         unknown = UnknownWords(stored, style)
-        for rows in surprisals(
-            stored, lines, ScoreOptions(punctuation=style.punctuation, contractions=style.contractions)
-        ):
+        options = ScoreOptions(punctuation=style.punctuation, contractions=style.contractions)
+        for rows in surprisals(stored, text, options):
             unknown.add(rows)
-        counts[style] = str(unknown)
-    assert counts[AUTO_STYLE] == "10 words, 0 unknown (0.0%)"
-    assert counts[AS_TOKENISED] == (
-        "10 words, 2 unknown (20.0%). 'dog,' is unknown, but 'dog ,' is known:"
-        " use --punctuation auto --contractions auto"
-    )
-    unknown = UnknownWords(stored, AUTO_STYLE)
-    for rows in surprisals(stored, ["xyzzy xyzzy plugh cat"], ScoreOptions()):
-        unknown.add(rows)
-    assert str(unknown).startswith("4 words, 3 unknown (75.0%). Most frequent: xyzzy, plugh.")
-    unknown = UnknownWords(stored, AUTO_STYLE)
-    for rows in surprisals(stored, ["x" * 10_000], ScoreOptions()):
-        unknown.add(rows)
-    assert f"Most frequent: {'x' * 40} .... The surprisal" in str(unknown)
+        assert str(unknown).startswith(expected)
+        assert str(unknown) == expected or "Most frequent" in expected
 
 
 def test_carried_state_of_a_model_of_single_sentences_warns():
