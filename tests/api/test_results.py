@@ -11,11 +11,9 @@ import pytest
 from syntaxlm.api import Results
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
-from tests.api.models import language_model
+from tests.api.models import language_model, results_of_every_type
 from tests.fresh_models import fresh
 from tests.grammar_models import grammar
-
-TEXTS = ["the old cat sees a dog", "", "a dog"]
 
 
 @pytest.fixture(params=["pandas", "polars"])
@@ -28,20 +26,12 @@ def library(request, monkeypatch):
 
 def results():
     """One result of each type, with the columns and the number of rows of its data frame."""
-    lstm, pcfg = language_model(fresh("lstm")), language_model(grammar("simple-pcfg"))
     words = ["sentence", "position", "word", "begin", "end", "token", "in_vocabulary", "surprisal"]
     parts = ["sentence", "start", "end", "text", "label", "score", "marginal"]
-    return [
-        (lstm.surprisal(TEXTS), words, 7 + 3),
-        (lstm.surprisal(TEXTS[0]), words, 7),
-        (lstm.surprisal(""), words, 0),
-        (pcfg.parse(TEXTS, labels=True), parts, 5 + 1),
-        (pcfg.parse(TEXTS[0]), parts, 5),
-        (pcfg.parse("the"), parts, 0),
-        (lstm.generate(2), ["number", "text", "tokens", "surprisals", "ended"], 2),
-        (pcfg.generate(2, trees=True), ["number", "text", "tokens", "tree", "spans", "labels", "word_labels"], 2),
-        (Results(), [], 0),
-    ]
+    columns = [words, words, words, parts, parts, parts, ["number", "text", "tokens", "surprisals", "ended"]]
+    columns += [["number", "text", "tokens", "tree", "spans", "labels", "word_labels"], []]
+    counts = 7 + 3, 7, 0, 5 + 1, 5, 0, 2, 2, 0
+    return list(zip([*results_of_every_type(), Results()], columns, counts, strict=True))
 
 
 def test_data_frames_have_a_row_per_word_constituent_or_sentence(library):

@@ -25,26 +25,11 @@ from syntaxlm.core.tables import (
     format_rows,
     write_parquet,
 )
-from tests.api.models import language_model
+from tests.api.models import language_model, results_of_every_type
 from tests.fresh_models import fresh
-from tests.grammar_models import grammar
 
 NUMBERS = Columns("numbers", "number", {"number": Column("integer", "a number"), "name": Column("text", "its name")})
 ODD = ["", "a\tb", 'say "no"', "x, y", "two\nlines", "\u2028", "'"]
-
-
-def results():
-    lstm, pcfg = language_model(fresh("lstm")), language_model(grammar("simple-pcfg"))
-    return [
-        lstm.surprisal(["the old cat", "", "a dog , ."]),
-        language_model(fresh("lstm", drop_words=("$",))).surprisal("the $ cat"),
-        lstm.surprisal(""),
-        pcfg.parse(["the old cat", "the"], labels=True),
-        language_model(fresh("palm")).parse("the cat sees a dog"),
-        pcfg.parse([]),
-        lstm.generate(3),
-        pcfg.generate(3, trees=True),
-    ]
 
 
 def test_parquet_files_have_the_rows_and_types_of_data_frames(tmp_path, monkeypatch):
@@ -53,15 +38,16 @@ def test_parquet_files_have_the_rows_and_types_of_data_frames(tmp_path, monkeypa
     import pyarrow
 
     path = tmp_path / "rows.parquet"
-    found = results()
-    for result in found:
+    dropped = language_model(fresh("lstm", drop_words=("$",))).surprisal("the $ cat")
+    results = [*results_of_every_type(), dropped, language_model(fresh("palm")).parse("the cat sees a dog")]
+    for result in results:
         result.to_parquet(path)
         frame = result.to_dataframe()
         # pyarrow gives pandas the lists of a cell as arrays.
         arrays = pyarrow.Table.from_pandas(frame).to_pandas().astype(frame.dtypes)
         pandas.testing.assert_frame_equal(pandas.read_parquet(path), arrays)
     monkeypatch.setitem(sys.modules, "pandas", None)
-    for result in found:
+    for result in results:
         result.to_parquet(path)
         polars.testing.assert_frame_equal(polars.read_parquet(path), result.to_dataframe())
 

@@ -411,9 +411,6 @@ def test_the_quickstart_trains_measures_and_draws(run, refused, toy, tmp_path, m
         "quickstart", "--model-type", "prpn", "--output", tmp_path / "quick"
     )
     assert (tmp_path / "quick" / "corpus" / "train.txt").stat().st_mtime_ns == before
-    code, out, _ = run("quickstart", "--model-type", "prpn", "--output", tmp_path / "second", "--json")
-    assert code == 0
-    assert json.loads(out)["training"]["test"]["perplexity"] > json.loads(out)["perplexity_floor"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

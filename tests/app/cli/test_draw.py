@@ -59,18 +59,21 @@ def test_maps_are_drawn_with_the_tree(draw):
     assert titles == ["memory gate", "attention of layer 1", "attention of layer 2", "next gate", "predict attention"]
 
 
-def test_a_page_is_written_as_html(draw):
-    code, path, _ = draw(SENTENCE, "--maps", name="out.html")
-    page = path.read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("arguments", "name", "start", "part", "count"),
+    [
+        ([SENTENCE, "--maps"], "out.html", "<!doctype html>", "<svg", 6),
+        (["--gold", GOLD], "out.tex", "", r"\begin{forest}", 2),
+        ([SENTENCE], "out.svg", "<svg", "prefers-color-scheme", 1),
+        ([SENTENCE, "--theme", "dark"], "out.svg", "<svg", "prefers-color-scheme", 0),
+    ],
+)
+def test_the_extension_selects_the_format_and_the_theme_fixes_the_colours(draw, arguments, name, start, part, count):
+    code, path, _ = draw(*arguments, name=name)
+    content = path.read_text(encoding="utf-8")
     assert code == 0
-    assert page.startswith("<!doctype html>")
-    assert page.count("<svg") == 6
-
-
-def test_trees_are_written_as_latex(draw):
-    code, path, _ = draw("--gold", GOLD, name="out.tex")
-    assert code == 0
-    assert path.read_text(encoding="utf-8").count(r"\begin{forest}") == 2
+    assert content.startswith(start)
+    assert content.count(part) == count
 
 
 def test_a_picture_is_written_as_png(draw):
@@ -80,23 +83,6 @@ def test_a_picture_is_written_as_png(draw):
     code, path, _ = draw(SENTENCE, name="out.PNG")
     assert code == 0
     assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-
-
-def test_a_png_reports_letters_without_a_font(draw):
-    pytest.importorskip("resvg_py", reason="the extra draw is not installed")
-    if not _has_fonts():
-        pytest.skip("this machine has none of the usual fonts")
-    code, path, said = draw("the \U0010fffd sleeps", name="out.png")
-    assert (code, path.exists()) == (0, True)
-    assert said.startswith("syntaxlm: warning: no font on this machine has 1 of the characters")
-    assert "U+10FFFD" in said
-    assert said.count("\n") == 1
-    assert draw("the \U0010fffd sleeps", name="out.svg")[2] == ""
-
-
-def test_the_theme_fixes_the_colours(draw):
-    assert "prefers-color-scheme" in draw(SENTENCE)[1].read_text(encoding="utf-8")
-    assert "prefers-color-scheme" not in draw(SENTENCE, "--theme", "dark")[1].read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -122,10 +122,3 @@ def test_options_that_do_not_go_with_trees_are_refused(pcfg, options, fault):
     code, out, error = pcfg("neural-pcfg", "--trees", *options)
     assert (code, out) == (2, "")
     assert fault in error
-
-
-def test_trees_are_refused_for_models_that_have_no_grammar(generate):
-    code, out, error = generate("--trees")
-    assert (code, out) == (2, "")
-    assert "this prpn model does not sample whole sentences, so sampling of trees cannot use it." in error
-    assert "Model types that can: simple-pcfg, tensor-pcfg, neural-pcfg, compound-pcfg, dmv." in error
