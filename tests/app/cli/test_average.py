@@ -6,26 +6,21 @@ import json
 
 import pytest
 
-from syntaxlm.app.cli import main
-
 
 @pytest.fixture
 def files(tmp_path):
-    trees = {
-        "a": "(X (X the cat) sat)\n(X a)\n",
-        "b": "(X (X the cat) sat)\n(X a)\n",
-        "c": "(X the (X cat sat))\n(X a)\n",
-    }
-    for name, text in trees.items():
+    """Files of trees, of which the first two agree."""
+    left, right = "(X (X the cat) sat)\n(X a)\n", "(X the (X cat sat))\n(X a)\n"
+    for name, text in (("a", left), ("b", left), ("c", right)):
         (tmp_path / f"{name}.mrg").write_text(text)
-    return [str(tmp_path / f"{name}.mrg") for name in trees]
+    return [str(tmp_path / f"{name}.mrg") for name in "abc"]
 
 
-def test_the_average_is_written_and_the_agreement_printed(files, tmp_path, capsys):
+def test_the_average_is_written_and_the_agreement_printed(files, tmp_path, run):
     out = tmp_path / "out.mrg"
-    assert main(["average", *files, "-o", str(out)]) == 0
-    assert out.read_text() == "(X (X the cat) sat)\n(X a)\n"
-    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.endswith(".mrg")]
+    code, printed, _ = run("average", *files, "-o", out)
+    assert (code, out.read_text()) == (0, "(X (X the cat) sat)\n(X a)\n")
+    rows = [line.split() for line in printed.splitlines() if line.endswith(".mrg")]
     assert rows == [
         ["100.0", "100.0", "0.0", "50.0", "100.0", "1", files[0]],
         ["100.0", "100.0", "0.0", "50.0", "100.0", "2", files[1]],
@@ -33,20 +28,19 @@ def test_the_average_is_written_and_the_agreement_printed(files, tmp_path, capsy
     ]
 
 
-def test_ties_are_broken_as_requested(files, tmp_path, capsys):
+def test_ties_are_broken_as_requested(files, tmp_path, run):
     out = tmp_path / "out.mrg"
-    assert main(["average", files[0], files[2], "-o", str(out), "--ties", "first", "--json"]) == 0
+    command = "average", files[0], files[2], "-o", out, "--json"
+    assert json.loads(run(*command)[1])["ties"] == "random"
+    assert json.loads(run(*command, "--ties", "first")[1])["ties"] == "first"
     assert out.read_text() == "(X the (X cat sat))\n(X a)\n"
-    assert json.loads(capsys.readouterr().out)["ties"] == "first"
-    assert main(["average", files[0], files[2], "-o", str(out), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["ties"] == "random"
 
 
-def test_weights_and_json(files, tmp_path, capsys):
+def test_weights_and_json(files, tmp_path, run):
     out = tmp_path / "out.mrg"
-    assert main(["average", *files, "-o", str(out), "--weights", "1,1,2.5", "--json", "--protocol", "evalb"]) == 0
-    assert out.read_text() == "(X the (X cat sat))\n(X a)\n"
-    figures = json.loads(capsys.readouterr().out)
+    code, printed, _ = run("average", *files, "-o", out, "--weights", "1,1,2.5", "--json", "--protocol", "evalb")
+    assert (code, out.read_text()) == (0, "(X the (X cat sat))\n(X a)\n")
+    figures = json.loads(printed)
     assert figures["with_average"] == [0.5, 0.5, 1.0]
     assert figures["agreement"] == [[1.0, 1.0, 0.5], [1.0, 1.0, 0.5], [0.5, 0.5, 1.0]]
     assert figures["with_others"] == [0.75, 0.75, 0.5]
@@ -55,7 +49,7 @@ def test_weights_and_json(files, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("extra", "said"),
+    ("extra", "message"),
     [
         (["--weights", "1,two,3"], "--weights: found '1,two,3'"),
         (["--weights", "1,2"], "weights: found 1, 2; expected 3 positive numbers"),
@@ -63,7 +57,6 @@ def test_weights_and_json(files, tmp_path, capsys):
         (["--protocol", "none"], "found protocol 'none'; expected one of"),
     ],
 )
-def test_errors_are_reported_and_nothing_is_written(files, tmp_path, capsys, extra, said):
-    assert main(["average", *files, "-o", str(tmp_path / "out.mrg"), *extra]) == 2
-    assert said in capsys.readouterr().err
+def test_errors_are_reported_and_nothing_is_written(files, tmp_path, refused, extra, message):
+    assert message in refused("average", *files, "-o", tmp_path / "out.mrg", *extra)
     assert not (tmp_path / "out.mrg").exists()
