@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -193,17 +193,9 @@ def _innermost(starts: Integers, ends: Integers, words: Integers) -> Integers:
     return innermost
 
 
-class _Best(NamedTuple):
-    """The most spans that can be in the tree, and how: for the last child of a span and, linked, those before it.
-
-    entry, end: the states of the start and the end of the child.
-    """
-
-    spans: int
-    before: _Best | None = None
-    child: int = 0
-    entry: int = 0
-    end: int = 0
+# The most spans that can be in the tree, and how: the best choice up to the last child of a span, this child, the
+# states of its start and its end. (0, None, ...) before the first child.
+_Best = tuple[int, Any, int, int, int]
 
 
 def _opened(starts: list[int], ends: list[int], is_open: list[bool], contested: list[bool]) -> list[int]:
@@ -231,19 +223,20 @@ def _opened(starts: list[int], ends: list[int], is_open: list[bool], contested: 
 
     def best_below(span: int, start: int, end: int) -> _Best:
         """start, end: the states of the ends of the span, for the spans below it."""
-        reached = {start: _Best(0)}  # by the state of the position after the children so far
+        reached: dict[int, _Best] = {start: (0, None, 0, 0, 0)}  # by the state of the current position
         position = starts[span]
         for child in children[span]:
             if starts[child] != position:
                 reached = dict.fromkeys(states(starts[child]), max(reached.values(), key=itemgetter(0)))
             position, below = ends[child], best[child]
-            following = {}
+            following: dict[int, _Best] = {}
             for at in (end,) if position == ends[span] else states(position):
-                spans, entry = max(
-                    ((before.spans + below[entry, at].spans, entry) for entry, before in reached.items()),
-                    key=itemgetter(0),
-                )
-                following[at] = _Best(spans, reached[entry], child, entry, at)
+                most, chosen = -1, start
+                for entry, before in reached.items():
+                    spans = before[0] + below[entry, at][0]
+                    if spans > most:
+                        most, chosen = spans, entry
+                following[at] = (most, reached[chosen], child, chosen, at)
             reached = following
         return max(reached.values(), key=itemgetter(0))
 
@@ -252,17 +245,20 @@ def _opened(starts: list[int], ends: list[int], is_open: list[bool], contested: 
         if _CLOSED in of_start:
             of_start = (*of_start, _USED)
         for end in (_CLOSED,) if ends[span] == words else states(ends[span]):
+            below: dict[int, _Best] = {}  # by the state of the start for the spans below
             for start in of_start:
+                inner = _USED if start == end == _CLOSED else start
+                if inner not in below:
+                    below[inner] = best_below(span, inner, end)
                 # A span counts unless its end is open or its start is used.
                 counts = end == _CLOSED and start != _USED
-                below = best_below(span, _USED if start == end == _CLOSED else start, end)
-                best[span][start, end] = below._replace(spans=below.spans + counts)
+                best[span][start, end] = (below[inner][0] + counts, *below[inner][1:])
     positions = []
-    agenda: list[_Best | None] = [best_below(root, _OPEN, _CLOSED)]
+    agenda = [best_below(root, _OPEN, _CLOSED)]
     while agenda:
-        choice = agenda.pop()
-        if choice is not None and choice.before is not None:
-            if choice.entry == _OPEN and contested[starts[choice.child]]:
-                positions.append(starts[choice.child])
-            agenda += [choice.before, best[choice.child][choice.entry, choice.end]]
+        _, before, child, start, end = agenda.pop()
+        if before is not None:
+            if start == _OPEN and contested[starts[child]]:
+                positions.append(starts[child])
+            agenda += [before, best[child][start, end]]
     return positions

@@ -1,4 +1,5 @@
-"""Dependency trees in files: reads CoNLL-U, CoNLL-X and word-tag-head columns, writes CoNLL-U, and checks trees.
+"""Dependency trees in files: reads CoNLL-U, CoNLL-X and word-tag-head columns,
+and writes CoNLL-U.
 
 Files may be compressed (.gz, .xz, .zst); "-" is standard input.
 """
@@ -6,9 +7,8 @@ Files may be compressed (.gz, .xz, .zst); "-" is standard input.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,15 +19,45 @@ from syntaxlm.trees.tree import DependencyTree
 
 MAXIMUM_SENTENCE = 2**28  # approximate limit of the memory for the lines of one sentence, in bytes
 
-_SHOWN = 20  # number of words in a message
 _ROW = 64  # bytes of memory per line in addition to its characters
 _COLUMNS = 10  # columns of a CoNLL-U word line: ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC
-_FEWEST_COLUMNS = 8  # of a CoNLL-X word line: ID FORM LEMMA CPOSTAG POSTAG FEATS HEAD DEPREL; PHEAD PDEPREL may follow
-_UPOS, _XPOS = 3, 4  # columns of tags: universal or coarse, of the treebank or fine
 _NOT_A_WORD = re.compile(r"[0-9]+[-.][0-9]+")  # a multiword range, 1-2, or an empty node, 1.1
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(.*)")
 _POSITIONS = {str(number): number for number in range(512)}  # most ids and heads; others need a regular expression
+
+
+class _Format(NamedTuple):
+    """A file format: indices of columns, and numbers of columns of a word line.
+
+    other_tag: the column of the tag if `tag` is _.  has_ids: whether the first column counts the words; then _ stands
+    for nothing, and lines that start with # are comments.
+    columns, expected: description of the columns of a line, and of the lines, for messages.
+    """
+
+    word: int
+    tag: int
+    other_tag: int
+    head: int
+    label: int
+    fewest: int
+    most: int
+    has_ids: bool
+    columns: str
+    expected: str
+
+
+_CONLLX = _Format(1, 4, 3, 6, 7, 8, _COLUMNS, True, "8 to 10", "word lines of eight to ten tab-separated columns")
+DEPENDENCY_FORMATS = {
+    ".conllu": _Format(1, 3, 4, 6, 7, _COLUMNS, _COLUMNS, True, "10", "word lines of ten tab-separated columns"),
+    ".conll": _CONLLX,
+    ".conllx": _CONLLX,
+    ".dp": _Format(
+        0, 1, 1, 2, 3, 3, 4, False, "3 (word, tag, head) or 4 (with a label)",
+        "lines of word, tag and head, tab-separated",
+    ),
+}  # fmt: skip
+"""The file formats of dependency trees by suffix of the file name."""
 
 
 class ConlluSentence(NamedTuple):
@@ -51,8 +81,8 @@ class ConlluSentence(NamedTuple):
 def read_conllu(path: str | Path) -> list[DependencyTree]:
     """Return the dependency trees of a CoNLL-U file: FORM, UPOS (XPOS where UPOS is _), HEAD, DEPREL, sent_id.
 
-    Multiword ranges and empty nodes are skipped.  Trees may be non-projective, have several roots or none, or cycles:
-    see `dependency_faults`.  Raises InputError naming file, line and sentence.
+    Multiword ranges and empty nodes are skipped.  Trees may be non-projective, have several roots or none, or cycles.
+    Raises InputError naming file, line and sentence.
     """
     return list(iterate_dependencies(path, ".conllu"))
 
@@ -98,26 +128,14 @@ class _Block:
         """Return the location of a row, an index into `rows`."""
         return f"{self.path}, line {self.numbers[row]}, sentence {self.name or self.sentence}"
 
-    def fault(self, row: int, found: str) -> InputError:
-        """Return an InputError naming file, line and sentence of a row."""
-        return InputError(f"{self.place(row)}: {found}")
-
-
-class _Format(NamedTuple):
-    """A file format. tree_of: returns None for a block without words."""
-
-    tree_of: Callable[[_Block], DependencyTree | None]
-    has_comments: bool
-    expected: str
-
 
 def _read(
     path: str | Path, file_format: _Format, lines: Iterable[tuple[int, str]] | None = None
 ) -> Iterator[tuple[DependencyTree, _Block]]:
     """Yield the trees of a file with their lines. Raises InputError for a file without any."""
     is_empty = True
-    for block in _blocks(path, file_format.has_comments, lines):
-        tree = file_format.tree_of(block)
+    for block in _blocks(path, file_format.has_ids, lines):
+        tree = _tree(block, file_format)
         if tree is not None:
             is_empty = False
             yield tree, block
@@ -152,92 +170,46 @@ def _blocks(path: str | Path, has_comments: bool, lines: Iterable[tuple[int, str
         yield block
 
 
-def _conll_tree(block: _Block, fewest: int, tag_column: int, other_tag_column: int) -> DependencyTree | None:
-    """Return the tree of a sentence in columns ID FORM LEMMA tag tag FEATS HEAD DEPREL.
-
-    fewest: least number of columns.  tag_column: that of the tag; where it is _, the other one has the tag.
-    """
-    is_conllu = fewest == _COLUMNS
+def _tree(block: _Block, file_format: _Format) -> DependencyTree | None:
+    """Return the tree of a sentence; None for a sentence without words."""
     words: list[str] = []
     tags, labels, heads, rows = [], [], [], []
     for row, line in enumerate(block.rows):
         columns = line.split("\t")
-        if not fewest <= len(columns) <= _COLUMNS:
-            expected = f"{_COLUMNS}" if is_conllu else f"{fewest} to {_COLUMNS}"
-            raise block.fault(row, f"found {len(columns)} tab-separated columns, expected {expected}")
-        identity, tag, label = columns[0], columns[tag_column], columns[7]
-        if _POSITIONS.get(identity) != len(words) + 1:
-            if is_conllu and _NOT_A_WORD.fullmatch(identity):
+        if not file_format.fewest <= len(columns) <= file_format.most:
+            found = f"found {len(columns)} tab-separated columns, expected {file_format.columns}"
+            raise InputError(f"{block.place(row)}: {found}")
+        if file_format.has_ids and _POSITIONS.get(columns[0]) != len(words) + 1:
+            if file_format.fewest == _COLUMNS and _NOT_A_WORD.fullmatch(columns[0]):
                 continue
-            if not _NUMBER.fullmatch(identity) or int(identity) != len(words) + 1:
-                expected = f"expected {len(words) + 1} (ids count from 1)"
-                raise block.fault(row, f"found the word id {identity[:40]!r}, {expected}")
-        if tag == "_":
-            tag = columns[other_tag_column]
-        words.append(columns[1])
-        tags.append("" if tag == "_" else tag)
-        heads.append(_head(columns[6], row, block))
-        labels.append("" if label == "_" else label)
+            if not _NUMBER.fullmatch(columns[0]) or int(columns[0]) != len(words) + 1:
+                found = f"found the word id {columns[0][:40]!r}, expected {len(words) + 1} (ids count from 1)"
+                raise InputError(f"{block.place(row)}: {found}")
+        head = _POSITIONS.get(columns[file_format.head])
+        if head is None:
+            if not _NUMBER.fullmatch(columns[file_format.head]):
+                found = f"found the head {columns[file_format.head][:40]!r}, expected a number (0 for the root)"
+                raise InputError(f"{block.place(row)}: {found}")
+            head = int(columns[file_format.head])
+        tag = columns[file_format.tag]
+        label = columns[file_format.label] if len(columns) > file_format.label else ""
+        if file_format.has_ids:
+            tag = columns[file_format.other_tag] if tag == "_" else tag
+            tag, label = "" if tag == "_" else tag, "" if label == "_" else label
+        words.append(columns[file_format.word])
+        tags.append(tag)
+        heads.append(head)
+        labels.append(label)
         rows.append(row)
-    return _tree(words, tags, heads, labels, rows, block)
-
-
-def _dp_tree(block: _Block) -> DependencyTree | None:
-    """Return the tree of a sentence in columns of word, tag, head and optionally label."""
-    words: list[str] = []
-    tags, labels, heads = [], [], []
-    for row, line in enumerate(block.rows):
-        columns = line.split("\t")
-        if len(columns) not in (3, 4):
-            found = f"found {len(columns)} tab-separated columns"
-            raise block.fault(row, f"{found}, expected 3 (word, tag, head) or 4 (with a label)")
-        words.append(columns[0])
-        tags.append(columns[1])
-        heads.append(_head(columns[2], row, block))
-        labels.append(columns[3] if len(columns) == 4 else "")
-    return _tree(words, tags, heads, labels, range(len(words)), block)
-
-
-def _head(text: str, row: int, block: _Block) -> int:
-    head = _POSITIONS.get(text)
-    if head is None:
-        if not _NUMBER.fullmatch(text):
-            raise block.fault(row, f"found the head {text[:40]!r}, expected a number (0 for the root)")
-        head = int(text)
-    return head
-
-
-def _tree(
-    words: list[str], tags: list[str], heads: list[int], labels: list[str], rows: Iterable[int], block: _Block
-) -> DependencyTree | None:
-    """Build and check a tree. rows: the row of each word in the block."""
     if not words:
         return None
     if "" in words or max(heads) > len(words):
         for word, head, row in zip(words, heads, rows, strict=True):
             if not word:
-                raise block.fault(row, "found an empty word form, expected a word")
+                raise InputError(f"{block.place(row)}: found an empty word form, expected a word")
             if head > len(words):
-                raise block.fault(row, f"found head {head} of {word!r}, expected 0 to {len(words)}")
+                raise InputError(f"{block.place(row)}: found head {head} of {word!r}, expected 0 to {len(words)}")
     return DependencyTree(tuple(words), tuple(tags), tuple(heads), tuple(labels), block.name)
-
-
-_CONLLX = _Format(
-    partial(_conll_tree, fewest=_FEWEST_COLUMNS, tag_column=_XPOS, other_tag_column=_UPOS),
-    True,
-    "word lines of eight to ten tab-separated columns",
-)
-DEPENDENCY_FORMATS = {
-    ".conllu": _Format(
-        partial(_conll_tree, fewest=_COLUMNS, tag_column=_UPOS, other_tag_column=_XPOS),
-        True,
-        "word lines of ten tab-separated columns",
-    ),
-    ".conll": _CONLLX,
-    ".conllx": _CONLLX,
-    ".dp": _Format(_dp_tree, False, "lines of word, tag and head, tab-separated"),
-}
-"""The file formats of dependency trees by suffix of the file name."""
 
 
 def write_conllu(trees: Iterable[DependencyTree], path: str | Path) -> None:

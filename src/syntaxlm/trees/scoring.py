@@ -111,18 +111,14 @@ class ParsingScores:
         """Return all results for JSON, fractions from 0 to 1; by_sentence: also lists with one entry per sentence."""
         result: dict[str, Any] = {
             "protocol": asdict(self.protocol),
-            "sentences": self.sentences,
-            "precision": self.precision,
-            "recall": self.recall,
-            "f1": self.f1,
+            **{name: getattr(self, name) for name in ("sentences", "precision", "recall", "f1")},
             "recall_by_label": {label: list(pair) for label, pair in self.recall_by_label.items()},
             "f1_by_length": {bin_: list(pair) for bin_, pair in self.f1_by_length.items()},
+            "predicted_shape": self.predicted_shape and asdict(self.predicted_shape),
+            "gold_shape": self.gold_shape and asdict(self.gold_shape),
         }
-        for name, shape in (("predicted_shape", self.predicted_shape), ("gold_shape", self.gold_shape)):
-            result[name] = shape.to_dict() if shape else None
         if by_sentence:
-            rows = {name: getattr(self.by_sentence, name).tolist() for name in SentenceScores.__dataclass_fields__}
-            result["by_sentence"] = rows
+            result["by_sentence"] = {name: values.tolist() for name, values in vars(self.by_sentence).items()}
         return result
 
     def __str__(self) -> str:
@@ -156,9 +152,16 @@ def score(predicted: SpanSets, gold: SpanSets, protocol: Protocol, details: bool
     predicted_keys, predicted_counts = span_keys(predicted, keep_whole)
     gold_keys, gold_counts = span_keys(gold, keep_whole)
     matched = common(predicted_keys, gold_keys, gold.lengths)
-    rows = _sentence_scores(indices, gold.lengths, matched, predicted_counts, gold_counts)
-    precision, recall, f1 = _averaged(rows, protocol, slice(None))
-    scores = ParsingScores(protocol, precision, recall, f1, len(indices), rows)
+    lengths, matched = gold.lengths[indices], matched[indices]
+    predicted_counts, gold_counts = predicted_counts[indices], gold_counts[indices]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision = np.where(predicted_counts > 0, matched / predicted_counts, 0.0)
+        recall = np.where(gold_counts > 0, matched / gold_counts, 1.0)
+        f1 = np.where(matched > 0, 2 * matched / (predicted_counts + gold_counts), 0.0)
+    perfect = (gold_counts == 0) & ((lengths <= 2) | (predicted_counts == 0))
+    precision[perfect] = recall[perfect] = f1[perfect] = 1.0
+    rows = SentenceScores(indices, lengths, matched, predicted_counts, gold_counts, precision, recall, f1)
+    scores = ParsingScores(protocol, *_averaged(rows, protocol, slice(None)), len(indices), rows)
     if not details:
         return scores
     return replace(
@@ -168,20 +171,6 @@ def score(predicted: SpanSets, gold: SpanSets, protocol: Protocol, details: bool
         predicted_shape=shape_of(predicted, scored),
         gold_shape=shape_of(gold, scored),
     )
-
-
-def _sentence_scores(
-    indices: Integers, lengths: Integers, matched: Integers, predicted: Integers, gold: Integers
-) -> SentenceScores:
-    """Return the rows of the scored sentences, from the counts of all sentences."""
-    lengths, matched, predicted, gold = lengths[indices], matched[indices], predicted[indices], gold[indices]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        precision = np.where(predicted > 0, matched / predicted, 0.0)
-        recall = np.where(gold > 0, matched / gold, 1.0)
-        f1 = np.where(matched > 0, 2 * matched / (predicted + gold), 0.0)
-    perfect = (gold == 0) & ((lengths <= 2) | (predicted == 0))
-    precision[perfect] = recall[perfect] = f1[perfect] = 1.0
-    return SentenceScores(indices, lengths, matched, predicted, gold, precision, recall, f1)
 
 
 def _averaged(rows: SentenceScores, protocol: Protocol, among: Flags | slice) -> tuple[float, float, float]:
