@@ -12,7 +12,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.drawing.dependencies import dependency_picture
 from syntaxlm.drawing.svg import TEXT_SIZES, Picture, text_width
 from syntaxlm.trees.tree import DependencyTree
-from tests.trees.faults import is_projective
+from tests.trees.faults import is_projective, random_heads
 
 from .reading import drawn, numbers, of_role, read_svg, used_roles
 
@@ -21,26 +21,14 @@ LABELS = ("det", "nsubj:pass", "", "a.long.label.of.an.arc", "x")
 
 
 def random_tree(seed: int, projective: bool = True, most: int = 16) -> DependencyTree:
-    """A random tree with one root; or random heads, with crossing arcs, several roots, or cycles."""
+    """A random projective tree; or random heads, with crossing arcs, several roots, or cycles."""
     source = random.Random(seed)
     size = source.randint(1, most)
-    heads = [0] * size
-
-    def grow(start: int, end: int, head: int) -> None:
-        if start < end:
-            root = source.randrange(start, end)
-            heads[root] = head
-            cuts = sorted({start, root, *source.choices(range(start, root + 1), k=2)})
-            cuts_right = sorted({root + 1, end, *source.choices(range(root + 1, end + 1), k=2)})
-            for first, last in [*pairwise(cuts), *pairwise(cuts_right)]:
-                grow(first, last, root + 1)
-
-    if projective:
-        grow(0, size, 0)
-    else:
-        heads = [source.choice([head for head in range(size + 1) if head != word]) for word in range(1, size + 1)]
+    heads = random_heads(size, source)
+    if not projective:
+        heads = tuple(source.choice([head for head in range(size + 1) if head != word]) for word in range(1, size + 1))
     words, tags, labels = (source.choices(kind, k=size) for kind in (WORDS, ("", "NN", "VBD-X"), LABELS))
-    return DependencyTree(tuple(words), tuple(tags), tuple(heads), tuple(labels))
+    return DependencyTree(tuple(words), tuple(tags), heads, tuple(labels))
 
 
 class Arc(NamedTuple):

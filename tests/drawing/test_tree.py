@@ -15,6 +15,7 @@ from syntaxlm.drawing.tree import WIDEST, SpanNote, scale_of, tree_picture
 from syntaxlm.trees.decoding import decode
 from syntaxlm.trees.spans import trees_of
 from syntaxlm.trees.tree import Constituent, Tree, format_brackets, parse_brackets
+from tests.trees.enumeration import random_tree
 
 from .reading import drawn, numbers, of_role, read_svg, styled_roles, tooltip, used_roles
 
@@ -25,30 +26,12 @@ WORDS = ("a", "of", "house", "grandfather", "的", "Ⅷ", "antidisestablishmenta
 LABELS = ("X", "S", "NP-SBJ-1", "a.long.label.of.a.phrase", "")
 
 
-def random_tree(seed: int, most: int = 14) -> Tree:
-    """A random tree: n-ary branches, unary chains, optional tags."""
+def tree_of(seed: int) -> Tree:
     source = random.Random(seed)
-    size = source.randint(1, most)
-    parts: list[Constituent] = []
-
-    def grow(start: int, end: int, depth: int) -> None:
-        parts.append(Constituent(source.choice(LABELS), start, end))
-        if end - start == 1:
-            return
-        if depth < 3 and source.random() < 0.2:
-            grow(start, end, depth + 1)
-            return
-        cuts = sorted(source.sample(range(start + 1, end), min(source.randint(1, 3), end - start - 1)))
-        for first, last in zip([start, *cuts], [*cuts, end], strict=True):
-            if last - first > 1 or source.random() < 0.5:
-                grow(first, last, 0)
-
-    grow(0, size, 0)
-    words, tags = source.choices(WORDS, k=size), source.choices(("", "NN", "VBD-X"), k=size)
-    return Tree(tuple(words), tuple(tags), tuple(parts))
+    return random_tree(source.randint(1, 14), source, ("", "NN", "VBD-X"), WORDS, LABELS)
 
 
-every_tree = pytest.mark.parametrize("tree", [random_tree(seed) for seed in range(60)], ids=range(60))
+every_tree = pytest.mark.parametrize("tree", [tree_of(seed) for seed in range(60)], ids=range(60))
 
 
 def nodes(root) -> list[tuple[float, float]]:

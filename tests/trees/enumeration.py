@@ -40,25 +40,31 @@ def all_biased_trees(start: int, end: int) -> tuple[Spans, ...]:
     )
 
 
-def random_tree(words: int, source: random.Random, tags: bool = True) -> Tree:
+FORMS = ("the", "cat", "(", "}", "a/b", "\\/", "é", "1.5", "*", "no\u00a0break")
+
+
+def random_tree(
+    words: int,
+    source: random.Random,
+    tags: Sequence[str] | bool = True,
+    forms: Sequence[str] = FORMS,
+    labels: Sequence[str] = ("S", "NP", "VP-1", "PP"),
+) -> Tree:
     """A tree with unary chains and n-ary branches, some leaves tagged."""
+    tags = tags if isinstance(tags, Sequence) else ("NN", "-LRB-", "$") if tags else ("",)
     constituents: list[Constituent] = []
     agenda = [(0, words)]
     while agenda:
         start, end = agenda.pop()
         for _ in range(source.choice([1, 1, 1, 2])):
-            constituents.append(Constituent(source.choice(["S", "NP", "VP-1", "PP"]), start, end))
+            constituents.append(Constituent(source.choice(labels), start, end))
         if end - start > 1:
             cuts = sorted(source.sample(range(start + 1, end), source.randint(1, min(3, end - start - 1))))
             parts = list(zip([start, *cuts], [*cuts, end], strict=True))
             kept = [part for part in parts if part[1] - part[0] > 1 or source.random() < 0.2]
             agenda.extend(reversed(kept))
-    names = tuple(
-        source.choice(["the", "cat", "(", "}", "a/b", "\\/", "é", "1.5", "*", "no\u00a0break"]) for _ in range(words)
-    )
-    return Tree(
-        names, tuple(source.choice(["NN", "-LRB-", "$"]) if tags else "" for _ in range(words)), tuple(constituents)
-    )
+    chosen = tuple(source.choice(forms) for _ in range(words))
+    return Tree(chosen, tuple(source.choice(tags) for _ in range(words)), tuple(constituents))
 
 
 def decode_by_definition(distances: Sequence[float], rule: str) -> set[tuple[int, int]]:

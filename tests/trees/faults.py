@@ -1,6 +1,8 @@
-"""What is wrong with a dependency tree: an oracle of tests."""
+"""Random dependency trees, and what is wrong with one: an oracle of tests."""
 
 from __future__ import annotations
+
+import random
 
 import numpy as np
 
@@ -27,3 +29,17 @@ def dependency_faults(tree: DependencyTree) -> list[str]:
     roots = tree.heads.count(0)
     faults = {f"{roots} roots": roots != 1, "a cycle": above.any(), "non-projective": not is_projective(tree)}
     return [fault for fault, is_there in faults.items() if is_there]
+
+
+def random_heads(words: int, source: random.Random) -> tuple[int, ...]:
+    """Heads of one or more projective trees: the words of a range depend on one of them or on the head outside."""
+    heads = [0] * (words + 1)
+    stretches = [(1, words + 1, 0)]
+    while stretches:
+        start, end, head = stretches.pop()
+        if start < end:
+            cut = source.randint(start + 1, end)  # end of the first dependent's part of the range
+            word = source.randrange(start, cut)
+            heads[word] = head
+            stretches += [(start, word, word), (word + 1, cut, word), (cut, end, head)]
+    return tuple(heads[1:])

@@ -1,17 +1,16 @@
 """The generation of dependency trees: its steps, the paths of all words at once, and sentences from steps."""
 
+import random
 from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.trees.dependencies import Edge, in_order, paths_of, tree_of_steps
 from syntaxlm.trees.tree import DependencyTree
 
-from .faults import dependency_faults, is_projective
+from .faults import dependency_faults, is_projective, random_heads
 from .steps import Step, steps_of
 
 
@@ -20,30 +19,10 @@ def tree_of(heads, words=None, name=""):
     return DependencyTree(tuple(words or (f"w{i}" for i in range(1, len(heads) + 1))), blank, tuple(heads), blank, name)
 
 
-@st.composite
-def projective_heads(draw, most=12):
-    """Heads of one or more projective trees: the words of a range depend on one of them or on the head outside."""
-    length = draw(st.integers(1, most))
-    heads = [0] * (length + 1)
-    stretches = [(1, length + 1, 0)]
-    while stretches:
-        start, end, head = stretches.pop()
-        if start == end:
-            continue
-        cut = draw(st.integers(start + 1, end))  # end of the first dependent's part of the range
-        word = draw(st.integers(start, cut - 1))
-        heads[word] = head
-        stretches += [(start, word, word), (word + 1, cut, word), (cut, end, head)]
-    return tuple(heads[1:])
-
-
-@st.composite
-def any_heads(draw, most=12):
+def any_heads(words, source):
     """Heads of any tree: each word depends on ROOT or on a word that precedes it in some order."""
-    order = draw(st.permutations(range(1, draw(st.integers(1, most)) + 1)))
-    heads = dict.fromkeys(order, 0)
-    for place, word in enumerate(order):
-        heads[word] = draw(st.sampled_from([0, *order[:place]]))
+    order = source.sample(range(1, words + 1), words)
+    heads = {word: source.choice([0, *order[:place]]) for place, word in enumerate(order)}
     return tuple(heads[word] for word in sorted(order))
 
 
@@ -103,8 +82,10 @@ def test_in_order_traversal_gives_the_sentence_back_exactly_where_no_arcs_cross(
         assert ([steps[number - 1].word for number in order] == list(range(1, length + 1))) == is_projective(tree)
 
 
-@given(projective_heads())
-def test_the_steps_of_a_projective_tree_make_it_again(heads):
+@pytest.mark.parametrize("seed", range(100))
+def test_the_steps_of_a_projective_tree_make_it_again(seed):
+    source = random.Random(seed)
+    heads = random_heads(source.randint(1, 12), source)
     tree = tree_of(heads)
     assert is_projective(tree)
     steps = steps_of(tree)
@@ -115,8 +96,10 @@ def test_the_steps_of_a_projective_tree_make_it_again(heads):
     assert made.labels == tuple(f"label of {word}" for word in tree.words)
 
 
-@given(any_heads())
-def test_the_steps_of_any_tree_make_one_of_the_same_heads_in_projective_order(heads):
+@pytest.mark.parametrize("seed", range(100))
+def test_the_steps_of_any_tree_make_one_of_the_same_heads_in_projective_order(seed):
+    source = random.Random(seed)
+    heads = any_heads(source.randint(1, 12), source)
     tree = tree_of(heads)
     steps = steps_of(tree)
     made = tree_of_steps(
@@ -132,8 +115,10 @@ def test_the_steps_of_any_tree_make_one_of_the_same_heads_in_projective_order(he
     assert all(head_of(made, word) == head_of(tree, word) for word in tree.words)
 
 
-@given(st.lists(any_heads(8), min_size=1, max_size=4))
-def test_paths_of_a_corpus_are_those_of_its_trees_one_by_one(trees):
+@pytest.mark.parametrize("seed", range(50))
+def test_paths_of_a_corpus_are_those_of_its_trees_one_by_one(seed):
+    source = random.Random(seed)
+    trees = [any_heads(source.randint(1, 8), source) for _ in range(source.randint(1, 4))]
     offsets = np.cumsum([0, *map(len, trees)])
     paths = paths_of(np.array([head for heads in trees for head in heads], np.int32), offsets)
     for begin, heads in zip(offsets.tolist(), trees, strict=False):

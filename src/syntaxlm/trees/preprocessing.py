@@ -57,10 +57,6 @@ class GoldPreprocessing:
             return False
         return self.punctuation == "by tag" or any(map(str.isalnum, word))
 
-    def plain_label(self, label: str) -> str:
-        """Return a label without functions and indices."""
-        return plain_label(label, self.function_after, self.function_before)
-
 
 # ptb-keep: the list of tags that PRPN and ON-LSTM keep; $ and # are dropped with the punctuation.
 # ptb-keep-currency: the same plus $ and #, as in PaLM's supervision trees.
@@ -134,30 +130,23 @@ def clean(tree: Tree, preprocessing: GoldPreprocessing) -> Tree | None:
     before = [0, *accumulate(kept)]  # words kept before each position
     if not before[-1]:
         return None
+    spans, wrappers = tree.constituents, 0  # outermost constituents that only wrap the tree
+    labelled = any(span.label for span in spans)
+    while wrappers < len(spans) and spans[wrappers].label in WRAPPERS and spans[wrappers][1:] == (0, len(tree)):
+        # An unlabelled one is the root unless it is around a single constituent or in a labelled tree.
+        is_single = wrappers + 1 < len(spans) and spans[wrappers + 1][1:] == (0, len(tree))
+        if not (spans[wrappers].label or is_single or labelled):
+            break
+        wrappers += 1
+    separators = preprocessing.function_after, preprocessing.function_before
     constituents = [
-        Constituent(preprocessing.plain_label(label), before[start], before[end])
-        for label, start, end in tree.constituents[_wrappers(tree) :]
+        Constituent(plain_label(label, *separators), before[start], before[end])
+        for label, start, end in spans[wrappers:]
         if before[start] < before[end]
     ]
     words = tuple(word for word, stays in zip(tree.words, kept, strict=True) if stays)
     tags = tuple(tag for tag, stays in zip(tree.tags, kept, strict=True) if stays)
     return Tree(words, tags, tuple(constituents))
-
-
-def _wrappers(tree: Tree) -> int:
-    """Return the number of outermost constituents that only wrap the tree.
-
-    An unlabelled one counts only around a single constituent or in a labelled tree; otherwise it is the root.
-    """
-    spans = tree.constituents
-    labelled = any(span.label for span in spans)
-    count = 0
-    while count < len(spans) and spans[count].label in WRAPPERS and spans[count][1:] == (0, len(tree.words)):
-        single = count + 1 < len(spans) and spans[count + 1][1:] == spans[count][1:]
-        if not (spans[count].label or single or labelled):
-            break
-        count += 1
-    return count
 
 
 def clean_all(trees: Sequence[Tree], preprocessing: GoldPreprocessing, source: str) -> tuple[list[Tree], list[int]]:

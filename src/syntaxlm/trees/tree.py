@@ -176,16 +176,27 @@ def parse_brackets(text: str, labelled: bool | None = None, source: str = "text"
     Raises InputError naming source and line.
     """
     text = text.removeprefix("\ufeff")
-    trees: list[Tree] | None = None
-    if labelled is not False:
-        with suppress(_Unlabelled):
-            if labelled is None:  # most unlabelled files show it at once, before the tokens of the whole file are found
-                with suppress(_Fault):
-                    start = [match.groups("") for match in islice(_TOKEN.finditer(text), PROBED)]
-                    _built(cast(list[_Token], start), False)
-            trees = _parsed(text, _TOKEN, labelled is True, source)
-    if trees is None:
-        trees = _parsed(text, _UNLABELLED_TOKEN, True, source)
+    token, is_sure = (_UNLABELLED_TOKEN, True) if labelled is False else (_TOKEN, labelled is True)
+    if not is_sure:  # most unlabelled files show it at once, before the tokens of the whole file are found
+        with suppress(_Fault):
+            start = [match.groups("") for match in islice(_TOKEN.finditer(text), PROBED)]
+            try:
+                _built(cast(list[_Token], start), False)
+            except _Unlabelled:
+                token, is_sure = _UNLABELLED_TOKEN, True
+    was_on = gc.isenabled()
+    gc.disable()  # it would repeatedly traverse millions of small objects without cycles
+    try:
+        trees = _built(token.findall(text), is_sure)
+    except _Unlabelled:
+        return parse_brackets(text, False, source)
+    except _Fault as fault:
+        match = next(match for number, match in enumerate(token.finditer(text)) if number == fault.token)
+        line = text.count("\n", 0, match.start()) + 1
+        raise InputError(f"{source}, line {line}: found {fault.found}, expected {fault.expected}") from None
+    finally:
+        if was_on:
+            gc.enable()
     if not trees:
         raise InputError(f"{source}: found no trees, expected bracketed trees such as (S (NP (DT the) (NN cat)) ...)")
     return trees
@@ -214,21 +225,6 @@ class _Words(dict[str, str]):
         word = _TO_READ.sub(lambda match: _READ[match.group()], written)
         self[written] = word
         return word
-
-
-def _parsed(text: str, token: re.Pattern[str], is_sure: bool, source: str) -> list[Tree]:
-    """Return the trees of a text. is_sure: see `_built`."""
-    was_on = gc.isenabled()
-    gc.disable()  # it would repeatedly traverse millions of small objects without cycles
-    try:
-        return _built(token.findall(text), is_sure)
-    except _Fault as fault:
-        match = next(match for number, match in enumerate(token.finditer(text)) if number == fault.token)
-        line = text.count("\n", 0, match.start()) + 1
-        raise InputError(f"{source}, line {line}: found {fault.found}, expected {fault.expected}") from None
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _built(tokens: Iterable[_Token], is_sure: bool) -> list[Tree]:
