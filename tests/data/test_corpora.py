@@ -148,13 +148,14 @@ def test_sentences_at_hand_make_a_corpus_and_may_be_empty():
 
 
 def test_a_full_disk_is_reported_and_nothing_stays(text, tmp_path, monkeypatch):
-    def full(column, values):
-        raise OSError(28, "No space left on device")
+    class FullDisk(io.BytesIO):
+        def write(self, _):
+            raise OSError(28, "No space left on device")
 
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(corpora, "IN_MEMORY", 0)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-    monkeypatch.setattr(corpora._Column, "write", full)
+    monkeypatch.setattr(corpora, "open", lambda *_: FullDisk(), raising=False)
     with pytest.raises(InputError, match=r"cannot be written with the ids of .*text\.txt: No space left"):
         EncodedCorpus.encode(text, NORMALISER, VOCABULARY)
     assert not list((tmp_path / "temporary").iterdir())

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,13 +26,7 @@ from syntaxlm.core import text_files
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import system_error
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.text_files import (
-    content_suffix,
-    is_compressed,
-    no_sentence,
-    source_name,
-    uncompressed_name,
-)
+from syntaxlm.core.text_files import content_suffix, is_compressed, no_sentence, source_name, uncompressed_name
 from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError, has_tag, split_words, without_tags
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
@@ -245,15 +239,16 @@ class EncodedCorpus:
     ) -> EncodedCorpus:
         """Encode numbered lines. folder: a temporary folder for the ids; None: they stay in memory."""
         word_type = np.uint16 if len(vocabulary) <= 2**16 and not vocabulary.is_open else np.int32
-        columns = [_Column(name, dtype, folder) for name, dtype in (("ids", word_type), *_PLACES)]
+        types = {"ids": word_type, "offsets": np.int64, "line_numbers": np.int64}
+        files = [io.BytesIO() if folder is None else open(folder / name, "wb") for name in types]  # noqa: SIM115
         words, ends, lines = array("i"), array("q", [0]), array("q")
         unknown_count = character_count = length = 0
 
         def write_out() -> None:
             nonlocal unknown_count
             unknown_count += int(np.count_nonzero(vocabulary.is_unknown(np.array(words, np.int32))))
-            for column, values in zip(columns, (words, ends, lines), strict=True):
-                column.write(values)
+            for file, dtype, values in zip(files, types.values(), (words, ends, lines), strict=True):
+                file.write(np.array(values, dtype).tobytes())
                 del values[:]
 
         any_sentence = False
@@ -273,8 +268,15 @@ class EncodedCorpus:
         write_out()
         if not any_sentence:
             raise no_sentence(source)
-        ids_of_text, offsets, line_numbers = (column.read() for column in columns)
-        return cls(ids_of_text, offsets, line_numbers, unknown_count, character_count, source, folder)
+        arrays: list[npt.NDArray[Any]] = []
+        for file, dtype in zip(files, types.values(), strict=True):
+            if isinstance(file, io.BytesIO):
+                arrays.append(np.frombuffer(file.getbuffer(), dtype))
+            else:
+                file.close()
+                arrays.append(np.memmap(file.name, dtype, "r"))
+        ids, offsets, line_numbers = arrays
+        return cls(ids, offsets, line_numbers, unknown_count, character_count, source, folder)
 
     @classmethod
     def from_sentences(cls, sentences: Sequence[Sequence[int]], vocabulary: Vocabulary | None = None) -> EncodedCorpus:
@@ -322,25 +324,3 @@ class EncodedCorpus:
             self.offsets = np.zeros(1, np.int64)
             self.line_numbers = np.zeros(0, np.int64)
             self._finish()
-
-
-_PLACES = (("offsets", np.int64), ("line_numbers", np.int64))
-
-
-class _Column:
-    """An array that is written in chunks: to memory, or to a file, which is then memory-mapped."""
-
-    def __init__(self, name: str, dtype: type[np.integer[Any]], folder: Path | None) -> None:
-        self.path, self.dtype = None if folder is None else folder / name, dtype
-        self.file: BinaryIO = io.BytesIO() if self.path is None else open(self.path, "wb")  # noqa: SIM115
-
-    def write(self, values: array[int]) -> None:
-        self.file.write(np.array(values, self.dtype).tobytes())
-
-    def read(self) -> npt.NDArray[Any]:
-        """Return the whole array."""
-        if isinstance(self.file, io.BytesIO):
-            return np.frombuffer(self.file.getbuffer(), self.dtype)
-        self.file.close()
-        assert self.path is not None
-        return np.memmap(self.path, self.dtype, "r")

@@ -6,6 +6,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -58,18 +59,6 @@ def count_dependencies(trees: Iterable[DependencyTree], normaliser: Normaliser) 
 def label_vocabulary(counts: Counter[str]) -> Vocabulary:
     """Build the vocabulary of labels. `ROOT` is its BOS: the label of the node without a head."""
     return Vocabulary.build(counts, UNKNOWN, ROOT, ROOT)
-
-
-class _TreeIds(dict[str, int]):
-    """The id of each written word, computed once."""
-
-    def __init__(self, normaliser: Normaliser, vocabulary: Vocabulary) -> None:
-        super().__init__()
-        self._normaliser, self._vocabulary = normaliser, vocabulary
-
-    def __missing__(self, written: str) -> int:
-        self[written] = word_id = self._vocabulary.id(self._normaliser.word(written, written))
-        return word_id
 
 
 @dataclass(frozen=True)
@@ -125,15 +114,19 @@ class DependencyCorpus:
         Raises InputError if words of a sentence are not connected to a root, naming the first such sentence, and if
         there is no tree.
         """
-        word_ids, label_ids = _TreeIds(normaliser, vocabulary), labels.id
+
+        @cache
+        def word_id(written: str) -> int:
+            return vocabulary.id(normaliser.word(written, written))
+
         words, heads, marks, lengths = array("i"), array("i"), array("i"), array("q")
         names: list[str] = []
         characters, labelled = 0, False
         for tree in trees:
             read = read_words(tree, normaliser)
-            words.extend(map(word_ids.__getitem__, read))
+            words.extend(map(word_id, read))
             heads.extend(tree.heads)
-            marks.extend(map(label_ids, tree.labels))
+            marks.extend(map(labels.id, tree.labels))
             lengths.append(len(tree))
             names.append(tree.name)
             characters += sum(map(len, read)) + len(tree)  # one for each space between words and one for the end

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from itertools import accumulate, pairwise
+from itertools import compress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -137,11 +137,18 @@ def write_next_sentence_pairs(
     check_number("maximum_words", maximum_words, 1)
     check_number("seed", seed, 0, LARGEST_SEED)
     lines = [" ".join(line.split()) for _, line in read_lines(text)]
-    draw, written, start = random.Random(seed), {}, 0
-    parts = {}
+    fits = [0 < len(line.split()) <= maximum_words for line in lines]
+    draw, start = random.Random(seed), 0
+    parts: dict[str, list[tuple[str, str, str]]] = {}
     for name, share in SHARES.items():
-        end = len(lines) if name == "test" else start + round(share * len(lines))
-        parts[name], start = _adjacent_pairs(lines[start:end], maximum_words, draw), end
+        begin, start = start, len(lines) if name == "test" else start + round(share * len(lines))
+        sentences = list(compress(lines[begin:start], fits[begin:start]))
+        parts[name] = []
+        for place in range(begin, start - 1):
+            if fits[place] and fits[place + 1]:
+                left, right, other = lines[place], lines[place + 1], draw.choice(sentences)
+                is_next = draw.random() < 0.5 or other in (left, right)
+                parts[name].append((left, right, NEXT) if is_next else (left, other, OTHER))
         if not parts[name]:
             raise InputError(
                 f"{source_name(text)}: found no pair of adjacent sentences of up to {maximum_words} words for"
@@ -149,28 +156,8 @@ def write_next_sentence_pairs(
             )
     make_folder(Path(folder))
     for name, pairs in parts.items():
-        rows = ((pair.left, pair.right, pair.label) for pair in pairs)
-        _write_rows(Path(folder) / f"{name}.tsv", PAIR_COLUMNS, rows)
-        written[name] = len(pairs)
-    return NextSentenceSummary(str(folder), **written)
-
-
-def _adjacent_pairs(lines: Sequence[str], maximum_words: int, draw: random.Random) -> list[LabelledPair]:
-    """Return the pairs of a part of the text. Each sentence is the first of at most one pair."""
-
-    def fits(line: str) -> bool:
-        return 0 < len(line.split()) <= maximum_words
-
-    sentences = [line for line in lines if fits(line)]
-    pairs = []
-    for left, right in pairwise(lines):
-        if fits(left) and fits(right):
-            other = draw.choice(sentences)
-            if draw.random() < 0.5 or other in (left, right):
-                pairs.append(LabelledPair(left, right, NEXT))
-            else:
-                pairs.append(LabelledPair(left, other, OTHER))
-    return pairs
+        _write_rows(Path(folder) / f"{name}.tsv", PAIR_COLUMNS, pairs)
+    return NextSentenceSummary(str(folder), **{name: len(pairs) for name, pairs in parts.items()})
 
 
 # ---- logical inference
@@ -264,16 +251,6 @@ def _shares(level: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     return tuple(both), tuple(plain)
 
 
-@cache
-def _splits(level: int, operators: int) -> tuple[float, ...]:
-    """Return cumulative weights for the number of operators in the left part of a joined formula.
-
-    operators: the number of operators in both parts.
-    """
-    inner, _ = _shares(level)
-    return tuple(accumulate(inner[left] * inner[operators - left] for left in range(operators + 1)))
-
-
 def sample_formula(
     draw: random.Random, operators: int, variables: Sequence[str] = VARIABLES, level: int = _LEVELS
 ) -> Formula:
@@ -285,7 +262,9 @@ def sample_formula(
     is_negated = operators > 0 and draw.random() * both[operators] >= (1 - _NEGATED) * plain[operators]
     rest = operators - is_negated
     if rest:
-        (part,) = draw.choices(range(rest), cum_weights=_splits(level - 1, rest - 1))
+        inner, _ = _shares(level - 1)
+        weights = [inner[part] * inner[rest - 1 - part] for part in range(rest)]
+        (part,) = draw.choices(range(rest), weights)
         left = sample_formula(draw, part, variables, level - 1)
         operator = draw.choice(("and", "or"))
         formula = left.joined(operator, sample_formula(draw, rest - 1 - part, variables, level - 1))
@@ -302,7 +281,10 @@ class _FormulaSampler:
         self.seen: set[tuple[str, str]] = set()
 
     def pairs(self, count: int, operators: range) -> list[LabelledPair]:
-        """Sample `count` pairs with these numbers of operators, in the proportions of the published sampling."""
+        """Sample `count` pairs with these numbers of operators, in the proportions of the published sampling.
+
+        Pairs with a constant formula, and those that were sampled before in either order, are left out.
+        """
         weights, _ = _shares(_LEVELS)
         numbers = range(MOST_OPERATORS + 1)
         both = [(left, right) for left in numbers for right in numbers if max(left, right) in operators]
@@ -310,22 +292,17 @@ class _FormulaSampler:
         pairs: list[LabelledPair] = []
         with working(Progress("sampling pairs", count)) as work:
             while len(pairs) < count:
-                for left, right in self.draw.choices(both, shares, k=count - len(pairs)):
-                    pair = self._pair(left, right)
-                    if pair is not None:
-                        pairs.append(pair)
-                        work.done += 1
+                for counts in self.draw.choices(both, shares, k=count - len(pairs)):
+                    variables = self.draw.sample(VARIABLES, _VARIABLES_OF_A_PAIR)
+                    left, right = (sample_formula(self.draw, number, variables) for number in counts)
+                    key = min((left.text, right.text), (right.text, left.text))
+                    if left.is_constant or right.is_constant or key in self.seen:
+                        continue
+                    self.seen.add(key)
+                    label = relation(left.truth, right.truth)
+                    pairs.append(LabelledPair(left.text, right.text, label, max(counts)))
+                    work.done += 1
         return pairs
-
-    def _pair(self, *operators: int) -> LabelledPair | None:
-        """Sample a pair. Returns None if a formula is constant or if the pair was sampled before in either order."""
-        variables = self.draw.sample(VARIABLES, _VARIABLES_OF_A_PAIR)
-        left, right = (sample_formula(self.draw, count, variables) for count in operators)
-        key = min((left.text, right.text), (right.text, left.text))
-        if left.is_constant or right.is_constant or key in self.seen:
-            return None
-        self.seen.add(key)
-        return LabelledPair(left.text, right.text, relation(left.truth, right.truth), max(operators))
 
 
 @dataclass(frozen=True)
@@ -373,20 +350,15 @@ def write_logic(folder: str | Path, pairs: int = 100_000, seed: int = 0) -> Logi
     test = [pair for count in range(1, MOST_OPERATORS + 1) for pair in sampler.pairs(each, range(count, count + 1))]
     valid, train = (sampler.pairs(count, range(TRAINED_OPERATORS + 1)) for count in (max(1, pairs // 20), pairs))
     parts = {"train": train, "valid": valid, "test": test}
+    counts: dict[str, dict[str, dict[str, int]]] = {}
     for name, part in parts.items():
         write_formula_pairs(part, folder / f"{name}.tsv")
-    return LogicSummary(str(folder), **{name: _counts(part) for name, part in parts.items()})
-
-
-def _counts(pairs: Iterable[LabelledPair]) -> dict[str, dict[str, int]]:
-    relations, operators = Counter[str](), Counter[int]()
-    for pair in pairs:
-        relations[pair.label] += 1
-        operators[pair.operators] += 1
-    return {
-        "relations": {sign: relations[sign] for sign in RELATIONS},
-        "operators": {str(number): operators[number] for number in sorted(operators)},
-    }
+        relations, operators = Counter(pair.label for pair in part), Counter(pair.operators for pair in part)
+        counts[name] = {
+            "relations": {sign: relations[sign] for sign in RELATIONS},
+            "operators": {str(number): operators[number] for number in sorted(operators)},
+        }
+    return LogicSummary(str(folder), **counts)
 
 
 def write_formula_pairs(pairs: Iterable[LabelledPair], path: str | Path) -> None:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from itertools import chain, compress, pairwise, zip_longest
+from itertools import compress, pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +151,13 @@ class Splitter:
         trainer.finalize_training()
         parameters = trainer.get_params()
         words = " ".join(windows).split()
-        small_letters = _small_share(words) > SMALL_LETTERS
+        # The letters after full stops of words with four letters or more.
+        firsts = [
+            following[0]
+            for word, following in pairwise(words)
+            if word[-1] == "." and len(word) > 4 and word[:-1].isalpha() and following[0].isalpha()
+        ]
+        small_letters = sum(map(str.islower, firsts)) / max(1, len(firsts)) > SMALL_LETTERS
         parameters.abbrev_types = likely_abbreviations(parameters.abbrev_types, words, small_letters)
         parameters.abbrev_types.update(word.lower().removesuffix(".") for word in abbreviations)
         learnt = tuple(sorted(parameters.abbrev_types))
@@ -166,7 +172,7 @@ class Splitter:
         paragraph = _END_WITHOUT_SPACE.sub(r"\1 ", paragraph)
         spans: list[tuple[int, int]] = []
         item: int | None = None  # start of the number of a list item, which belongs to the next part
-        for begin, end in chain.from_iterable(_split_after_dots(paragraph, *span) for span in self._spans(paragraph)):
+        for begin, end in self._spans(paragraph):
             if spans and item is None and (tail := _TAIL.match(paragraph, begin, end)):
                 spans[-1] = spans[-1][0], begin + len(tail[0].rstrip())
                 begin = tail.end()
@@ -203,27 +209,21 @@ class Splitter:
         """Yield the spans of sentences.
 
         A long paragraph is processed in windows. Each window starts at the last sentence of the previous window.
+        Punkt often does not split after dots (...) before a capital. There, sentences are split, but not before the
+        word "I", which is always a capital.
         """
         begin = 0
-        while len(paragraph) - begin > LONGEST:
+        while begin < len(paragraph):
             end = _window_end(paragraph, begin)
-            spans = list(self.tokenizer.span_tokenize(paragraph[begin:end]))
-            last = begin + spans[-1][0] if len(spans) > 1 else end
-            yield from ((begin + low, begin + high) for low, high in spans if begin + low < last)
-            begin = last
-        yield from ((begin + low, begin + high) for low, high in self.tokenizer.span_tokenize(paragraph[begin:]))
-
-
-def _split_after_dots(text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """Split text[begin:end] after dots (...) before a capital, where Punkt often does not split. Yields spans.
-
-    The text is not split before the word "I", which is always a capital.
-    """
-    for dots in _DOTS.finditer(text, begin, end):
-        if dots["word"][0].isupper() and dots["word"] != "I":
-            yield begin, dots.start("space")
-            begin = dots.end()
-    yield begin, end
+            spans = [(begin + low, begin + high) for low, high in self.tokenizer.span_tokenize(paragraph[begin:end])]
+            is_last = end >= len(paragraph)
+            begin = end if is_last or len(spans) < 2 else spans[-1][0]
+            for start, stop in spans if is_last else [span for span in spans if span[0] < begin]:
+                for dots in _DOTS.finditer(paragraph, start, stop):
+                    if dots["word"][0].isupper() and dots["word"] != "I":
+                        yield start, dots.start("space")
+                        start = dots.end()
+                yield start, stop
 
 
 def likely_abbreviations(
@@ -275,15 +275,6 @@ def is_english(words: Sequence[str]) -> bool:
     return sum(counts[word] for word in _FREQUENT) > ENGLISH * len(words)
 
 
-def _small_share(words: Sequence[str]) -> float:
-    """Return the share of small letters among the letters after full stops of words with four letters or more."""
-    counts = [0, 0]
-    for word, following in pairwise(words):
-        if word[-1:] == "." and word[:-1].isalpha() and len(word) > 4 and following[0].isalpha():
-            counts[following[0].islower()] += 1
-    return counts[True] / max(1, sum(counts))
-
-
 def _windows(text: str) -> Iterator[str]:
     begin = 0
     while begin < len(text):
@@ -319,7 +310,17 @@ def write_sentences(
     Raises InputError if a book cannot be read or has no sentence, if an output file is given twice or would overwrite a
     book, if the share is not between 0 and 1, and if the encoding is unknown.
     """
-    _check(paths, train, valid, encoding)
+    if not paths:
+        raise InputError("no file given; expected at least one")
+    outputs = [Path(path).resolve() for path in (train, valid) if path is not None]
+    if len(set(outputs)) < len(outputs):
+        raise InputError(f"{train}: to be written twice; expected a different file for the validation part")
+    for output in (train, valid):
+        refuse_overwriting(output, paths)
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        raise InputError(f"{encoding}: no such encoding; expected one such as utf-8, latin-1 or cp1252") from None
     if not 0 < valid_share < 1 or seed < 0:
         raise InputError(
             f"a share of {valid_share:g} put aside, drawn with seed {seed}; expected a share between 0 and 1, and a"
@@ -413,20 +414,6 @@ def _decoded(path: str | Path, encoding: str) -> str:
     if "\0" in text:
         raise InputError(f"{source_name(path)}: found a zero character; expected text in {encoding}, or its encoding")
     return text
-
-
-def _check(paths: Sequence[str | Path], train: str | Path, valid: str | Path | None, encoding: str) -> None:
-    if not paths:
-        raise InputError("no file given; expected at least one")
-    outputs = [Path(path).resolve() for path in (train, valid) if path is not None]
-    if len(set(outputs)) < len(outputs):
-        raise InputError(f"{train}: to be written twice; expected a different file for the validation part")
-    for output in (train, valid):
-        refuse_overwriting(output, paths)
-    try:
-        codecs.lookup(encoding)
-    except LookupError:
-        raise InputError(f"{encoding}: no such encoding; expected one such as utf-8, latin-1 or cp1252") from None
 
 
 # text8: 10^8 bytes of cleaned Wikipedia text, one line of lower-case words, which the user provides. The first 99

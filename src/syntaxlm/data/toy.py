@@ -33,6 +33,7 @@ from syntaxlm.trees.conllu import write_conllu
 from syntaxlm.trees.tree import Constituent, DependencyTree, Tree, write_brackets
 
 _LITERAL = re.compile(r"(?P<word>[^A-Z\[\]\s]+)_(?P<tag>[A-Z$]+)")
+_FEATURE = re.compile(r"(?<=[\[,])[^\[\],]+(?=[\],])")  # "person" and "n" in NP[person,n]
 _CHILD = re.compile(r"(?P<symbol>[^*/\s]+)(?P<head>\*)?(?:/(?P<relation>\S+))?")
 
 Features = Mapping[str, Mapping[str, float]]
@@ -99,9 +100,8 @@ def _expanded(left: str, right: Sequence[str], features: Features) -> Iterator[t
 
     Each value of a variable on the left has all of the weight; those of the others share it.
     """
-
-    on_left = [name for name in _arguments(left) if name in features]
-    names = dict.fromkeys(name for symbol in (left, *right) for name in _arguments(symbol) if name in features)
+    on_left = _FEATURE.findall(left)
+    names = [name for name in dict.fromkeys(_FEATURE.findall(" ".join([left, *right]))) if name in features]
     for values in itertools.product(*(features[name] for name in names)):
         binding = dict(zip(names, values, strict=True))
         shares = (features[name][binding[name]] / sum(features[name].values()) for name in names if name not in on_left)
@@ -109,15 +109,9 @@ def _expanded(left: str, right: Sequence[str], features: Features) -> Iterator[t
         yield category, tuple(children), math.prod(shares)
 
 
-def _arguments(symbol: str) -> list[str]:
-    """Return the features of a symbol: "person" and "n" of "NP[person,n]"."""
-    return symbol.partition("[")[2].rstrip("]").split(",")
-
-
 def _bound(symbol: str, binding: Mapping[str, str]) -> str:
     """Return a symbol with the values of its variables."""
-    name, bracket, _ = symbol.partition("[")
-    return f"{name}[{','.join(binding.get(feature, feature) for feature in _arguments(symbol))}]" if bracket else symbol
+    return _FEATURE.sub(lambda name: binding.get(name[0], name[0]), symbol)
 
 
 def plural(noun: str) -> str:
@@ -141,8 +135,10 @@ def verb_forms(entry: str) -> dict[str, str]:
     return {"sg": plural(base), "pl": base, "base": base, "past": past, "done": done, "ing": ing}
 
 
-def _read_lexicon(words: Mapping[str, Any]) -> dict[str, LexicalCategory]:
-    """Return all preterminals, such as "Noun[person,sg]" or "Verb[say,past]", with their words. words: `toy.yaml`."""
+@cache
+def english_fragment() -> ToyGrammar:
+    """Return the built-in fragment of English."""
+    words = read_yaml(Path(__file__).with_name("toy.yaml"))
     lexicon = {"Noun[meal,sg]": LexicalCategory.zipf("NN", words["meals"].split())}
     for noun_class, line in words["nouns"].items():
         nouns = [entry.split(":") for entry in line.split()]
@@ -159,16 +155,8 @@ def _read_lexicon(words: Mapping[str, Any]) -> dict[str, LexicalCategory]:
     for row in words["closed"].splitlines():
         name, tag, *closed = row.split()
         lexicon[name] = LexicalCategory.zipf(tag, closed)
-    return lexicon
-
-
-@cache
-def english_fragment() -> ToyGrammar:
-    """Return the built-in fragment of English."""
-    grammar = read_yaml(Path(__file__).with_name("toy.yaml"))
-    labels = {category: label for label, line in grammar["labels"].items() for category in line.split()}
-    rules = read_rules(grammar["rules"], grammar["features"], "TOP")
-    return ToyGrammar(rules, _read_lexicon(grammar), labels, "TOP")
+    labels = {category: label for label, line in words["labels"].items() for category in line.split()}
+    return ToyGrammar(read_rules(words["rules"], words["features"], "TOP"), lexicon, labels, "TOP")
 
 
 @dataclass(frozen=True)
@@ -238,7 +226,8 @@ class ToyGrammar:
 
     def sample(self, count: int, seed: int) -> list[ToySentence]:
         """Sample `count` independent sentences. The same seed gives the same sentences."""
-        draw = _uniforms(np.random.default_rng(seed)).__next__
+        generator = np.random.default_rng(seed)
+        draw = itertools.chain.from_iterable(iter(lambda: generator.random(8192).tolist(), None)).__next__
         return [self._sampler.sentence(draw) for _ in progress_bar(range(count), "sampling sentences")]
 
     def inside_log_probabilities(self, sentences: Sequence[tuple[str, ...]]) -> NDArray[np.float64]:
@@ -259,11 +248,6 @@ class ToyGrammar:
         """
         tokens = sum(len(sentence) + 1 for sentence in sentences)
         return math.exp(-float(self.inside_log_probabilities(sentences).sum()) / tokens)
-
-
-def _uniforms(generator: np.random.Generator) -> Iterator[float]:
-    while True:
-        yield from generator.random(8192).tolist()
 
 
 class _Sampler:
@@ -431,7 +415,16 @@ class _Inside:
         charts = [np.empty((0, 0, count)), self.emissions[:, words].swapaxes(0, 1)]
         for width in range(2, length + 1):
             starts = length - width + 1
-            values = self._pair_sums(charts, width, starts)[self.rule_pairs] * self.rule_weights
+            # For each pair of children, the products of their probabilities are summed over the splits.
+            sums = np.zeros((len(self.left), starts, count))
+            for (wide_left, wide_right), rows in self.slices.items():
+                splits = range(1 if wide_right else width - 1, (width - 1 if wide_left else 1) + 1)
+                part, lefts, rights = sums[rows], self.left[rows], self.right[rows]
+                for left, right in parts(charts, charts, width, splits):
+                    products = left.swapaxes(0, 1)[lefts]
+                    products *= right.swapaxes(0, 1)[rights]
+                    part += products
+            values = sums[self.rule_pairs] * self.rule_weights
             chart = np.zeros((self.wide, starts, count))
             chart[self.parents] = np.add.reduceat(values, self.rule_starts, axis=0) if len(values) else 0.0
             bottoms = chart[self.chain_bottoms].reshape(len(self.chain_bottoms), starts * count)
@@ -440,18 +433,6 @@ class _Inside:
         if length > 1 and self.start >= self.wide:
             return np.zeros(count)
         return charts[length][0, self.start]
-
-    def _pair_sums(self, charts: Sequence[NDArray[np.float64]], width: int, starts: int) -> NDArray[np.float64]:
-        """Return, for each pair, left times right probability summed over splits: (pairs, starts, sentences)."""
-        sums = np.zeros((len(self.left), starts, charts[1].shape[2]))
-        for (wide_left, wide_right), rows in self.slices.items():
-            splits = range(1 if wide_right else width - 1, (width - 1 if wide_left else 1) + 1)
-            part, lefts, rights = sums[rows], self.left[rows], self.right[rows]
-            for left, right in parts(charts, charts, width, splits):
-                products = left.swapaxes(0, 1)[lefts]
-                products *= right.swapaxes(0, 1)[rights]
-                part += products
-        return sums
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from syntaxlm.trees.tree import DependencyTree, Tree, parse_brackets, read_brack
 # Two versions of a treebank may write a few words differently (brackets, quotes, slashes). Two sentences count as
 # different if a smaller share of their words is equal.
 SAME_SENTENCE = 0.5
+_BY_COLUMNS = {3: ".dp", 4: ".dp", 8: ".conllx", 9: ".conllx", 10: ".conllu"}  # CoNLL-X with ten is read as CoNLL-U
 
 
 @dataclass(frozen=True)
@@ -168,11 +169,8 @@ def treebank_tokens(treebank: Treebank, normaliser: Normaliser) -> list[list[str
     if normaliser.units == "tags":
         check_tags(treebank)
         return [list(sentence.tags) for sentence in treebank]
-    normal: dict[str, str] = {}
-    for sentence in treebank:
-        for word in sentence.words:
-            if word not in normal:
-                normal[word] = normaliser.word(word)
+    words = chain.from_iterable(sentence.words for sentence in treebank)
+    normal = {word: normaliser.word(word) for word in dict.fromkeys(words)}
     return [[normal[word] for word in sentence.words] for sentence in treebank]
 
 
@@ -236,7 +234,15 @@ def write_words(
     lines: list[str] = []
     words = joined = blank = 0
     for sentence in short:
-        read = _tagged_words(sentence, treebank.source) if with_tags else sentence.words
+        read = list(sentence.words)
+        for place, (word, tag) in enumerate(zip(sentence.words, sentence.tags, strict=True) if with_tags else ()):
+            if not tag or TAG_MARK in tag or split_words(tag) != [tag]:
+                problem = f"the tag {tag!r}" if tag else "no tag"
+                raise InputError(
+                    f"{treebank.source}, sentence {sentence.number}: the word {word!r} has {problem}; expected a"
+                    " part-of-speech tag without underscore or white space"
+                )
+            read[place] = f"{word}{TAG_MARK}{tag}" if split_words(word) else word
         written = ["".join(split_words(word)) for word in read]
         joined += sum(0 < len(new) < len(word) for new, word in zip(written, read, strict=True))
         kept = [word for word in written if word]
@@ -250,19 +256,6 @@ def write_words(
         raise InputError(f"{treebank.source}: found no word to write{within}")
     write_text("".join(lines), path)
     return WrittenWords(len(lines), words, joined, blank, len(treebank.emptied) + len(short) - len(lines), longer)
-
-
-def _tagged_words(sentence: TreebankSentence, source: str) -> list[str]:
-    tagged = []
-    for word, tag in zip(sentence.words, sentence.tags, strict=True):
-        if not tag or TAG_MARK in tag or split_words(tag) != [tag]:
-            problem = f"the tag {tag!r}" if tag else "no tag"
-            raise InputError(
-                f"{source}, sentence {sentence.number}: the word {word!r} has {problem}; expected a part-of-speech tag"
-                " without underscore or white space"
-            )
-        tagged.append(f"{word}{TAG_MARK}{tag}" if split_words(word) else word)
-    return tagged
 
 
 class _File(NamedTuple):
@@ -344,26 +337,23 @@ def _file(path: Path) -> _File:
     for number, line in lines:
         begun.append((number, line))
         if line.strip() and not line.startswith("#"):
-            suffix = _suffix_of(line, f"{source_name(path)}, line {number}")
-            # A pipe or standard input cannot be read twice.
-            return _File(path, suffix) if path.is_file() else _File(path, suffix, chain(begun, lines))
-    raise no_sentence(path, "a treebank")
-
-
-def _suffix_of(line: str, place: str) -> str:
-    """Return the format of a file with this line. CoNLL-X with ten columns is read as CoNLL-U. Raises InputError."""
-    if line.lstrip().startswith("(") and not line.startswith("(\t"):
-        return ".mrg"
-    by_columns = {3: ".dp", 4: ".dp", 8: ".conllx", 9: ".conllx", 10: ".conllu"}
+            break
+    else:
+        raise no_sentence(path, "a treebank")
     columns = line.count("\t") + 1
-    if columns in by_columns:
-        return by_columns[columns]
-    if all(TAG_MARK in token for token in split_words(line)):
-        return TAGGED_SUFFIX
-    raise InputError(
-        f"{place}: found {line[:40]!r}; expected a treebank: bracketed trees, CoNLL-U, CoNLL-X, columns of word,"
-        " tag and head, or tagged text"
-    )
+    if line.lstrip().startswith("(") and not line.startswith("(\t"):
+        suffix = ".mrg"
+    elif columns in _BY_COLUMNS:
+        suffix = _BY_COLUMNS[columns]
+    elif all(TAG_MARK in token for token in split_words(line)):
+        suffix = TAGGED_SUFFIX
+    else:
+        raise InputError(
+            f"{source_name(path)}, line {number}: found {line[:40]!r}; expected a treebank: bracketed trees, CoNLL-U,"
+            " CoNLL-X, columns of word, tag and head, or tagged text"
+        )
+    # A pipe or standard input cannot be read twice.
+    return _File(path, suffix, None if path.is_file() else chain(begun, lines))
 
 
 def _read_all(files: Sequence[_File]) -> list[_Read]:
