@@ -139,7 +139,11 @@ def _with_trees(asked: Sequence[_Sentence], source: str, parses: str | Path) -> 
     for sentence, tree in zip(asked, parsed, strict=False):
         if "".join(split_words(sentence.text)) != "".join(split_words(tree.text)):
             shared = len(os.path.commonprefix([sentence.text, tree.text]))  # noqa: RUF071 - characters
-            expected, parsed_text = (_from_word_at(text, shared) for text in (sentence.text, tree.text))
+            expected, parsed_text = (
+                repr(("... " if begin else "") + shortened(text[begin:], _SHOWN))
+                for text in (sentence.text, tree.text)
+                for begin in [text.rfind(" ", 0, shared) + 1]  # of the word in which they differ
+            )
             more = "" if len(asked) == len(parsed) else f". There are {counts}"
             raise InputError(
                 f"{tree.place}: found {parsed_text}; expected the words of {sentence.place}, {expected}{more}"
@@ -149,12 +153,6 @@ def _with_trees(asked: Sequence[_Sentence], source: str, parses: str | Path) -> 
         alone = longer[min(len(asked), len(parsed))]
         raise InputError(f"{parses}: {counts}. The first without a partner is {alone.place}")
     return [sentence._replace(tree=tree.tree) for sentence, tree in zip(asked, parsed, strict=True)]
-
-
-def _from_word_at(text: str, place: int) -> str:
-    """Return a sentence from the word that contains the character at `place`, shortened for messages."""
-    begin = text.rfind(" ", 0, place) + 1
-    return repr(("... " if begin else "") + shortened(text[begin:], _SHOWN))
 
 
 def _bare(line: str) -> str:
@@ -174,28 +172,24 @@ def _groups(
         return [tuple(group) for _, group in groupby(asked, lambda sentence: sentence.block)]
     size, rest = divmod(len(asked), len(given))
     if rest or size < 2:
-        nearest = max(2, round(len(asked) / len(given)))
+        size = max(2, round(len(asked) / len(given)))
+        # The first mismatch is at or after the place where a candidate is missing or surplus.
+        for number, answer in enumerate(given, 1):
+            group = asked[(number - 1) * size : number * size]
+            is_answered = not answer.text or any(sentence.text == answer.text for sentence in group)
+            if not is_answered or len(group) < size:
+                where = f", from {group[0].place} on," if group else ""
+                lacking = "a candidate" if is_answered else f"its answer, {answer.shown}"
+                fault = f"question {number}{where} is the first to lack {lacking}"
+                break
+        else:
+            fault = f"{asked[len(given) * size].place} is of no question"
         raise InputError(
             f"{source}: {len(asked):,} candidates for the {len(given):,} answers of {answers}; expected as many in each"
-            f" question, two or more.{_first_fault(asked, given, nearest)} Separate questions of different sizes by"
-            " blank lines."
+            f" question, two or more. With {size} in each, {fault}. Separate questions of different sizes by blank"
+            " lines."
         )
     return [tuple(asked[begin : begin + size]) for begin in range(0, len(asked), size)]
-
-
-def _first_fault(asked: Sequence[_Sentence], given: Sequence[_Sentence], size: int) -> str:
-    """Describe the first mismatch between questions of this size and their answers.
-
-    It is at or after the place where a candidate is missing or surplus.
-    """
-    for number, answer in enumerate(given, 1):
-        group = asked[(number - 1) * size : number * size]
-        is_answered = not answer.text or any(sentence.text == answer.text for sentence in group)
-        if not is_answered or len(group) < size:
-            where = f", from {group[0].place} on," if group else ""
-            lacking = "a candidate" if is_answered else f"its answer, {answer.shown}"
-            return f" With {size} in each, question {number}{where} is the first to lack {lacking}."
-    return f" With {size} in each, {asked[len(given) * size].place} is of no question."
 
 
 def _labelled(asked: Sequence[_Sentence]) -> list[tuple[_Sentence, ...]]:

@@ -59,7 +59,8 @@ def read_candidates(path: str | Path, score: str = SCORE) -> Iterator[ParseCandi
     scored: bool | None = None
     number = 0
     for sentence in iterate_conllu(path):
-        if group and not _same(group[0], sentence):
+        first, tree = group[0].tree if group else sentence.tree, sentence.tree
+        if first.name != tree.name if first.name and tree.name else first.words != tree.words:
             number += 1
             yield ParseCandidates(tuple(group), tuple(scores), number)
             group, scores = [], []
@@ -81,13 +82,6 @@ def read_candidates(path: str | Path, score: str = SCORE) -> Iterator[ParseCandi
         group.append(sentence)
         scores += [] if value is None else [value]
     yield ParseCandidates(tuple(group), tuple(scores), number + 1)
-
-
-def _same(first: ConlluSentence, other: ConlluSentence) -> bool:
-    """Return whether two trees are candidates for the same sentence."""
-    if first.tree.name and other.tree.name:
-        return first.tree.name == other.tree.name
-    return first.tree.words == other.tree.words
 
 
 def _score(sentence: ConlluSentence, pattern: re.Pattern[str], name: str) -> float | None:

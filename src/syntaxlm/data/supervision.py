@@ -81,9 +81,9 @@ def read_supervision(
     """
     preprocessing = find_preprocessing(preprocessing)
     treebank = read_treebank(path, preprocessing)
-    aligned = _Alignment(treebank, corpus, _TreeReader(normaliser, vocabulary))
+    aligned = _Alignment(treebank, corpus, normaliser, vocabulary)
     same, source = aligned.same(), corpus.source or "the text"
-    trees, sentences = len(aligned.gold.numbers), len(corpus)
+    trees, sentences = len(aligned.numbers), len(corpus)
     if trees != sentences:
         empty = len(treebank.emptied) + len(treebank) - trees
         left_out = f" ({empty:,} more have no word left after preprocessing {preprocessing.name})" if empty else ""
@@ -105,77 +105,75 @@ def read_supervision(
             f" expected the same sentences in the same order, with the words that preprocessing"
             f" {preprocessing.name} keeps.\n" + "\n".join(differing)
         )
-    return Supervision(str(path), aligned.gold.spans(same, corpus.lengths), same, differing)
+    return Supervision(str(path), aligned.spans(same), same, differing)
 
 
-class _TreeReader:
-    """Codes of tokens. Two tokens have the same code if they are equal for the model or after unescaping brackets.
+class _Alignment:
+    """The tokens of trees beside those of the sentences at the same positions. Trees without remaining tokens are left
+    out.
 
-    of_ids: (V,) the code of each id of the vocabulary.
-    leads: whether a token for white space separates words.
+    Tokens are compared by codes: two tokens have the same code if they are equal for the model or after unescaping
+    brackets.
+    numbers: (S,) the 0-based index of each tree in the treebank.  lengths: (S,) its number of tokens.
     """
 
-    def __init__(self, normaliser: Normaliser, vocabulary: Vocabulary) -> None:
-        self.normaliser, self.vocabulary = normaliser, vocabulary
-        self.leads = normaliser.units == "characters" and normaliser.space is not None
-        self._codes = {_plain(vocabulary.unknown): 0}
+    def __init__(
+        self, treebank: Treebank, corpus: EncodedCorpus, normaliser: Normaliser, vocabulary: Vocabulary
+    ) -> None:
+        self.treebank, self.corpus, self.normaliser, self.vocabulary = treebank, corpus, normaliser, vocabulary
+        self._trees = [sentence.tree for sentence in treebank if sentence.tree is not None]
+        if len(self._trees) < len(treebank):
+            raise InputError(f"{treebank.source}: dependency trees; expected constituency trees")
+        if normaliser.units == "tags":
+            check_tags(treebank)
+        code_of = {_plain(vocabulary.unknown): 0}
         known = (_plain(token if vocabulary.knows(token) else vocabulary.unknown) for token in vocabulary.tokens)
-        self.of_ids: Integers = np.array([self._codes.setdefault(token, len(self._codes)) for token in known], np.int64)
+        codes_of_ids = np.array([code_of.setdefault(token, len(code_of)) for token in known], np.int64)
+        self._text_codes: Integers = codes_of_ids[corpus.ids]
+        # White space may be a token, which separates words. It comes before each of them.
+        space = [str(normaliser.space)] if normaliser.units == "characters" and normaliser.space is not None else []
+        words = list(chain.from_iterable(self._written(tree.words, tree.tags) for tree in self._trees))
+        codes_of: dict[str, tuple[int, ...]] = {}
+        for word in dict.fromkeys(words):
+            tokens = self._tokens([word])
+            codes_of[word] = tuple(code_of.get(_plain(token), 0) for token in (space + tokens if tokens else ()))
+        sizes = np.fromiter((len(codes_of[word]) for word in words), np.int64, len(words))
+        self._words_before = offsets_of(np.array([len(tree) for tree in self._trees], np.int64))
+        self._tokens_before, self._kept_before = offsets_of(sizes), offsets_of((sizes > 0).astype(np.int64))
+        self._lead = len(space)
+        begins = self._tokens_before[self._words_before]
+        self.numbers: Integers = np.flatnonzero(np.diff(begins))
+        self.lengths: Integers = np.diff(begins)[self.numbers] - self._lead
+        codes = np.fromiter(chain.from_iterable(codes_of[word] for word in words), np.int64, int(sizes.sum()))
+        # There is no white space before the first word.
+        self._gold_codes: Integers = np.delete(codes, begins[self.numbers]) if space else codes
+        self._gold_offsets = offsets_of(self.lengths)
 
-    def codes(self, word: str) -> tuple[int, ...]:
-        """Return the codes of a word of a tree. The code of white space comes first, if there is such a token."""
-        tokens = self.tokens([word])
-        if tokens and self.leads:
-            tokens.insert(0, str(self.normaliser.space))
-        return tuple(self._codes.get(_plain(token), 0) for token in tokens)
-
-    def written(self, words: Sequence[str], tags: Sequence[str]) -> Sequence[str]:
+    def _written(self, words: Sequence[str], tags: Sequence[str]) -> Sequence[str]:
         """Return the words of a tree as written in a text: with their tags if the units are tags."""
         if self.normaliser.units != "tags":
             return words
         return [f"{word}{TAG_MARK}{tag}" for word, tag in zip(words, tags, strict=True)]
 
-    def tokens(self, words: Sequence[str]) -> list[str]:
+    def _tokens(self, words: Sequence[str]) -> list[str]:
         """Return the tokens of a line with these words. White space within words is removed, like in `write_words`."""
         return self.normaliser.tokens(" ".join("".join(split_words(word)) for word in words))
 
+    def same(self) -> Flags:
+        """Return which sentences have the same codes as their trees.
 
-def _plain(token: str) -> str:
-    """Replace treebank escapes in a token, such as -LRB- by "("."""
-    return _ESCAPE.sub(lambda escape: _MARKS[escape.group().lower()], token)
-
-
-class _GoldTokens:
-    """The trees of a treebank over tokens. Trees without remaining tokens are left out.
-
-    numbers: (S,) the 0-based index of each sentence in the treebank.
-    codes: (N,) the codes of all tokens.  lengths: (S,) the number of tokens in each sentence.
-    """
-
-    def __init__(self, treebank: Treebank, reader: _TreeReader) -> None:
-        self._trees = [sentence.tree for sentence in treebank if sentence.tree is not None]
-        if len(self._trees) < len(treebank):
-            raise InputError(f"{treebank.source}: dependency trees; expected constituency trees")
-        if reader.normaliser.units == "tags":
-            check_tags(treebank)
-        words = list(chain.from_iterable(reader.written(tree.words, tree.tags) for tree in self._trees))
-        known = {word: reader.codes(word) for word in dict.fromkeys(words)}
-        sizes = np.fromiter((len(known[word]) for word in words), np.int64, len(words))
-        self._words_before = offsets_of(np.array([len(tree) for tree in self._trees], np.int64))
-        self._tokens_before, self._kept_before = offsets_of(sizes), offsets_of((sizes > 0).astype(np.int64))
-        self._lead = int(reader.leads)
-        begins = self._tokens_before[self._words_before]
-        self.numbers: Integers = np.flatnonzero(np.diff(begins))
-        self.lengths: Integers = np.diff(begins)[self.numbers] - self._lead
-        codes = np.fromiter(chain.from_iterable(known[word] for word in words), np.int64, int(sizes.sum()))
-        # White space separates words, so there is none before the first word.
-        self.codes: Integers = np.delete(codes, begins[self.numbers]) if self._lead else codes
-
-    def spans(self, chosen: Flags, lengths: Integers) -> SpanSets:
-        """Return the constituents of the chosen sentences over tokens. Other sentences have none.
-
-        chosen: (S,) bool.  lengths: (S,) the number of tokens of each sentence in the text.
+        The result is bool of shape (n,), where n is the smaller of the numbers of sentences and trees.
         """
+        both = min(len(self.corpus), len(self.numbers))
+        lengths, others = self.corpus.lengths[:both], self.lengths[:both]
+        same: Flags = lengths == others
+        text, gold = self._text_codes[: self.corpus.offsets[both]], self._gold_codes[: self._gold_offsets[both]]
+        differ = text[np.repeat(same, lengths)] != gold[np.repeat(same, others)]
+        same[np.repeat(np.arange(both), lengths * same)[differ]] = False
+        return same
+
+    def spans(self, chosen: Flags) -> SpanSets:
+        """Return the constituents over tokens of the chosen sentences; others have none.  chosen: (S,) bool."""
         spans = SpanSets.of(self._trees).select(self.numbers)
         sentences = spans.sentences()
         begins = self._words_before[self.numbers][sentences]
@@ -185,36 +183,14 @@ class _GoldTokens:
         begins, firsts, ends = (self._tokens_before[places[kept]] for places in (begins, firsts, ends))
         counts = np.bincount(sentences[kept], minlength=len(chosen))
         starts, ends = (firsts - begins).astype(np.int32), (ends - begins - self._lead).astype(np.int32)
+        lengths = self.corpus.lengths
         keys, _ = span_keys(SpanSets(lengths, offsets_of(counts), starts, ends), keep_whole=False)
         return spans_of_keys(keys, lengths)
-
-
-class _Alignment:
-    """The sentences of a text beside the trees at the same positions."""
-
-    def __init__(self, treebank: Treebank, corpus: EncodedCorpus, reader: _TreeReader) -> None:
-        self.treebank, self.corpus, self.reader = treebank, corpus, reader
-        self.gold = _GoldTokens(treebank, reader)
-        self._text_codes: Integers = reader.of_ids[corpus.ids]
-        self._gold_offsets = offsets_of(self.gold.lengths)
-
-    def same(self) -> Flags:
-        """Return which sentences have the same codes as their trees.
-
-        The result is bool of shape (n,), where n is the smaller of the numbers of sentences and trees.
-        """
-        both = min(len(self.corpus), len(self.gold.numbers))
-        lengths, others = self.corpus.lengths[:both], self.gold.lengths[:both]
-        same: Flags = lengths == others
-        text, gold = self._text_codes[: self.corpus.offsets[both]], self.gold.codes[: self._gold_offsets[both]]
-        differ = text[np.repeat(same, lengths)] != gold[np.repeat(same, others)]
-        same[np.repeat(np.arange(both), lengths * same)[differ]] = False
-        return same
 
     def difference(self, place: int) -> str:
         """Describe where a sentence and its tree differ, with the words around this position."""
         text = self._text_codes[slice(*self.corpus.offsets[place : place + 2])]
-        gold = self.gold.codes[slice(*self._gold_offsets[place : place + 2])]
+        gold = self._gold_codes[slice(*self._gold_offsets[place : place + 2])]
         shorter = min(len(text), len(gold))
         first = int(np.argmax(np.append(text[:shorter] != gold[:shorter], True)))
         (line, words), (tree, gold_words) = self.line(place), self.tree(place)
@@ -226,13 +202,18 @@ class _Alignment:
     def line(self, place: int) -> tuple[str, list[str]]:
         """Return place and tokens of a sentence of the text."""
         source = f"{self.corpus.source or 'the text'}, line {self.corpus.line_numbers[place]}"
-        return source, self.reader.vocabulary.decode(self.corpus.sentence(place))
+        return source, self.vocabulary.decode(self.corpus.sentence(place))
 
     def tree(self, place: int) -> tuple[str, list[str]]:
         """Return place and tokens of a tree."""
-        sentence = self.treebank.sentences[self.gold.numbers[place]]
-        tokens = self.reader.tokens(self.reader.written(sentence.words, sentence.tags))
+        sentence = self.treebank.sentences[self.numbers[place]]
+        tokens = self._tokens(self._written(sentence.words, sentence.tags))
         return f"{self.treebank.source}, tree {sentence.number}", tokens
+
+
+def _plain(token: str) -> str:
+    """Replace treebank escapes in a token, such as -LRB- by "("."""
+    return _ESCAPE.sub(lambda escape: _MARKS[escape.group().lower()], token)
 
 
 def _around(tokens: Sequence[str], place: int) -> str:

@@ -116,33 +116,24 @@ def _separated(lines: Iterator[tuple[int, str]], source: str) -> Iterator[tuple[
 def _checked(
     rows: Iterator[tuple[int, list[str]]], header: Sequence[str], source: str
 ) -> Iterator[tuple[int, list[str]]]:
-    before = header
+    """Yield rows, with no cells for an empty line. Raises InputError for a row that does not fit the header."""
+    before = header  # the row before, in which a cell in quotation marks may be continued
     for number, cells in rows:
         if len(cells) < 2 and not any(cells):
             yield number, []
             continue
         if len(cells) != len(header):
-            raise _wrong_number_of_cells(source, number, cells, before, header)
+            message = f"{source}, line {number}: found {len(cells)} cells, expected {len(header)}: {', '.join(header)}"
+            for line, row in ((number - 1, before), (number, cells)):
+                if row[-1:] and row[-1].startswith('"') and row[-1].count('"') % 2:
+                    raise InputError(f"{message}. Line {line} ends within a cell in quotation marks; {_ONE_LINE}")
+            if len(cells) > len(header):
+                message += ". A cell that contains the separator must be in quotation marks"
+            raise InputError(message)
         if any("\n" in cell for cell in cells):
             raise InputError(f"{source}, line {number}: found a line break in a cell; {_ONE_LINE}")
         yield number, cells
         before = cells
-
-
-def _wrong_number_of_cells(
-    source: str, number: int, cells: Sequence[str], before: Sequence[str], header: Sequence[str]
-) -> InputError:
-    """Return the error for a row with more or fewer cells than the header.
-
-    number: of its line.  before: the cells of the row before it, in which a quoted cell may be continued here.
-    """
-    message = f"{source}, line {number}: found {len(cells)} cells, expected {len(header)}: {', '.join(header)}"
-    for line, row in ((number - 1, before), (number, cells)):
-        if row[-1:] and row[-1].startswith('"') and row[-1].count('"') % 2:
-            return InputError(f"{message}. Line {line} ends within a cell in quotation marks; {_ONE_LINE}")
-    if len(cells) > len(header):
-        message += ". A cell that contains the separator must be in quotation marks"
-    return InputError(message)
 
 
 def split_cells(line: str) -> list[str]:

@@ -77,7 +77,6 @@ class TextReader:
         self.normaliser, self.vocabulary, self.style, self.adapts = normaliser, vocabulary, style, adapts
         self.is_plain = style == AS_TOKENISED and not adapts
         self._known_ids = lru_cache(REMEMBERED_WORDS)(self._find_known_ids)
-        self._rank = lru_cache(REMEMBERED_WORDS)(self._find_rank)
         self._spelled_pieces = lru_cache(REMEMBERED_WORDS)(self._find_spelled_pieces)
         if adapts:  # how the vocabulary spells words
             tokens = vocabulary.tokens
@@ -178,7 +177,7 @@ class TextReader:
             opens = opens and text in ("", _PLAIN_QUOTE)  # a quotation mark after a word closes
         return spelled
 
-    def _find_rank(self, word: str) -> list[int] | None:
+    def _rank(self, word: str) -> list[int] | None:
         """Return the ids of a word that the vocabulary contains in any spelling; they rise with decreasing frequency.
 
         None for other words. A mark after a number is not part of the word.
