@@ -53,7 +53,7 @@ class Counting(Work):
                 os.kill(os.getpid(), signal.SIGKILL)
             return [{"sentence": first + place, "words": len(line.split())} for place, line in enumerate(lines)]
 
-        return Loaded(rows, together=3, columns=COUNTS, reads_tags=False, sha256=("0" * 64,))
+        return Loaded(rows, columns=COUNTS, reads_tags=False, sha256=("0" * 64,))
 
     def to_dict(self) -> dict[str, Any]:
         return {}

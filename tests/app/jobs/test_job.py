@@ -16,6 +16,11 @@ from tests.app.jobs.test_shards import parquet
 pytest.importorskip("pyarrow")
 
 
+@pytest.fixture(autouse=True)
+def three_lines_at_a_time(monkeypatch):
+    monkeypatch.setattr("syntaxlm.app.jobs.job.LINES_TOGETHER", 3)
+
+
 @pytest.fixture
 def text(tmp_path):
     """Ten lines, which are three shards."""

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain, groupby
+from functools import partial
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, Literal
 
 import syntaxlm
 from syntaxlm.app.jobs.folder import BAD_LINES, ROWS, SCHEMA_VERSION, InputState, JobFolder, JobSettings
-from syntaxlm.app.jobs.inputs import BadLine, Shard, Source, cut_shards, open_source
-from syntaxlm.app.jobs.work import BadLines, Setup, Work
-from syntaxlm.app.jobs.workers import Engine, Pool, ProcessEngine
+from syntaxlm.app.jobs.inputs import BadLine, Shard, ShardTask, Source, cut_shards, open_source
+from syntaxlm.app.jobs.work import Loaded, ShardResult, Work, peak_memory, rows_of
+from syntaxlm.app.jobs.workers import Engine, Pool, ProcessEngine, SetUp
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import remove_unfinished
 from syntaxlm.core.progress import Progress, working
-from syntaxlm.core.tables import check_parquet
-from syntaxlm.core.text_files import no_sentence
+from syntaxlm.core.tables import Column, Columns, Row, check_parquet, write_parquet
+from syntaxlm.core.text_files import LINES_TOGETHER, no_sentence
 
 LINES_PER_SHARD = 20_000
 LONGEST_LINE = 1 << 16  # bytes
@@ -28,7 +29,11 @@ MOST_ENDED = 10  # workers that may end without a shard that is done
 
 SHOWN = 5  # bad lines and failed shards in a message
 
-EngineName = Literal["processes", "ray"]
+BadLines = Literal["stop", "skip"]
+
+
+class _StoppedError(Exception):
+    """Raised if a shard has bad lines, and these are not to be skipped."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,70 @@ class Job:
     longest: int = LONGEST_LINE
     bad_lines: BadLines = "stop"
     device: str = "cpu"
+
+    def set_up(self, rows: str, number: int) -> tuple[tuple[str, ...], Callable[[ShardTask], ShardResult]]:
+        """Load the models in a worker. Returns their SHA-256 hashes, and a function that writes a shard.
+
+        rows: the folder of the Parquet files.  number: of the worker, from 0.
+        Raises InputError as `Work.load` does.
+        """
+        device = self.device
+        if device == "cuda":
+            import torch
+
+            device = f"cuda:{number % max(1, torch.cuda.device_count())}"
+        loaded = self.work.load(device)
+        return loaded.sha256, partial(self._write, loaded, rows)
+
+    def _write(self, loaded: Loaded, folder: str, task: ShardTask) -> ShardResult:
+        """Write the Parquet file of a shard, atomically.
+
+        Raises InputError if the input cannot be read, or the output cannot be written.
+        """
+        from pyarrow.parquet import read_metadata
+
+        start = time.process_time()
+        bad: list[tuple[int, str]] = []
+        path = Path(folder) / task.shard.file_name
+        added = {"file": Column("text", "name of the input, as given to the job")}
+        if task.source.id_type is not None:
+            added["id"] = Column(task.source.id_type, "value of the column of ids")
+        columns = Columns(loaded.columns.name, loaded.columns.row, {**added, **loaded.columns})
+        count = size = None
+        try:
+            write_parquet(self._rows(loaded, task, bad), columns, path)
+            count, size = read_metadata(path).num_rows, path.stat().st_size
+        except _StoppedError:
+            pass
+        seconds = time.process_time() - start
+        return ShardResult(task.shard.number, count, tuple(sorted(bad)), seconds, peak_memory(), size)
+
+    def _rows(self, loaded: Loaded, task: ShardTask, bad: list[tuple[int, str]]) -> Iterator[Row]:
+        """Yield the rows of a shard. Bad lines are added to `bad`; raises _StoppedError for them, unless skipped."""
+        from syntaxlm.data.corpora import is_tagged
+        from syntaxlm.text.normaliser import without_tags
+
+        source = task.source
+        drops_tags = is_tagged(source.name) and not loaded.reads_tags
+        lines = source.lines(task, self.longest)
+        while chunk := list(islice(lines, LINES_TOGETHER)):
+            texts = []
+            for line in chunk:
+                text, reason = line.text, line.fault
+                try:
+                    text = without_tags(text) if drops_tags else text
+                except InputError as error:
+                    text, reason = "", str(error)
+                texts.append(text)
+                if reason is not None:
+                    bad.append((line.number, reason))
+            first = chunk[0].number
+            rows = rows_of(loaded.rows, texts, first, bad)
+            if bad and self.bad_lines == "stop":
+                raise _StoppedError
+            for row in rows:
+                id = {} if source.id_type is None else {"id": chunk[row["sentence"] - first].id}
+                yield {"file": source.name, **id, **row}
 
 
 @dataclass(frozen=True)
@@ -140,7 +209,7 @@ class JobReport:
 def run_job(
     job: Job,
     workers: int | None = None,
-    engine: Callable[[Setup], Engine] = ProcessEngine,
+    engine: Callable[[SetUp], Engine] = ProcessEngine,
     engine_name: str = "processes",
 ) -> JobReport:
     """Do all shards of a job that are not yet done.
@@ -165,8 +234,7 @@ def run_job(
     start = time.monotonic()
     sources = _opened(job)
     with JobFolder.opened(job.folder) as folder:
-        rows = os.path.abspath(folder.rows)
-        started = engine(Setup(job.work, rows, job.longest, job.bad_lines, sources[0].id_type, job.device))
+        started = engine(partial(job.set_up, os.path.abspath(folder.rows)))
         pool = Pool(started)
         try:
             settings = JobSettings(

@@ -1,4 +1,4 @@
-"""What a worker does: load the models once, then turn shards into Parquet files.
+"""What a worker does with text: it loads the models once, then turns lines into rows.
 
 Settings are sent to workers, which set the number of threads before torch is imported: only functions import it, and
 what imports slowly.
@@ -8,28 +8,21 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
-from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from syntaxlm.app.jobs.inputs import IdType, ShardTask
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import sha256
-from syntaxlm.core.tables import Column, Columns, Row, write_parquet
-from syntaxlm.core.text_files import LINES_TOGETHER
+from syntaxlm.core.tables import Columns, Row
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.scoring.options import ScoreOptions
 
 if TYPE_CHECKING:
     from syntaxlm.storage.folder import ModelBundle
 
-BadLines = Literal["stop", "skip"]
 RowsOf = Callable[[Sequence[str], int], list[Row]]
 
 
@@ -37,14 +30,12 @@ class Loaded(NamedTuple):
     """Loaded models with the function lines -> rows.
 
     rows: returns the rows of lines of text; its second argument is the number of the first line.
-    together: number of lines that it takes at a time.
     columns: of the rows.
     reads_tags: whether the models read tagged text.
     sha256: of each model.
     """
 
     rows: RowsOf
-    together: int
     columns: Columns
     reads_tags: bool
     sha256: tuple[str, ...]
@@ -87,7 +78,7 @@ class ParseWork(Work):
 
         rows([], 1)  # raises InputError
         tagged = any(bundle.normaliser.units == "tags" for bundle in bundles)
-        return Loaded(rows, LINES_TOGETHER, CONSTITUENTS, tagged, tuple(map(model_hash, bundles)))
+        return Loaded(rows, CONSTITUENTS, tagged, tuple(map(model_hash, bundles)))
 
 
 @dataclass(frozen=True)
@@ -115,7 +106,7 @@ class ScoreWork(Work):
             return [word._asdict() | {"sentence": word.sentence + first - 1} for words in scored for word in words]
 
         rows([], 1)  # raises InputError
-        return Loaded(rows, LINES_TOGETHER, SURPRISALS, bundle.normaliser.units == "tags", (model_hash(bundle),))
+        return Loaded(rows, SURPRISALS, bundle.normaliser.units == "tags", (model_hash(bundle),))
 
 
 def _load(name: str, device: str) -> ModelBundle:
@@ -160,93 +151,8 @@ class ShardResult(NamedTuple):
     file_size: int | None
 
 
-class _StoppedError(Exception):
-    """Raised if a shard has bad lines, and these are not to be skipped."""
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What a worker is started with; a call loads the models.
-
-    folder: where the Parquet files are written.
-    longest: maximum number of bytes of a line.
-    """
-
-    work: Work
-    folder: str
-    longest: int
-    bad_lines: BadLines = "stop"
-    id_type: IdType | None = None
-    device: str = "cpu"
-
-    def __call__(self, number: int) -> tuple[tuple[str, ...], Callable[[ShardTask], ShardResult]]:
-        """Load the models in a worker. Returns their SHA-256 hashes, and a function that writes a shard.
-
-        number: of the worker, from 0.
-        Raises InputError as `Work.load` does.
-        """
-        device = self.device
-        if device == "cuda":
-            import torch
-
-            device = f"cuda:{number % max(1, torch.cuda.device_count())}"
-        loaded = self.work.load(device)
-        return loaded.sha256, partial(self._write, loaded)
-
-    def _write(self, loaded: Loaded, task: ShardTask) -> ShardResult:
-        """Write the Parquet file of a shard, atomically.
-
-        Raises InputError if the input cannot be read, or the output cannot be written.
-        """
-        from pyarrow.parquet import read_metadata
-
-        start = time.process_time()
-        bad: list[tuple[int, str]] = []
-        path = Path(self.folder) / task.shard.file_name
-        added = {"file": Column("text", "name of the input, as given to the job")}
-        if self.id_type is not None:
-            added["id"] = Column(self.id_type, "value of the column of ids")
-        columns = Columns(loaded.columns.name, loaded.columns.row, {**added, **loaded.columns})
-        count = size = None
-        try:
-            write_parquet(self._rows(loaded, task, bad), columns, path)
-            count, size = read_metadata(path).num_rows, path.stat().st_size
-        except _StoppedError:
-            pass
-        seconds = time.process_time() - start
-        return ShardResult(task.shard.number, count, tuple(sorted(bad)), seconds, peak_memory(), size)
-
-    def _rows(self, loaded: Loaded, task: ShardTask, bad: list[tuple[int, str]]) -> Iterator[Row]:
-        """Yield the rows of a shard. Bad lines are added to `bad`; raises _StoppedError for them, unless skipped."""
-        from syntaxlm.data.corpora import is_tagged
-        from syntaxlm.text.normaliser import without_tags
-
-        drops_tags = is_tagged(task.source.name) and not loaded.reads_tags
-        lines = task.source.lines(task, self.longest)
-        while chunk := list(islice(lines, loaded.together)):
-            texts = []
-            for line in chunk:
-                text, reason = line.text, line.fault
-                try:
-                    text = without_tags(text) if drops_tags else text
-                except InputError as error:
-                    text, reason = "", str(error)
-                texts.append(text)
-                if reason is not None:
-                    bad.append((line.number, reason))
-            first = chunk[0].number
-            rows = _rows_of(loaded.rows, texts, first, bad)
-            if bad and self.bad_lines == "stop":
-                raise _StoppedError
-            for row in rows:
-                origin: dict[str, Any] = {"file": task.source.name}
-                if self.id_type is not None:
-                    origin["id"] = chunk[row["sentence"] - first].id
-                yield {**origin, **row}
-
-
-def _rows_of(
-    rows_of: RowsOf, lines: Sequence[str], first: int, bad: list[tuple[int, str]], tried_before: bool = False
+def rows_of(
+    rows: RowsOf, lines: Sequence[str], first: int, bad: list[tuple[int, str]], tried_before: bool = False
 ) -> list[Row]:
     """Return the rows of lines. If the models refuse some, halves are tried until each refused line is found.
 
@@ -255,19 +161,19 @@ def _rows_of(
     """
     try:
         with warnings.catch_warnings(record=tried_before) as caught:
-            rows = rows_of(lines, first)
+            of_lines = rows(lines, first)
     except InputError as error:
         if len(lines) == 1:
             bad.append((first, str(error).removeprefix(f"sentence {first}: ")))  # the line is shown before it
             return []
         middle = len(lines) // 2
         return [
-            *_rows_of(rows_of, lines[:middle], first, bad, tried_before=True),
-            *_rows_of(rows_of, lines[middle:], first + middle, bad, tried_before=True),
+            *rows_of(rows, lines[:middle], first, bad, tried_before=True),
+            *rows_of(rows, lines[middle:], first + middle, bad, tried_before=True),
         ]
     for warning in caught or ():
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    return rows
+    return of_lines
 
 
 def peak_memory() -> int | None:
