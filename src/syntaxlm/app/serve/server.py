@@ -61,34 +61,25 @@ class _Protocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._start()
+        self._watch()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self._has_request():
-            self._stop()
-        elif self._timer is None:
-            self._start()
+        self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop()
-        super().connection_lost(exc)
-
-    def _has_request(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
-
-    def _start(self) -> None:
-        self._timer = self.loop.call_later(HEADER_SECONDS, self._give_up)
-
-    def _stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+        super().connection_lost(exc)
 
-    def _give_up(self) -> None:
-        self._timer = None
-        if not self._has_request():
-            self.transport.close()
+    def _watch(self) -> None:
+        """Start the timer if no request is being answered; stop it otherwise."""
+        is_waiting = self.cycle is None or self.cycle.response_complete
+        if is_waiting and self._timer is None:
+            self._timer = self.loop.call_later(HEADER_SECONDS, self.transport.close)
+        elif not is_waiting and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 class Server(uvicorn.Server):
