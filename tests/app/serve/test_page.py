@@ -61,18 +61,23 @@ def is_local(url: str, address: str) -> bool:
     return url.startswith(("blob:", "data:")) or urlsplit(url).netloc == urlsplit(address).netloc
 
 
-def words_of(page: Any, place: int = 0) -> list[str]:
-    figure = page.locator("figure").nth(place)
-    return figure.locator(".slm-word, .slm-unknown").all_text_contents()
-
-
-def test_typed_sentences_are_parsed_with_the_keyboard(opened):
+def test_typed_text_is_refused_with_a_reason_split_and_parsed_with_the_keyboard(opened):
     page = opened()
-    page.get_by_label("Sentences, one per line").fill(f"{SENTENCE}\n\na dog sees zebra")
+    page.get_by_role("button", name="Parse").click()
+    assert page.get_by_role("status").text_content() == "Type a sentence first."
+    field = page.get_by_label("Sentences, one per line")
+    field.fill("the cat " * 60)
+    page.get_by_role("button", name="Parse").click()
+    page.wait_for_selector("#status.wrong >> text=found 120 words; expected at most 100")
+    field.fill("It rained. We stayed at home.")
+    page.get_by_role("button", name="Split text into sentences").click()
+    page.locator("#status", has_text="2 sentences").wait_for()
+    assert field.input_value() == "It rained.\nWe stayed at home."
+    field.fill(f"{SENTENCE}\n\na dog sees zebra")
     page.keyboard.press("Control+Enter")
     page.wait_for_selector("article")
     assert page.locator("article h2").all_text_contents() == [SENTENCE, "a dog sees zebra"]
-    assert words_of(page) == SENTENCE.split()
+    assert page.locator("figure").first.locator(".slm-word, .slm-unknown").all_text_contents() == SENTENCE.split()
     assert page.get_by_role("status").text_content() == "2 sentences, 1 model."
     assert "unknown: zebra" in page.locator("article").nth(1).inner_text()
 
@@ -89,43 +94,30 @@ def test_models_stand_side_by_side_and_one_may_lack_trees(opened):
     assert columns.nth(1).locator("figure .slm-area-1").count() == len(SENTENCE.split()) + 1  # bars, with the end
 
 
-@pytest.mark.parametrize("name", ["simple-pcfg", "palm", "prpn"])
-def test_a_span_shows_its_score_to_the_pointer_and_to_the_keyboard(opened, models, name):
-    page = opened(view="sentences", models=(name,), text=SENTENCE)
-    rows = list(models[name].parse(SENTENCE).rows())
-    marks = page.locator("figure [data-start]")
-    assert marks.count() == len(rows)
-    row = rows[1]
-    mark = page.locator(f'figure [data-start="{row["start"]}"][data-end="{row["end"]}"]')
-    mark.locator(".slm-target").hover()
-    shown = page.locator("#tooltip").text_content()
-    assert shown.startswith(f"{row['text']}: ")
-    value = row["marginal"] if row["marginal"] is not None else row["score"]
-    if value is not None:
-        assert float(re.search(r"-?[\d.]+$", shown)[0]) == pytest.approx(value, abs=0.002)
-    marked = page.locator("figure text.on").all_text_contents()
-    assert marked == row["text"].split()
+def test_a_span_shows_its_score_to_the_pointer_and_to_the_keyboard(opened, models):
+    names = ("simple-pcfg", "prpn", "palm")  # with probabilities, neither, and scores
+    page = opened(view="sentences", models=names, text=SENTENCE)
+    for place, name in enumerate(names):
+        figure = page.locator(".column").nth(place).locator("figure").first
+        rows = list(models[name].parse(SENTENCE).rows())
+        assert figure.locator("[data-start]").count() == len(rows)
+        row = rows[1]
+        mark = figure.locator(f'[data-start="{row["start"]}"][data-end="{row["end"]}"]')
+        mark.locator(".slm-target").hover()
+        shown = page.locator("#tooltip").text_content()
+        assert shown.startswith(f"{row['text']}: ")
+        value = row["marginal"] if row["marginal"] is not None else row["score"]
+        assert (value is None) == (name == "prpn")
+        if value is not None:
+            assert float(re.search(r"-?[\d.]+$", shown)[0]) == pytest.approx(value, abs=0.002)
+        assert figure.locator("text.on").all_text_contents() == row["text"].split()
 
-    page.locator("figure").first.focus()
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowRight")
-    assert page.get_by_role("status").text_content() == page.locator("#tooltip").text_content()
-    page.keyboard.press("Escape")
-    assert page.locator("#tooltip").is_hidden()
-
-
-def test_tables_have_what_the_pictures_show(opened, models):
-    page = opened(view="sentences", models=("simple-pcfg",), text=SENTENCE)
-    page.get_by_text("As tables").click()
-    words = page.get_by_role("table", name="Words").locator("tbody tr")
-    surprisal = models["simple-pcfg"].surprisal(SENTENCE, context="reset")
-    assert [float(value) for value in words.locator("td.number").all_text_contents()] == [
-        pytest.approx(row.surprisal, abs=0.01) for row in surprisal
-    ]
-    spans = page.get_by_role("table", name="Constituents").locator("tbody tr")
-    assert spans.locator("td:first-child").all_text_contents() == [
-        row["text"] for row in models["simple-pcfg"].parse(SENTENCE).rows()
-    ]
+        figure.focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        assert page.get_by_role("status").text_content() == page.locator("#tooltip").text_content()
+        page.keyboard.press("Escape")
+        assert page.locator("#tooltip").is_hidden()
 
 
 def test_script_in_a_sentence_or_link_does_not_run(opened):
@@ -175,9 +167,17 @@ def test_a_link_restores_the_state(opened):
     assert texts[0] == texts[1]
 
 
-def test_downloads_are_complete_files(opened, models, tmp_path):
+def test_tables_and_downloads_have_what_the_pictures_show(opened, models, tmp_path):
     page = opened(view="sentences", models=("simple-pcfg",), text=SENTENCE)
     parse = models["simple-pcfg"].parse(SENTENCE)
+    page.get_by_text("As tables").click()
+    words = page.get_by_role("table", name="Words").locator("tbody tr")
+    surprisal = models["simple-pcfg"].surprisal(SENTENCE, context="reset")
+    assert [float(value) for value in words.locator("td.number").all_text_contents()] == [
+        pytest.approx(row.surprisal, abs=0.01) for row in surprisal
+    ]
+    spans = page.get_by_role("table", name="Constituents").locator("tbody tr")
+    assert spans.locator("td:first-child").all_text_contents() == [row["text"] for row in parse.rows()]
 
     def saved(name: str) -> bytes:
         with page.expect_download() as download:
@@ -194,23 +194,6 @@ def test_downloads_are_complete_files(opened, models, tmp_path):
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
     size = [int.from_bytes(png[start : start + 4], "big") for start in (16, 20)]
     assert size == [pytest.approx(2 * float(picture.get(name)), abs=2) for name in ("width", "height")]
-
-
-def test_refusals_of_the_server_are_shown(opened):
-    page = opened()
-    page.get_by_role("button", name="Parse").click()
-    assert page.get_by_role("status").text_content() == "Type a sentence first."
-    page.get_by_label("Sentences, one per line").fill("the cat " * 60)
-    page.get_by_role("button", name="Parse").click()
-    page.wait_for_selector("#status.wrong >> text=found 120 words; expected at most 100")
-
-
-def test_text_is_split_into_sentences(opened):
-    page = opened()
-    page.get_by_label("Sentences, one per line").fill("It rained. We stayed at home.")
-    page.get_by_role("button", name="Split text into sentences").click()
-    page.locator("#status", has_text="2 sentences").wait_for()
-    assert page.get_by_label("Sentences, one per line").input_value() == "It rained.\nWe stayed at home."
 
 
 def test_it_fits_a_phone(opened):
