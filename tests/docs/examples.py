@@ -50,3 +50,8 @@ def _example(place: str, call: str, inline: bool = False) -> Example:
         while words and words[-1].startswith("--"):  # its value was left out
             words.pop()
     return Example(place, tuple(words), whole)
+
+
+def slug(heading: str) -> str:
+    """The anchor of a heading, as mkdocs makes it."""
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())

@@ -6,7 +6,6 @@ import json
 import re
 import tomllib
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 from docs.generation import dependencies
@@ -15,7 +14,7 @@ from docs.generation.notebook import notebook_page
 from docs.generation.settings import settings_of
 from docs.generation.settings import settings_table as table_of
 
-ROOT = Path(__file__).parents[2]
+from tests.docs.examples import ROOT
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from docs.generation.reference import reference_pages
 from docs.generation.settings import section_tables
 from markdown_it import MarkdownIt  # of rich, which the program needs
 
-from tests.docs.examples import ROOT
+from tests.docs.examples import ROOT, slug
 
 DOCS = ROOT / "docs"
 WRITTEN = sorted([ROOT / "README.md", *DOCS.rglob("*.md")])
@@ -45,10 +45,6 @@ def anchors(page: str) -> set[str] | None:
         return None
     tokens = MarkdownIt().parse(text)
     return {slug(after.content) for token, after in pairwise(tokens) if token.type == "heading_open"}
-
-
-def slug(heading: str) -> str:
-    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
 
 
 def links(page: str) -> Iterator[tuple[str, str | None]]:

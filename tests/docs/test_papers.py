@@ -9,7 +9,8 @@ from docs.generation.papers import OUTCOMES, RESULTS, f1_of, long_dependencies, 
 from docs.generation.stored_results import earlier
 
 from syntaxlm.training.recipe_files import find_recipe
-from tests.docs.test_results import NOTEBOOK, slug
+from tests.docs.examples import slug
+from tests.docs.test_results import NOTEBOOK
 
 ROWS = [(paper, row) for paper, one in published()["experiments"].items() for row in one["rows"]]
 SECTIONS = {slug(part.splitlines()[0]): part for part in re.split(r"^## ", NOTEBOOK, flags=re.MULTILINE)}

@@ -21,7 +21,7 @@ from docs.generation.stored_results import (
 )
 from pydantic import TypeAdapter, ValidationError
 
-from tests.docs.examples import ROOT
+from tests.docs.examples import ROOT, slug
 
 README = ROOT / "README.md"
 NOTEBOOK = (ROOT / "docs" / "notebook.md").read_text(encoding="utf-8")
@@ -108,11 +108,6 @@ def test_earlier_figures_stand_in_the_notebook():
             values = [value for value in [*(one.values or ()), one.mean, one.std] if value is not None]
             assert values
             assert {f"{value:.1f}" for value in values} <= written | {f"{float(value):.1f}" for value in written}, name
-
-
-def slug(heading: str) -> str:
-    """The anchor of a heading, as mkdocs makes it."""
-    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
 
 
 def test_a_file_of_earlier_figures_with_an_unknown_key_is_refused():

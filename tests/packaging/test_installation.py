@@ -54,18 +54,8 @@ def environment(distributions, made_once):
     def install(folder):
         venv.create(folder, with_pip=True)
         (wheel,) = distributions.glob("*.whl")
-        constraints = ["--constraint", str(ROOT / "constraints.txt")]
-        words = [
-            str(folder / "bin" / "python"),
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--no-compile",
-            *constraints,
-            str(wheel),
-        ]
-        subprocess.run(words, check=True, cwd=distributions)
+        install = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-compile"]
+        subprocess.run([*install, "--constraint", ROOT / "constraints.txt", wheel], check=True, cwd=distributions)
 
     return made_once("environment", install)
 

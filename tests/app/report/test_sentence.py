@@ -143,13 +143,6 @@ def test_a_page_lists_unknown_words(penn):
     assert "vocabulary" not in Drawing(analyse(penn, "the cat")).page()
 
 
-def test_latex_has_each_tree(penn):
-    gold = read_gold(GOLD)
-    text = Drawing(analyse(penn, gold.words), gold).latex()
-    assert text.count(r"\begin{forest}") == text.count(r"\end{forest}") == 2
-    assert r"[{NP} [{DT} [{The}, tier=word]]" in text
-
-
 def test_a_drawing_stacks_its_maps_under_its_tree(prpn):
     analysis = analyse(prpn, "the cat sees a dog")
     whole = Drawing(analysis, maps=maps_of(prpn, analysis.tokens)).picture()

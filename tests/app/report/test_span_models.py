@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -96,13 +94,6 @@ def test_a_report_has_all_decoders_and_the_label_mapping_of_labelled_spans(store
         assert all(one.label in html for one in parsing.labels.labels)
     assert "layer" not in "".join(figure.source for figure in page.key_figures)
     assert "neither distances" not in html
-
-
-def test_the_command_report_evaluates_it(toy, trained, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("syntaxlm.app.report.report.read_model", lambda folder: scoring())
-    assert main(["report", str(trained.lstm), str(toy / "test.mrg"), "-o", str(tmp_path), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["left_out"] == {}
-    assert "greedy-right (chosen)" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_quickstart_parses_by_the_default_decoder(toy, trained, tmp_path, monkeypatch):
