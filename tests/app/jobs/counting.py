@@ -66,11 +66,16 @@ def counting(folder: Path, *inputs: Path, **settings: Any) -> Job:
 
 
 class InlineEngine(Engine):
-    """Workers in this process, one after another. tasks: the file and first line of each task that was given."""
+    """Workers in this process, one after another. tasks: the file and first line of each task that was given.
+
+    together: for each task, the number of tasks without an outcome, with itself.
+    """
 
     def __init__(self, set_up: Callable[[int], Any]) -> None:
         self._set_up = set_up
         self.tasks: list[tuple[str, int]] = []
+        self.together: list[int] = []
+        self._open: list[Seen] = []
 
     def start(self, number: int) -> tuple[InWorker, Future[Outcome]]:
         worker = InWorker()
@@ -78,7 +83,10 @@ class InlineEngine(Engine):
 
     def submit(self, worker: InWorker, task: Any) -> Future[Outcome]:
         self.tasks.append((os.path.basename(task.source.name), task.shard.first))
-        return completed(lambda: self.do(worker, task))
+        future = completed(lambda: self.do(worker, task))
+        self._open = [*filter(lambda earlier: not earlier.seen, self._open), future]
+        self.together.append(len(self._open))
+        return future
 
     def do(self, worker: InWorker, task: Any) -> Outcome:
         return worker.do(task)
@@ -93,8 +101,18 @@ class InlineEngine(Engine):
         return 2
 
 
-def completed(call: Callable[[], Outcome]) -> Future[Outcome]:
-    future: Future[Outcome] = Future()
+class Seen(Future[Outcome]):
+    """seen: whether its outcome was asked for."""
+
+    seen = False
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self.seen = True
+        return super().exception(timeout)
+
+
+def completed(call: Callable[[], Outcome]) -> Seen:
+    future = Seen()
     try:
         future.set_result(call())
     except Killed as error:

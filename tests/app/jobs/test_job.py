@@ -29,15 +29,20 @@ def text(tmp_path):
     return path
 
 
-def run(job, workers: int = 2) -> tuple[JobReport, list[tuple[str, int]]]:
-    """Runs a job. Returns its report, and the file and first line of each shard that was given to a worker."""
+def run_with_engine(job, workers: int = 2) -> tuple[JobReport, InlineEngine]:
     engines = []
 
-    def engine(setup):
-        engines.append(InlineEngine(setup))
+    def engine(set_up):
+        engines.append(InlineEngine(set_up))
         return engines[0]
 
-    return run_job(job, workers, engine), engines[0].tasks
+    return run_job(job, workers, engine), engines[0]
+
+
+def run(job, workers: int = 2) -> tuple[JobReport, list[tuple[str, int]]]:
+    """Runs a job. Returns its report, and the file and first line of each shard that was given to a worker."""
+    report, engine = run_with_engine(job, workers)
+    return report, engine.tasks
 
 
 def rows(tmp_path) -> list[dict]:
@@ -234,10 +239,15 @@ def test_counts_of_one_are_singular(tmp_path):
 
 def test_a_shard_that_ends_its_worker_is_tried_three_times_after_the_others_and_reported(tmp_path, text):
     text.write_text("kill once\n\n\n\nkill\n\n\n\na\n")
-    report, tasks = run(counting(tmp_path, text))
+    report, engine = run_with_engine(counting(tmp_path, text))
     assert [(one.first, one.last, one.reason) for one in report.failed] == [(5, 8, "the worker was killed")]
-    assert tasks[3:] == [("a.txt", 1), ("a.txt", 5), ("a.txt", 5)]
+    assert engine.tasks[3:] == [("a.txt", 1), ("a.txt", 5), ("a.txt", 5)]
     assert [row["sentence"] for row in rows(tmp_path)] == [1, 2, 3, 4, 9]
+    text.write_text("kill\n" * 3)
+    _, engine = run_with_engine(counting(tmp_path / "other", text, lines_per_shard=1))
+    assert [engine.tasks[place::3] for place in range(3)] == [[("a.txt", line)] * 3 for line in (1, 2, 3)]
+    assert max(engine.together[:6]) == 2
+    assert engine.together[6:] == [1, 1, 1]  # the last attempt is without other workers
 
 
 def test_a_job_stops_when_all_its_first_shards_fail(tmp_path, text):
