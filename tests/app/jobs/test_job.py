@@ -241,11 +241,13 @@ def test_a_shard_that_ends_its_worker_is_tried_three_times_after_the_others_and_
     text.write_text("kill once\n\n\n\nkill\n\n\n\na\n")
     report, engine = run_with_engine(counting(tmp_path, text))
     assert [(one.first, one.last, one.reason) for one in report.failed] == [(5, 8, "the worker was killed")]
-    assert engine.tasks[3:] == [("a.txt", 1), ("a.txt", 5), ("a.txt", 5)]
+    assert sorted(engine.tasks[3:5]) == [("a.txt", 1), ("a.txt", 5)]
+    assert engine.tasks[5:] == [("a.txt", 5)]
     assert [row["sentence"] for row in rows(tmp_path)] == [1, 2, 3, 4, 9]
     text.write_text("kill\n" * 3)
     _, engine = run_with_engine(counting(tmp_path / "other", text, lines_per_shard=1))
-    assert [engine.tasks[place::3] for place in range(3)] == [[("a.txt", line)] * 3 for line in (1, 2, 3)]
+    attempts = [sorted(engine.tasks[start : start + 3]) for start in (0, 3, 6)]
+    assert attempts == [[("a.txt", line) for line in (1, 2, 3)]] * 3
     assert max(engine.together[:6]) == 2
     assert engine.together[6:] == [1, 1, 1]  # the last attempt is without other workers
 
