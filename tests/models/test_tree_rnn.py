@@ -16,7 +16,7 @@ from syntaxlm.models.tree_rnn import TreeRNN
 from syntaxlm.storage.folder import ModelBundle, ModelSettings, read_model, write_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.trees.tree import DependencyTree
-from tests.models.finite_differences import assert_gradients_agree
+from tests.models.checks import assert_gradients_agree
 from tests.models.tree_variants import (
     LABELS,
     SENTENCE,

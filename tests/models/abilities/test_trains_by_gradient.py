@@ -10,7 +10,7 @@ import torch
 
 from syntaxlm.models.abilities import NATS_PER_TOKEN, HasHiddenStates, ScoresTokens, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.registry import MODELS
-from tests.models.finite_differences import STEP, assert_gradients_agree
+from tests.models.checks import STEP, assert_gradients_agree
 from tests.models.variants import (
     EVERY,
     SENTENCE_VARIANTS,

@@ -404,9 +404,8 @@ class Sampler:
                 return None
             spans.append([len(words), -1, symbol])
             if "pairs" in self._tables:
-                left, right = divmod(
-                    self._drawn("pairs", symbol, generator), len(self._tables["words"]) + self.rules.nonterminals
-                )
+                symbols = self.rules.nonterminals + self.rules.preterminals
+                left, right = divmod(self._drawn("pairs", symbol, generator), symbols)
             else:
                 factor = self._drawn("parent", symbol, generator) if "parent" in self._tables else symbol
                 left, right = self._drawn("left", factor, generator), self._drawn("right", factor, generator)
