@@ -40,12 +40,6 @@ def check_arguments(seed: int, rank: int, ranks: int, **sizes: int | None) -> No
         raise InputError("\n".join(faults))
 
 
-def check_spans(corpus: EncodedCorpus, spans: SpanSets | None) -> None:
-    """Raise ValueError for spans of other sentences."""
-    if spans is not None and not np.array_equal(spans.lengths, corpus.lengths):
-        raise ValueError("the spans do not fit the sentences of the corpus")
-
-
 def share(batches: list[Integers], rank: int, ranks: int, unit: str) -> list[Integers]:
     """Return every ranks-th batch of an epoch in training; batches left over after an equal number each are dropped."""
     batches = batches[: len(batches) // ranks * ranks]
@@ -104,7 +98,8 @@ class SentenceBatches:
     ) -> None:
         limits = {"maximum_sentences": maximum_sentences, "maximum_words": maximum_words}
         check_arguments(seed, rank, ranks, token_budget=token_budget, **limits)
-        check_spans(corpus, spans)
+        if spans is not None and not np.array_equal(spans.lengths, corpus.lengths):
+            raise ValueError("the spans do not fit the sentences of the corpus")
         self.corpus, self.vocabulary, self.closed = corpus, vocabulary, closed
         self.token_budget, self.maximum_sentences = token_budget, maximum_sentences
         self.shuffle, self.seed, self.rank, self.ranks = shuffle, seed, rank, ranks
@@ -282,7 +277,8 @@ class StreamBatches:
         spans: SpanSets | None = None,
     ) -> None:
         check_arguments(seed, rank, ranks, batch_size=batch_size, bptt=bptt)
-        check_spans(corpus, spans)
+        if spans is not None and not np.array_equal(spans.lengths, corpus.lengths):
+            raise ValueError("the spans do not fit the sentences of the corpus")
         self.corpus, self.vocabulary, self.bptt = corpus, vocabulary, bptt
         self.variable_bptt, self.seed = variable_bptt, seed
         # Start of each sentence in the stream, which has one EOS for every previous sentence.

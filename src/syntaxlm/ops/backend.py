@@ -163,6 +163,13 @@ def address(tensor: Tensor | None) -> ctypes.c_void_p:
     return ctypes.c_void_p(None if tensor is None else tensor.data_ptr())
 
 
+def applied(function: type[torch.autograd.Function], *arguments: Any) -> Any:
+    """Call an autograd function so that it keeps nothing without gradients: then `needs_input_grad` is False."""
+    if not torch.is_grad_enabled():  # otherwise it is True for parameters
+        arguments = tuple(part.detach() if isinstance(part, Tensor) else part for part in arguments)
+    return function.apply(*arguments)
+
+
 def slices(sizes: Iterable[int]) -> list[slice]:
     """Return consecutive slices of these sizes: of the rows of each step, for example."""
     return [slice(start, end) for start, end in pairwise(accumulate(sizes, initial=0))]

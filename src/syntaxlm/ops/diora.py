@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear, normalize
 
-from syntaxlm.ops.backend import c_struct, call, filled, kernels
+from syntaxlm.ops.backend import applied, c_struct, call, filled, kernels
 from syntaxlm.ops.products import product_dtype
 
 Span = tuple[int, int]
@@ -111,7 +111,7 @@ def inside(leaves: Tensor, composition: Composition) -> Tensor:
 
     leaves: (B, n, D), the inside vectors of the words, of norm 1.
     """
-    vectors: Tensor = _Passes.apply(leaves, None, *composition)
+    vectors: Tensor = applied(_Passes, leaves, None, *composition)
     return vectors
 
 
@@ -122,7 +122,7 @@ def outside(leaves: Tensor, root: Tensor, composition: Composition, outer: Compo
     root: (D,), the outside vector of a sentence, of norm 1.
     composition: of the inside pass.  outer: of the outside pass; None: the same one.
     """
-    vectors: Tensor = _Passes.apply(leaves, root, *composition, *(outer or ()))
+    vectors: Tensor = applied(_Passes, leaves, root, *composition, *(outer or ()))
     return vectors
 
 

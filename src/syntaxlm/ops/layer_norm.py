@@ -61,21 +61,12 @@ class _LayerNorm(torch.autograd.Function):
             normal, scale, factor = normalise(rows.to(gain.dtype))
             ctx.save_for_backward(normal, scale, factor, gain)
             return torch.addcmul(bias, normal, gain)
-        rows, gain, bias = rows.contiguous(), gain.contiguous(), bias.contiguous()
+        rows, gain, bias, threads = rows.contiguous(), gain.contiguous(), bias.contiguous(), torch.get_num_threads()
         result = torch.empty(rows.shape, dtype=gain.dtype)
-        means, scales, factors = gain.new_empty(3, rows[..., 0].numel()).unbind()
-        call(
-            ctx.library.layer_norm_forward,
-            *_rows(rows),
-            gain,
-            bias,
-            result,
-            means,
-            scales,
-            factors,
-            torch.get_num_threads(),
-        )
-        ctx.save_for_backward(rows, means, scales, factors, gain)
+        ctx.arguments = rows.dtype == torch.bfloat16, rows[..., 0].numel(), rows.shape[-1]
+        kept = gain.new_empty(3, ctx.arguments[1]).unbind()  # means, scales, factors of the rows
+        call(ctx.library.layer_norm_forward, rows, *ctx.arguments, gain, bias, result, *kept, threads)
+        ctx.save_for_backward(rows, *kept, gain)
         return result
 
     @staticmethod
@@ -87,15 +78,10 @@ class _LayerNorm(torch.autograd.Function):
             gain_grad = (flat * normal.flatten(0, -2)).sum(0)
             rows_grad = normalise_backward(grad * gain, normal, scale, factor)
             return rows_grad.to(ctx.row_dtype), gain_grad, flat.sum(0)
-        rows, means, scales, factors, gain = ctx.saved_tensors
-        rows_grad, sums = torch.empty_like(rows), gain.new_zeros(torch.get_num_threads(), 2, len(gain))
-        tensors = gain, grad.contiguous(), means, scales, factors, rows_grad, sums
-        call(ctx.library.layer_norm_backward, *_rows(rows), *tensors, torch.get_num_threads())
+        rows, *kept, gain = ctx.saved_tensors
+        threads = torch.get_num_threads()
+        rows_grad, sums = torch.empty_like(rows), gain.new_zeros(threads, 2, len(gain))
+        tensors = gain, grad.contiguous(), *kept, rows_grad, sums
+        call(ctx.library.layer_norm_backward, rows, *ctx.arguments, *tensors, threads)
         gain_grad, bias_grad = sums.sum(0).unbind()
         return rows_grad, gain_grad, bias_grad
-
-
-def _rows(rows: Tensor) -> tuple[Tensor, bool, int, int]:
-    """Return the first arguments of both C functions."""
-    size = rows.shape[-1]
-    return rows, rows.dtype == torch.bfloat16, rows.numel() // size, size

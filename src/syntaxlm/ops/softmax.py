@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear, pad
 
-from syntaxlm.ops.backend import call, kernels, parts, with_reference
+from syntaxlm.ops.backend import applied, call, kernels, parts, with_reference
 from syntaxlm.ops.products import product_dtype, product_into, product_of_sums, tiles_usable
 
 # Logits computed at a time. Forward is fastest if they fit in the processor's caches; in backward every part adds to
@@ -49,7 +49,7 @@ def target_log_probs(rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor
         raise IndexError(f"targets from {int(targets.min())} to {int(targets.max())}; expected 0 to {size - 1}")
     library = kernels("softmax", dtype, weight)
     if library is not None:
-        result: Tensor = _TargetLogProbs.apply(rows, weight, bias, targets, dtype, library)
+        result: Tensor = applied(_TargetLogProbs, rows, weight, bias, targets, dtype, library)
         return result
     by_part = parts(max(1, len(rows)), max(BACKWARD_ROWS, BACKWARD_CHUNK // size))
     rows = rows.to(dtype)
@@ -112,7 +112,7 @@ def emission_log_probs(hidden: Tensor, words: Tensor, bias: Tensor | None, colum
     """
     dtype = product_dtype(words)
     with torch.autocast(words.device.type, enabled=False):
-        result: Tensor = _EmissionLogProbs.apply(hidden.to(words.dtype), words, bias, columns, dtype)
+        result: Tensor = applied(_EmissionLogProbs, hidden.to(words.dtype), words, bias, columns, dtype)
     return result
 
 
@@ -131,27 +131,30 @@ class _EmissionLogProbs(torch.autograd.Function):
         product = product_into(low_hidden, False, tiled)
         together = max(1, (_CACHED if shares.device.type == "cpu" else _ON_DEVICE) // padded)
         by_part = list(parts(len(words), together))
-        greatest, sums, expected = [], [], []
+        keep, greatest, sums, expected = any(ctx.needs_input_grad), [], [], []
         for part in by_part:
             logits = product(low_words[part], shares[part])
             top, total = _exponentials(library, logits, None if bias is None else bias[part])
             greatest.append(top)
             sums.append(total)
-            expected.append(product_of_sums(logits, low_words[part], tiled))
+            if keep:
+                expected.append(product_of_sums(logits, low_words[part], tiled))
         tops = torch.stack(greatest)
         top = tops.amax(0)
         factors = torch.exp(tops - top)  # (parts, t)
         total = (factors * torch.stack(sums)).sum(0)
-        expectation = torch.zeros(padded, words.shape[1], dtype=factors.dtype, device=words.device)
-        for factor, of_part in zip(factors, expected, strict=True):
-            expectation.addcmul_(factor[:, None], of_part.to(factors.dtype))
-        expectation = expectation[:count] / total[:count, None]
         chosen = low_words[columns]
         result = torch.empty(len(columns), padded, dtype=words.dtype, device=words.device)
         product(chosen, result)
         result -= top + total.log()
         if bias is not None:
             result += bias[columns, None]
+        if not keep:
+            return result[:, :count]
+        expectation = torch.zeros(padded, words.shape[1], dtype=factors.dtype, device=words.device)
+        for factor, of_part in zip(factors, expected, strict=True):
+            expectation.addcmul_(factor[:, None], of_part.to(factors.dtype))
+        expectation = expectation[:count] / total[:count, None]
         ctx.save_for_backward(hidden, low_hidden, chosen, shares, factors / total, expectation, columns)
         ctx.has_bias, ctx.tiled, ctx.parts = bias is not None, tiled, by_part
         return result[:, :count]

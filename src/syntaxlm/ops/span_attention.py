@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 from torch.utils.checkpoint import checkpoint
 
-from syntaxlm.ops.backend import c_struct, call, filled, kernels, parts, with_reference
+from syntaxlm.ops.backend import applied, c_struct, call, filled, kernels, parts, with_reference
 from syntaxlm.ops.products import RepeatedProduct, large_product, product_dtype
 
 # Features of spans computed at a time: as many as fit in a core's cache; on other devices, enough for few calls.
@@ -156,8 +156,8 @@ def span_attention(
         if library is None:
             return _in_torch(inputs, carried, weights, maximum, layout, dtype)
         return SpanReading(
-            *_InC.apply(
-                inputs, carried, weights.input, weights.bias, weights.span, weights.score, maximum, layout,
+            *applied(
+                _InC, inputs, carried, weights.input, weights.bias, weights.span, weights.score, maximum, layout,
                 weights.form == "released", dtype, library,
             )
         )  # fmt: skip

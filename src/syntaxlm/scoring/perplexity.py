@@ -75,10 +75,7 @@ class LanguageModelScore(HasReport):
     @classmethod
     def from_dict(cls, figures: dict[str, Any]) -> LanguageModelScore:
         """Return the inverse of `to_dict`. Raises KeyError if a value is missing."""
-        names = (
-            *("nats", "tokens", "sentences", "unknown", "characters", "source"),
-            *("given_trees", "likelihood_estimate"),
-        )
+        names = {field.name for field in dataclasses.fields(LanguageModelScore)} - {"mode"}
         mode = TextMode(bool(figures["carry_state"]), bool(figures["predict_eos"]))
         return LanguageModelScore(**{name: figures[name] for name in names}, mode=mode)
 
@@ -112,18 +109,19 @@ class LanguageModelScore(HasReport):
     def report(self) -> Report:
         """Return perplexity, bits and counts of the text."""
         derived = {name: getattr(self, name) for name in ("perplexity", "loss", "bits_per_token", "bits_per_character")}
-        counts = {one.name: getattr(self, one.name) for one in dataclasses.fields(LanguageModelScore)}
+        counts = {field.name: getattr(self, field.name) for field in dataclasses.fields(LanguageModelScore)}
         mode = dataclasses.asdict(counts.pop("mode"))
         figures = derived | counts | mode
         row = {name: {**figures, "cache": False}[name] for name in PERPLEXITIES}
-        return Report(PERPLEXITIES, [row], figures, self._facts(), [self._counts()])
-
-    def _facts(self) -> dict[str, str]:
-        perplexity = {self.perplexity_title: perplexity_text(self.perplexity)}
-        bits = {"bits per token": f"{self.bits_per_token:.3f}"}
+        facts = {
+            self.perplexity_title: perplexity_text(self.perplexity),
+            "bits per token": f"{self.bits_per_token:.3f}",
+        }
         if self.given_trees:
-            return {**perplexity, **bits, "P(S | T), words given their trees": ""}
-        return {**perplexity, **bits, "bits per character": f"{self.bits_per_character:.3f}"}
+            facts["P(S | T), words given their trees"] = ""
+        else:
+            facts["bits per character"] = f"{self.bits_per_character:.3f}"
+        return Report(PERPLEXITIES, [row], figures, facts, [self._counts()])
 
     def _counts(self) -> str:
         unknown = f"{self.unknown:,} unknown ({100 * self.unknown / self.tokens:.1f}%)"

@@ -179,10 +179,6 @@ class UnknownWords:
         self.unknown: Counter[str] = Counter()
         self.unknown_count = 0
 
-    @property
-    def share(self) -> float:
-        return self.unknown_count / self.words if self.words else 0.0
-
     def add(self, rows: Iterable[WordSurprisal]) -> None:
         for row in rows:
             if row.in_vocabulary is None:
@@ -197,10 +193,11 @@ class UnknownWords:
     def __str__(self) -> str:
         """Return a line such as "120 words, 3 unknown (2.5%)", with advice if the share is large."""
         units = "characters" if self._reader.normaliser.units == "characters" else "words"
-        text = f"{self.words:,} {units}, {self.unknown_count:,} unknown ({self.share:.1%})"
+        share = self.unknown_count / max(1, self.words)
+        text = f"{self.words:,} {units}, {self.unknown_count:,} unknown ({share:.1%})"
         if self.not_read:
             text += f", {self.not_read:,} not read"
-        return f"{text}. {self._advice()}" if self.share > MANY_UNKNOWN else text
+        return f"{text}. {self._advice()}" if share > MANY_UNKNOWN else text
 
     def _advice(self) -> str:
         for word, _ in self.unknown.most_common():

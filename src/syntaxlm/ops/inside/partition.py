@@ -16,7 +16,6 @@ sentences of n words, k splits.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -25,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from syntaxlm.ops.backend import c_struct, call, filled, kernels, parts
+from syntaxlm.ops.backend import address, c_struct, call, filled, kernels, parts
 from syntaxlm.ops.inside.rules import FactoredRules, Layout, Rules, TableRules
 from syntaxlm.ops.products import product_dtype, product_into, product_of_sums, tiles_usable
 
@@ -225,13 +224,12 @@ class _Charts:
         self.weights = None if weights is None else layout.flat(weights.to(device, torch.float64))
         self.sum_dtype = torch.float64 if dtype == torch.float64 else torch.float32
         # The sorted sentences that are computed together.
-        self.blocks = [range(len(layout))] if self.library is None else layout.blocks(BLOCK_ENTRIES // self.size)
-        self.tensors = {name: getattr(layout, name) for name in ("lengths", "begins", "starts", "counts")}
-        self.tensors |= {"inside": self.values, "children": self.children, "scales": self.scales}
-
-    def _struct(self) -> ctypes.Structure:
-        tensors = {**self.tensors, "weights": self.weights}
-        return filled(_Chart, tensors, size=self.size, half=self.dtype == torch.bfloat16)
+        self.blocks = (
+            [range(len(layout.lengths))] if self.library is None else layout.blocks(BLOCK_ENTRIES // self.size)
+        )
+        tensors = {name: getattr(layout, name) for name in ("lengths", "begins", "starts", "counts")}
+        tensors |= {"inside": self.values, "children": self.children, "scales": self.scales, "weights": self.weights}
+        self.struct = filled(_Chart, tensors, size=self.size, half=dtype == torch.bfloat16)
 
     def inside(self) -> Tensor:
         """Return log Z, in the caller's order."""
@@ -240,13 +238,13 @@ class _Charts:
         by_word = self.children.new_empty(len(self.emissions), 2 * self.size)
         product_into(self.word_rules, False, self.tiled)(self.emissions, by_word)
         torch.index_select(by_word, 0, self.words, out=self.children[: len(self.words)])
-        product, struct = product_into(self.span_rules, False, self.tiled), self._struct()
+        product = product_into(self.span_rules, False, self.tiled)
         for block in self.blocks:
             for width in range(2, int(layout.lengths[block.start]) + 1):
                 if self.library is None:
                     self._add_splits(width)
                 else:
-                    call(self.library.inside_width, struct, width, block.start, block.stop)
+                    call(self.library.inside_width, self.struct, width, block.start, block.stop)
                 inner, _, _ = layout.of_block(width, block)
                 if inner.stop > inner.start:
                     product(self.values[inner], self.children[inner])
@@ -266,9 +264,9 @@ class _Charts:
             self.children_grads = torch.zeros_like(self.children, dtype=self.sum_dtype)
         else:
             self.children_grads = torch.empty_like(self.children)
-        self.tensors |= {"inside_grads": self.value_grads, "children_grads": self.children_grads}
-        product, struct = product_into(self.span_rules, True, self.tiled), self._struct()
-        root_grads = torch.zeros(len(layout), self.size, dtype=self.root.dtype, device=device)
+        self.struct.inside_grads, self.struct.children_grads = address(self.value_grads), address(self.children_grads)
+        product = product_into(self.span_rules, True, self.tiled)
+        root_grads = torch.zeros(len(self.whole_grads), self.size, dtype=self.root.dtype, device=device)
         torch.mul(self.whole_grads[:, None], self.root, out=root_grads[:, : self.factors])
         for block in self.blocks:
             for width in range(int(layout.lengths[block.start]), 0, -1):
@@ -276,7 +274,7 @@ class _Charts:
                 if self.library is None:
                     self._gather_grads(width)
                 else:
-                    call(self.library.outside_width, struct, width, block.start, block.stop)
+                    call(self.library.outside_width, self.struct, width, block.start, block.stop)
                 if width == 1:
                     break
                 inner, whole, sentences = layout.of_block(width, block)
@@ -316,8 +314,8 @@ class _Charts:
             products = self.values[longer].to(self.sum_dtype) * self.value_grads[longer].to(self.sum_dtype)
             marginals[longer] = products.sum(1)
         else:
-            self.tensors["marginals"] = marginals
-            call(self.library.inside_marginals, self._struct(), longer.start, longer.stop)
+            self.struct.marginals = address(marginals)
+            call(self.library.inside_marginals, self.struct, longer.start, longer.stop)
         return marginals
 
     def _add_splits(self, width: int) -> None:

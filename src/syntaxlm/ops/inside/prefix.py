@@ -82,10 +82,10 @@ def prefix_log_probs(rules: Rules, emissions: Tensor, words: Tensor, layout: Lay
     root, left, right = rules.double().over_factors()
     count = len(root)
     closure = closure_of(left[:, :count])
-    chart = _complete_chart(root, left, right, emissions, words, layout)
+    lefts, left_scales, wholes = _complete_chart(root, left, right, emissions, words, layout)
     given = words[layout.words_order]
     top, probabilities = _scaled(emissions)
-    begun, scales = torch.empty_like(chart.lefts), torch.empty_like(chart.scales)  # incomplete right children
+    begun, scales = torch.empty_like(lefts), torch.empty_like(left_scales)  # incomplete right children
     prefixes = root.new_full((layout.rows,), -torch.inf)
     opened = probabilities @ left[:, count:].T @ closure.T
     of_words = probabilities @ right[:, count:].T + opened @ right[:, :count].T
@@ -93,29 +93,20 @@ def prefix_log_probs(rules: Rules, emissions: Tensor, words: Tensor, layout: Lay
     prefixes[: len(given)] = (opened @ root).log()[given] + top[given]
     for width in range(2, layout.longest + 1):
         span = layout.of_width(width)
-        value, scales[span] = _split_sums(layout, width, chart.lefts, chart.scales, begun, scales, closure)
+        value, scales[span] = _split_sums(layout, width, lefts, left_scales, begun, scales, closure)
         prefixes[span] = (value @ root).log() + scales[span]
         begun[span] = value @ right[:, :count].T
-    return PrefixLogProbs(*(layout.squares(part, -torch.inf)[:, 0] for part in (prefixes, chart.wholes)))
-
-
-class CompleteChart(NamedTuple):
-    """Complete spans, one row each as in `Layout`, in float64.
-
-    lefts: (rows, R) inside probability of each span as a left child, divided by exp(scale).  scales: (rows,) natural
-    logarithms.  wholes: (rows,) log P(S => span); -inf for single words.
-    """
-
-    lefts: Tensor
-    scales: Tensor
-    wholes: Tensor
+    return PrefixLogProbs(*(layout.squares(part, -torch.inf)[:, 0] for part in (prefixes, wholes)))
 
 
 def _complete_chart(
     root: Tensor, left: Tensor, right: Tensor, emissions: Tensor, words: Tensor, layout: Layout | None
-) -> CompleteChart:
-    """Return the inside algorithm in float64. root: (R,); left, right: (R, R + t).  layout: None if all have one
-    word.
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the inside algorithm over complete spans in float64, one row each as in `Layout`.
+
+    root: (R,); left, right: (R, R + t).  layout: None if all have one word.  Returns the inside probability of each
+    span as a left child, divided by exp(scale), (rows, R); the scales, (rows,), natural logarithms; and log P(S =>
+    span), (rows,), -inf for single words.
     """
     count = len(root)
     given = words if layout is None else words[layout.words_order]
@@ -131,7 +122,7 @@ def _complete_chart(
         value, scales[span] = _split_sums(layout, width, lefts, scales, rights, scales)
         wholes[span] = (value @ root).log() + scales[span]
         lefts[span], rights[span] = value @ left[:, :count].T, value @ right[:, :count].T
-    return CompleteChart(lefts, scales, wholes)
+    return lefts, scales, wholes
 
 
 def _split_sums(
@@ -238,14 +229,14 @@ def _next_by_factors(rules: FactoredRules, emissions: Tensor, words: Tensor) -> 
     if not length:
         return reached[:, 0] @ left[:, count:], scales[:, 0]
     layout = Layout([length] * batch, words.device) if length > 1 else None
-    chart = _complete_chart(root, left, right, emissions, words.flatten(), layout)
+    lefts, left_scales, _ = _complete_chart(root, left, right, emissions, words.flatten(), layout)
     sentence = torch.arange(batch)[:, None]
     opened = reached[:, 0]
     for end in range(1, length + 1):  # C of the position after `end` words
         first = torch.arange(end)[None]
         rows = sentence * length + first if layout is None else layout.row(sentence, first, end - first)
-        top, factors = split_factors(scales + chart.scales[rows])
-        opened, scale = rescaled(torch.einsum("bi,bim,bim->bm", factors, reached, chart.lefts[rows]), top)
+        top, factors = split_factors(scales + left_scales[rows])
+        opened, scale = rescaled(torch.einsum("bi,bim,bim->bm", factors, reached, lefts[rows]), top)
         scales = torch.cat([scales, scale[:, None]], 1)
         reached = torch.cat([reached, (opened @ right[:, :count] @ closure)[:, None]], 1)
     return reached[:, -1] @ left[:, count:] + opened @ right[:, count:], scales[:, -1]
