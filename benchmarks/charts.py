@@ -120,7 +120,7 @@ def functions(rounds: int) -> list[dict[str, Any]]:
 
     rows = []
     for length in LENGTHS:
-        count = charts.group_size(length)
+        count = max(1, 500_000 // (length * (length + 1)))
         weights = np.random.default_rng(0).standard_normal((length * (length + 1) // 2, count))
         tensor = torch.from_numpy(weights)
         cases: dict[str, Callable[[], object]] = {

@@ -50,18 +50,13 @@ def test_ticks_are_round_evenly_spaced_and_cover_the_values(low, width):
         (0, 12, ["0.0", "2.5", "5.0", "7.5", "10.0", "12.5"]),
         (-0.3, 0.95, ["-0.50", "-0.25", "0.00", "0.25", "0.50", "0.75", "1.00"]),
         (0, 4321, ["0", "1,000", "2,000", "3,000", "4,000", "5,000"]),
+        (0, 0, ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]), (5, 5, ["4.0", "4.5", "5.0", "5.5", "6.0"]),
+        (-3, -3, ["-4.0", "-3.5", "-3.0", "-2.5", "-2.0"]),
     ],
 )  # fmt: skip
 def test_ticks_are_written_with_the_decimals_they_need(low, high, texts):
     found = ticks(low, high)
     assert [tick_text(value, found) for value in found] == texts
-
-
-@pytest.mark.parametrize("value", [0.0, 5.0, -3.0])
-def test_one_value_alone_has_ticks_on_both_sides(value):
-    found = ticks(value, value)
-    assert found[0] <= value <= found[-1]
-    assert found[0] < found[-1]
 
 
 def test_a_line_goes_through_its_points_in_proportion():
@@ -78,12 +73,8 @@ def test_a_non_finite_value_interrupts_the_line():
     points = [(0, 1), (1, 2), (2, math.nan), (3, 1), (4, math.inf), (5, 2)]
     root = read_svg(line_chart({"a": points}, "title").svg())
     assert [len(points_of(line)) for line in of_role(root, "line-0")] == [2]
-    assert [tooltip(mark) for mark in of_role(root, "area-0") if tooltip(mark)] == [
-        "a: 0, 1",
-        "a: 1, 2",
-        "a: 3, 1",
-        "a: 5, 2",
-    ]
+    marks = [tooltip(mark) for mark in of_role(root, "area-0") if tooltip(mark)]
+    assert marks == ["a: 0, 1", "a: 1, 2", "a: 3, 1", "a: 5, 2"]
 
 
 def test_every_series_is_named_and_has_a_colour_of_its_own():
@@ -152,9 +143,7 @@ def test_empty_charts_have_axes_from_0_to_1(picture, texts, marks):
 
 def test_a_line_with_one_point_starts_at_0():
     root = read_svg(line_chart({"loss": [(1.0, 5.0)]}, "title").svg())
-    small = {drawn(label) for label in of_role(root, "small")}
-    assert {"0.0", "1.0"} <= small
-    assert not any(label.startswith("-") for label in small)
+    assert [drawn(label) for label in of_role(root, "small")][-6:] == ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]
 
 
 @given(st.floats(1e-6, 1e6), st.floats(1.001, 1e6))

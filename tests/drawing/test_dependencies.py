@@ -10,7 +10,6 @@ from syntaxlm.app import cli
 from syntaxlm.app.report.sentence import MOST_TREES, MOST_WORDS, read_trees
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing.dependencies import dependency_picture
-from syntaxlm.drawing.files import _has_fonts
 from syntaxlm.trees.conllu import write_conllu
 from syntaxlm.trees.tree import DependencyTree
 
@@ -106,15 +105,6 @@ def test_a_page_and_latex_are_written(draw):
     assert "<h2>two</h2>" in page
     _, path, _ = draw([TREE, OTHER], name="out.tex")
     assert path.read_text(encoding="utf-8").count(r"\begin{dependency}") == 2
-
-
-def test_a_picture_is_written_as_png(draw):
-    pytest.importorskip("resvg_py", reason="the extra draw is not installed")
-    if not _has_fonts():
-        pytest.skip("this machine has none of the usual fonts")
-    code, path, _ = draw([TREE], name="out.png")
-    assert code == 0
-    assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
 @pytest.mark.parametrize(

@@ -38,47 +38,33 @@ def test_words_are_dropped_by_tag_and_empty_constituents_with_them(name, expecte
     assert format_brackets(clean(parse_brackets(TEXT)[0], PREPROCESSINGS[name])) == expected
 
 
-def test_universal_punctuation_and_symbols_are_dropped():
-    (tree,) = parse_brackets("(ROOT (S (NOUN a) (PUNCT .) (SYM %) (VERB b)))")
-    assert clean(tree, PREPROCESSINGS["ud"]).words == ("a", "b")
-
-
-def test_punctuation_is_recognised_by_the_word():
-    (tree,) = parse_brackets("(S (sn *0*) (N a) (Fp .) (Fpa «) (Z 5) (X été) (Y 。) (T 友))")
-    assert clean(tree, PREPROCESSINGS["letters"]).words == ("a", "5", "été", "友")
-    assert clean(tree, PREPROCESSINGS["letters-only"]).words == ("*0*", "a", "5", "été", "友")
-
-
 @pytest.mark.parametrize(
-    ("label", "plain"),
-    [("NP-SBJ-1", "NP"), ("NP=2", "NP"), ("-LRB-", "-LRB-"), ("VP", "VP"), ("", ""), ("=", "="), ("S-TPC=1", "S")],
+    ("text", "name", "words"),
+    [
+        ("(ROOT (S (NOUN a) (PUNCT .) (SYM %) (VERB b)))", "ud", "a b"),
+        ("(S (sn *0*) (N a) (Fp .) (Fpa «) (Z 5) (X été) (Y 。) (T 友))", "letters", "a 5 été 友"),
+        ("(S (sn *0*) (N a) (Fp .) (Fpa «) (Z 5) (X été) (Y 。) (T 友))", "letters-only", "*0* a 5 été 友"),
+    ],
 )
-def test_labels_lose_functions_and_indices(label, plain):
-    assert plain_label(label) == plain
+def test_punctuation_is_recognised_by_universal_tags_or_by_the_word(text, name, words):
+    assert clean(parse_brackets(text)[0], PREPROCESSINGS[name]).words == tuple(words.split())
 
 
 @pytest.mark.parametrize(
     ("label", "after", "before", "plain"),
     [
-        ("SUBJ+np", "-=", "+", "np"),
-        ("N<+pp", "", "+", "pp"),
-        ("P+v-fin", "-", "+", "v"),
-        ("A+B+np", "", "+", "np"),
-        ("SUBJ+", "-=", "+", "SUBJ+"),
-        ("+", "-=", "+", "+"),
-        ("np:subj-1", ":-", "", "np"),
-        ("NP-SBJ", "", "", "NP-SBJ"),
-        ("", "-=", "+", ""),
+        ("NP-SBJ-1", "-=", "", "NP"), ("NP=2", "-=", "", "NP"), ("VP", "-=", "", "VP"), ("=", "-=", "", "="),
+        ("S-TPC=1", "-=", "", "S"), ("SUBJ+np", "-=", "+", "np"), ("N<+pp", "", "+", "pp"), ("P+v-fin", "-", "+", "v"),
+        ("A+B+np", "", "+", "np"), ("SUBJ+", "-=", "+", "SUBJ+"), ("+", "-=", "+", "+"), ("np:subj-1", ":-", "", "np"),
+        ("NP-SBJ", "", "", "NP-SBJ"), ("", "-=", "+", ""),
     ],
-)
-def test_separators_of_functions_are_settings(label, after, before, plain):
+)  # fmt: skip
+def test_labels_lose_functions_and_indices_behind_and_before_the_separators(label, after, before, plain):
     assert plain_label(label, after, before) == plain
+    assert plain_label("-LRB-") == "-LRB-"
     (tree,) = parse_brackets(f"(S ({label or 'X'} (A a) (B b)) (C c))")
-    labels = {
-        part.label
-        for part in clean(tree, GoldPreprocessing("mine", function_after=after, function_before=before)).constituents
-    }
-    assert (plain or "X") in labels
+    rules = GoldPreprocessing("mine", function_after=after, function_before=before)
+    assert (plain or "X") in {part.label for part in clean(tree, rules).constituents}
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,11 @@ _CROSSINGS = {(False, False): "─", (False, True): "┬", (True, False): "┴",
 class _Cell:
     """A word, tag or constituent in a grid.
 
-    text: its lines.  column: place among the columns of the grid, of which words have every second one.  height: rows
+    column: place among the columns of the grid, of which words have every second one.  height: rows
     below it.
     """
 
-    text: list[str]
+    text: str
     column: int
     height: int = 0
     children: list[_Cell] = field(default_factory=list)
@@ -50,9 +50,13 @@ def draw_tree(tree: DrawableTree, known: Sequence[bool] = ()) -> str:
     if known:
         words = [word if is_known else word + UNKNOWN_MARK for word, is_known in zip(words, known, strict=True)]
     cells = _cells(tree, words)
+    texts = {
+        cell: (_BROKEN.sub(r"\1\n", cell.text).strip() if len(cell.text) > _LONGEST else cell.text).split("\n")
+        for cell in cells
+    }
     widths = dict.fromkeys(sorted({cell.column for cell in cells}), NARROWEST)
     for cell in cells:
-        widths[cell.column] = max(widths[cell.column], *map(len, cell.text))
+        widths[cell.column] = max(widths[cell.column], *map(len, texts[cell]))
     lefts, total = {}, 0
     for column, width in widths.items():
         lefts[column] = total
@@ -68,12 +72,12 @@ def draw_tree(tree: DrawableTree, known: Sequence[bool] = ()) -> str:
                 for child in cell.children:
                     if child.height < height:  # its branch passes this row
                         blank[middles[child.column]] = "│"
-        tall = max(len(cell.text) for cell in row)
+        tall = max(len(texts[cell]) for cell in row)
         block = [blank.copy() for _ in range(tall)]
         for cell in row:
             left, width = lefts[cell.column], widths[cell.column]
-            pillar = ["│".center(width)] * (tall - len(cell.text)) if cell.children else []
-            for line, text in zip(block, [*cell.text, *pillar], strict=False):
+            pillar = ["│".center(width)] * (tall - len(texts[cell])) if cell.children else []
+            for line, text in zip(block, [*texts[cell], *pillar], strict=False):
                 line[left : left + width] = text.center(width)
         lines += block
         if height:
@@ -90,15 +94,11 @@ def draw_tree(tree: DrawableTree, known: Sequence[bool] = ()) -> str:
 
 def _cells(tree: DrawableTree, words: Sequence[str]) -> list[_Cell]:
     """Return all cells, the outermost one last. A tree without a constituent over all words gets one."""
-
-    def lines(text: str) -> list[str]:
-        return (_BROKEN.sub(r"\1\n", text).strip() if len(text) > _LONGEST else text).split("\n")
-
-    cells = [_Cell(lines(word), 2 * place) for place, word in enumerate(words)]
+    cells = [_Cell(word, 2 * place) for place, word in enumerate(words)]
     tops = list(cells)  # the outermost cell so far above each word
     for place, tag in enumerate(tree.tags):
         if tag:
-            tops[place] = _Cell(lines(tag), 2 * place, 1, [cells[place]])
+            tops[place] = _Cell(tag, 2 * place, 1, [cells[place]])
             cells.append(tops[place])
     spans = [span for span in tree.constituents if span[1] < span[2]]
     if (not spans or spans[0][1:] != (0, len(words))) and not (len(words) == 1 and tree.tags[0]):
@@ -112,6 +112,6 @@ def _cells(tree: DrawableTree, words: Sequence[str]) -> list[_Cell]:
             column = sum(columns) // len(columns)
         if high - low > 4 and column % 2:  # a column of words, if there is room
             column += -1 if low < column - 1 < high else 1
-        cells.append(_Cell(lines(label), column, 1 + max(child.height for child in children), children))
+        cells.append(_Cell(label, column, 1 + max(child.height for child in children), children))
         tops[start:end] = [cells[-1]] * (end - start)
     return cells

@@ -94,9 +94,15 @@ def binary_upper_bound(gold: SpanSets) -> SpanSets:
 def biased_upper_bound(gold: SpanSets) -> SpanSets:
     """Return a tree that shares the most spans with gold, among the possible trees of the `biased` decoder.
 
-    gold: nested spans.  See `syntaxlm.trees.bounds`.  O(N log N) time for N words and spans.
+    gold: nested spans.  O(N log N) time for N words and spans.
     """
-    return decode(distances_of_biased_bound(gold), gold.lengths, "biased")
+    spans = spans_of_keys(span_keys(gold, keep_whole=True)[0], gold.lengths)
+    offsets = offsets_of(gold.lengths)
+    first = offsets[:-1][spans.sentences()]
+    order = np.lexsort((-spans.ends, first + spans.starts))  # pre-order
+    starts, ends = (first + spans.starts)[order], (first + spans.ends)[order]
+    is_open = _open_positions(starts, ends, offsets)
+    return decode(_distances(starts, ends, is_open, offsets), gold.lengths, "biased")
 
 
 def _binary(lengths: Sequence[int] | Integers) -> tuple[Integers, Integers, Integers]:
@@ -128,13 +134,8 @@ def _binary(lengths: Sequence[int] | Integers) -> tuple[Integers, Integers, Inte
 _CLOSED, _OPEN, _USED = range(3)
 
 
-def distances_of_biased_bound(gold: SpanSets) -> npt.NDArray[np.float64]:
-    """(W,) distances whose `biased` trees share the most spans with gold.  gold: nested spans."""
-    spans = spans_of_keys(span_keys(gold, keep_whole=True)[0], gold.lengths)
-    offsets = offsets_of(gold.lengths)
-    first = offsets[:-1][spans.sentences()]
-    order = np.lexsort((-spans.ends, first + spans.starts))  # pre-order
-    starts, ends = (first + spans.starts)[order], (first + spans.ends)[order]
+def _open_positions(starts: Integers, ends: Integers, offsets: Integers) -> Flags:
+    """(W + 1,) which positions to open.  starts, ends: of the gold spans, in pre-order."""
     words = int(offsets[-1])
     starting, ending = np.bincount(starts, minlength=words + 1), np.bincount(ends, minlength=words + 1)
     is_open = ending == 0
@@ -149,7 +150,7 @@ def distances_of_biased_bound(gold: SpanSets) -> npt.NDArray[np.float64]:
         lows, highs = some_starts[here] - begin, some_ends[here] - begin
         opened = _opened(lows.tolist(), highs.tolist(), is_open[gaps].tolist(), contested[gaps].tolist())
         is_open[begin + np.array(opened, np.int64)] = True
-    return _distances(starts, ends, is_open, offsets)
+    return is_open
 
 
 def _distances(starts: Integers, ends: Integers, is_open: Flags, offsets: Integers) -> npt.NDArray[np.float64]:

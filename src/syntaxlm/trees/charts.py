@@ -56,7 +56,8 @@ def best_trees_of_charts(
             " because the time of this decoding grows with the cube of their number. Split the sentence"
         )
     groups = []
-    for length, chosen in equal_lengths(lengths, group_size):
+    # As many sentences together as charts of 8-byte numbers fit the cache.
+    for length, chosen in equal_lengths(lengths, lambda length: max(1, _CHART_BYTES // (4 * length * (length + 1)))):
         _, spans = best(chart_of(chosen, length), ties, None if seeds is None else seeds[chosen])
         starts, ends = spans_in(length)
         sentence, place = np.nonzero(spans[length:].T)  # spans of two or more words
@@ -179,11 +180,6 @@ def _hashed(*parts: Any) -> Hashes:
             mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
             mixed ^= mixed >> np.uint64(31)
     return mixed
-
-
-def group_size(length: int) -> int:
-    """Return the number of sentences of this length whose charts of 8-byte numbers fit the cache together."""
-    return max(1, _CHART_BYTES // (4 * length * (length + 1)))
 
 
 def equal_lengths(lengths: Integers, size: Callable[[int], int]) -> Iterator[tuple[int, Integers]]:
