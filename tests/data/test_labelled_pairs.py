@@ -213,10 +213,6 @@ def test_invalid_pairs_are_reported_by_file_and_line(tmp_path, line, said):
         read_formula_pairs(path)
     assert str(reported.value).startswith(f"{path}, line 3: ")
     assert said in str(reported.value)
-
-
-def test_a_file_without_pairs_is_reported(tmp_path):
-    path = tmp_path / "pairs.tsv"
     path.write_text("relation\tleft\tright\toperators\n")
     with pytest.raises(InputError, match="found no pair"):
         read_formula_pairs(path)

@@ -21,15 +21,12 @@ def text(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("name", ["a.tagged", "a.tagged.txt", "a.TAGGED.gz", "a.tagged.txt.zst"])
-def test_tagged_text_is_recognised_by_its_name(name):
-    assert is_tagged(name)
-    assert treebank_suffix(name) == ".tagged"
-
-
-@pytest.mark.parametrize("name", ["tagged", "tagged.txt", "a.txt", "a.tagged.mrg", ".tagged"])
-def test_other_names_do_not(name):
-    assert not is_tagged(name)
+def test_tagged_text_is_recognised_by_its_name():
+    for name in ("a.tagged", "a.tagged.txt", "a.TAGGED.gz", "a.tagged.txt.zst"):
+        assert is_tagged(name), name
+        assert treebank_suffix(name) == ".tagged"
+    for name in ("tagged", "tagged.txt", "a.txt", "a.tagged.mrg", ".tagged"):
+        assert not is_tagged(name), name
 
 
 def test_one_setting_reads_a_tagged_file_as_tags_or_as_words(text):

@@ -17,12 +17,8 @@ def test_special_tokens_come_first_then_falling_counts_then_code_points():
     counts = Counter({"b": 2, "a": 2, "c": 5, "rare": 1, "<unk>": 9, "</s>": 7})
     assert Vocabulary.build(counts, minimum_count=2).tokens == ("<unk>", "<s>", "</s>", "c", "a", "b")
     assert Vocabulary.build(counts, maximum_size=4).tokens == ("<unk>", "<s>", "</s>", "c")
-    assert Vocabulary.build(counts, begin="<eos>", end="<eos>", maximum_size=4).tokens == (
-        "<unk>",
-        "<eos>",
-        "</s>",
-        "c",
-    )
+    one_mark = Vocabulary.build(counts, begin="<eos>", end="<eos>", maximum_size=4)
+    assert one_mark.tokens == ("<unk>", "<eos>", "</s>", "c")
 
 
 def test_a_text_cannot_write_begin_or_end():
@@ -104,21 +100,12 @@ def test_a_missing_file_or_folder_is_reported(tmp_path):
         (["<unk>", "<s>", "</s>", ""], "empty"),
         (["<unk>", "<s>"], "lacks its end token"),
         (["<s>", "</s>"], "lacks its unknown token"),
+        (["</s>", "<s>"], "both unknown and begin or end"),
     ],
 )
 def test_invalid_vocabularies_are_refused(tokens, fault):
     with pytest.raises(InputError, match=fault):
-        Vocabulary(tokens)
-
-
-def test_unknown_cannot_be_begin_or_end():
-    with pytest.raises(InputError, match="both unknown"):
-        Vocabulary(["<s>", "</s>"], unknown="<s>")
-
-
-def test_no_room_for_the_special_tokens_is_an_error():
-    with pytest.raises(InputError, match="is too small"):
-        Vocabulary.build({"a": 1}, maximum_size=2)
+        Vocabulary(tokens, unknown="<s>" if "both" in fault else "<unk>")
 
 
 RARE = ("walking", "singing", "calling", "darkly", "slowly", "madly", "tops", "cars", "dogs", "pins", "cats")
@@ -179,3 +166,5 @@ def test_the_limit_of_the_size_includes_classes():
     assert len(vocabulary) <= 12
     with pytest.raises(InputError, match="8 tokens is too small for <unk>, <s>, </s> and 4 classes of unknown words"):
         Vocabulary.build(counts, maximum_size=8, unknown_classes=4)
+    with pytest.raises(InputError, match=r"2 tokens is too small for <unk>, <s>, </s>$"):
+        Vocabulary.build({"a": 1}, maximum_size=2)
