@@ -165,7 +165,8 @@ def score_stops(stops: Stops, model: GeneratesTrees, corpus: DependencyCorpus) -
             correct_labels += int((predicted == some.labels).sum())
             label_counts += torch.bincount(some.labels.cpu(), minlength=len(label_counts))
     every_word, possible = ({edge: StopScore(*row[:, edge].tolist()) for edge in Edge} for row in counts)
-    words, labels = corpus.text.word_count, None
+    words = corpus.text.word_count
+    labels: dict[str, float] | None = None
     if stops.label_network is not None:
         labels = {"words": words, "correct": correct_labels, "majority": int(label_counts.max())}
         labels |= {"accuracy": correct_labels / max(1, words), "most_frequent": labels["majority"] / max(1, words)}
