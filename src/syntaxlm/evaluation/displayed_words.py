@@ -522,12 +522,25 @@ class WordTable(HasRows):
     values: Mapping[str, Sequence[Any]]
 
     @classmethod
-    def of(cls, words: DisplayedWords, added: Mapping[str, Sequence[Any]]) -> WordTable:
-        """Return the columns of the input, renamed to input_NAME if `added` has this name, and then `added`."""
+    def of(cls, words: DisplayedWords, added: Mapping[str, Any]) -> WordTable:
+        """Return the columns of the input, renamed to input_NAME if `added` has this name, and then `added`.
+
+        Floats become flags (in_vocabulary), whole numbers (length) or rounded numbers, and NaN becomes None.
+        """
+
+        def converted(name: str, value: Any) -> Any:
+            if not isinstance(value, float):
+                return value
+            if value != value:
+                return None
+            return bool(value) if "in_vocabulary" in name else int(value) if "length" in name else round(value, 6)
+
         rows = [words.table.rows[row] for row in words.rows.tolist()]
         places = map(words.table.names.index, words.columns)
         names = names_beside(list(added), words.columns)
-        return cls({name: [row[place] for row in rows] for name, place in zip(names, places, strict=True)} | {**added})
+        columns = {name: [row[place] for row in rows] for name, place in zip(names, places, strict=True)}
+        lists = {name: values.tolist() if hasattr(values, "tolist") else values for name, values in added.items()}
+        return cls(columns | {name: [converted(name, value) for value in lists[name]] for name in lists})
 
     def rows(self) -> Iterator[dict[str, Any]]:
         names = list(self.values)
@@ -576,18 +589,18 @@ def word_table(
     listed = None if frequencies is None else Frequencies.read(frequencies)
     words = displayed_words(InputTable.read(table), column, group, sentence, is_text)
     scores = score_words(bundle, words, options)
-    added: dict[str, Sequence[Any]] = {"word": words.words} if is_text else {}
+    added: dict[str, Any] = {"word": words.words} if is_text else {}
     added |= positions(words) | {"token": scores.tokens}
     for columns in (score_columns(scores), word_properties(words, listed)):
-        added |= rounded(with_previous(columns, words, spillover))
+        added |= with_previous(columns, words, spillover)
     return WordTable.of(words, added)
 
 
-def positions(words: DisplayedWords) -> dict[str, Sequence[Any]]:
+def positions(words: DisplayedWords) -> dict[str, Any]:
     return {
-        "sentence_number": (words.sentences + 1).tolist(),
-        "word_in_sentence": words.position_in(words.sentences).tolist(),
-        "word_in_group": words.position_in(words.groups).tolist(),
+        "sentence_number": words.sentences + 1,
+        "word_in_sentence": words.position_in(words.sentences),
+        "word_in_group": words.position_in(words.groups),
     }
 
 
@@ -629,17 +642,3 @@ def with_previous(columns: Mapping[str, Numbers], words: DisplayedWords, spillov
             previous_name(name, lag): np.where(is_in_group, values[places], np.nan) for name, values in columns.items()
         }
     return previous
-
-
-def rounded(columns: Mapping[str, Numbers]) -> dict[str, list[Any]]:
-    """Return columns for output, by name: flags (in_vocabulary), whole numbers (length) and rounded numbers.
-
-    NaN becomes None.
-    """
-
-    def converted(name: str, value: float) -> Any:
-        if value != value:
-            return None
-        return bool(value) if "in_vocabulary" in name else int(value) if "length" in name else round(value, 6)
-
-    return {name: [converted(name, value) for value in values.tolist()] for name, values in columns.items()}

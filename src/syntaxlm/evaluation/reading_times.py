@@ -41,7 +41,6 @@ from syntaxlm.evaluation.displayed_words import (
     join_times,
     positions,
     previous_name,
-    rounded,
     score_columns,
     score_words,
     with_previous,
@@ -385,15 +384,14 @@ class ReadingTimesReport(HasReport):
 
         Columns of a model are surprisal_NAME_CONTEXT, in_vocabulary_NAME_CONTEXT, and those of previous words.
         """
-        added: dict[str, Sequence[Any]] = positions(self.words)
-        added |= rounded({"reading_time": self.times.values})
-        added |= {"times": self.times.counts.tolist(), "analysed": self.analysed.tolist()}
+        times = {"reading_time": self.times.values, "times": self.times.counts, "analysed": self.analysed}
+        added = positions(self.words) | times
         added["fold"] = [None if fold < 0 else fold + 1 for fold in self.fold.tolist()]
         known = {*added, *self.settings.predictors}
-        added |= rounded({name: values for name, values in self.predictors.items() if name not in known})
+        added |= {name: values for name, values in self.predictors.items() if name not in known}
         for model in self.models:
             columns = score_columns(model.scores, f"_{model.name}_{model.context}")
-            added |= rounded(with_previous(columns, self.words, self.settings.spillover))
+            added |= with_previous(columns, self.words, self.settings.spillover)
         return WordTable.of(self.words, added)
 
     def picture(self) -> Picture:
