@@ -16,7 +16,6 @@ from syntaxlm.trees.tree import DependencyTree
 from tests.fresh_models import KNOWN, fresh
 from tests.models.variants import (
     BOS,
-    SENTENCE_VARIANTS,
     VARIANTS,
     WORDS,
     built,
@@ -34,7 +33,6 @@ NAMES = [*names_with(ParsesSentences), *BRACKETS]
 OF_MARGINALS = [name for name in NAMES if name in BRACKETS or built(name).structure_type is SpanMarginals]
 OF_HEADS = names_with(ParsesDependencies)
 every_model = pytest.mark.parametrize("name", NAMES)
-every_sentence_model = pytest.mark.parametrize("name", [name for name in SENTENCE_VARIANTS if name not in OF_HEADS])
 every_dependency_model = every(ParsesDependencies)
 every_left_to_right_model = every(NeuralModel, ParsesSentences)
 SENTENCES = [KNOWN["words"].split()[:length] for length in (1, 2, 3, 4, 6, 10)] + [["old"] * 7]
@@ -74,10 +72,15 @@ def test_structure_has_the_type_and_shape_that_the_model_declares(name, steps, c
 def test_padding_and_other_sentences_never_change_the_structure_of_a_sentence(name):
     lengths = (9, 7, 5, 3) if name in (*OF_MARGINALS, *OF_HEADS) else (9, 7, 5, 1)
     model, batch = parser(name), ragged(9, lengths)
-    together = model.structure(batch).values
+    read = model.labelled_structure if isinstance(model, LabelsSpans) else model.structure
+    structure = read(batch)
+    together = structure.values
     for column, length in enumerate(batch.lengths.tolist()):
         part = slice(length), slice(column, column + 1)
-        alone = model.structure(TokenBatch(batch.tokens[part], batch.targets[part])).values
+        own = read(TokenBatch(batch.tokens[part], batch.targets[part]))
+        alone = own.values
+        if isinstance(model, LabelsSpans):
+            assert torch.equal(structure.labels[column, : length - 2, : length - 2], own.labels[0])
         if model.structure_type is Distances:
             found, expected = together[:, :length, column], alone[:, :, 0]
         elif model.structure_type is SpanMarginals:
@@ -91,10 +94,12 @@ def test_padding_and_other_sentences_never_change_the_structure_of_a_sentence(na
 
 
 @every_model
-def test_results_do_not_depend_on_targets(name):
+def test_results_do_not_depend_on_targets_or_padding(name):
     model, batch = parser(name), ragged()
-    other = dataclasses.replace(batch, targets=batch.tokens)
-    assert torch.equal(real_values(model.structure(batch), batch), real_values(model.structure(other), batch))
+    tokens = batch.tokens.masked_fill(~batch.mask(), BOS)
+    other = dataclasses.replace(batch, tokens=tokens, targets=batch.tokens)
+    found, expected = (real_values(model.structure(each), batch) for each in (other, batch))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -177,29 +182,8 @@ def test_marginals_are_probabilities_of_spans_that_add_up_to_those_of_a_binary_t
             assert len(set(model.labels)) == len(model.labels)
 
 
-@every_sentence_model
-def test_padding_and_other_sentences_never_change_span_marginals(name):
-    model, batch = built(name), closed_sentences()
-    read = model.labelled_structure if isinstance(model, LabelsSpans) else model.structure
-    together = read(batch)
-    for column, length in enumerate(batch.lengths.tolist()):
-        part, words = (slice(length), slice(column, column + 1)), length - 2
-        alone = read(TokenBatch(batch.tokens[part], batch.targets[part]))
-        torch.testing.assert_close(together.values[column, :words, :words], alone.values[0], rtol=0, atol=1e-12)
-        if isinstance(model, LabelsSpans):
-            assert torch.equal(together.labels[column, :words, :words], alone.labels[0])
-
-
-@every_sentence_model
-def test_span_marginals_do_not_depend_on_targets_or_padding(name):
-    model, batch = built(name), closed_sentences()
-    tokens = batch.tokens.masked_fill(~batch.mask(), BOS)
-    other = dataclasses.replace(batch, tokens=tokens, targets=torch.zeros_like(batch.targets))
-    assert torch.equal(model.structure(batch).values, model.structure(other).values)
-
-
 @every_dependency_model
-@pytest.mark.parametrize("lengths", [(5, 3, 2, 1), (4,), (1, 1), (2, 0)], ids=str)
+@EVERY_LENGTHS
 def test_heads_are_projective_trees(name, lengths):
     model, batch = built(name), closed_sentences(lengths)
     found = model.structure(batch)
