@@ -12,24 +12,31 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from syntaxlm.api.functions import compare, rerank, train
-    from syntaxlm.api.model import LanguageModel, load
-    from syntaxlm.app.report.report import write_report
-    from syntaxlm.core.errors import InputError, InputWarning
-    from syntaxlm.data.toy import write_corpus
-    from syntaxlm.data.treebanks import read_treebank
-    from syntaxlm.evaluation.options import RegressionSettings
-    from syntaxlm.parsing.evaluation import evaluate_trees
-    from syntaxlm.parsing.parse import Parse
-    from syntaxlm.scoring.cache import CacheSettings
-    from syntaxlm.scoring.cache_tuning import tune_cache
-    from syntaxlm.text.treebank_style import TreebankStyle
-    from syntaxlm.training.recipe import read_recipe
-    from syntaxlm.training.recipe_files import find_recipe
-    from syntaxlm.training.run import resume
-    from syntaxlm.trees.averaging import average_files
-    from syntaxlm.trees.scoring import PROTOCOLS, Protocol
-    from syntaxlm.trees.tree import Tree, read_brackets, write_brackets
+    from syntaxlm.api.functions import compare as compare
+    from syntaxlm.api.functions import rerank as rerank
+    from syntaxlm.api.functions import train as train
+    from syntaxlm.api.model import LanguageModel as LanguageModel
+    from syntaxlm.api.model import load as load
+    from syntaxlm.app.report.report import write_report as write_report
+    from syntaxlm.core.errors import InputError as InputError
+    from syntaxlm.core.errors import InputWarning as InputWarning
+    from syntaxlm.data.toy import write_corpus as write_corpus
+    from syntaxlm.data.treebanks import read_treebank as read_treebank
+    from syntaxlm.evaluation.options import RegressionSettings as RegressionSettings
+    from syntaxlm.parsing.evaluation import evaluate_trees as evaluate_trees
+    from syntaxlm.parsing.parse import Parse as Parse
+    from syntaxlm.scoring.cache import CacheSettings as CacheSettings
+    from syntaxlm.scoring.cache_tuning import tune_cache as tune_cache
+    from syntaxlm.text.treebank_style import TreebankStyle as TreebankStyle
+    from syntaxlm.training.recipe import read_recipe as read_recipe
+    from syntaxlm.training.recipe_files import find_recipe as find_recipe
+    from syntaxlm.training.run import resume as resume
+    from syntaxlm.trees.averaging import average_files as average_files
+    from syntaxlm.trees.scoring import PROTOCOLS as PROTOCOLS
+    from syntaxlm.trees.scoring import Protocol as Protocol
+    from syntaxlm.trees.tree import Tree as Tree
+    from syntaxlm.trees.tree import read_brackets as read_brackets
+    from syntaxlm.trees.tree import write_brackets as write_brackets
 
 __version__ = "0.1.0"
 
@@ -61,33 +68,7 @@ _MODULES = {
     "write_report": "app.report.report",
 }
 
-__all__ = [
-    "PROTOCOLS",
-    "CacheSettings",
-    "InputError",
-    "InputWarning",
-    "LanguageModel",
-    "Parse",
-    "Protocol",
-    "RegressionSettings",
-    "Tree",
-    "TreebankStyle",
-    "average_files",
-    "compare",
-    "evaluate_trees",
-    "find_recipe",
-    "load",
-    "read_brackets",
-    "read_recipe",
-    "read_treebank",
-    "rerank",
-    "resume",
-    "train",
-    "tune_cache",
-    "write_brackets",
-    "write_corpus",
-    "write_report",
-]
+__all__ = [*_MODULES]
 
 
 def __dir__() -> list[str]:

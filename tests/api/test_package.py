@@ -6,6 +6,7 @@ import contextlib
 import doctest
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from importlib.resources import files
@@ -22,7 +23,9 @@ HEAVY = ("nltk", "numpy", "pandas", "polars", "pydantic", "torch")
 
 
 def test_every_public_name_is_that_of_its_module():
-    assert sorted(syntaxlm.__all__) == sorted(syntaxlm._MODULES)
+    typed = re.findall(r"^    from syntaxlm\.([\w.]+) import (\w+) as \2$", inspect.getsource(syntaxlm), re.MULTILINE)
+    assert {name: module for module, name in typed} == syntaxlm._MODULES
+    assert syntaxlm.__all__ == sorted(syntaxlm.__all__)
     for name, module in syntaxlm._MODULES.items():
         assert getattr(syntaxlm, name) is getattr(importlib.import_module(f"syntaxlm.{module}"), name)
     with pytest.raises(AttributeError, match="no attribute 'lode'"):

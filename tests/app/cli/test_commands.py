@@ -143,6 +143,7 @@ def test_parse_keeps_line_and_tree_together(run, text, trained):
     assert len(trees) == 6
     assert [len(parse_brackets(tree)[0].words) if tree else 0 for tree in trees] == [5, 0, 0, 1, 2, 0]
     assert trees[3] == "(X cat)"
+    assert run("parse", trained.prpn, text("\n\n\n")) == (0, "\n\n\n", "")
 
 
 def test_options_may_be_before_between_and_after_arguments(run, toy, trained):
@@ -156,10 +157,8 @@ def test_options_may_be_before_between_and_after_arguments(run, toy, trained):
 @pytest.mark.parametrize("together", [1, 2, 100])
 def test_parsing_in_chunks_changes_nothing(run, toy, trained, monkeypatch, together):
     def parsed():
-        lines = [
-            json.loads(line)
-            for line in run("parse", trained.prpn, toy / "test.txt", "--format", "json")[1].splitlines()
-        ]
+        out = run("parse", trained.prpn, toy / "test.txt", "--format", "json")[1]
+        lines = list(map(json.loads, out.splitlines()))
         return lines, [line.pop("distances") for line in lines]
 
     expected, distances = parsed()
@@ -168,10 +167,6 @@ def test_parsing_in_chunks_changes_nothing(run, toy, trained, monkeypatch, toget
     assert lines == expected
     for some, others in zip(found, distances, strict=True):  # products of different sizes are rounded differently
         assert some == pytest.approx(others, abs=2e-6)
-
-
-def test_a_file_of_empty_lines_gives_the_same_number_of_lines(run, text, trained):
-    assert run("parse", trained.prpn, text("\n\n\n")) == (0, "\n\n\n", "")
 
 
 @pytest.mark.parametrize("arguments", [[], ["-"]])
@@ -216,24 +211,27 @@ def test_output_files_are_written_atomically(run, refused, text, trained, tmp_pa
     assert not list(out.parent.glob(f"*{UNFINISHED}"))
 
 
+LENGTHS = [("cat\n", 1), ("the cat sees a dog " * 1000 + "\n", 5000), ("xyzzy plugh\n", 2)]
+
+
 @pytest.mark.parametrize("model", ["prpn", "lstm"])
-def test_a_sentence_of_one_word_of_five_thousand_and_of_unknown_ones_is_scored(run, text, trained, model):
-    for content, tokens in (("cat\n", 2), ("the cat sees a dog " * 1000 + "\n", 5001), ("xyzzy plugh\n", 3)):
-        code, out, err = run("evaluate", "perplexity", getattr(trained, model), text(content), "--json")
-        assert code == 0, err
-        figures = json.loads(out)
-        assert figures["tokens"] == tokens
-        assert 1 < figures["perplexity"] < 1e9
+@pytest.mark.parametrize(("content", "words"), LENGTHS, ids=["one", "many", "unknown"])
+def test_sentences_of_one_word_of_thousands_and_of_unknown_ones_are_scored(run, text, trained, model, content, words):
+    code, out, err = run("evaluate", "perplexity", getattr(trained, model), text(content), "--json")
+    assert code == 0, err
+    figures = json.loads(out)
+    assert figures["tokens"] == words + 1
+    assert 1 < figures["perplexity"] < 1e9
 
 
 @pytest.mark.parametrize("decoder", ["biased", "unbiased"])
-def test_a_sentence_of_one_word_of_five_thousand_and_of_unknown_ones_is_parsed(run, text, trained, decoder):
-    for content, words in (("cat\n", 1), ("the cat sees a dog " * 1000 + "\n", 5000), ("xyzzy plugh\n", 2)):
-        code, out, err = run("parse", trained.prpn, text(content), "--decoder", decoder)
-        assert code == 0, err
-        (tree,) = parse_brackets(out)
-        assert len(tree.words) == words
-        assert len([part for part in tree.constituents if part.end - part.start > 1]) == words - 1
+@pytest.mark.parametrize(("content", "words"), LENGTHS, ids=["one", "many", "unknown"])
+def test_sentences_of_one_word_of_thousands_and_of_unknown_ones_are_parsed(run, text, trained, decoder, content, words):
+    code, out, err = run("parse", trained.prpn, text(content), "--decoder", decoder)
+    assert code == 0, err
+    (tree,) = parse_brackets(out)
+    assert len(tree.words) == words
+    assert len([part for part in tree.constituents if part.end - part.start > 1]) == words - 1
 
 
 @pytest.mark.parametrize("mode", ["reset", "carry"])
