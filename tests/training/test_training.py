@@ -10,13 +10,15 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from rich.console import Console
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import locked
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training import language_model, loop
-from syntaxlm.training.checkpoint import Plateau
+from syntaxlm.training.checkpoint import Plateau, TrainerState
+from syntaxlm.training.progress import Event, ProgressDisplay
 from syntaxlm.training.recipe import ScheduleSettings, recipe_from
 from syntaxlm.training.result import CHECKPOINT, RESULT
 from syntaxlm.training.run import METRICS, RECIPE, resume, train
@@ -278,3 +280,12 @@ def test_a_run_that_diverged_resumes_from_its_checkpoint_with_a_lower_rate(toy, 
     assert resume(run).steps > 5
     rates = [line["learning_rate"] for line in metrics(run, "valid")]
     assert (rates[0], rates[-1]) == (0.01, 0.001)
+
+
+def test_the_bar_of_a_run_with_a_time_limit_shows_the_batches_that_fit_into_it(toy):
+    recipe = toy.recipe("lstm", schedule={"minutes": 1.0})
+    with ProgressDisplay(recipe, Console(quiet=True)) as display:
+        display(Event("step", TrainerState(batch=3, seconds=30.0), 10, {}))
+        assert (display._work.done, display._work.total) == (3, 6)
+        display(Event("step", TrainerState(batch=3, seconds=1.0), 10, {}))
+        assert display._work.total == 20, "no more than all epochs"
