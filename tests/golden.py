@@ -92,7 +92,7 @@ def released_on_lstm(path: Path) -> tuple[RecurrentStack, dict[str, np.ndarray]]
     arrays = dict(np.load(path))
     recurrent = [arrays[f"l{layer}.weight_hh"] for layer in range(sum(name.endswith(".weight_hh") for name in arrays))]
     sizes = [weight.shape[1] for weight in recurrent]
-    stack = RecurrentStack(arrays["x"].shape[-1], sizes, chunk_size=int(arrays["chunk_size"])).double().eval()
+    stack = RecurrentStack(arrays["x"].shape[-1], sizes, chunk=int(arrays["chunk_size"])).double().eval()
     stack.load_state_dict({
         f"layers.{layer}.{ours}": torch.from_numpy(arrays[f"l{layer}.{released}"])
         for layer in range(len(sizes))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -207,9 +207,6 @@ class Decoder(nn.Module):
         return target_log_probs(rows, self.weight, self.bias, targets)
 
 
-Cell = Literal["on-lstm", "lstm"]
-
-
 class RecurrentLayer(nn.Module):
     """One layer's weights, with dropout of the recurrent weights. E inputs, D neurons, F gates.
 
@@ -247,22 +244,20 @@ class RecurrentStack(nn.Module):
     """Stacked layers with locked dropout between them.
 
     input_size: features of the first layer's input; layer_sizes: neurons of each layer.
-    chunk_size: neurons per master gate.
-    layer_dropout: rate between layers; weight_drop: rate on recurrent weights; rescaled: see `drop_weights`.
+    chunk: neurons per master gate; None for plain LSTMs.  rescaled: see `drop_weights`.
+    layer_dropout: rate between layers; weight_drop: rate on recurrent weights.
     """
 
     def __init__(
         self,
         input_size: int,
         layer_sizes: Sequence[int],
-        cell: Cell = "on-lstm",
-        chunk_size: int = 10,
+        chunk: int | None,
         layer_dropout: float = 0.0,
         weight_drop: float = 0.0,
         rescaled: bool = False,
     ) -> None:
         super().__init__()
-        chunk = chunk_size if cell == "on-lstm" else None
         self.layer_dropout = layer_dropout
         self.layers = nn.ModuleList(
             RecurrentLayer(before, size, chunk, weight_drop, rescaled)

@@ -17,7 +17,7 @@ from syntaxlm.core.settings import Size
 from syntaxlm.models.abilities import Maps
 from syntaxlm.models.backbone import AWDBackbone, AWDConfig, BackboneOutput, neural_model
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.models.layers import Cell, RecurrentStack, Rows
+from syntaxlm.models.layers import RecurrentStack, Rows
 from syntaxlm.models.structures import Distances
 
 
@@ -26,7 +26,7 @@ class ONLSTMConfig(AWDConfig, section="model"):
     """Settings of ON-LSTM (Shen et al. 2019, tables 1 and 2) and AWD-LSTM (Merity et al. 2018, table 1)."""
 
     name: Literal["on-lstm"] = "on-lstm"
-    cell: Cell = "on-lstm"  # lstm: plain LSTM (AWD-LSTM), without distances
+    cell: Literal["on-lstm", "lstm"] = "on-lstm"  # lstm: plain LSTM (AWD-LSTM), without distances
     chunk_size: Size = 10  # neurons that share one master gate; divides every layer's size
     weight_drop_rescaled: bool = False  # true: kept weights are divided by 1 - rate, as in AWD-LSTM
     ar_after_dropout: bool = False  # true: the AR penalty applies after the output dropout, as in AWD-LSTM
@@ -59,8 +59,7 @@ class ONLSTMBackbone(AWDBackbone):
         self.stack = RecurrentStack(
             config.embedding_size,
             config.layer_sizes,
-            config.cell,
-            config.chunk_size,
+            config.chunk_size if config.cell == "on-lstm" else None,
             config.layer_dropout,
             config.weight_drop,
             config.weight_drop_rescaled,

@@ -124,12 +124,9 @@ class PaLMBackbone(AWDBackbone):
         super().__init__(config, ar_after_dropout=True)
         self.config = config
         below, above = config.layer_sizes[: config.attention_after], config.layer_sizes[config.attention_after :]
-        self.below, self.above = (
-            RecurrentStack(
-                size, sizes, "lstm", layer_dropout=config.layer_dropout, weight_drop=config.weight_drop, rescaled=True
-            )
-            for size, sizes in ((config.embedding_size, below), (below[-1], above))
-        )
+        rates = {"layer_dropout": config.layer_dropout, "weight_drop": config.weight_drop}
+        self.below = RecurrentStack(config.embedding_size, below, None, **rates, rescaled=True)
+        self.above = RecurrentStack(below[-1], above, None, **rates, rescaled=True)
         scorer_size = config.scorer_size if config.scores == "learned" else None
         self.attention = SpanAttention(below[-1], config.span_size, scorer_size, config.maximum_span, config.form)
 
