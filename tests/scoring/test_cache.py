@@ -54,26 +54,12 @@ def test_the_score_is_that_of_the_equations_token_by_token(stored, text, monkeyp
         monkeypatch.setattr(engine, name, value)
     lines = text.read_text().splitlines()
     read = [token for line in read_by_hand(stored, lines, mode) for token in line]
-    for size, theta in product([1, 7, 10_000], [0.0, 0.8]):
-        settings = CacheSettings(0.3, theta, size)
+    for weight, theta, size in [*product([0.3], [0.0, 0.8], [1, 7, 10_000]), (0.0, 0.5, 100)]:
+        settings = CacheSettings(weight, theta, size)
         score = evaluate_text(stored, text, reading(mode), settings)
         assert score.nats == pytest.approx(nats_by_hand(read, settings), rel=1e-9), settings
+        assert score.without_cache.nats == pytest.approx(-sum(log_prob for *_, log_prob in read), rel=1e-9)
         assert score.tokens == len(read)
-
-
-@MODES
-def test_a_weight_of_0_equals_no_cache(stored, text, mode):
-    score = evaluate_text(stored, text, reading(mode), CacheSettings(0.0, 0.5, 100))
-    assert score.nats == pytest.approx(evaluate_text(stored, text, reading(mode)).nats, rel=1e-12)
-    assert score.nats == score.without_cache.nats
-
-
-def part_of(count: int, words: int, seed: int = 0) -> ScoredTokens:
-    random = torch.Generator().manual_seed(seed)
-    hidden = torch.randn(count, 4, generator=random, dtype=torch.float64)
-    log_probs = torch.log_softmax(torch.randn(count, words, generator=random, dtype=torch.float64), dim=1)
-    chosen = torch.randint(words, (count,), generator=random)
-    return ScoredTokens(chosen, log_probs.gather(1, chosen[:, None])[:, 0], hidden)
 
 
 @pytest.mark.parametrize(("count", "size"), [(1, 3), (2, 1), (9, 3), (9, 100)])
@@ -90,30 +76,6 @@ def test_probabilities_over_the_vocabulary_sum_to_one(lstm, text, count, size):
         cache_probs = NeuralCache(size).probs(part, [0.7])[:, 0]
         total += mixed_log_probs(part.log_probs, cache_probs, 0.4)[-1].exp().item()
     assert total == pytest.approx(1, abs=1e-12)
-
-
-def test_the_first_word_of_a_text_is_scored_by_the_model_alone():
-    part = part_of(3, 5)
-    cache_probs = NeuralCache(10).probs(part, [0.0, 1.0])
-    for column in cache_probs.unbind(1):
-        mixed = mixed_log_probs(part.log_probs, column, 0.9)
-        assert mixed[0].item() == pytest.approx(part.log_probs[0].item(), abs=1e-12)
-        assert (mixed[1:] - part.log_probs[1:]).abs().min() > 1e-3
-
-
-FIELDS = ("tokens", "log_probs", "hidden")
-
-
-@pytest.mark.parametrize("cuts", [(1,), (1, 2, 3), (20,), (7, 30)])
-@pytest.mark.parametrize("size", [1, 5, 100])
-def test_a_text_in_parts_equals_the_whole(cuts, size):
-    whole = part_of(40, 6)
-    held = NeuralCache(size)
-    parts = [
-        held.probs(ScoredTokens(*(getattr(whole, name)[begin:end] for name in FIELDS)), [0.0, 0.5])
-        for begin, end in zip((0, *cuts), (*cuts, 40), strict=True)
-    ]
-    torch.testing.assert_close(torch.cat(parts), NeuralCache(size).probs(whole, [0.0, 0.5]), rtol=1e-12, atol=1e-12)
 
 
 def test_a_word_not_in_the_cache_has_cache_probability_0_and_a_large_theta_does_not_overflow():

@@ -62,14 +62,6 @@ def test_the_perplexity_of_a_text_is_that_of_its_sentences_repeated_ones_include
     )
 
 
-def test_a_repeated_sentence_is_read_once(text, monkeypatch):
-    stored = fresh("simple-pcfg")
-    seen, score = [], stored.model.sentence_log_probs
-    monkeypatch.setattr(stored.model, "sentence_log_probs", lambda batch: seen.append(batch) or score(batch))
-    evaluate_text(stored, text)
-    assert sum(batch.sentence_count() for batch in seen) == len(set(LINES))
-
-
 @every_sentence_model
 def test_an_estimate_of_the_likelihood_is_printed_and_stored_as_one(name, text):
     score = evaluate_text(fresh(name), text)
