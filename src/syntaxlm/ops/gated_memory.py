@@ -192,6 +192,9 @@ def read(
     return hidden, (hidden_tape, cell_tape), attention
 
 
+_Products = tuple[Callable[[Tensor], Tensor], RepeatedProduct]  # of the keys and of the gates
+
+
 class _MemoryRead(torch.autograd.Function):
     """The steps between their two products are two functions of C (kernels/gated_memory.c), or the same in torch.
 
@@ -200,10 +203,15 @@ class _MemoryRead(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, input_gates: Tensor, input_keys: Tensor, gates: Tensor, tape: Tensor, counts: tuple[int, ...],
-        *weights: Tensor | None,
-    ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-        w, dtype = ReaderWeights(*weights), product_dtype(input_gates)  # type: ignore[arg-type]
+        ctx: Any,
+        input_gates: Tensor,
+        input_keys: Tensor,
+        gates: Tensor,
+        tape: Tensor,
+        counts: Sequence[int],
+        *weights: Any,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        w, dtype = ReaderWeights(*weights), product_dtype(input_gates)
         (slots, batch, _), steps, (total, hidden) = tape.shape, len(counts), input_keys.shape
         library = None
         if slots <= _MAXIMUM_SLOTS and hidden > 1:
@@ -249,9 +257,9 @@ class _MemoryRead(torch.autograd.Function):
             RepeatedProduct(recurrent_weight, batch, w.recurrent_bias.to(dtype)),
         )
         if library is None:
-            _forward_in_torch(kept, once, counts, *products)
+            _forward_in_torch(kept, once, counts, products)
         else:
-            _forward_in_c(library, kept, once, counts, *products)
+            _forward_in_c(library, kept, once, counts, products)
         ctx.save_for_backward(key_weight, recurrent_weight)
         ctx.library, ctx.counts = library, counts
         new_tape, attention = history[:, steps:].transpose(0, 1).contiguous(), kept.attentions.flip(-1)
@@ -277,9 +285,9 @@ class _MemoryRead(torch.autograd.Function):
             RepeatedProduct(recurrent_weight.T, batch),
         )
         if ctx.library is None:
-            tape_grad: Tensor | None = _backward_in_torch(kept, made, ctx.counts, *products)
+            tape_grad: Tensor | None = _backward_in_torch(kept, made, ctx.counts, products)
         else:
-            tape_grad = _backward_in_c(ctx.library, kept, made, ctx.counts, *products, ctx.needs_input_grad[3])
+            tape_grad = _backward_in_c(ctx.library, kept, made, ctx.counts, products, ctx.needs_input_grad[3])
         key_grad = None
         if key_weight is not None:
             befores = [_before(kept, t, now).to(dtype) for t, now in enumerate(slices(ctx.counts))]
@@ -328,13 +336,8 @@ def _normalised(kept: SimpleNamespace, prefix: str, now: slice, values: Tensor) 
     return results[0]
 
 
-def _forward_in_torch(
-    kept: SimpleNamespace,
-    once: SimpleNamespace,
-    counts: Sequence[int],
-    key_product: Callable[[Tensor], Tensor],
-    recurrent_product: RepeatedProduct,
-) -> None:
+def _forward_in_torch(kept: SimpleNamespace, once: SimpleNamespace, counts: Sequence[int], products: _Products) -> None:
+    key_product, recurrent_product = products
     (_, slots), hidden, dtype = kept.attentions.shape, kept.keys.shape[1], recurrent_product.dtype
     for t, now in enumerate(slices(counts)):
         window = kept.history[: counts[t], t : t + slots]
@@ -366,13 +369,10 @@ def _forward_in_torch(
 
 
 def _backward_in_torch(
-    kept: SimpleNamespace,
-    made: SimpleNamespace,
-    counts: Sequence[int],
-    key_product: Callable[[Tensor], Tensor],
-    recurrent_product: RepeatedProduct,
+    kept: SimpleNamespace, made: SimpleNamespace, counts: Sequence[int], products: _Products
 ) -> Tensor:
     """Fill `made`; return the gradient of the tape, (B, N, 2H)."""
+    key_product, recurrent_product = products
     (_, slots), hidden, root = kept.attentions.shape, kept.keys.shape[1], math.sqrt(kept.keys.shape[1])
     history_grads = torch.zeros_like(kept.history)  # each step adds to those that it reads
     for t, now in reversed(list(enumerate(slices(counts)))):
@@ -429,13 +429,9 @@ def _layer(kept: SimpleNamespace, others: SimpleNamespace, counts: Sequence[int]
 
 
 def _forward_in_c(
-    library: CDLL,
-    kept: SimpleNamespace,
-    once: SimpleNamespace,
-    counts: Sequence[int],
-    key_product: Callable[[Tensor], Tensor],
-    recurrent_product: RepeatedProduct,
+    library: CDLL, kept: SimpleNamespace, once: SimpleNamespace, counts: Sequence[int], products: _Products
 ) -> None:
+    key_product, recurrent_product = products
     layer = _layer(kept, once, counts, recurrent_product.dtype)
     before, attended = torch.empty(2, len(kept.history), kept.keys.shape[1], dtype=recurrent_product.dtype).unbind()
     before[: counts[0]] = _before(kept, 0, slice(0, counts[0]))
@@ -445,15 +441,10 @@ def _forward_in_c(
 
 
 def _backward_in_c(
-    library: CDLL,
-    kept: SimpleNamespace,
-    made: SimpleNamespace,
-    counts: Sequence[int],
-    key_product: Callable[[Tensor], Tensor],
-    recurrent_product: RepeatedProduct,
-    for_tape: bool,
+    library: CDLL, kept: SimpleNamespace, made: SimpleNamespace, counts: Sequence[int], products: _Products, tape: bool
 ) -> Tensor | None:
-    """Fill `made`; return the gradient of the tape, (B, N, 2H), if it is needed."""
+    """Fill `made`; return the gradient of the tape, (B, N, 2H), if it is needed: `tape`."""
+    key_product, recurrent_product = products
     dtype, (_, slots), hidden = recurrent_product.dtype, kept.attentions.shape, kept.keys.shape[1]
     made.score_grads, made.read_grads = torch.empty_like(made.slot_grads), torch.empty_like(kept.reads)
     made.carried = kept.reads.new_empty(len(kept.history), 2 * hidden)
@@ -463,7 +454,7 @@ def _backward_in_c(
         call(library.read_cell_backward, layer, t, len(counts), through)
         call(library.read_attend_backward, layer, t, recurrent_product(made.recurrent_grads[now]))
         through = key_product(made.key_grads_half[now])
-    if through is None or not for_tape:
+    if through is None or not tape:
         return None
     tape_grads = made.carried.new_empty(len(kept.history), slots, 2 * hidden)
     call(library.read_tape_backward, layer, len(counts), tape_grads)

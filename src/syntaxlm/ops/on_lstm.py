@@ -13,8 +13,8 @@ that are real at a step.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
+from ctypes import CDLL, Structure
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -137,6 +137,10 @@ def lstm_of_torch(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Ten
     return Recurrence(states.flatten(0, 1).to(dtype), (hidden[0].to(dtype), cell[0].to(dtype)), None, None)
 
 
+State = tuple[Tensor, Tensor]  # hidden and cell
+Three = tuple[Tensor, Tensor, Tensor]
+
+
 class _OrderedNeurons(torch.autograd.Function):
     """A step after its product is a function of C (kernels/on_lstm.c), or the same in torch.
 
@@ -146,10 +150,8 @@ class _OrderedNeurons(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, inputs: Tensor, input_weight: Tensor, recurrent_weight: Tensor, bias: Tensor, hidden: Tensor,
-        cell: Tensor, chunk: int | None, counts: tuple[int, ...],
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    def forward(ctx: Any, inputs: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        input_weight, recurrent_weight, bias, hidden, cell, chunk, counts = arguments
         dtype = product_dtype(recurrent_weight)
         library = kernels("on_lstm", dtype, recurrent_weight, bias, hidden, cell)
         low_inputs, low_input_weight, low_recurrent_weight = (
@@ -159,7 +161,7 @@ class _OrderedNeurons(torch.autograd.Function):
         input_gates = large_product(low_inputs, low_input_weight, bias.to(dtype))
         steps = _steps_in_torch if library is None else partial(_steps_in_c, library)
         states, distances, input_distances, befores, cells, gates = steps(
-            input_gates, hidden, cell.detach(), chunk, counts, product
+            input_gates, (hidden, cell.detach()), chunk, counts, product
         )
         ctx.save_for_backward(low_inputs, low_input_weight, low_recurrent_weight, befores, cells, gates)
         ctx.library, ctx.chunk, ctx.counts, ctx.input_dtype = library, chunk, counts, inputs.dtype
@@ -177,11 +179,9 @@ class _OrderedNeurons(torch.autograd.Function):
             for grad, rows in zip(grads[:3], (total, columns, columns), strict=True)
         )
         product, to_begin = RepeatedProduct(recurrent_weight.T, columns), ctx.needs_input_grad[4]
-        backward = _backward_in_torch if ctx.library is None else partial(_backward_in_c, ctx.library)
-        gate_grads, cell_grads, through = backward(
-            befores, cells, gates, output_grads, last_hidden_grads, last_cell_grads, ctx.chunk, ctx.counts, product,
-            to_begin,
-        )  # fmt: skip
+        backward = _backward_in_torch if ctx.library is None else _backward_in_c
+        made = output_grads, last_hidden_grads, last_cell_grads
+        gate_grads, cell_grads, through = backward(ctx, (befores, cells, gates), made, product)
         turned = gate_grads.T
         if gate_grads.dtype == torch.float32:
             turned = turned.contiguous()  # once, instead of in each of the two products
@@ -212,13 +212,13 @@ def _with_ended(rows: Tensor | None, ended: Tensor, count: int) -> Tensor:
 
 
 def _steps_in_torch(
-    input_gates: Tensor, hidden: Tensor, cell: Tensor, chunk: int | None, counts: Sequence[int],
-    product: RepeatedProduct,
-) -> tuple[Tensor, ...]:  # fmt: skip
+    input_gates: Tensor, state: State, chunk: int | None, counts: Sequence[int], product: RepeatedProduct
+) -> tuple[Tensor, ...]:
     """Return states, distances and input distances, undefined for a plain LSTM, and what is stored for backward.
 
     Results are collected and joined at the end: on a GPU, copies into one tensor would be more launches.
     """
+    hidden, cell = state
     low, before, befores, steps = hidden.to(input_gates.dtype), cell, [], []
     for count, now in zip(counts, slices(counts), strict=True):
         befores.append(low[:count])
@@ -230,12 +230,15 @@ def _steps_in_torch(
 
 
 def _backward_in_torch(
-    befores: Tensor, cells: Tensor, gates: Tensor, output_grads: Tensor, last_hidden_grads: Tensor,
-    last_cell_grads: Tensor, chunk: int | None, counts: Sequence[int], product: RepeatedProduct, to_begin: bool,
-) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
+    ctx: Any, kept: Three, grads: Three, product: RepeatedProduct
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """Return the gradients of all logits, (n, F), of the first cells, (B, D), and of the first hidden states through
-    the product, if `to_begin`.
+    the product, if they are needed.
+
+    kept: befores, cells, gates.  grads: of all states as outputs, (n, D), and of the last hidden states and cells of
+    all columns, (B, D) each.
     """
+    (befores, cells, gates), (output_grads, last_hidden_grads, last_cell_grads), counts = kept, grads, ctx.counts
     columns, gate_grads = len(last_cell_grads), []
     through: Tensor | None = None
     cell_grads: Tensor | None = None
@@ -249,11 +252,11 @@ def _backward_in_torch(
             output_grads[now],
             _with_ended(through, last_hidden_grads, count),
             _with_ended(cell_grads, last_cell_grads, count),
-            chunk,
+            ctx.chunk,
             befores.dtype,
         )
         gate_grads.append(gate_grad)
-        if t or to_begin:
+        if t or ctx.needs_input_grad[4]:
             through = product(gate_grad)
     return torch.cat(gate_grads[::-1]), _with_ended(cell_grads, last_cell_grads, columns), through
 
@@ -265,7 +268,7 @@ _Layer = c_struct(
 )
 
 
-def _layer(chunk: int | None, counts: Sequence[int], tensors: dict[str, Tensor]) -> ctypes.Structure:
+def _layer(chunk: int | None, counts: Sequence[int], tensors: dict[str, Tensor]) -> Structure:
     """Return the struct of all tensors, which must outlive it."""
     (total, size), dtype = tensors["befores"].shape, tensors["befores"].dtype
     tensors["starts"] = torch.tensor([0, *accumulate(counts)])
@@ -274,10 +277,10 @@ def _layer(chunk: int | None, counts: Sequence[int], tensors: dict[str, Tensor])
 
 
 def _steps_in_c(
-    library: ctypes.CDLL, input_gates: Tensor, hidden: Tensor, cell: Tensor, chunk: int | None, counts: Sequence[int],
-    product: RepeatedProduct,
-) -> tuple[Tensor, ...]:  # fmt: skip
+    library: CDLL, input_gates: Tensor, state: State, chunk: int | None, counts: Sequence[int], product: RepeatedProduct
+) -> tuple[Tensor, ...]:
     """Return the same as `_steps_in_torch`."""
+    hidden, cell = state
     (total, width), (columns, size), new = input_gates.shape, hidden.shape, hidden.new_empty
     befores, cells = torch.empty(total, size, dtype=input_gates.dtype), new(columns + total, size)
     befores[: counts[0]], cells[:columns] = hidden[: counts[0]], cell
@@ -291,18 +294,17 @@ def _steps_in_c(
 
 
 def _backward_in_c(
-    library: ctypes.CDLL, befores: Tensor, cells: Tensor, gates: Tensor, output_grads: Tensor,
-    last_hidden_grads: Tensor, last_cell_grads: Tensor, chunk: int | None, counts: Sequence[int],
-    product: RepeatedProduct, to_begin: bool,
-) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
+    ctx: Any, kept: Three, grads: Three, product: RepeatedProduct
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """Return the same as `_backward_in_torch`."""
+    (befores, cells, gates), (output_grads, last_hidden_grads, last_cell_grads), counts = kept, grads, ctx.counts
     gate_grads, cell_grads = torch.empty_like(gates, dtype=befores.dtype), last_cell_grads.clone()
     tensors = {"befores": befores, "cells": cells, "gates": gates, "output_grads": output_grads}
     tensors |= {"last_hidden_grads": last_hidden_grads, "cell_grads": cell_grads, "gate_grads": gate_grads}
-    layer, through = _layer(chunk, counts, tensors), None
+    layer, through = _layer(ctx.chunk, counts, tensors), None
     for t, now in reversed(list(enumerate(slices(counts)))):
-        call(library.on_lstm_backward, layer, t, len(counts), through)
-        if t or to_begin:
+        call(ctx.library.on_lstm_backward, layer, t, len(counts), through)
+        if t or ctx.needs_input_grad[4]:
             through = product(gate_grads[now])
     return gate_grads, cell_grads, through
 

@@ -261,11 +261,8 @@ class _InC(torch.autograd.Function):
     """The same with everything between the products in C (kernels/span_attention.c)."""
 
     @staticmethod
-    def forward(
-        ctx: Any, inputs: Tensor, carried: Tensor | None, input_weight: Tensor, bias: Tensor,
-        span_weight: Tensor | None, score_weight: Tensor | None, maximum: int, layout: _TapeLayout, released: bool,
-        dtype: torch.dtype, library: ctypes.CDLL,
-    ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    def forward(ctx: Any, inputs: Tensor, carried: Tensor | None, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+        input_weight, bias, span_weight, score_weight, maximum, layout, released, dtype, library = arguments
         size = len(input_weight) - len(bias)
         gates = slice(2 * size)
         low_inputs, low_weight, low_bias = (

@@ -142,10 +142,8 @@ def recurrence(inputs: Tensor, weights: EdgeWeights, levels: Levels, before: Sta
 
 class _AlongPaths(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, inputs: Tensor, input_weight: Tensor, recurrent_weight: Tensor, bias: Tensor | None, hidden: Tensor,
-        cell: Tensor | None, levels: Levels,
-    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    def forward(ctx: Any, inputs: Tensor, *arguments: Any) -> tuple[Tensor, Tensor | None]:
+        input_weight, recurrent_weight, bias, hidden, cell, levels = arguments
         dtype, first = product_dtype(recurrent_weight), len(hidden)
         input_weight, recurrent_weight = input_weight.to(dtype), recurrent_weight.to(dtype)
         inputs_by_edge = inputs.to(dtype).index_select(0, levels.by_edge)
