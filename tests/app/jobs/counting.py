@@ -68,17 +68,19 @@ def counting(folder: Path, *inputs: Path, **settings: Any) -> Job:
 class InlineEngine(Engine):
     """Workers in this process, one after another. tasks: the file and first line of each task that was given.
 
-    together: for each task, the number of tasks without an outcome, with itself.
+    together: for each task, the number of tasks without an outcome, with itself.  numbers: of the workers.
     """
 
     def __init__(self, set_up: Callable[[int], Any]) -> None:
         self._set_up = set_up
         self.tasks: list[tuple[str, int]] = []
         self.together: list[int] = []
+        self.numbers: list[int] = []
         self._open: list[Seen] = []
 
     def start(self, number: int) -> tuple[InWorker, Future[Outcome]]:
         worker = InWorker()
+        self.numbers.append(number)
         return worker, completed(lambda: worker.set_up(self._set_up, number))
 
     def submit(self, worker: InWorker, task: Any) -> Future[Outcome]:

@@ -59,10 +59,11 @@ def bad_lines(tmp_path) -> list[dict[str, str]]:
 def test_the_rows_of_several_inputs_are_in_order_with_file_and_number(tmp_path, text):
     other = tmp_path / "b.txt"
     other.write_text("a b c\n")
-    report, tasks = run(counting(tmp_path, text, other))
+    report, engine = run_with_engine(counting(tmp_path, text, other))
     expected = [{"file": str(text), "sentence": number + 1, "words": number} for number in range(10)]
     assert rows(tmp_path) == [*expected, {"file": str(other), "sentence": 1, "words": 3}]
-    assert sorted(tasks) == [("a.txt", 1), ("a.txt", 5), ("a.txt", 9), ("b.txt", 1)]
+    assert sorted(engine.tasks) == [("a.txt", 1), ("a.txt", 5), ("a.txt", 9), ("b.txt", 1)]
+    assert engine.numbers == [0, 1]
     assert (report.shards, report.done_now, report.lines, report.rows, report.bad_lines) == (4, 4, 11, 11, 0)
     stored = json.loads((tmp_path / "job" / "report.json").read_text())
     assert stored == json.loads(json.dumps(report.to_dict()))
