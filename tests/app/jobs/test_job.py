@@ -276,9 +276,10 @@ def test_wrong_jobs_are_refused(inputs, settings, message, tmp_path, text):
     if "job/in.txt" in inputs:
         (tmp_path / "job").mkdir()
         (tmp_path / "job" / "in.txt").write_text("a\n")
-    workers = settings.pop("workers", 2)
+    options = dict(settings)
+    workers = options.pop("workers", 2)
     with pytest.raises(InputError, match=message):
-        run(counting(tmp_path, *(tmp_path / name for name in inputs), **settings), workers)
+        run(counting(tmp_path, *(tmp_path / name for name in inputs), **options), workers)
 
 
 def test_an_input_that_changes_while_it_is_read_stops_the_job(tmp_path, text):

@@ -123,32 +123,23 @@ def test_the_same_figures_are_written_as_text_json_and_page(text):
     ]
 
 
-def test_the_error_for_a_model_without_a_grammar_lists_the_types_that_have_one():
-    with pytest.raises(InputError) as caught:
-        list_grammar(fresh("prpn"))
-    assert str(caught.value) == (
-        "this prpn model has no grammar, so syntaxlm grammar cannot use it. Model types that can: simple-pcfg,"
-        " tensor-pcfg, neural-pcfg, compound-pcfg."
-    )
-
-
 @pytest.mark.parametrize(
-    ("settings", "fault"),
+    ("model", "settings", "fault"),
     [
-        ({"symbols": 0}, "symbols: found 0; expected 1 or more"),
-        ({"text": "nowhere.txt"}, "nowhere.txt: cannot be read"),
+        (
+            "prpn", {}, "this prpn model has no grammar, so syntaxlm grammar cannot use it. Model types that can:"
+            " simple-pcfg, tensor-pcfg, neural-pcfg, compound-pcfg.",
+        ),
+        ("simple-pcfg", {"symbols": 0}, "symbols: found 0; expected 1 or more"),
+        ("simple-pcfg", {"text": "nowhere.txt"}, "nowhere.txt: cannot be read"),
+        ("simple-pcfg", {"text": "single.txt"}, "no sentence has two or more words"),
     ],
-)
-def test_invalid_settings_are_reported(settings, fault):
+)  # fmt: skip
+def test_models_settings_and_texts_without_a_grammar_are_refused(model, settings, fault, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "single.txt").write_text("dog\ncat\n", encoding="utf-8")
     with pytest.raises(InputError, match=fault):
-        list_grammar(grammar("simple-pcfg"), **settings)
-
-
-def test_a_text_of_single_words_raises_an_error(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("dog\ncat\n", encoding="utf-8")
-    with pytest.raises(InputError, match="no sentence has two or more words"):
-        list_grammar(grammar("simple-pcfg"), path)
+        list_grammar(fresh(model), **settings)
 
 
 def test_examples_are_limited_and_counts_are_not(monkeypatch):
