@@ -124,3 +124,5 @@ def test_every_operation_is_in_the_schema_and_every_field_has_a_type(client):
     assert all(
         {"summary", "responses"} <= set(operation) for path in schema["paths"].values() for operation in path.values()
     )
+    statuses = set(schema["paths"]["/api/parse"]["post"]["responses"])
+    assert statuses == {"200", "400", "404", "408", "413", "422", "503", "504"}
