@@ -125,6 +125,7 @@ def test_classes_of_unknown_words_are_the_suffixes_that_explain_the_most_charact
     [
         ("cat", "cat"),
         ("running", "<unk:ing>"),
+        ("using", "<unk:ing>"),
         ("ring", "<unk>"),  # too short for the suffix
         ("houses", "<unk:s>"),
         ("1990s", "<unk:0>"),
@@ -158,6 +159,11 @@ def test_a_longer_suffix_divides_the_class_of_a_shorter_one():
     vocabulary = Vocabulary.build(counts, minimum_count=2, unknown_classes=2)
     assert set(vocabulary.tokens[-2:]) == {"<unk:s>", "<unk:ness>"}
     assert vocabulary.decode(vocabulary.encode(["goodness", "words"])) == ["<unk:ness>", "<unk:s>"]
+
+
+def test_suffixes_have_up_to_four_characters():
+    counts = Counter({"station": 1, "nation": 1, "ration": 1})
+    assert Vocabulary.build(counts, minimum_count=2, unknown_classes=1).tokens[-1] == "<unk:tion>"
 
 
 def test_the_limit_of_the_size_includes_classes():

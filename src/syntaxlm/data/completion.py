@@ -225,39 +225,33 @@ def _name(groups: Sequence[tuple[_Sentence, ...]], place: int) -> str:
 
 
 def _question(group: tuple[_Sentence, ...], answer: _Sentence, name: str, source: str) -> CompletionQuestion:
-    """Build a question. source: the file of the trees, if there are any."""
-    candidates = tuple(sentence.text for sentence in group)
-    place = f"{group[0].place}, question {name}"
+    """Build a question. answer: the sentence or label of its correct candidate.  source: the file of the trees, if
+    there are any.
+    """
+    texts = [sentence.text for sentence in group]
     if len(group) < 2:
-        raise InputError(f"{place}: one candidate, {group[0].shown}; expected two or more")
+        raise InputError(f"{group[0].place}, question {name}: one candidate, {group[0].shown}; expected two or more")
     for number, sentence in enumerate(group):
         if not sentence.text:
             raise InputError(f"{sentence.place}, question {name}: no word in it; expected a sentence")
-        if sentence.text in candidates[:number]:
+        if sentence.text in texts[:number]:
             raise InputError(
                 f"{sentence.place}, question {name}: {sentence.shown} twice; expected different candidates"
             )
-    trees = tuple(sentence.tree for sentence in group if sentence.tree is not None)
-    parses = source if trees else ""
-    return CompletionQuestion(candidates, _correct(group, answer, name), name, group[0].place, trees, parses)
-
-
-def _correct(group: tuple[_Sentence, ...], answer: _Sentence, name: str) -> int:
-    """Return the index of the candidate that an answer selects."""
-    texts = [sentence.text for sentence in group]
     problem = f"{answer.place}, question {name}: found {answer.shown}"
-    if not answer.number:
-        if answer.text not in texts:
-            raise InputError(f"{problem}, which is none of its {len(group)} candidates, from {group[0].place} on")
-        return texts.index(answer.text)
-    if str(answer.number) != name:
+    correct = ascii_lowercase.index(answer.letter) if answer.number else 0
+    if answer.number and str(answer.number) != name:
         raise InputError(f"{problem}; expected the answer of question {name}")
-    correct = ascii_lowercase.index(answer.letter)
     if correct >= len(group):
         raise InputError(
             f"{problem}; expected a letter from a to {ascii_lowercase[len(group) - 1]}: it has {len(group)} candidates,"
             f" from {group[0].place} on"
         )
-    if answer.text and answer.text != texts[correct]:
+    if not answer.number:
+        if answer.text not in texts:
+            raise InputError(f"{problem}, which is none of its {len(group)} candidates, from {group[0].place} on")
+        correct = texts.index(answer.text)
+    elif answer.text and answer.text != texts[correct]:
         raise InputError(f"{problem}, but candidate {answer.letter} is {texts[correct]!r}")
-    return correct
+    trees = tuple(sentence.tree for sentence in group if sentence.tree is not None)
+    return CompletionQuestion(tuple(texts), correct, name, group[0].place, trees, source if trees else "")

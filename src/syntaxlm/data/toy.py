@@ -351,24 +351,20 @@ class _Inside:
         while more := [parent for parent, child in unary if child in wide and parent not in wide]:
             wide |= dict.fromkeys(more)
         symbols = [*wide, *(name for name in [*grammar.rules, *grammar.lexicon] if name not in wide)]
-        self.number = {symbol: position for position, symbol in enumerate(symbols)}
-        self.start = self.number[grammar.start]
+        number = {symbol: position for position, symbol in enumerate(symbols)}
+        self.start = number[grammar.start]
         self.wide = len(wide)
-        self._set_closure(unary, grammar)
-        self._set_pairs(binary)
-
-    def _set_closure(self, unary: Mapping[tuple[Any, Any], float], grammar: ToyGrammar) -> None:
-        """Compute unary chains: (I - U)^-1. They are included in the emissions of words and stored for wide symbols."""
-        size = len(self.number)
+        # Unary chains, (I - U)^-1, are included in the emissions of words and stored for wide symbols.
+        size = len(number)
         chains = np.zeros((size, size))
         for (parent, child), probability in unary.items():
-            chains[self.number[parent], self.number[child]] += probability
+            chains[number[parent], number[child]] += probability
         chains = np.asarray(np.linalg.inv(np.eye(size) - chains), dtype=np.float64)
         self.word_ids = {word: position for position, word in enumerate(grammar.vocabulary)}
         emissions = np.zeros((size, len(self.word_ids)))
         for name, entry in grammar.lexicon.items():
             for word, probability in zip(entry.words, entry.probabilities, strict=True):
-                emissions[self.number[name], self.word_ids[word]] += probability
+                emissions[number[name], self.word_ids[word]] += probability
         emissions = chains @ emissions
         # Scale each word so that products over hundreds of words stay in the range of float64. The factor 8 is about
         # the contribution of the rules per word.
@@ -380,9 +376,8 @@ class _Inside:
         self.chain_bottoms = np.flatnonzero(np.abs(extra).sum(axis=0) > 0)
         self.chains = np.maximum(extra[np.ix_(self.chain_tops, self.chain_bottoms)], 0)
 
-    def _set_pairs(self, binary: Mapping[tuple[Any, Any, Any], float]) -> None:
-        """Group pairs of children by which of them is wide, and sort the rules over these pairs by parent."""
-        rules = sorted((self.number[a], self.number[b], self.number[c], p) for (a, b, c), p in binary.items())
+        # Pairs of children are grouped by which of them is wide; the rules over these pairs are sorted by parent.
+        rules = sorted((number[a], number[b], number[c], p) for (a, b, c), p in binary.items())
         both = (False, True)
         groups: dict[tuple[bool, bool], list[tuple[int, int]]] = {(left, right): [] for left in both for right in both}
         for left, right in dict.fromkeys((left, right) for _, left, right, _ in rules):
