@@ -88,6 +88,31 @@ def test_every_series_is_named_and_has_a_colour_of_its_own():
         line_chart(series | {"one more": []}, "title")
 
 
+@pytest.mark.parametrize(
+    "picture",
+    [
+        line_chart({"a": [(0, 1), (1, 2)], "b": [(0, 2)]}, "title"),
+        scatter_chart({"a": [(0, 1)], "b": [(0, 2)]}, "title"),
+        bar_chart(["x"], {"a": [1], "b": [2]}, "title"),
+    ],
+    ids=["lines", "scatter", "bars"],
+)
+def test_the_legend_has_a_sample_just_before_each_name(picture):
+    elements = list(read_svg(picture.svg()))
+    notes = [element for element in elements if element.get("class") == "slm-note"]
+    assert [drawn(note) for note in notes] == ["a", "b"]
+    for place, note in enumerate(notes):
+        sample, right = elements[elements.index(note) - 1], float(note.get("x", ""))
+        starts = [
+            sample.get("x"),
+            sample.get("cx"),
+            sample.get("points", "").partition(",")[0],
+            sample.get("d", "")[2:7],
+        ]
+        assert sample.get("class", "")[-2:] == f"-{place}"
+        assert any(right - 31 <= float(x) < right - 5 for x in starts if x)
+
+
 def test_bars_are_as_high_as_their_values_from_0():
     root = read_svg(bar_chart(["a", "b"], {"one": [10, 40], "two": [-20, math.nan]}, "title").svg())
     heights = [float(bar.get("height", "")) for bar in of_role(root, "area-0") if tooltip(bar)]

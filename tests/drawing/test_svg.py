@@ -41,19 +41,16 @@ def test_a_picture_paints_its_own_background():
     assert (first.get("width"), first.get("height")) == ("30", "20")
 
 
-def test_stacked_pictures_do_not_overlap_and_the_widest_gives_the_width():
-    both = svg.stacked([picture(30, 20, "a"), picture(50, 10, "b")], gap=4)
-    assert (both.width, both.height, both.title) == (50, 34, "a")
-    assert both.description == "of a of b"
-    assert "translate(0 0)" in both.elements[0]
-    assert "translate(0 24)" in both.elements[1]
-    assert "translate(20 0)" in svg.stacked([picture(30, 20), picture(50, 10)], align_right=True).elements[0]
-
-
-def test_pictures_side_by_side_do_not_overlap_and_the_highest_gives_the_height():
-    both = svg.beside([picture(30, 20), picture(50, 10)], gap=4)
-    assert (both.width, both.height) == (84, 20)
-    assert "translate(34 0)" in both.elements[1]
+def test_pictures_together_do_not_overlap_and_the_largest_gives_the_size():
+    pictures = [picture(30, 20, "a"), picture(50, 10, "b")]
+    stacked = svg.stacked(pictures, gap=4)
+    assert (stacked.width, stacked.height, stacked.title, stacked.description) == (50, 34, "a", "of a of b")
+    assert "translate(0 0)" in stacked.elements[0]
+    assert "translate(0 24)" in stacked.elements[1]
+    assert "translate(20 0)" in svg.stacked(pictures, align_right=True).elements[0]
+    beside = svg.beside(pictures, gap=4)
+    assert (beside.width, beside.height) == (84, 20)
+    assert "translate(34 0)" in beside.elements[1]
 
 
 @pytest.mark.parametrize(("width", "rows"), [(10, 4), (70, 2), (1000, 1)])

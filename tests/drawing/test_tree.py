@@ -168,6 +168,7 @@ def test_forty_words_stay_on_a_page_at_full_size():
     assert picture.height < 800
     # The lines of slanted words are further apart than letters are high.
     first, second = (numbers(word, "x")[0] for word in drawn_words[:2])
+    assert {bar.get("width") for bar in of_role(read_svg(picture.svg()), "bar")} == {"13.8"}  # of columns of 25 pixels
     assert (second - first) * math.sin(math.pi / 4) > TEXT_SIZES["word"]
 
 
@@ -257,6 +258,7 @@ def test_wide_trees_are_stacked_with_their_words_in_the_same_columns():
     words_drawn = of_role(both, "word")
     assert len(words_drawn) == 24
     shift = 48  # of the second tree, by the room of the first one's scale
+    assert f'<g transform="translate({shift} 0)">' in picture.svg()
     first, second = ([float(word.get("x", "")) for word in part] for part in (words_drawn[:12], words_drawn[12:]))
     assert [x - shift for x in first] == pytest.approx(second, abs=0.15)
 

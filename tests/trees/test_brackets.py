@@ -1,6 +1,5 @@
 import random
 import sys
-from pathlib import Path
 
 import nltk
 import pytest
@@ -84,10 +83,8 @@ def test_a_bracket_with_nothing_but_a_label_is_dropped():
 
 
 def test_lines_are_read_as_a_file_is():
-    assert [tree.words for tree in read_brackets(["(S (A a)\n", " (B b))\n", "(S (C c) (D d))"])] == [
-        ("a", "b"),
-        ("c", "d"),
-    ]
+    trees = read_brackets(["(S (A a)\n", " (B b))\n", "(S (C c) (D d))"])
+    assert [tree.words for tree in trees] == [("a", "b"), ("c", "d")]
 
 
 @pytest.mark.parametrize("tags", [True, False])
@@ -99,9 +96,8 @@ def test_written_trees_are_read_back(tmp_path, tags):
         assert read.words == written.words
         if tags:
             assert read == written
-        assert [span for span in read.constituents if span[2] - span[1] > 1] == [
-            span for span in written.constituents if span[2] - span[1] > 1
-        ]
+        long, read_back = ([span for span in tree.constituents if span[2] - span[1] > 1] for tree in (written, read))
+        assert read_back == long
     assert [file.name for file in tmp_path.iterdir()] == ["trees.mrg"]
 
 
@@ -212,14 +208,3 @@ def test_any_text_gives_trees_or_an_input_error(text, labelled):
         assert tree.words
         again = parse_brackets(format_brackets(tree), labelled=True)
         assert [one.words for one in again] == [tree.words]
-
-
-@given(content=st.binary())
-def test_any_file_gives_trees_or_an_input_error(tmp_path_factory, content):
-    file: Path = tmp_path_factory.getbasetemp() / "fuzz.mrg"
-    file.write_bytes(content)
-    try:
-        trees = read_brackets(file)
-    except InputError as error:
-        trees, message = [], str(error)
-    assert trees or "fuzz.mrg" in message

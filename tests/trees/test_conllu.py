@@ -1,8 +1,6 @@
 import gzip
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.trees import conllu
@@ -45,23 +43,14 @@ def test_sentences_are_read_one_at_a_time_with_all_their_lines(tmp_path):
     file.write_text("# of the file alone\n\n" + SAMPLE, encoding="utf-8")
     first, second = iterate_conllu(file)
     assert [first.tree, second.tree] == read_conllu(file)
-    assert first.comments == ("# sent_id = first", "# text = vámonos al mar")
+    assert first.comments == ["# sent_id = first", "# text = vámonos al mar"]
     assert [row.split("\t")[0] for row in first.rows] == ["1-2", "1", "2", "2.1"]
-    assert (second.comments, second.place) == ((), f"{file}, line 10, sentence 2")
+    assert (second.comments, second.place()) == ([], f"{file}, line 10, sentence 2")
     assert first.text() + second.text() == SAMPLE + "\n"
     assert second.text(["# a"]) == "# a\n" + second.text()
     file.write_text("\n")
     with pytest.raises(InputError, match="found no sentence"):
         list(iterate_conllu(file))
-
-
-def test_compressed_files_are_read(tmp_path):
-    with gzip.open(tmp_path / "file.conllu.gz", "wt", encoding="utf-8") as file:
-        file.write(SAMPLE)
-    assert len(read_conllu(tmp_path / "file.conllu.gz")) == 2
-    (tmp_path / "bad.conllu.gz").write_bytes(b"no gzip")
-    with pytest.raises(InputError, match=r"bad\.conllu\.gz: found uncompressed content"):
-        read_conllu(tmp_path / "bad.conllu.gz")
 
 
 def test_written_trees_are_read_back(tmp_path):
@@ -163,23 +152,6 @@ def test_blocks_without_a_word_and_names_without_a_sentence_are_skipped(tmp_path
     blank = row("1-2", "ab", *"________")
     (tmp_path / "file.conllu").write_text(f"# sent_id = one\n\n{blank}\n\n{row(*'1aANN_0x__')}")
     assert read_conllu(tmp_path / "file.conllu") == [DependencyTree(("a",), ("N",), (0,), ("x",))]
-
-
-@given(
-    content=st.binary()
-    | st.lists(st.sampled_from(["1", "2", "\t", "_", "\n", "# sent_id = x", "1\ta\t_\t_\t_\t_\t0\t_\t_\t_\n", "\n\n"]))
-    .map("".join)
-    .map(str.encode)
-)
-@pytest.mark.parametrize("suffix", [".conllu", ".conllx", ".dp"])
-def test_any_file_gives_trees_or_an_input_error(tmp_path_factory, suffix, content):
-    file = tmp_path_factory.getbasetemp() / f"fuzz{suffix}"
-    file.write_bytes(content)
-    try:
-        trees = list(iterate_dependencies(file))
-    except InputError as error:
-        trees, message = [], str(error)
-    assert trees or f"fuzz{suffix}" in message
 
 
 @pytest.mark.parametrize("suffix", [".conllu", ".conllx", ".dp"])

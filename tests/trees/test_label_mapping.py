@@ -33,7 +33,7 @@ def test_each_induced_label_goes_with_its_most_frequent_gold_label(trees):
     found = label_mapping(*trees, WSJ)
     rows = [(one.label, one.spans, one.matched, one.gold_label, one.gold_spans) for one in found.labels]
     assert rows == [("NT-1", 4, 3, "NP", 3), ("NT-2", 2, 2, "VP", 1)]
-    assert (found.spans, found.matched) == (6, 5)
+    assert (found.to_dict()["spans"], found.matched) == (6, 5)
     assert found.accuracy == 4 / 5
     assert found.most_frequent == ("NP", 3)
     assert found.baseline == 3 / 5

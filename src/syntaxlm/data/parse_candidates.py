@@ -66,10 +66,10 @@ def read_candidates(path: str | Path, score: str = SCORE) -> Iterator[ParseCandi
             group, scores = [], []
         name = sentence.tree.name
         if group:
-            check_same_words(sentence.tree.words, group[0].tree.words, sentence.place, group[0].place)
+            check_same_words(sentence.tree.words, group[0].tree.words, sentence.place(), group[0].place())
         elif name in seen:
             raise InputError(
-                f"{sentence.place}: found a candidate of an earlier sentence; expected all candidates of a sentence"
+                f"{sentence.place()}: found a candidate of an earlier sentence; expected all candidates of a sentence"
                 " together"
             )
         if name:
@@ -78,7 +78,7 @@ def read_candidates(path: str | Path, score: str = SCORE) -> Iterator[ParseCandi
         scored = value is not None if scored is None else scored
         if scored != (value is not None):
             problem = f"no # {score} = ...; expected one" if scored else f"# {score} = {value:g}; expected none"
-            raise InputError(f"{sentence.place}: found {problem}, as with the candidates before it")
+            raise InputError(f"{sentence.place()}: found {problem}, as with the candidates before it")
         group.append(sentence)
         scores += [] if value is None else [value]
     yield ParseCandidates(tuple(group), tuple(scores), number + 1)
@@ -92,7 +92,7 @@ def _score(sentence: ConlluSentence, pattern: re.Pattern[str], name: str) -> flo
             except ValueError:
                 value = math.nan
             if not math.isfinite(value):
-                raise InputError(f"{sentence.place}: found # {name} = {match[1][:40]}; expected a number")
+                raise InputError(f"{sentence.place()}: found # {name} = {match[1][:40]}; expected a number")
             return value
     return None
 
@@ -108,8 +108,8 @@ def with_gold(candidates: Iterable[ParseCandidates], gold: str | Path) -> Iterat
     for parses in candidates:
         tree, first = next(trees, None), parses.sentences[0]
         if tree is None:
-            raise InputError(f"{first.place}: no gold tree for it; {gold} has only {count:,}")
-        check_same_words(first.tree.words, tree.words, first.place, f"{gold}, sentence {tree.name}")
+            raise InputError(f"{first.place()}: no gold tree for it; {gold} has only {count:,}")
+        check_same_words(first.tree.words, tree.words, first.place(), f"{gold}, sentence {tree.name}")
         count += 1
         yield replace(parses, gold=tree)
     if (left := next(trees, None)) is not None:

@@ -393,7 +393,8 @@ def heat_map(
     start, top = MARGIN + _widest(rows) + 8, MARGIN + TEXT_SIZES["title"] + 10 + above
     axes = " ".join(f"{what}: {name}." for what, name in (("rows", row_axis), ("columns", column_axis)) if name)
     foot = top + len(rows) * cell
-    legend, legend_width = _colour_scale(values, axes, foot + 16)
+    largest = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+    legend, legend_width = _colour_scale(bool((values < 0).any()), largest, axes, foot + 16)
     grid_width = start + len(columns) * cell + overhang + MARGIN
     width = max(grid_width, text_width(title, TEXT_SIZES["title"]) * 1.1 + 2 * MARGIN, legend_width)
 
@@ -416,14 +417,15 @@ def heat_map(
     if compact:
         left = min(lefts, default=across(start))
         parts.append(svg.rectangle(left, top, len(columns) * cell, foot - top, "frame"))
-        parts += _runs(values, lefts, tops, cell)
+        parts += _runs(values, largest, lefts, tops, cell)
     else:
-        parts += _cells(values, rows, columns, lefts, tops, cell, with_values)
+        parts += _cells(values, largest, rows, columns, lefts, tops, cell, with_values)
     return Picture(width, foot + 44, (*parts, *legend), title, axes)
 
 
 def _cells(
     values: npt.NDArray[np.float64],
+    largest: float,
     rows: Sequence[str],
     columns: Sequence[str],
     lefts: Sequence[float],
@@ -436,7 +438,6 @@ def _cells(
     lefts, tops: x of the left sides of the columns, y of the upper sides of the rows.  cell: the side of a square.
     """
     parts = []
-    largest = _largest(values)
     for row, column in np.argwhere(np.isfinite(values)).tolist():
         value = float(values[row, column])
         share = abs(value) / largest if largest else 0.0
@@ -450,9 +451,10 @@ def _cells(
     return parts
 
 
-def _runs(values: npt.NDArray[np.float64], lefts: Sequence[float], tops: Sequence[float], cell: float) -> Iterator[str]:
+def _runs(
+    values: npt.NDArray[np.float64], largest: float, lefts: Sequence[float], tops: Sequence[float], cell: float
+) -> Iterator[str]:
     """Yield the cells of a compact map: a rectangle per column and run of rows with one shade."""
-    largest = _largest(values)
     scale = STRENGTHS / largest if largest else 0.0
     shades = np.round(np.nan_to_num(values * scale, posinf=0.0, neginf=0.0)).astype(int)
     for column, left in enumerate(lefts):
@@ -463,10 +465,9 @@ def _runs(values: npt.NDArray[np.float64], lefts: Sequence[float], tops: Sequenc
                 yield svg.rectangle(left, tops[begin], cell, (end - begin) * cell, role, opacity=opacity)
 
 
-def _colour_scale(values: npt.NDArray[np.float64], axes: str, y: float) -> tuple[list[str], float]:
+def _colour_scale(has_negative: bool, largest: float, axes: str, y: float) -> tuple[list[str], float]:
     """Return the colour scale from least to greatest with the axis names behind it, and the width that it needs."""
-    largest = _largest(values)
-    least = figure(-largest, (0.0, largest)) if (values < 0).any() else "0"
+    least = figure(-largest, (0.0, largest)) if has_negative else "0"
     greatest = figure(largest, (0.0, largest))
     x = MARGIN
     parts = [svg.text(x, y + 10, least, "note")]
@@ -480,11 +481,6 @@ def _colour_scale(values: npt.NDArray[np.float64], axes: str, y: float) -> tuple
     parts.append(svg.text(x, y + 10, axes, "note"))
     width = sum(text_width(text, TEXT_SIZES["note"]) for text in (least, greatest, axes)) + 110 + 2 * MARGIN
     return parts, width
-
-
-def _largest(values: npt.NDArray[np.float64]) -> float:
-    """Return the largest finite absolute value."""
-    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
 def _widest(labels: Sequence[str]) -> float:

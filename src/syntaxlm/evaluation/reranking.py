@@ -100,7 +100,7 @@ def rerank(
             end += len(one)
             if weight < 1 and not one.scores:
                 raise InputError(
-                    f"{one.sentences[0].place}: no parser's score in its comments; expected one for each candidate,"
+                    f"{one.sentences[0].place()}: no parser's score in its comments; expected one for each candidate,"
                     f" because weight {weight:g} is below 1"
                 )
             if weight < 1:
@@ -184,7 +184,7 @@ def tune_weight(bundle: ModelBundle, candidates: str | Path, gold: str | Path, s
 def _counts(candidates: ParseCandidates) -> Counts:
     """Return the attachment counts of each candidate, (k, 2, 3)."""
     assert candidates.gold is not None
-    return np.stack([attachment(one.tree, candidates.gold, one.place) for one in candidates.sentences])
+    return np.stack([attachment(one.tree, candidates.gold, one.place()) for one in candidates.sentences])
 
 
 RERANKING_SCORES = Columns(

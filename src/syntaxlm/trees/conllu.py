@@ -60,17 +60,25 @@ DEPENDENCY_FORMATS = {
 """The file formats of dependency trees by suffix of the file name."""
 
 
-class ConlluSentence(NamedTuple):
-    """A sentence of a CoNLL-U file with its original lines.
+@dataclass
+class ConlluSentence:
+    """A sentence of a file of dependency trees with its original lines, without line ends.
 
-    tree: the dependency tree. comments, rows: its lines that start with # and the others, without line ends.
-    place: location of its first row, for messages.
+    path, number: its file, and its number there, from 1. name: its id, or "". comments: its lines that start with #.
+    rows, numbers: the others, and their line numbers. tree: the dependency tree.
     """
 
-    tree: DependencyTree
-    comments: tuple[str, ...]
-    rows: tuple[str, ...]
-    place: str
+    path: str
+    number: int
+    name: str = ""
+    comments: list[str] = field(default_factory=list)
+    rows: list[str] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    tree: DependencyTree = field(init=False)
+
+    def place(self, row: int = 0) -> str:
+        """Return the location of a row, an index into `rows`, for messages."""
+        return f"{self.path}, line {self.numbers[row]}, sentence {self.name or self.number}"
 
     def text(self, comments: Iterable[str] | None = None) -> str:
         """Return the sentence as text with the blank line after it. comments: replace its own."""
@@ -88,12 +96,11 @@ def read_conllu(path: str | Path) -> list[DependencyTree]:
 
 
 def iterate_conllu(path: str | Path) -> Iterator[ConlluSentence]:
-    """Yield the sentences of a CoNLL-U file, one at a time, with all content of their lines.
+    """Return the sentences of a CoNLL-U file, one at a time, with all content of their lines.
 
     Sentences without words are skipped.  Raises InputError like `read_conllu`.
     """
-    for tree, block in _read(path, DEPENDENCY_FORMATS[".conllu"]):
-        yield ConlluSentence(tree, tuple(block.comments), tuple(block.rows), block.place(0))
+    return _read(path, DEPENDENCY_FORMATS[".conllu"])
 
 
 def iterate_dependencies(
@@ -110,86 +117,72 @@ def iterate_dependencies(
     if suffix not in DEPENDENCY_FORMATS:
         expected = " ".join(DEPENDENCY_FORMATS)
         raise InputError(f"{path}: unknown format of dependency trees; expected a file name that ends in {expected}")
-    return (tree for tree, _ in _read(path, DEPENDENCY_FORMATS[suffix], lines))
-
-
-@dataclass
-class _Block:
-    """The lines of one sentence of a file: comments, and all other lines as rows."""
-
-    path: str
-    sentence: int  # its number in the file, from 1
-    name: str = ""
-    rows: list[str] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)  # line number of each row
-    comments: list[str] = field(default_factory=list)
-
-    def place(self, row: int) -> str:
-        """Return the location of a row, an index into `rows`."""
-        return f"{self.path}, line {self.numbers[row]}, sentence {self.name or self.sentence}"
+    return (sentence.tree for sentence in _read(path, DEPENDENCY_FORMATS[suffix], lines))
 
 
 def _read(
     path: str | Path, file_format: _Format, lines: Iterable[tuple[int, str]] | None = None
-) -> Iterator[tuple[DependencyTree, _Block]]:
-    """Yield the trees of a file with their lines. Raises InputError for a file without any."""
+) -> Iterator[ConlluSentence]:
+    """Yield the sentences of a file that have words. Raises InputError for a file without any."""
     is_empty = True
-    for block in _blocks(path, file_format.has_ids, lines):
-        tree = _tree(block, file_format)
+    for sentence in _blocks(path, file_format.has_ids, lines):
+        tree = _tree(sentence, file_format)
         if tree is not None:
-            is_empty = False
-            yield tree, block
+            is_empty, sentence.tree = False, tree
+            yield sentence
     if is_empty:
         raise no_sentence(path, file_format.expected)
 
 
-def _blocks(path: str | Path, has_comments: bool, lines: Iterable[tuple[int, str]] | None = None) -> Iterator[_Block]:
+def _blocks(
+    path: str | Path, has_comments: bool, lines: Iterable[tuple[int, str]] | None = None
+) -> Iterator[ConlluSentence]:
     """Yield the sentences of a file, separated by blank lines. lines: the file's lines; None: read from the file."""
     source = source_name(path)
-    block, size = _Block(source, 1), 0
+    sentence, size = ConlluSentence(source, 1), 0
     for number, line in read_lines(path) if lines is None else lines:
         size += len(line) + _ROW
         if not line or line.isspace():
-            if block.rows:
-                yield block
-                block = _Block(source, block.sentence + 1)
-            block.name, block.comments, size = "", [], 0
+            if sentence.rows:
+                yield sentence
+                sentence = ConlluSentence(source, sentence.number + 1)
+            sentence.name, sentence.comments, size = "", [], 0
         elif size > MAXIMUM_SENTENCE:
             raise InputError(
-                f"{source}, line {number}, sentence {block.name or block.sentence}: more than"
+                f"{source}, line {number}, sentence {sentence.name or sentence.number}: more than"
                 f" {MAXIMUM_SENTENCE / 2**20:,.0f} MiB without a blank line; expected one after each sentence"
             )
         elif has_comments and line[0] == "#":
             match = _SENTENCE_ID.match(line)
-            block.name = match.group(1).strip() if match else block.name
-            block.comments.append(line)
+            sentence.name = match.group(1).strip() if match else sentence.name
+            sentence.comments.append(line)
         else:
-            block.rows.append(line)
-            block.numbers.append(number)
-    if block.rows:
-        yield block
+            sentence.rows.append(line)
+            sentence.numbers.append(number)
+    if sentence.rows:
+        yield sentence
 
 
-def _tree(block: _Block, file_format: _Format) -> DependencyTree | None:
+def _tree(sentence: ConlluSentence, file_format: _Format) -> DependencyTree | None:
     """Return the tree of a sentence; None for a sentence without words."""
     words: list[str] = []
     tags, labels, heads, rows = [], [], [], []
-    for row, line in enumerate(block.rows):
+    for row, line in enumerate(sentence.rows):
         columns = line.split("\t")
         if not file_format.fewest <= len(columns) <= file_format.most:
             found = f"found {len(columns)} tab-separated columns, expected {file_format.columns}"
-            raise InputError(f"{block.place(row)}: {found}")
+            raise InputError(f"{sentence.place(row)}: {found}")
         if file_format.has_ids and _POSITIONS.get(columns[0]) != len(words) + 1:
             if file_format.fewest == _COLUMNS and _NOT_A_WORD.fullmatch(columns[0]):
                 continue
             if not _NUMBER.fullmatch(columns[0]) or int(columns[0]) != len(words) + 1:
                 found = f"found the word id {columns[0][:40]!r}, expected {len(words) + 1} (ids count from 1)"
-                raise InputError(f"{block.place(row)}: {found}")
+                raise InputError(f"{sentence.place(row)}: {found}")
         head = _POSITIONS.get(columns[file_format.head])
         if head is None:
             if not _NUMBER.fullmatch(columns[file_format.head]):
                 found = f"found the head {columns[file_format.head][:40]!r}, expected a number (0 for the root)"
-                raise InputError(f"{block.place(row)}: {found}")
+                raise InputError(f"{sentence.place(row)}: {found}")
             head = int(columns[file_format.head])
         tag = columns[file_format.tag]
         label = columns[file_format.label] if len(columns) > file_format.label else ""
@@ -206,10 +199,10 @@ def _tree(block: _Block, file_format: _Format) -> DependencyTree | None:
     if "" in words or max(heads) > len(words):
         for word, head, row in zip(words, heads, rows, strict=True):
             if not word:
-                raise InputError(f"{block.place(row)}: found an empty word form, expected a word")
+                raise InputError(f"{sentence.place(row)}: found an empty word form, expected a word")
             if head > len(words):
-                raise InputError(f"{block.place(row)}: found head {head} of {word!r}, expected 0 to {len(words)}")
-    return DependencyTree(tuple(words), tuple(tags), tuple(heads), tuple(labels), block.name)
+                raise InputError(f"{sentence.place(row)}: found head {head} of {word!r}, expected 0 to {len(words)}")
+    return DependencyTree(tuple(words), tuple(tags), tuple(heads), tuple(labels), sentence.name)
 
 
 def write_conllu(trees: Iterable[DependencyTree], path: str | Path) -> None:

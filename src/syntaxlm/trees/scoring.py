@@ -280,10 +280,6 @@ class LabelMapping:
     most_frequent: tuple[str, int]
 
     @property
-    def spans(self) -> int:
-        return sum(mapped.spans for mapped in self.labels)
-
-    @property
     def matched(self) -> int:
         return sum(mapped.matched for mapped in self.labels)
 
@@ -304,7 +300,7 @@ class LabelMapping:
             "many_to_one_accuracy": self.accuracy,
             "most_frequent_label_accuracy": self.baseline,
             "most_frequent_label": self.most_frequent[0],
-            "spans": self.spans,
+            "spans": sum(mapped.spans for mapped in self.labels),
             "matched_spans": self.matched,
             "labels": [asdict(mapped) for mapped in self.labels],
         }
