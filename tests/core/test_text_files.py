@@ -21,6 +21,7 @@ from syntaxlm.core.text_files import (
     check_encodable,
     content_suffix,
     is_compressed,
+    line_bytes,
     plain_size,
     read_bytes,
     read_lines,
@@ -54,6 +55,7 @@ def test_compressed_text_is_read_as_plain_text(tmp_path, name):
     assert read_whole_text(path) == TEXT
     assert is_compressed(path) == (path.suffix != ".txt")
     assert plain_size(path) == (None if is_compressed(path) else path.stat().st_size)
+    assert sum(line_bytes(line) for _, line in LINES) == len(TEXT.replace("\r", "").encode()) + 1
     assert plain_size("-") is plain_size(tmp_path) is None
     assert (uncompressed_name(path).name.lower(), content_suffix(path)) == ("text.txt", ".txt")
 
