@@ -180,7 +180,7 @@ class BoundaryReport(HasReport):
 
     def report(self) -> Report:
         """Return precision, recall and F1 of the model and of the baselines."""
-        rows = [one.to_dict() for one in (*self.scores, *self.baselines)]
+        rows = [scores.to_dict() for scores in (*self.scores, *self.baselines)]
         part = "the first part of the text" if self.tuned_on == self.source else self.tuned_on
         sees = "the model reads white space, so it sees the boundaries" if self.reads_spaces else "read without spaces"
         return Report(

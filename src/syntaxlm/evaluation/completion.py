@@ -203,7 +203,9 @@ class CompletionReport(HasReport):
         part = "second_half" if self.interpolation.is_tuned else "all"
         scores = self.interpolation.scores
         among = scores.parts[part]
-        return {part: {one.name: compare_credits(scores.credits[among], one.credits[among]) for one in self.models}}
+        return {
+            part: {model.name: compare_credits(scores.credits[among], model.credits[among]) for model in self.models}
+        }
 
     def report(self) -> Report:
         """Return the accuracies of every model and of the interpolation, by subset of the questions."""
@@ -213,10 +215,14 @@ class CompletionReport(HasReport):
                 figures = _figures(scores.accuracy(part))
                 low, high = figures.pop("interval") or (None, None)
                 rows.append({"model": scores.name, "part": part, **figures, "low": low, "high": high})
-        shown = [[title, *(_shown(one.accuracy(part)) for one in self.all_scores)] for part, title in _TITLES.items()]
-        all_figures = [one.to_dict() for one in self.all_scores]
-        shown += [[title, *(one[name] for one in all_figures)] for name, title in _COUNTS.items()]
-        headings = {"accuracy, 95% interval (number of questions)": ""} | {one.name: RIGHT for one in self.all_scores}
+        shown = [
+            [title, *(_shown(scores.accuracy(part)) for scores in self.all_scores)] for part, title in _TITLES.items()
+        ]
+        all_figures = [scores.to_dict() for scores in self.all_scores]
+        shown += [[title, *(figures[name] for figures in all_figures)] for name, title in _COUNTS.items()]
+        headings = {"accuracy, 95% interval (number of questions)": ""} | {
+            scores.name: RIGHT for scores in self.all_scores
+        }
         notes = [] if self.interpolation is None else [str(self.interpolation)]
         notes += [
             f"{INTERPOLATED} compared with {name}, {_TITLES[part]}: {result}"

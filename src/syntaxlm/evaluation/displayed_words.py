@@ -338,16 +338,16 @@ def join_times(
     no row matches, and for a time that is negative or, with `log`, 0.
     """
     source = words.table if times is None else times
-    given = source.numbers(column, "--time-column")
-    is_time = ~np.isnan(given)
-    inside = is_time & ~(given < (-np.inf if minimum is None else minimum))
-    inside &= ~(given > (np.inf if maximum is None else maximum))
-    wrong = np.flatnonzero(inside & ((given <= 0) if log else (given < 0)))
+    read = source.numbers(column, "--time-column")
+    is_time = ~np.isnan(read)
+    inside = is_time & ~(read < (-np.inf if minimum is None else minimum))
+    inside &= ~(read > (np.inf if maximum is None else maximum))
+    wrong = np.flatnonzero(inside & ((read <= 0) if log else (read < 0)))
     if len(wrong):
         row = int(wrong[0])
-        advice = "; leave such times out with --min-time" if given[row] == 0 else ""
+        advice = "; leave such times out with --min-time" if read[row] == 0 else ""
         raise InputError(
-            f"{source.place(row)}: found the time {given[row]:g} in column {column}; expected a"
+            f"{source.place(row)}: found the time {read[row]:g} in column {column}; expected a"
             f" {'positive number' if log else 'number of 0 or more'}{advice}"
         )
     keys: tuple[str, ...] = ()
@@ -363,7 +363,7 @@ def join_times(
             )
         of_row = _matched_rows(words.table, times, keys, word_column)
     kept = inside & (of_row >= 0)
-    values = np.log(given[kept]) if log else given[kept]
+    values = np.log(read[kept]) if log else read[kept]
     counts = np.bincount(of_row[kept], minlength=rows)
     sums = np.bincount(of_row[kept], weights=values, minlength=rows)
     means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
@@ -385,7 +385,7 @@ def _matched_rows(words: InputTable, times: InputTable, key: tuple[str, ...], wo
         return list(zip(*(table.column(name, "--key") for name in key), strict=True))
 
     def examples(cells: Iterable[tuple[str, ...]]) -> str:
-        return ", ".join(repr(" ".join(one)) for one in islice(cells, _SHOWN)) + ", ..."
+        return ", ".join(repr(" ".join(key)) for key in islice(cells, _SHOWN)) + ", ..."
 
     rows: dict[tuple[str, ...], int] = {}
     for row, cells in enumerate(cells_of(words)):
@@ -561,7 +561,9 @@ class WordTable(HasRows):
     def columns(self) -> Columns:  # type: ignore[override]  # they depend on the input
         """The columns, with the types of their values."""
         types: dict[type, ColumnType] = {bool: "boolean", int: "integer", float: "number", str: "text"}
-        firsts = {name: next((one for one in values if one is not None), 0.0) for name, values in self.values.items()}
+        firsts = {
+            name: next((value for value in values if value is not None), 0.0) for name, values in self.values.items()
+        }
         columns = {name: Column(types[type(value)], "") for name, value in firsts.items()}
         return Columns("displayed words", "displayed word", columns)
 

@@ -148,7 +148,9 @@ class AnsweredPairs(HasReport):
         lines: list[Sequence[Any]] = []
         for block in shown:
             scores = {title: score.to_dict() for title, score in block.items() if score.pairs}
-            lines += [[title, one["pairs"], one["accuracy"], one["majority"]] for title, one in scores.items()]
+            lines += [
+                [title, figures["pairs"], figures["accuracy"], figures["majority"]] for title, figures in scores.items()
+            ]
             lines.append([""] * 4)
         headings = {heading: "", "pairs": ",", "correct": PERCENT, "baseline": PERCENT}
         baseline = f"accuracy in percent; baseline: always the most frequent {label} of the file, {self.majority}"

@@ -237,11 +237,11 @@ class PairsReport(HasReport):
         """Return the totals of all models, then accuracies by group and by case: on all pairs, and on those whose
         differing words are known.
         """
-        totals = [one["all"][""] for one in self.accuracies]
-        rows: list[list[Any]] = [[title, *(str(one[words]) for one in totals)] for words, title in _TITLES.items()]
+        totals = [groupings["all"][""] for groupings in self.accuracies]
+        rows: list[list[Any]] = [[title, *(str(sets[words]) for sets in totals)] for words, title in _TITLES.items()]
         for name, title in _MEANS.items():
-            rows.append([title, *(format_value(one[name], PERCENT) for one in models)])
-        rows += [[title, *(one[name] for one in models)] for name, title in _COUNTS.items()]
+            rows.append([title, *(format_value(figures[name], PERCENT) for figures in models)])
+        rows += [[title, *(figures[name] for figures in models)] for name, title in _COUNTS.items()]
         names = {model.name: RIGHT for model in self.models}
         tables = [ReportTable({"accuracy (number of pairs)": "", **names}, rows)]
         sets = {"all": "all", "known": "differing_words_known"}
@@ -249,8 +249,8 @@ class PairsReport(HasReport):
         by_type: dict[str, list[list[Any]]] = {"group": [], "case": []}
         for grouping, groups in list(self.groupings.items())[1:]:  # the first has all pairs
             for name, members in groups.items():
-                accuracies = [one[grouping][name] for one in self.accuracies]
-                shown = [one[words].fraction for one in accuracies for words in sets.values()]
+                accuracies = [groupings[grouping][name] for groupings in self.accuracies]
+                shown = [of_group[words].fraction for of_group in accuracies for words in sets.values()]
                 title = name if grouping == "case" else f"{grouping.replace('_', ' ')}: {name}"
                 by_type["case" if grouping == "case" else "group"].append([title, int(members.sum()), *shown])
         return tables + [ReportTable({title: "", "pairs": ",", **headings}, rows) for title, rows in by_type.items()]

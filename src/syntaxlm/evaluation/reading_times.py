@@ -99,7 +99,7 @@ class Regression:
     coefficients: tuple[Coefficient, ...]
 
     def coefficient(self, name: str) -> Coefficient | None:
-        return next((one for one in self.coefficients if one.name == name), None)
+        return next((coefficient for coefficient in self.coefficients if coefficient.name == name), None)
 
 
 def require_statsmodels() -> Any:
@@ -280,7 +280,7 @@ class ReadingTimesReport(HasReport):
         """
         first, *others = self.models
         units, seed = self.words.sentences[self.analysed], self.settings.seed
-        return {one.label: bootstrap_mean(one.deltas - first.deltas, units, seed) for one in others}
+        return {model.label: bootstrap_mean(model.deltas - first.deltas, units, seed) for model in others}
 
     def report(self) -> Report:
         """Return the main figures of each model.
@@ -297,10 +297,12 @@ class ReadingTimesReport(HasReport):
             cells = [model.name, model.context, model.unknown_words, model.mean_surprisal, 1000 * model.delta.value]
             cells.append(str(model.delta))
             for name in coefficients:
-                one = model.regression.coefficient(name)
-                row[f"{name}_coefficient"] = None if one is None else one.value
-                row[f"{name}_standard_error"] = None if one is None else one.standard_error
-                cells.append(None if one is None else f"{one.value:.3g} ({one.standard_error:.2g})")
+                coefficient = model.regression.coefficient(name)
+                row[f"{name}_coefficient"] = None if coefficient is None else coefficient.value
+                row[f"{name}_standard_error"] = None if coefficient is None else coefficient.standard_error
+                cells.append(
+                    None if coefficient is None else f"{coefficient.value:.3g} ({coefficient.standard_error:.2g})"
+                )
             rows.append(row)
             shown.append(cells)
         headings = {"model": "", "context": "", "unknown\nwords": ",", "surprisal\nbits/word": ".2f"}
@@ -397,7 +399,7 @@ class ReadingTimesReport(HasReport):
     def picture(self) -> Picture:
         """Return mean reading time by surprisal: one chart per model, over the same words."""
         unit = f"log {self.times.column}" if self.settings.log else self.times.column
-        return binned_means_picture({one.label: one.bins for one in self.models}, "surprisal, bits", unit)
+        return binned_means_picture({model.label: model.bins for model in self.models}, "surprisal, bits", unit)
 
     def write_picture(self, path: Path, theme: Theme = "auto") -> None:
         """Write the picture as .svg or .png, or with the figures as a page, .html. Raises InputError."""
@@ -483,12 +485,14 @@ def evaluate_reading_times(
         contexts: Sequence[Context | None] = ("reset", "carry") if context == "both" else (context,)
         if context is not None and bundle.model.reads == "sentences":
             contexts = ("reset",)
-        runs += [(name, bundle, one) for one in contexts]
+        runs += [(name, bundle, used) for used in contexts]
     scores = [
         score_words(
-            bundle, displayed, ScoreOptions(context=one, punctuation=style.punctuation, contractions=style.contractions)
+            bundle,
+            displayed,
+            ScoreOptions(context=used, punctuation=style.punctuation, contractions=style.contractions),
         )
-        for _, bundle, one in progress_bar(runs, "scoring, models")
+        for _, bundle, used in progress_bar(runs, "scoring, models")
     ]
     analysed, excluded = _analysed(displayed, joined_times, predictors, scores, settings)
     units = (displayed.sentences if settings.fold_unit == "sentence" else displayed.groups)[analysed]
@@ -504,7 +508,9 @@ def evaluate_reading_times(
     if not fold.max():
         raise InputError("found one fold; expected at least 2 sentences, or 2 groups with --fold-unit group")
     report = ReadingTimesReport(displayed, joined_times, listed, settings, predictors, analysed, excluded, fold, style)
-    results = [_result(report, name, bundle.name, one) for (name, bundle, _), one in zip(runs, scores, strict=True)]
+    results = [
+        _result(report, name, bundle.name, of_run) for (name, bundle, _), of_run in zip(runs, scores, strict=True)
+    ]
     return replace(report, models=tuple(results))
 
 
@@ -513,8 +519,8 @@ def _analysed(
     settings: RegressionSettings,
 ) -> tuple[Flags, dict[str, int]]:  # fmt: skip
     """Return which words are in the regressions, and the numbers of the others by reason; the first reason counts."""
-    known = np.logical_and.reduce([one.known for one in scores])
-    is_read = np.logical_and.reduce([one.is_read for one in scores])
+    known = np.logical_and.reduce([of_model.known for of_model in scores])
+    is_read = np.logical_and.reduce([of_model.is_read for of_model in scores])
 
     def window(flags: Flags) -> Flags:
         """Return whether all words of the spill-over window have a property."""

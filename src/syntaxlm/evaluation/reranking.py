@@ -89,31 +89,31 @@ def rerank(
         raise InputError(f"weight {weight:g}; expected a number from 0 to 1")
     for chunk in _chunks(candidates):
         trees = [
-            replace(sentence.tree, name=f"{one.name}, candidate {number}")
-            for one in chunk
-            for number, sentence in enumerate(one.sentences, 1)
+            replace(sentence.tree, name=f"{parses.name}, candidate {number}")
+            for parses in chunk
+            for number, sentence in enumerate(parses.sentences, 1)
         ]
         log_probs = log_probs_of_trees(bundle, trees, source)
         end = 0
-        for one in chunk:
-            values = of_model = log_probs[end : end + len(one)]
-            end += len(one)
-            if weight < 1 and not one.scores:
+        for parses in chunk:
+            values = of_model = log_probs[end : end + len(parses)]
+            end += len(parses)
+            if weight < 1 and not parses.scores:
                 raise InputError(
-                    f"{one.sentences[0].place()}: no parser's score in its comments; expected one for each candidate,"
+                    f"{parses.sentences[0].place()}: no parser's score in its comments; expected one for each candidate,"
                     f" because weight {weight:g} is below 1"
                 )
             if weight < 1:
-                values = weight * of_model + (1 - weight) * np.array(one.scores)
-            yield Reranked(one, of_model, values, int(values.argmax()))
+                values = weight * of_model + (1 - weight) * np.array(parses.scores)
+            yield Reranked(parses, of_model, values, int(values.argmax()))
 
 
 def _chunks(candidates: Iterable[ParseCandidates]) -> Iterator[list[ParseCandidates]]:
     chunk: list[ParseCandidates] = []
     size = 0
-    for one in candidates:
-        chunk.append(one)
-        size += len(one)
+    for parses in candidates:
+        chunk.append(parses)
+        size += len(parses)
         if size >= TREES_TOGETHER:
             yield chunk
             chunk, size = [], 0
@@ -157,7 +157,7 @@ def tune_weight(bundle: ModelBundle, candidates: str | Path, gold: str | Path, s
             " to choose a weight"
         )
     reranked = list(rerank(bundle, read, source=str(candidates)))
-    is_candidate = np.arange(max(map(len, read))) < np.array([[len(one)] for one in read])
+    is_candidate = np.arange(max(map(len, read))) < np.array([[len(parses)] for parses in read])
 
     def padded(values: Iterable[Sequence[float] | Values]) -> Values:
         """Return the values of all candidates as a table: (sentences, candidates), padded with 0."""
@@ -165,8 +165,8 @@ def tune_weight(bundle: ModelBundle, candidates: str | Path, gold: str | Path, s
         table[is_candidate] = np.concatenate(list(values))
         return table
 
-    log_probs, scores = padded(one.log_probs for one in reranked), padded(one.scores for one in read)
-    counts = [_counts(one)[:, NO_PUNCTUATION] for one in read]
+    log_probs, scores = padded(sentence.log_probs for sentence in reranked), padded(parses.scores for parses in read)
+    counts = [_counts(parses)[:, NO_PUNCTUATION] for parses in read]
     heads = padded(count[:, HEADS] for count in counts)
     words = sum(float(count[0, WORDS]) for count in counts)
     if not words:
@@ -184,7 +184,7 @@ def tune_weight(bundle: ModelBundle, candidates: str | Path, gold: str | Path, s
 def _counts(candidates: ParseCandidates) -> Counts:
     """Return the attachment counts of each candidate, (k, 2, 3)."""
     assert candidates.gold is not None
-    return np.stack([attachment(one.tree, candidates.gold, one.place()) for one in candidates.sentences])
+    return np.stack([attachment(sentence.tree, candidates.gold, sentence.place()) for sentence in candidates.sentences])
 
 
 RERANKING_SCORES = Columns(
@@ -313,20 +313,21 @@ def evaluate_reranking(
     sentences = number = others = 0
     counts: dict[str, list[Counts]] = defaultdict(list)  # of the candidates, only counts are kept
     is_labelled = False
-    for one in progress_bar(rerank(bundle, read, share, str(candidates)), "reranking, sentences"):
-        sentences, number, others = sentences + 1, number + len(one.candidates), others + (one.picked > 0)
-        if one.candidates.gold is not None:
-            is_labelled = is_labelled or any(one.candidates.gold.labels)
-            of_one = _counts(one.candidates)
-            choices = {PICKED: of_one[one.picked]}
+    for reranked in progress_bar(rerank(bundle, read, share, str(candidates)), "reranking, sentences"):
+        sentences, number, others = sentences + 1, number + len(reranked.candidates), others + (reranked.picked > 0)
+        if reranked.candidates.gold is not None:
+            is_labelled = is_labelled or any(reranked.candidates.gold.labels)
+            of_sentence = _counts(reranked.candidates)
+            choices = {PICKED: of_sentence[reranked.picked]}
             if share < 1:
-                choices[MODEL] = of_one[one.log_probs.argmax()]
-            if one.candidates.scores:
-                choices[PARSER] = of_one[np.argmax(one.candidates.scores)]
-            for name, row in {**choices, FIRST: of_one[0], RANDOM: of_one.mean(0), BEST: of_one.max(0)}.items():
+                choices[MODEL] = of_sentence[reranked.log_probs.argmax()]
+            if reranked.candidates.scores:
+                choices[PARSER] = of_sentence[np.argmax(reranked.candidates.scores)]
+            choices |= {FIRST: of_sentence[0], RANDOM: of_sentence.mean(0), BEST: of_sentence.max(0)}
+            for name, row in choices.items():
                 counts[name].append(row)
         if write is not None:
-            write(one.text())
+            write(reranked.text())
     scores = {name: AttachmentScores(np.stack(rows), is_labelled) for name, rows in counts.items()}
     sources = str(candidates), "" if gold is None else str(gold)
     return RerankReport(sources, sentences, number, others, share, tuning, scores)

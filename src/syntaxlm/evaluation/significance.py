@@ -160,9 +160,9 @@ class ModelRuns:
 
     @classmethod
     def of(cls, files: Sequence[DetailedScores], is_baseline: bool = False) -> ModelRuns:
-        parts, wholes = (np.concatenate([getattr(one.scores, name) for one in files]) for name in ("parts", "wholes"))
-        names = tuple(name for one in files for name in one.names)
-        return cls(tuple(one.source for one in files), names, RunScores(parts, wholes), is_baseline)
+        parts, wholes = (np.concatenate([getattr(file.scores, name) for file in files]) for name in ("parts", "wholes"))
+        names = tuple(name for file in files for name in file.names)
+        return cls(tuple(file.source for file in files), names, RunScores(parts, wholes), is_baseline)
 
     @property
     def over_seeds(self) -> SeedScores:
@@ -202,7 +202,7 @@ class Significance(HasReport):
             rows.append({**empty, "row": name, "score": scores.mean, **seeds, "runs": runs})
         for name, result in differences.items():
             if result is not None:
-                ends = {one: getattr(result, one) for one in ("low", "high", "p_value")}
+                ends = {end: getattr(result, end) for end in ("low", "high", "p_value")}
                 rows.append({**empty, "row": name, "score": result.difference, **ends})
         notes = [f"first minus second: {self.result}"]
         if self.known is not None:
@@ -272,16 +272,18 @@ def compare_details(
                     f"{other.source}: found trees of the decoder {other.names[0]}; expected {of_model[0].names[0]}, as"
                     f" in {of_model[0].source}. F1 depends on the decoder"
                 )
-    one, two = ModelRuns.of(files), ModelRuns.of(others, is_baseline)
+    first_runs, second_runs = ModelRuns.of(files), ModelRuns.of(others, is_baseline)
 
     def compared(items: Flags | slice) -> BootstrapResult:
-        runs = [RunScores(side.scores.parts[:, items], side.scores.wholes[:, items]) for side in (one, two)]
+        runs = [
+            RunScores(side.scores.parts[:, items], side.scores.wholes[:, items]) for side in (first_runs, second_runs)
+        ]
         return compare_runs(runs[0], runs[1], files[0].measure.split(",")[0], samples, seed)
 
     # The items that count as known for all runs; all are for trees.
-    known = np.logical_and.reduce([one.known.all(0) for one in (*files, *others) if one.known is not None])
+    known = np.logical_and.reduce([file.known.all(0) for file in (*files, *others) if file.known is not None])
     of_known = compared(known) if np.ndim(known) and known.any() and not known.all() else None
-    return Significance(files[0].measure, len(files[0].items), one, two, compared(slice(None)), of_known)
+    return Significance(files[0].measure, len(files[0].items), first_runs, second_runs, compared(slice(None)), of_known)
 
 
 def read_details(path: str | Path) -> DetailedScores:
@@ -329,7 +331,7 @@ def _right_branching(details: DetailedScores) -> DetailedScores:
     read = []
     for place, tree in details.trees.items():
         gold = parse_brackets(tree.gold, labelled=True, source=f"{place}, gold tree")
-        if [len(one) for one in gold] != [len(tree.words)]:
+        if [len(own_gold) for own_gold in gold] != [len(tree.words)]:
             raise InputError(f"{place}: expected one gold tree with the {len(tree.words):,} words of the sentence")
         read += gold
     spans, (first, *_) = SpanSets.of(read), details.trees.values()

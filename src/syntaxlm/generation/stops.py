@@ -159,7 +159,7 @@ def score_stops(stops: Stops, model: GeneratesTrees, corpus: DependencyCorpus) -
         nats += float(some.nats(stops).sum(dtype=torch.float64))
         correct = (stops(some.hidden, some.inputs) > 0) == some.leaving
         for row, counted in zip(counts, (torch.ones_like(some.possible), some.possible), strict=True):
-            row += torch.stack([one.sum(0) for one in (counted, counted & correct, counted & some.leaving)]).cpu()
+            row += torch.stack([flags.sum(0) for flags in (counted, counted & correct, counted & some.leaving)]).cpu()
         if stops.label_network is not None:
             predicted = stops.label_logits(some.hidden, some.embedded).argmax(1)
             correct_labels += int((predicted == some.labels).sum())
@@ -219,10 +219,10 @@ def read_stops(folder: str | Path, bundle: ModelBundle) -> Stops:
         )
     settings = read_config(StopSettings, folder / STOPS, STOPS_FORMAT)
     expected = model.state_size, model.word_size, model.input_size, model.label_count or 0
-    found = settings.state_size, settings.word_size, settings.input_size, settings.labels
-    if found != expected or settings.hidden_size < 1:
+    stored = settings.state_size, settings.word_size, settings.input_size, settings.labels
+    if stored != expected or settings.hidden_size < 1:
         raise InputError(
-            f"{folder / STOPS}: found state, word, input sizes and labels {found}, hidden_size {settings.hidden_size};"
+            f"{folder / STOPS}: found state, word, input sizes and labels {stored}, hidden_size {settings.hidden_size};"
             f" expected {expected} as in the model, and hidden_size 1 or more"
         )
     shapes = shapes_of(lambda: Stops(settings))

@@ -61,13 +61,13 @@ def _report(
     all_gold: also the sentences that the protocol excludes; the random baselines are drawn for all of them.
     """
     spans = gold.spans
-    scores = {name: score(one, spans, protocol) for name, one in predicted.items()}
+    scores = {name: score(trees, spans, protocol) for name, trees in predicted.items()}
     branching_right = score(right(spans.lengths), spans, protocol, details=False)
     return ParsingReport(
         scores,
         chosen,
         baseline_scores(spans if all_gold is None else all_gold, protocol),
-        {name: paired_bootstrap(one, branching_right) for name, one in scores.items()},
+        {name: paired_bootstrap(of_trees, branching_right) for name, of_trees in scores.items()},
         predicted,
         gold,
         models,
@@ -121,7 +121,7 @@ def evaluate_parsing(
     all_gold = gold_trees_of(read, rule).spans
     read = sentences_up_to(read, protocol.max_words)  # longer sentences take much longer and are not scored
     gold = gold_trees_of(read, rule)
-    structures = [structure_of(one, tokens_for(one, read), not also, gold.numbers) for one in models]
+    structures = [structure_of(model, tokens_for(model, read), not also, gold.numbers) for model in models]
     # Decoders that a model adds to those of its structure are costly: they are included only if they are chosen.
     decoders = dict.fromkeys(chain.from_iterable(structure.decoders for structure in structures))
     ways = [decodings(models, dataclasses.replace(options, decoder=cast(Decoder, decoder))) for decoder in decoders]
@@ -169,14 +169,16 @@ def tokens_for(bundle: ModelBundle, treebank: Treebank) -> list[list[str]]:
     if not unknown:
         return tokens
     share = unknown.total() / counts.total()
-    found = (
+    reported = (
         f"{treebank.source}: {unknown.total():,} of {counts.total():,} words ({100 * share:.1f}%) have tags that are"
         f" unknown to the model: {', '.join(tag for tag, _ in unknown.most_common(TAGS_SHOWN))}"
     )
     if share > MOST_UNKNOWN_TAGS:
         known = ", ".join(tag for tag in bundle.vocabulary.tokens if bundle.vocabulary.knows(tag))
-        raise InputError(f"{found}.\n  known tags: {known}\nExpected a treebank with the tag set of the training data.")
-    warnings.warn(InputWarning(found), stacklevel=2)
+        raise InputError(
+            f"{reported}.\n  known tags: {known}\nExpected a treebank with the tag set of the training data."
+        )
+    warnings.warn(InputWarning(reported), stacklevel=2)
     return tokens
 
 

@@ -338,7 +338,7 @@ def _readings(
     bundle, *others = bundles
     reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
     names = names or [f"model {number}" for number in range(1, len(bundles) + 1)]
-    tagged = any(one.normaliser.units == "tags" for one in bundles)
+    tagged = any(model.normaliser.units == "tags" for model in bundles)
     if tagged:
         reader = TextReader(bundle.normaliser, bundle.vocabulary)
 
@@ -387,8 +387,8 @@ def parse_text(
 
     models, options, names: see `parse_lines`. Raises InputError for the same reasons, and for an empty text.
     """
-    normalisers = [one.normaliser for one in models]
-    tags_first = next((one for one in normalisers if one.units == "tags"), normalisers[0])
+    normalisers = [model.normaliser for model in models]
+    tags_first = next((normaliser for normaliser in normalisers if normaliser.units == "tags"), normalisers[0])
     lines = (line for _, line in read_sentences(text, tags_first))
     chunks = iter(lambda: list(islice(lines, LINES_TOGETHER)), [])
     parse_lines(models, [], options, names=names)  # reports wrong options before the text is read

@@ -85,10 +85,11 @@ class RandomWeights:
 
         The trees are those of the chosen decoder.
         """
-        shapes = [one.predicted_shape.to_dict() for one in self.scores[self.chosen] if one.predicted_shape]
+        shapes = [scores.predicted_shape.to_dict() for scores in self.scores[self.chosen] if scores.predicted_shape]
         values = {name: np.array([shape[name] for shape in shapes]) for name in shapes[0]}
         return {
-            name: (float(one.mean()), float(one.std(ddof=1)) if len(one) > 1 else 0.0) for name, one in values.items()
+            name: (float(of_seeds.mean()), float(of_seeds.std(ddof=1)) if len(of_seeds) > 1 else 0.0)
+            for name, of_seeds in values.items()
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -185,7 +186,7 @@ class ParsingReport(HasReport):
                 "decoder": self.chosen,
                 **({"averaged_models": self.models} if self.models > 1 else {}),
                 **figures,
-                "f1_by_decoder": {name: one.f1 for name, one in self.scores.items()},
+                "f1_by_decoder": {name: scores.f1 for name, scores in self.scores.items()},
                 **({"layer": self.layer, "f1_by_layer": self.f1_by_layer} if self.f1_by_layer else {}),
                 "baselines": self.baselines,
                 **({"random_weights": self.random_weights} if self.random_weights else {}),

@@ -178,11 +178,11 @@ def _check_longest(
     first words.
     """
     start = beginning([bundle.vocabulary.tokens[word] for word in sentence])
-    found = f"sentence {number}: found {len(sentence):,} words ({start})"
+    reported = f"sentence {number}: found {len(sentence):,} words ({start})"
     reason = f"because {bundle.name} models compare all spans"
     if len(sentence) > MAXIMUM_WORDS:
         raise InputError(
-            f"{found}; expected at most {MAXIMUM_WORDS:,}, {reason}. Split the sentence, or parse it with a model of"
+            f"{reported}; expected at most {MAXIMUM_WORDS:,}, {reason}. Split the sentence, or parse it with a model of"
             " syntactic distances."
         )
     ((batch, _),) = _batches(bundle, EncodedCorpus.from_sentences([sentence[:TRIED_WORDS]]))
@@ -192,5 +192,5 @@ def _check_longest(
     minutes = (time.perf_counter() - started) * (len(sentence) / TRIED_WORDS) ** 3 / 60
     if minutes > 1:
         advice = "Split it, or parse it with a model of syntactic distances."
-        slow = f"{found}. Parsing the sentence takes about {minutes:,.0f} minutes, {reason}. {advice}"
+        slow = f"{reported}. Parsing the sentence takes about {minutes:,.0f} minutes, {reason}. {advice}"
         warnings.warn(InputWarning(slow), stacklevel=2)
