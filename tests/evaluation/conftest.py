@@ -27,12 +27,12 @@ def spoken(monkeypatch):
     def replaced(log_probs):
         asked = []
 
-        def scored(scorer, encoded):
-            sentences = [" ".join(scorer.vocabulary.decode(ids)) for ids in encoded]
+        def scored(scorer, model, corpus):
+            sentences = [" ".join(scorer.vocabulary.decode(corpus.sentence(place))) for place in range(len(corpus))]
             asked.extend(sentences)
             return np.array([log_probs[sentence] for sentence in sentences], np.float64)
 
-        monkeypatch.setattr(Scorer, "_encoded_sentences", scored)
+        monkeypatch.setattr(Scorer, "_sentence_sums", scored)
         return asked
 
     return replaced

@@ -219,12 +219,12 @@ def two(small, monkeypatch):
     tables = {name: dict(zip(sentences, values, strict=True)) for name, values in log_probs.items()}
     models = {name: replace(small, vocabulary=copy(small.vocabulary)) for name in tables}
 
-    def scored(scorer, asked):
+    def scored(scorer, model, corpus):
         (name,) = (name for name, model in models.items() if model.vocabulary is scorer.vocabulary)
-        sentences = map(scorer.vocabulary.decode, asked)
+        sentences = map(scorer.vocabulary.decode, map(corpus.sentence, range(len(corpus))))
         return np.array([tables[name][" ".join(sentence)] for sentence in sentences], np.float64)
 
-    monkeypatch.setattr(Scorer, "_encoded_sentences", scored)
+    monkeypatch.setattr(Scorer, "_sentence_sums", scored)
     return models
 
 
@@ -402,7 +402,7 @@ def test_candidates_without_trees_are_reported(parsed, small):
 @pytest.mark.skipif(not MSR.is_dir(), reason=f"no completion questions in {MSR}")
 def test_a_model_without_known_words_has_chance_accuracy_on_the_published_questions(small, monkeypatch):
     small = replace(small, vocabulary=Vocabulary(["<unk>", "<s>", "</s>"]))
-    monkeypatch.setattr(Scorer, "_encoded_sentences", lambda scorer, sentences: -1.0 * np.arange(len(sentences)))
+    monkeypatch.setattr(Scorer, "_sentence_sums", lambda scorer, model, corpus: -1.0 * np.arange(len(corpus)))
     report = evaluate_completion(small, MSR / "Holmes.lm_format.questions.txt", MSR / "Holmes.lm_format.answers.txt")
     figures = report.models[0].to_dict()
     assert (report.to_dict()["candidates"], report.chance) == (5200, pytest.approx(0.2))

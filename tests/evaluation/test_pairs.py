@@ -193,7 +193,7 @@ def test_published_pairs_with_words_of_penn_treebank_text(prpn, monkeypatch, nam
     vocabulary = Vocabulary(["<unk>", "<s>", "</s>", *sorted(words)])
     normaliser = Normaliser(lower_case=True, numbers="whole", drop_words=("$", "#"))
     stored = ModelBundle(prpn.model, replace(prpn.settings, normaliser=normaliser), vocabulary)
-    monkeypatch.setattr(Scorer, "_encoded_sentences", lambda scorer, sentences: np.zeros(len(sentences)))
+    monkeypatch.setattr(Scorer, "_sentence_sums", lambda scorer, model, corpus: np.zeros(len(corpus)))
     pairs = [pair for pair in read_pairs([DATA / name]) if pair.adjacent]
     found = score_pairs(stored, pairs, TreebankStyle("drop", "split"))
     assert len(found.better) == count

@@ -7,7 +7,6 @@ import itertools
 import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.models import structures
 from syntaxlm.parsing import structure
 from syntaxlm.parsing.parse import parse_lines
 from tests.fresh_models import fresh
@@ -28,7 +27,8 @@ def test_a_long_sentence_is_reported_with_the_expected_time(monkeypatch):
 
 @pytest.mark.parametrize("model", [grammar("simple-pcfg"), fresh("palm"), fresh("dmv")], ids=lambda model: model.name)
 def test_a_sentence_with_too_many_spans_is_refused_before_memory_is_taken(model, monkeypatch):
-    monkeypatch.setattr(structures, "_table_of_zeros", lambda *_: pytest.fail("memory was taken"))
+    corpus_type = model.model.structure_type.corpus
+    monkeypatch.setattr(corpus_type, "__init__", lambda *_: pytest.fail("memory was taken"))
     with pytest.raises(
         InputError, match=r"^sentence 12: found 30,000 words \(the cat .* \.\.\.\); expected at most 5,000"
     ):
