@@ -162,8 +162,10 @@ def test_the_command_refuses_labels_of_averages_and_of_models_without_any(folder
 
 
 @pytest.mark.parametrize("command", [["parse"], ["evaluate", "parse"], ["evaluate", "agreement"]], ids=" ".join)
-def test_the_commands_refuse_a_model_that_is_given_twice(folders, command, capsys):
-    arguments = ["text", "prpn", "prpn"] if "agreement" in command else ["prpn", "text", "--also", "prpn"]
+def test_the_commands_refuse_a_model_that_is_given_twice(folders, command, tmp_path, capsys):
+    text = tmp_path / "text.txt"
+    text.write_text("a dog\n")
+    arguments = [str(text), "prpn", "prpn"] if "agreement" in command else ["prpn", str(text), "--also", "prpn"]
     assert main([*command, *arguments]) == 2
     assert "the same model is given twice" in capsys.readouterr().err
 

@@ -100,8 +100,8 @@ def rerank(
             end += len(parses)
             if weight < 1 and not parses.scores:
                 raise InputError(
-                    f"{parses.sentences[0].place()}: no parser's score in its comments; expected one for each candidate,"
-                    f" because weight {weight:g} is below 1"
+                    f"{parses.sentences[0].place()}: no parser's score in its comments; expected one for each"
+                    f" candidate, because weight {weight:g} is below 1"
                 )
             if weight < 1:
                 values = weight * of_model + (1 - weight) * np.array(parses.scores)
