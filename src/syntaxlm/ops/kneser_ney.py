@@ -109,15 +109,6 @@ class KneserNeyReference:
                 counters[length].update(tuple(part[:length]) for part in self.sequences if len(part) >= length)
         return counters
 
-    def discount(self, length: int, count: int) -> float:
-        """Return d(c) of equation (25)."""
-        of_counts = Counter(self.counts[length].values())
-        discounts = discounts_of([of_counts[number] for number in (1, 2, 3, 4)]) or FALLBACK
-        return 0.0 if count == 0 else discounts[min(count, 3) - 1]
-
-    def is_kept(self, gram: Gram) -> bool:
-        return self.occurrences[len(gram)][gram] >= least_count(self.minimum_counts, len(gram))
-
     def probability(self, word: int, context: Gram) -> float:
         """Return p(word | context), equation (24). A context that is too long is shortened to its last words."""
         context = context[len(context) - min(len(context), self.order - 1) :]
@@ -132,7 +123,13 @@ class KneserNeyReference:
         total = sum(following.values())
         if not total:
             return lower
-        kept = {gram: count - self.discount(length, count) for gram, count in following.items() if self.is_kept(gram)}
+        of_counts, least = Counter(self.counts[length].values()), least_count(self.minimum_counts, length)
+        discounts = discounts_of([of_counts[number] for number in (1, 2, 3, 4)]) or FALLBACK  # d(c), equation (25)
+        kept = {
+            gram: count - discounts[min(count, 3) - 1]
+            for gram, count in following.items()
+            if self.occurrences[length][gram] >= least
+        }
         left = total - sum(kept.values())
         return (kept.get((*context, word), 0.0) + left * lower) / total
 
