@@ -103,14 +103,10 @@ def test_the_legend_has_a_sample_just_before_each_name(picture):
     assert [drawn(note) for note in notes] == ["a", "b"]
     for place, note in enumerate(notes):
         sample, right = elements[elements.index(note) - 1], float(note.get("x", ""))
-        starts = [
-            sample.get("x"),
-            sample.get("cx"),
-            sample.get("points", "").partition(",")[0],
-            sample.get("d", "")[2:7],
-        ]
+        left_ends = [sample.get("x"), sample.get("cx"), sample.get("points", "").partition(",")[0]]
+        left_ends += sample.get("d", "").split()[1:2]
         assert sample.get("class", "")[-2:] == f"-{place}"
-        assert any(right - 31 <= float(x) < right - 5 for x in starts if x)
+        assert any(right - 31 <= float(x) < right - 5 for x in left_ends if x)
 
 
 def test_bars_are_as_high_as_their_values_from_0():

@@ -126,6 +126,8 @@ def test_a_bar_is_between_its_words_and_as_high_as_its_distance():
     (axis,) = [line for line in lines(root, "axis") if line[0] == line[2]]
     assert (axis[1], axis[3]) == (numbers(bars[1], "y")[0], numbers(bars[1], "y")[0] + heights[1])
     assert {"0", "0.40"} <= {drawn(text) for text in of_role(root, "small")}
+    equal = lines(read_svg(tree_picture(tree, [0.0] * 5).svg()), "axis")  # an axis from 0 to 1
+    assert [bottom - top for left, top, right, bottom in equal if left == right] == [axis[3] - axis[1]]
 
 
 @pytest.mark.parametrize(
