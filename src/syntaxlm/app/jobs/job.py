@@ -199,7 +199,7 @@ class JobReport:
         if self.bad_lines:
             text += f"\n{_counted(self.bad_lines, 'bad line')} left out; see {Path(self.folder) / BAD_LINES}"
         if self.failed:
-            shown = [f"  {one}" for one in self.failed[:SHOWN]] + ["  ..."] * (len(self.failed) > SHOWN)
+            shown = [f"  {shard}" for shard in self.failed[:SHOWN]] + ["  ..."] * (len(self.failed) > SHOWN)
             them = "it" if len(self.failed) == 1 else "them"
             text += f"\n{_counted(len(self.failed), 'shard')} failed; run the job again to try {them} again\n"
             text += "\n".join(shown)

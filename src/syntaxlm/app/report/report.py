@@ -200,22 +200,23 @@ def perplexity_section(run: StoredRun, floor: float | None = None) -> Section:
     if run.result is None:
         why = f"The folder has no {RESULT}: training has not finished. `syntaxlm evaluate perplexity` scores a text."
         return Section(heading, (Paragraph(why, missing=True),))
-    scores = {name: one for name in ("valid", "test") if (one := getattr(run.result, name)) is not None}
+    texts = [(name, scores) for name in ("valid", "test") if (scores := getattr(run.result, name)) is not None]
     headings = {
         "text": "", "perplexity": ",.2f", "bits per token": ".3f", "bits per character": ".3f", "tokens": ",",
         "unknown tokens": "", "sentences": ",",
     }  # fmt: skip
     rows = [
         [
-            f"{name} ({one.source})", one.perplexity, one.bits_per_token, one.bits_per_character, one.tokens,
-            f"{one.unknown:,} ({100 * one.unknown / one.tokens:.1f}%)", one.sentences,
+            f"{name} ({scores.source})", scores.perplexity, scores.bits_per_token, scores.bits_per_character,
+            scores.tokens, f"{scores.unknown:,} ({100 * scores.unknown / scores.tokens:.1f}%)", scores.sentences,
         ]
-        for name, one in scores.items()
+        for name, scores in texts
     ]  # fmt: skip
-    modes = " and ".join(dict.fromkeys(how_read(one) for one in scores.values()))
-    with_ends = any(one.mode.predict_eos and not one.given_trees for one in scores.values())
-    estimates = dict.fromkeys(one.likelihood_estimate for one in scores.values() if one.likelihood_estimate)
-    notes = ["ends of sentences count as tokens"] * with_ends + [f"figures are estimates: {one}" for one in estimates]
+    modes = " and ".join(dict.fromkeys(how_read(scores) for _, scores in texts))
+    with_ends = any(scores.mode.predict_eos and not scores.given_trees for _, scores in texts)
+    estimates = dict.fromkeys(scores.likelihood_estimate for _, scores in texts if scores.likelihood_estimate)
+    notes = ["ends of sentences count as tokens"] * with_ends
+    notes += [f"figures are estimates: {estimate}" for estimate in estimates]
     source = "; ".join([f"{RESULT}; read {modes}", *notes]) + "."
     blocks: list[Block] = [HtmlTable(ReportTable(headings, rows, "Scores of the saved weights"), source)]
     if floor is not None and run.result.test is not None:
@@ -440,13 +441,14 @@ def key_figures(bundle: ModelBundle, run: StoredRun, parsing: ParsingReport | No
     """Return the main results, for the top of the page."""
     figures = []
     texts = [] if run.result is None else [("test", run.result.test), ("validation", run.result.valid)]
-    name, of_test = next(((name, one) for name, one in texts if one is not None), ("", None))
-    if of_test is not None:
-        what, value = "perplexity", f"{of_test.perplexity:,.2f}"
+    name, measured = next(filter(lambda text: text[1] is not None, texts), ("", None))
+    if measured is not None:
+        what, value = "perplexity", f"{measured.perplexity:,.2f}"
         if bundle.normaliser.units == "characters":
-            what, value = "bits per character", f"{of_test.bits_per_character:.3f}"
-        estimate = f", {of_test.likelihood_estimate}" if of_test.likelihood_estimate else ""
-        figures.append(KeyFigure(f"{name} {what}", value, f"{of_test.source}, read {how_read(of_test)}{estimate}"))
+            what, value = "bits per character", f"{measured.bits_per_character:.3f}"
+        estimate = f", {measured.likelihood_estimate}" if measured.likelihood_estimate else ""
+        source = f"{measured.source}, read {how_read(measured)}{estimate}"
+        figures.append(KeyFigure(f"{name} {what}", value, source))
     if parsing is not None:
         scores = parsing.scores[parsing.chosen]
         layer = f", layer {parsing.layer}" if parsing.f1_by_layer else ""

@@ -276,8 +276,8 @@ async def generate(request: schemas.GenerateRequest, served: ServedHere) -> sche
     responses={key: ERRORS[key] for key in (400, 408, 413, 422, 503)},
 )
 async def sentences(request: schemas.SplitRequest, served: ServedHere) -> schemas.SplitAnswer:
-    (found,) = await asyncio.wrap_future(served.splitter.submit(object(), [request.text], _split))
-    return schemas.SplitAnswer(sentences=found)
+    (split,) = await asyncio.wrap_future(served.splitter.submit(object(), [request.text], _split))
+    return schemas.SplitAnswer(sentences=split)
 
 
 def _split(texts: Sequence[str]) -> list[list[str]]:
