@@ -205,8 +205,8 @@ def _opened(starts: list[int], ends: list[int], is_open: list[bool], contested: 
     starts, ends: of the gold spans that start or end at a contested position, in pre-order.
     is_open, contested: (n + 1,), of each position.
     """
-    root, words = len(starts), len(is_open) - 1  # a span over the whole sentence, above all others
-    starts, ends = [*starts, 0], [*ends, words]
+    root = len(starts)  # a span over the whole sentence, above all others
+    starts, ends = [*starts, 0], [*ends, len(is_open) - 1]
     children: list[list[int]] = [[] for _ in ends]
     around = [root]
     for span in range(root):
@@ -245,7 +245,7 @@ def _opened(starts: list[int], ends: list[int], is_open: list[bool], contested: 
         of_start = (_OPEN,) if starts[span] == 0 else states(starts[span])
         if _CLOSED in of_start:
             of_start = (*of_start, _USED)
-        for end in (_CLOSED,) if ends[span] == words else states(ends[span]):
+        for end in states(ends[span]):
             below: dict[int, _Best] = {}  # by the state of the start for the spans below
             for start in of_start:
                 inner = _USED if start == end == _CLOSED else start
