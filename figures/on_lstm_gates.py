@@ -64,7 +64,9 @@ def master_gates(model: ModelBundle, tokens: Sequence[str]) -> list[MasterGates]
     batch = TokenBatch(ids, ids)
     rows, inputs = backbone.enter(backbone.embed(network.embedding, batch.tokens), batch)
     found = []
-    for layer, states in zip(backbone.stack.layers, backbone.stack(inputs, rows, None).layers, strict=True):
+    outputs, _ = backbone.stack(inputs, rows, None)
+    for layer, output in zip(backbone.stack.layers, outputs, strict=True):
+        states = output.hidden
         assert isinstance(layer, RecurrentLayer)
         assert layer.chunk is not None
         count = layer.size // layer.chunk
