@@ -69,13 +69,6 @@ def test_trees_of_files_folders_and_patterns_are_named_by_id_or_place(tmp_path):
     assert [tree.heads for tree in dependency_trees(tmp_path / "*.conllu")] == [CAT.heads, GO.heads, GO.heads]
 
 
-def test_preprocessing_removes_words_and_reattaches_their_dependents(tmp_path):
-    (tmp_path / "a.conllu").write_text(conllu(CAT, GO))
-    first, second = dependency_trees(tmp_path / "a.conllu", "ptb-drop")
-    assert (first.words, first.heads, first.labels) == (("The", "cat", "sleeps"), (2, 3, 0), ("det", "nsubj", "root"))
-    assert (first.name, second.name, second.words) == ("cat", "go", ("Go",))
-
-
 def test_constituency_trees_are_refused(tmp_path):
     (tmp_path / "a.mrg").write_text("(S (A a))\n")
     with pytest.raises(InputError, match=r"a\.mrg: found \.mrg; expected dependency trees, in files .*conllu"):

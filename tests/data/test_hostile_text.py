@@ -32,6 +32,8 @@ NAMES = ["lines", "text", "brackets", "conllu", "treebank"]
         ("a b\n".encode("utf-32"), "line 1: found a zero byte at offset 2"),
         ("友情".encode("utf-16"), "line 1: found byte 0xff at offset 0"),
         (b"caf\xe9\n", "line 1: found byte 0xe9 at offset 3"),
+        (b"\xef\xbb\xbf# good\nb\xe4d\n", "line 2: found byte 0xe4 at offset 11"),
+        (b"# good\ncut \xe2\x82", "line 2: found byte 0xe2 at offset 11"),
         (b"\x93quote\x94\n", "line 1: found byte 0x93 at offset 0"),
         (b"a\xed\xa0\x80b\n", "line 1: found byte 0xed at offset 1"),  # half of a surrogate pair
         (b"\xc0\x80\n", "line 1: found byte 0xc0 at offset 0"),  # a zero byte in two bytes

@@ -32,24 +32,21 @@ def read(tmp_path):
     return read
 
 
-def reported(groups) -> list[tuple[str, list[tuple[int, ...]]]]:
-    return [(one.name, [sentence.tree.heads for sentence in one.sentences]) for one in groups]
-
-
-def test_neighbours_of_one_id_are_candidates_of_one_sentence_though_words_repeat(read):
-    text = cat("2 0", "# sent_id = a") + cat("0 1", "# sent_id = a") + cat("2 0", "# sent_id = b")
-    assert reported(read(text)) == [("a", [(2, 0), (0, 1)]), ("b", [(2, 0)])]
-
-
-def test_without_ids_neighbours_of_the_same_words_are(read):
-    assert reported(read(cat() + cat("0 1") + dog() + cat())) == [
-        ("1", [(2, 0), (0, 1)]), ("2", [(0, 1)]), ("3", [(2, 0)]),
-    ]  # fmt: skip
-
-
-def test_the_id_may_be_given_only_at_the_first_candidate(read):
-    text = cat("2 0", "# sent_id = a") + cat("0 1") + dog("0 1", "# sent_id = b") + dog("2 0")
-    assert reported(read(text)) == [("a", [(2, 0), (0, 1)]), ("b", [(0, 1), (2, 0)])]
+@pytest.mark.parametrize(
+    ("text", "groups"),
+    [
+        # Trees of one id are candidates of one sentence, though words repeat.
+        (cat("2 0", "# sent_id = a") + cat("0 1", "# sent_id = a") + cat("2 0", "# sent_id = b"),
+         [("a", [(2, 0), (0, 1)]), ("b", [(2, 0)])]),
+        # Without ids, neighbours of the same words are.
+        (cat() + cat("0 1") + dog() + cat(), [("1", [(2, 0), (0, 1)]), ("2", [(0, 1)]), ("3", [(2, 0)])]),
+        # The id may be given only at the first candidate.
+        (cat("2 0", "# sent_id = a") + cat("0 1") + dog("0 1", "# sent_id = b") + dog("2 0"),
+         [("a", [(2, 0), (0, 1)]), ("b", [(0, 1), (2, 0)])]),
+    ],
+)  # fmt: skip
+def test_neighbours_of_one_id_or_the_same_words_are_candidates_of_one_sentence(read, text, groups):
+    assert [(group.name, [sentence.tree.heads for sentence in group.sentences]) for group in read(text)] == groups
 
 
 def test_scores_are_read_from_the_comment_of_their_name(read):
@@ -101,10 +98,7 @@ def test_gold_trees_are_matched_with_their_candidates(read, tmp_path):
     [
         (cat("0 1"), "k.conllu, line 4, sentence 2: no gold tree for it; gold.conllu has only 1"),
         (cat() + dog() + dog(), "gold.conllu, sentence 3: no candidates for it; there are those of 2 sentences"),
-        (
-            cat() + cat(),
-            "k.conllu, line 4, sentence 2: found 'dogs' as word 1, expected 'cats' as in gold.conllu, sent",
-        ),
+        (cat() + cat(), "k.conllu, line 4, sentence 2: found 'dogs' as word 1, expected 'cats' as in gold.conllu,"),
     ],
 )
 def test_gold_trees_of_other_sentences_are_reported(read, tmp_path, gold, said):

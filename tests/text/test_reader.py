@@ -68,8 +68,8 @@ def test_raw_text_is_read_like_the_training_text(name, line, tokens):
     ],
 )
 def test_text_that_is_tokenised_like_the_training_text_stays_as_it_is(name, line):
-    one = reader(name)
-    assert one.tokens(line) == line.split() == one.tokens(" ".join(one.tokens(line)))
+    reads = reader(name)
+    assert reads.tokens(line) == line.split() == reads.tokens(" ".join(reads.tokens(line)))
 
 
 def test_every_token_has_the_place_of_its_characters():
@@ -89,9 +89,9 @@ def test_every_token_has_the_place_of_its_characters():
     st.booleans(),
 )
 def test_places_are_in_order_and_lose_no_character(line, name, style, units, drops):
-    one = reader(name, style, units=units, drop_punctuation=drops)
-    aligned = one.align(line)
-    assert [part.token for part in aligned if part.token is not None] == one.tokens(line)
+    reads = reader(name, style, units=units, drop_punctuation=drops)
+    aligned = reads.align(line)
+    assert [part.token for part in aligned if part.token is not None] == reads.tokens(line)
     assert all(line[part.start : part.end] == part.written for part in aligned)
     assert [part.start for part in aligned] == sorted(part.start for part in aligned)
     covered = {place for part in aligned for place in range(part.start, part.end)}
@@ -100,15 +100,15 @@ def test_places_are_in_order_and_lose_no_character(line, name, style, units, dro
 
 def test_a_style_of_rules_reads_as_the_style_and_the_normaliser_after_each_other():
     style = TreebankStyle("split", "split")
-    one = reader("treebank", style, lower_case=True)
+    reads = reader("treebank", style, lower_case=True)
     line = 'The "man" didn\'t—it cannot: (No.)'
-    assert one.tokens(line) == Normaliser(lower_case=True).tokens(style(line))
+    assert reads.tokens(line) == Normaliser(lower_case=True).tokens(style(line))
 
 
 def test_only_the_normaliser_is_used_if_nothing_is_split():
-    one = reader("bare", AS_TOKENISED)
-    assert one.tokens("The man, didn't.") == ["The", "man,", "didn't."]
-    assert one.align("The man, didn't.") == Normaliser().align("The man, didn't.")
+    reads = reader("bare", AS_TOKENISED)
+    assert reads.tokens("The man, didn't.") == ["The", "man,", "didn't."]
+    assert reads.align("The man, didn't.") == Normaliser().align("The man, didn't.")
 
 
 def test_characters_and_tags_are_left_alone():
@@ -119,9 +119,9 @@ def test_characters_and_tags_are_left_alone():
 
 
 def test_a_normaliser_that_splits_punctuation_still_splits_it():
-    one = reader("treebank", splitting="punctuation", drop_punctuation=True)
-    assert one.tokens("“The man didn’t!”") == ["The", "man", "did", "n't"]
-    assert [part.token for part in one.align("man, (it)")] == ["man", None, None, "it", None]
+    reads = reader("treebank", splitting="punctuation", drop_punctuation=True)
+    assert reads.tokens("“The man didn’t!”") == ["The", "man", "did", "n't"]
+    assert [part.token for part in reads.align("man, (it)")] == ["man", None, None, "it", None]
 
 
 def test_characters_of_split_words_have_the_positions_of_the_line():
