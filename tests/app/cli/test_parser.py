@@ -108,6 +108,7 @@ def test_the_bare_command_prints_help_and_a_bare_group_its_help_on_stderr(capsys
     assert cli.main([]) == 0
     out, error = capsys.readouterr()
     assert out.startswith("usage: syntaxlm ")
+    assert re.search(r"^ +parse +parse plain or tagged text$", out, re.MULTILINE)
     assert not error
     for name, group in cli.build_parser().commands.items():
         if group.commands:
