@@ -72,6 +72,8 @@ def test_the_likelier_sentence_of_a_pair_is_that_of_the_log_probabilities(client
     pair = ("the cat sees a dog", "the cat dog a sees old")
     found = post(client, "pair", model=name, first=pair[0], second=pair[1])
     first, second = models[name].log_prob(list(pair))
+    assert (found["first"]["sentence"], found["second"]["sentence"]) == pair
+    assert found["first"]["bits"] == pytest.approx(-first / math.log(2), abs=1e-4)
     assert found["difference"] == pytest.approx((first - second) / math.log(2), abs=1e-4)
     assert found["likelier"] == ("first" if first > second else "second")
     if name == "compound-pcfg":
