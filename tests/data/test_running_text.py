@@ -54,11 +54,8 @@ def paragraphs(larger_toy) -> list[str]:
 
 def test_abbreviations_are_learnt_from_the_text_itself(splitter):
     assert splitter.abbreviations == ("dr", "mr", "st")
-    assert splitter("Mr. Holt met Dr. Watts at St. Paul's. They spoke. Then Dr. Watts went.") == [
-        "Mr. Holt met Dr. Watts at St. Paul's.",
-        "They spoke.",
-        "Then Dr. Watts went.",
-    ]
+    sentences = ["Mr. Holt met Dr. Watts at St. Paul's.", "They spoke.", "Then Dr. Watts went."]
+    assert splitter(" ".join(sentences)) == sentences
 
 
 def test_abbreviations_may_be_given_with_their_full_stop_or_without():
@@ -126,11 +123,8 @@ def test_words_that_often_end_sentences_are_no_abbreviations():
 
 def test_small_letters_begin_sentences_where_the_text_often_does_so():
     web = "i like this place. the food was great. they were very friendly. we will come again. " * 5
-    assert Splitter.learn([[web]])("it was great. we liked it. “why?” he asked") == [
-        "it was great.",
-        "we liked it.",
-        "“why?” he asked",
-    ]
+    sentences = ["it was great.", "we liked it.", "“why?” he asked"]
+    assert Splitter.learn([[web]])(" ".join(sentences)) == sentences
     assert Splitter.learn([[VISIT]])("It was in approx. great shape.") == ["It was in approx. great shape."]
 
 
@@ -149,7 +143,7 @@ def test_a_paragraph_of_any_length_is_split_like_its_pieces(splitter, monkeypatc
 
 def test_blank_lines_separate_paragraphs_and_lines_are_joined(book):
     text = (
-        "The first line\r\nand the se-\r\ncond.\r\n \r\n\r\nA new\tone -\nso it_is. _Very_ odd--\nor not—no.\n\n* * *\n"
+        "The first line\r\nand the se-\r\ncond.\r\n \r\n\r\nA new\tone -\nso it_is. _Very_ odd--\nor not—no.\n\n* *\n"
     )
     assert read_paragraphs(book(text)).paragraphs == (
         "The first line and the se-cond.",
