@@ -8,8 +8,9 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
-from syntaxlm.batches import SentenceBatches, TreeBatches
+from syntaxlm.batches import SentenceBatches, StreamBatches, TreeBatches
 from syntaxlm.core.errors import InputError
+from syntaxlm.trees.spans import top_down
 from tests.batches import corpora, forests
 from tests.batches.corpora import VOCABULARY, plain
 
@@ -118,3 +119,13 @@ def test_invalid_sizes_raise_an_error_with_their_names(kind):
     ):
         with pytest.raises(InputError, match=message):
             kind(**{"token_budget": 10, "shuffle": True, "seed": 0} | arguments)
+
+
+def test_spans_of_other_sentences_raise_an_error():
+    corpus, spans = corpora.corpus_of([3, 2]), top_down(np.array([3, 3]), lambda _, starts, ends: starts + 1)
+    for build in (
+        lambda: SentenceBatches(corpus, VOCABULARY, 100, True, 0, spans=spans),
+        lambda: StreamBatches(corpus, VOCABULARY, 2, 2, spans=spans),
+    ):
+        with pytest.raises(ValueError, match="the spans do not fit the sentences of the corpus"):
+            build()
