@@ -6,7 +6,7 @@ import json
 
 import pytest
 import torch
-from benchmarks import gpu, training
+from benchmarks import gpu, inside, timing, training
 
 
 @pytest.fixture(autouse=True)
@@ -14,6 +14,8 @@ def quick(monkeypatch):
     monkeypatch.setattr(gpu, "refuse_failing_tests", lambda *paths: None)
     monkeypatch.setattr(gpu, "REPEATS", 1)
     monkeypatch.setattr(gpu, "WORDS", 50)
+    monkeypatch.setattr(timing, "matrix_rate", lambda *arguments, **more: 100.0)  # large products take seconds
+    monkeypatch.setattr(inside, "peak", lambda *arguments: 1e11)
 
 
 def test_every_model_and_nn_lstm_are_timed_in_every_precision_and_a_recipe_is_trained(toy, tmp_path, capsys):

@@ -33,11 +33,11 @@ from tests.training.runs import tree_data as data_of
 from tests.training.test_focusing import PCFG
 
 pytestmark = [
-    pytest.mark.long,
     pytest.mark.skipif(sys.platform != "linux", reason="clocks of other processes"),
     pytest.mark.skipif(torch.cuda.is_available(), reason="a fork cannot use a GPU of this process"),
 ]
 
+LONG = pytest.mark.long
 KILLS_OF_A_RUN = 3  # then it ends
 MOST_LIVES = 20
 TIMES = ("seconds", "minutes", "tokens_per_second", "folder", "metrics_bytes")
@@ -156,7 +156,7 @@ def written(path: Path, data: dict) -> Path:
 
 
 @pytest.mark.parametrize("seed", [1])
-@pytest.mark.parametrize("kind", ["gradient", "em", "pcfg"])
+@pytest.mark.parametrize("kind", [pytest.param("gradient", marks=LONG), "em", pytest.param("pcfg", marks=LONG)])
 def test_training_with_kills_ends_as_without(toy, few, tmp_path, kind, seed):
     often = {"checkpoint_seconds": 0.0, "log_steps": 1}
     data = {
@@ -170,6 +170,7 @@ def test_training_with_kills_ends_as_without(toy, few, tmp_path, kind, seed):
     until_killed_often(resumed(recipe), tmp_path / "whole", tmp_path / "broken", same_run, 9, seed)
 
 
+@LONG
 @pytest.mark.parametrize("seed", [2])
 def test_stop_classifiers_with_kills_are_those_without_and_earlier_ones_stay_intact(toy, tmp_path, seed):
     model = tmp_path / "model"
@@ -195,6 +196,7 @@ def test_stop_classifiers_with_kills_are_those_without_and_earlier_ones_stay_int
     until_killed_often(command, tmp_path / "whole", tmp_path / "broken", same, 5, seed, intact)
 
 
+@LONG
 @pytest.mark.parametrize("seed", [3])
 def test_a_comparison_with_kills_is_the_one_without(few, tmp_path, seed):
     often = {"checkpoint_seconds": 0.0}
@@ -240,6 +242,7 @@ def test_trees_with_kills_are_those_without_and_an_earlier_file_is_replaced_only
     until_killed_often(command, tmp_path / "whole", tmp_path / "broken", same, 6, seed, intact)
 
 
+@LONG
 @pytest.mark.parametrize(("engine", "kills", "seed"), [("processes", 4, 5), ("ray", 2, 6)])
 def test_a_job_with_kills_has_the_rows_of_one_without(trained, toy, tmp_path, engine, kills, seed):
     if engine == "ray":

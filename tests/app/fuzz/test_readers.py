@@ -34,7 +34,7 @@ from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.recipe_files import bundled_recipes
 from syntaxlm.trees.bounds import right
 from syntaxlm.trees.conllu import iterate_dependencies, read_conllu, write_conllu
-from syntaxlm.trees.preprocessing import PREPROCESSINGS, clean_all, find_preprocessing
+from syntaxlm.trees.preprocessing import PREPROCESSINGS, clean_all, find_preprocessing, plain_label
 from syntaxlm.trees.scoring import PROTOCOLS, score
 from syntaxlm.trees.spans import SpanSets
 from syntaxlm.trees.tree import format_brackets, from_nltk, parse_brackets, read_brackets
@@ -186,7 +186,7 @@ def recipe(path: Path) -> None:
 def clean_up(path: Path) -> None:
     rule = find_preprocessing(path)
     assert isinstance(rule.keeps("a", "A"), bool)
-    assert isinstance(rule.plain_label("NP-SBJ+np"), str)
+    assert isinstance(plain_label("NP-SBJ+np", rule.function_after, rule.function_before), str)
 
 
 def vocabulary(path: Path) -> None:
