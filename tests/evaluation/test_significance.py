@@ -193,6 +193,7 @@ def test_questions_give_credit_without_the_interpolated_column(tmp_path):
         ('{"f1": 1}\n', "line 1: not a line of details"),
         ('{"f1": 1, "protocol": []}\n', "line 1: not a line of details"),
         ('{"candidates": ["a"], "models": {}}\n[1]\n', "line 2: not a line of details"),
+        ('{"candidates": ["a"], "models": {}}\n5\n', "line 2: not a line of details"),
         ("{", "line 1: damaged or cut short"),
     ],
 )

@@ -296,11 +296,13 @@ def read_details(path: str | Path) -> DetailedScores:
     trees: dict[str, TreeDetails] = {}
     try:
         if "gold_spans" not in first and "f1" not in first:
-            place = next((place for place, row in parsed.items() if list(row) != list(first)), place)
+            others = (place for place, row in parsed.items() if not isinstance(row, dict) or row.keys() != first.keys())
+            place = next(others, place)
             return _choices(str(path), list(parsed.values()))
         for place, row in parsed.items():
             trees[place] = TreeDetails.model_validate(row)
-            PROTOCOLS[trees[place].protocol]
+            if trees[place].protocol not in PROTOCOLS:
+                raise ValueError("unknown protocol")
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise InputError(
             f"{place}: not a line of details. Expected a file that evaluate parse, trees, pairs or completion writes"
