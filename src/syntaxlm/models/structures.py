@@ -98,10 +98,11 @@ class CorpusDistances(CorpusStructure):
 
     def __init__(self, lengths: Integers, layers: int = 1, labels: Sequence[str] = ()) -> None:
         super().__init__(lengths, layers)
-        self.values = np.zeros((layers, int(lengths.sum())), np.float32)
+        self._offsets = offsets_of(lengths)
+        self.values = np.zeros((layers, int(self._offsets[-1])), np.float32)
 
     def add(self, batch: Distances, words: Integers, indices: Integers) -> None:
-        _add_of_words(self.values, batch.values[:, 1:-1], self.lengths, words, indices)
+        _add_of_words(self.values, batch.values[:, 1:-1], self._offsets[indices], words)
 
     def decode(self, decoder: str, layer: int = 1) -> SpanSets:
         return decode(self.values[layer - 1], self.lengths, cast(DecodingRule, decoder))
@@ -214,10 +215,11 @@ class CorpusHeads(CorpusStructure):
 
     def __init__(self, lengths: Integers, layers: int = 0, labels: Sequence[str] = ()) -> None:
         super().__init__(lengths)
-        self.values: Positions = np.zeros(int(lengths.sum()), np.int32)
+        self._offsets = offsets_of(lengths)
+        self.values: Positions = np.zeros(int(self._offsets[-1]), np.int32)
 
     def add(self, batch: Heads, words: Integers, indices: Integers) -> None:
-        _add_of_words(self.values[None], batch.values.T[None], self.lengths, words, indices)
+        _add_of_words(self.values[None], batch.values.T[None], self._offsets[indices], words)
 
     def decode(self, decoder: str, layer: int = 1) -> SpanSets:
         """Return the constituents of the most probable dependency trees, see `decode_heads`."""
@@ -293,10 +295,11 @@ def labelled_spans(spans: SpanSets, codes: AnyIntegers, names: Sequence[str]) ->
     )
 
 
-def _add_of_words(
-    flat: npt.NDArray[Any], values: Tensor, lengths: Integers, words: Integers, indices: Integers
-) -> None:
-    """Store the values of a batch's words, (layers, n, B), in those of a corpus, (layers, N)."""
+def _add_of_words(flat: npt.NDArray[Any], values: Tensor, begins: Integers, words: Integers) -> None:
+    """Store the values of a batch's words, (layers, n, B), in those of a corpus, (layers, N).
+
+    begins: (B,), index in `flat` of the first word of each sentence.  words: (B,), number of words of each sentence.
+    """
     steps = np.arange(values.shape[1])[:, None]
     real = steps < words
-    flat[:, (offsets_of(lengths)[indices] + steps)[real]] = values.cpu().numpy()[:, real]
+    flat[:, (begins + steps)[real]] = values.cpu().numpy()[:, real]
