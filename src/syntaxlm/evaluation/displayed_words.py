@@ -501,7 +501,10 @@ def _scored(
 ) -> Iterator[list[WordSurprisal]]:
     """Yield the rows of each line.  texts: number of the text of each line, at whose start the state is reset."""
     starts = [*np.flatnonzero(np.diff(texts, prepend=-1)).tolist(), len(lines)]
-    for number, (start, end) in enumerate(progress_bar(pairwise(starts), "scoring, texts", len(starts) - 1)):
+    parts: Iterable[tuple[int, int]] = pairwise(starts)
+    if len(starts) > 2:
+        parts = progress_bar(parts, "scoring, texts", len(starts) - 1)
+    for number, (start, end) in enumerate(parts):
         with warnings.catch_warnings():
             if number:  # the same warnings as for the first text
                 warnings.simplefilter("ignore", InputWarning)
