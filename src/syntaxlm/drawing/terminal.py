@@ -25,8 +25,7 @@ _CROSSINGS = {(False, False): "─", (False, True): "┬", (True, False): "┴",
 class _Cell:
     """A word, tag or constituent in a grid.
 
-    column: place among the columns of the grid, of which words have every second one.  height: rows
-    below it.
+    column: place among the columns of the grid, of which words have every second one.  height: rows below it.
     """
 
     text: str

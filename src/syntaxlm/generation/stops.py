@@ -101,8 +101,8 @@ class StopReport:
 
     nats: total of all decisions and labels.  every_word, possible: by edge type, for every word as in the paper, and
     for the words that an edge of the type can leave.
-    labels: of edges: number of words, of correct labels, and of the most frequent label (majority), and the accuracy of
-    both (accuracy, most_frequent); None if the model reads no labels.
+    labels: numbers of edge labels (words), of correctly predicted ones (correct) and of the most frequent one
+    (majority), and both as shares (accuracy, most_frequent); None if the model reads no labels.
     """
 
     source: str

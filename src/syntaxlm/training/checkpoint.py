@@ -72,13 +72,13 @@ class Averaging:
     """The state of averaged SGD in a run.
 
     Averaging starts when the validation loss stops improving (NT-ASGD; Merity, Keskar, Socher 2018, section 3,
-    algorithm 1), and may be fine-tuned from the average (section 5).
-
+    algorithm 1), and may be fine-tuned from the average (section 5). SGD continues with its own weights; their average
+    is validated and kept.
     """
 
     began: int | None = None  # the optimiser step after which averaging started; None: it has not started
     restarted: int | None = None  # the step after which fine-tuning started; None: it has not started
-    losses: list[float] = field(default_factory=list)  # of validations since the start of the run or of fine-tuning
+    losses: list[float] = field(default_factory=list)  # of validations since the run or fine-tuning started, in order
 
     def count(self, steps: int) -> int:
         """Return the number of averaged steps after `steps` optimiser steps; 0 if weights are not averaged."""

@@ -1,5 +1,4 @@
-"""Dependency trees in files: reads CoNLL-U, CoNLL-X and word-tag-head columns,
-and writes CoNLL-U.
+"""Dependency trees in files: reads CoNLL-U, CoNLL-X and word-tag-head columns, and writes CoNLL-U.
 
 Files may be compressed (.gz, .xz, .zst); "-" is standard input.
 """
