@@ -149,7 +149,7 @@ def test_parses_are_in_conllu(tmp_path):
          " With 2 in each, question 1, from questions.txt, line 1 on, is the first to lack its answer, 'the cat sat'."),
         (PLAIN + "it is\n", PLAIN_ANSWERS,
          "questions.txt: 5 candidates for the 2 answers of answers.txt; expected as many in each question, two or more."
-         " With 2 in each, questions.txt, line 5 is of no question."),
+         " With 2 in each, questions.txt, line 5 belongs to no question."),
         (PLAIN, PLAIN_ANSWERS * 2, "questions.txt: 4 candidates for the 4 answers"),
         (PLAIN, PLAIN_ANSWERS.replace("flew", "flies"),
          "answers.txt, line 2, question 2: found 'a dog flies', which is none of its 2 candidates, from questions.txt,"

@@ -183,7 +183,7 @@ def _groups(
                 fault = f"question {number}{where} is the first to lack {lacking}"
                 break
         else:
-            fault = f"{asked[len(given) * size].place} is of no question"
+            fault = f"{asked[len(given) * size].place} belongs to no question"
         raise InputError(
             f"{source}: {len(asked):,} candidates for the {len(given):,} answers of {answers}; expected as many in each"
             f" question, two or more. With {size} in each, {fault}. Separate questions of different sizes by blank"

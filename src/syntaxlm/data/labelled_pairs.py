@@ -138,13 +138,14 @@ def write_next_sentence_pairs(
     check_number("seed", seed, 0, LARGEST_SEED)
     lines = [" ".join(line.split()) for _, line in read_lines(text)]
     fits = [0 < len(line.split()) <= maximum_words for line in lines]
-    draw, start = random.Random(seed), 0
+    draw, end = random.Random(seed), 0
     parts: dict[str, list[tuple[str, str, str]]] = {}
     for name, share in SHARES.items():
-        begin, start = start, len(lines) if name == "test" else start + round(share * len(lines))
-        sentences = list(compress(lines[begin:start], fits[begin:start]))
+        begin = end
+        end = len(lines) if name == "test" else begin + round(share * len(lines))
+        sentences = list(compress(lines[begin:end], fits[begin:end]))
         parts[name] = []
-        for place in range(begin, start - 1):
+        for place in range(begin, end - 1):
             if fits[place] and fits[place + 1]:
                 left, right, other = lines[place], lines[place + 1], draw.choice(sentences)
                 is_next = draw.random() < 0.5 or other in (left, right)

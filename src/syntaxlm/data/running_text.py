@@ -216,9 +216,10 @@ class Splitter:
         while begin < len(paragraph):
             end = _window_end(paragraph, begin)
             spans = [(begin + low, begin + high) for low, high in self.tokenizer.span_tokenize(paragraph[begin:end])]
-            is_last = end >= len(paragraph)
-            begin = end if is_last or len(spans) < 2 else spans[-1][0]
-            for start, stop in spans if is_last else [span for span in spans if span[0] < begin]:
+            begin = end
+            if end < len(paragraph) and len(spans) > 1:
+                begin, _ = spans.pop()
+            for start, stop in spans:
                 for dots in _DOTS.finditer(paragraph, start, stop):
                     if dots["word"][0].isupper() and dots["word"] != "I":
                         yield start, dots.start("space")

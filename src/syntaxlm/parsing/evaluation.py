@@ -138,7 +138,7 @@ def evaluate_parsing(
                 decoder: score(structure.decode(decoder, layer), gold.spans, protocol, details=False).f1
                 for decoder in decoders
             }
-            for layer in range(1, layers + 1 if layers > 1 else 1)
+            for layer in (range(1, layers + 1) if layers > 1 else ())
         },
         random_weights=_random_weights(bundle, read, report, protocol, chosen[0].layer, random_weights),
         labels=label_mapping(structure.labelled(chosen[0].decoder), gold.spans, protocol) if structure.labels else None,

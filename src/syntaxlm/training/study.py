@@ -80,11 +80,13 @@ class SeedsResult:
     def __str__(self) -> str:
         lines = [str(run) for run in self.runs]
         for name, figure in self.figures.items():
-            text = name.removesuffix("_perplexity")
-            scores = [score for run in self.runs if (score := getattr(run, text)) is not None]
-            shown = f"{figure.mean:.2f} ± {figure.std:.2f}"
-            title = f"valid: {figure.shown(4)}" if text == name else f"{text} {scores[0].perplexity_title} {shown}"
-            lines.append(f"{title} ({figure.count} seeds)")
+            if name == "criterion":
+                shown = f"valid: {figure.shown(4)}"
+            else:
+                text = name.removesuffix("_perplexity")
+                title = next(score.perplexity_title for run in self.runs if (score := getattr(run, text)) is not None)
+                shown = f"{text} {title} {figure.mean:.2f} ± {figure.std:.2f}"
+            lines.append(f"{shown} ({figure.count} seeds)")
         return "\n".join(lines)
 
 
@@ -319,10 +321,10 @@ def _vocabulary_notes(recipes: Mapping[str, LanguageModelRecipe]) -> list[str]:
     """Return a note for each setting of vocabulary and normaliser that differs between recipes with the same units."""
     notes = []
     for of_units in _by_units(recipes).values():
-        settings = {
-            name: dict(_flat({"normaliser": data.normaliser.to_dict(), "vocabulary": vars(data.vocabulary)}, "text."))
-            for name, data in ((name, recipe.data) for name, recipe in of_units.items())
-        }
+        settings = {}
+        for name, recipe in of_units.items():
+            sections = {"normaliser": recipe.data.normaliser.to_dict(), "vocabulary": vars(recipe.data.vocabulary)}
+            settings[name] = dict(_flat(sections, "text."))
         for key in next(iter(settings.values())):
             if len({repr(of_recipe[key]) for of_recipe in settings.values()}) > 1:
                 listed = "; ".join(f"{name}: {of_recipe[key]}" for name, of_recipe in settings.items())

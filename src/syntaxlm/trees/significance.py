@@ -158,8 +158,8 @@ def paired_bootstrap(
     F1 is averaged by the scores' protocol.  Raises InputError if protocols or sentences differ.
     """
     both = RunScores.of_trees([first, second])
-    one, other = map(RunScores, np.split(both.parts, 2), np.split(both.wholes, 2))
-    return compare_runs(one, other, "F1", samples, seed)
+    first_run, second_run = (RunScores(both.parts[[row]], both.wholes[[row]]) for row in (0, 1))
+    return compare_runs(first_run, second_run, "F1", samples, seed)
 
 
 @dataclass(frozen=True)
