@@ -473,13 +473,7 @@ def evaluate_reading_times(
     table = None if times is None else InputTable.read(times)
     joined_times = join_times(displayed, table, time_column, key, settings.log, minimum, maximum, word_column)
     listed = Frequencies.read(frequencies)
-    predictors = with_previous(word_properties(displayed, listed), displayed, settings.spillover)
-    for unit, of in (("sentence", displayed.sentences), ("group", displayed.groups)):
-        predictors[f"word_in_{unit}"] = displayed.position_in(of).astype(float)
-    for name in settings.predictors:
-        if name in predictors:
-            raise InputError(f"--predictor {name}: the baseline has a predictor of this name; rename the column")
-        predictors[name] = displayed.table.numbers(name, "--predictor")[displayed.rows]
+    predictors = _baseline(displayed, listed, settings)
     runs: list[tuple[str, ModelBundle, Context | None]] = []
     for name, bundle in models.items():
         contexts: Sequence[Context | None] = ("reset", "carry") if context == "both" else (context,)
@@ -512,6 +506,18 @@ def evaluate_reading_times(
         _result(report, name, bundle.name, of_run) for (name, bundle, _), of_run in zip(runs, scores, strict=True)
     ]
     return replace(report, models=tuple(results))
+
+
+def _baseline(words: DisplayedWords, frequencies: Frequencies, settings: RegressionSettings) -> dict[str, Numbers]:
+    """Return the predictors of the baseline, (n,) each. Raises InputError for two predictors of the same name."""
+    predictors = with_previous(word_properties(words, frequencies), words, settings.spillover)
+    predictors["word_in_sentence"] = words.position_in(words.sentences).astype(float)
+    predictors["word_in_group"] = words.position_in(words.groups).astype(float)
+    for name in settings.predictors:
+        if name in predictors:
+            raise InputError(f"--predictor {name}: the baseline has a predictor of this name; rename the column")
+        predictors[name] = words.table.numbers(name, "--predictor")[words.rows]
+    return predictors
 
 
 def _analysed(
