@@ -118,8 +118,8 @@ class AnsweredPairs(HasReport):
             for pair, answer in zip(self.pairs, self.answers, strict=True)
             if (operators is None or pair.operators in operators) and label in (None, pair.label)
         ]
-        correct = sum(label == answer for label, answer in kept)
-        return GroupScore(len(kept), correct, sum(label == self.majority for label, _ in kept))
+        correct = sum(gold == answer for gold, answer in kept)
+        return GroupScore(len(kept), correct, sum(gold == self.majority for gold, _ in kept))
 
     @property
     @abstractmethod
