@@ -1,7 +1,21 @@
 """python -m syntaxlm: the commands."""
 
+from __future__ import annotations
+
+import signal
 import sys
 
-from syntaxlm.app.cli import main
 
-sys.exit(main())
+def run() -> int:
+    """Run a command; returns the exit code, also if it is interrupted while modules are imported."""
+    try:
+        from syntaxlm.app.cli import main
+
+        return main()
+    except KeyboardInterrupt:
+        print("syntaxlm: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+
+
+if __name__ == "__main__":
+    sys.exit(run())

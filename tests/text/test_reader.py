@@ -22,6 +22,8 @@ STYLES = {
     "bare": "the a man does do did n't 's ' can not said no mr. yes books girls it left N $ corp. corp inc.",
     # neither tokenised nor lower-cased
     "raw": "the The man man. man, said said, said. said? no, yes, yes. books, left, didn't it It girls' can't left.",
+    # the same from books, in which dashes and spaced dots are words of their own
+    "book": "the The man man. man, said said, said. said? no, yes, yes. books, left, didn't it It girls' left. -- .",
 }
 
 
@@ -31,7 +33,12 @@ def reader(name: str, style: TreebankStyle = AUTO_STYLE, **normalising: object) 
 
 @pytest.mark.parametrize(
     ("name", "style"),
-    [("treebank", ("split", "split")), ("bare", ("drop", "split")), ("raw", ("keep", "keep"))],
+    [
+        ("treebank", ("split", "split")),
+        ("bare", ("drop", "split")),
+        ("raw", ("keep", "keep")),
+        ("book", ("keep", "keep")),
+    ],
 )
 def test_the_vocabulary_decides_how_words_are_split(name, style):
     assert reader(name).style == TreebankStyle(*style)
@@ -51,6 +58,7 @@ def test_the_vocabulary_decides_how_words_are_split(name, style):
         ("bare", "The man's 3,000 books (it) cost $40.", "the man 's N books it cost $ N"),
         ("bare", "It left Corp. Mr. Man said no.", "it left corp. mr. man said no"),
         ("raw", "The man, said: yes, didn’t it", "The man, said: yes, didn't it"),
+        ("book", "The man -- it sleeps.", "The man -- it sleeps."),
     ],
 )
 def test_raw_text_is_read_like_the_training_text(name, line, tokens):

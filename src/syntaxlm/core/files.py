@@ -370,8 +370,13 @@ def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def text_output(path: str | Path | None) -> Iterator[TextIO]:
-    """Open a UTF-8 text file that replaces `path` when the block succeeds, see `replaced`; None: standard output."""
+    """Open a UTF-8 text file that replaces `path` when the block succeeds, see `replaced`; None: standard output.
+
+    Raises InputError if standard output is closed.
+    """
     if path is None:
+        if sys.stdout is None:
+            raise InputError("standard output: not available; expected a file, named by --output")
         yield sys.stdout
         return
     with replaced(Path(path)) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:

@@ -91,9 +91,9 @@ class TextReader:
         """Return the reader of a model.
 
         If the options have `auto`, the vocabulary decides:
-        - Punctuation is split off if the vocabulary contains marks as words, or if the normaliser splits it off. It is
-          kept if the vocabulary contains words with marks (`said,`). Otherwise it is dropped, because the training text
-          had none.
+        - Punctuation is split off if the normaliser splits it off. Otherwise it is kept if the vocabulary contains
+          words with marks (`said,`), even if some marks, such as dashes, are words; split off if marks are words; and
+          dropped if there is neither, because the training text had none.
         - Contractions are split if the vocabulary contains n't, 's or another ending as a word.
         - Words that are in the vocabulary as written are not split: `Mr.`, `cannot`. A full stop is also split off
           inside a line, if the vocabulary contains the word only without it.
@@ -114,11 +114,13 @@ class TextReader:
         if adapts:  # the style that `auto` stands for
             known_ids = cls(normaliser, vocabulary)._known_ids
             contractions = "split" if any(map(known_ids, _ENDINGS)) else "keep"
-            if normaliser.splitting == "punctuation" or any(map(known_ids, _MARKS)):
-                punctuation = "split"
+            with_mark = sum(_WITH_MARK.fullmatch(token) is not None for token in vocabulary.tokens)
+            if normaliser.splitting == "whitespace" and with_mark > _FEW * len(vocabulary):
+                punctuation = "keep"
             else:
-                with_mark = sum(_WITH_MARK.fullmatch(token) is not None for token in vocabulary.tokens)
-                punctuation = "keep" if with_mark > _FEW * len(vocabulary) else "drop"
+                punctuation = (
+                    "split" if normaliser.splitting == "punctuation" or any(map(known_ids, _MARKS)) else "drop"
+                )
         style = TreebankStyle(
             punctuation if style.punctuation == "auto" else style.punctuation,
             contractions if style.contractions == "auto" else style.contractions,

@@ -393,7 +393,8 @@ def read_recipe(path: str | Path, overrides: Overrides | None = None) -> Recipe:
     source = f"{path} and {'overrides' if by_dict else 'the settings of the command line'}" if overrides else str(path)
     data = read_yaml(path)
     if not isinstance(data, dict):
-        raise InputError(f"{path}: found {type(data).__name__}; expected the sections model, text, batches, ...")
+        found = {type(None): "no settings", list: "a list"}.get(type(data), "a single value")
+        raise InputError(f"{path}: found {found}; expected the sections model, text, batches, ...")
     override(data, overrides or {})
     return recipe_from(data, source)
 

@@ -69,3 +69,14 @@ def test_an_argument_that_is_not_unicode_is_refused(run, trained):
     code, out, error = run("parse", trained.prpn, "the \udcff cat")  # as Python reads the byte 0xff
     assert (code, out) == (2, "")
     assert "the sentence: found '\\udcff' at character 5, half of a surrogate pair or a byte that is not UTF-8" in error
+
+
+def test_a_closed_standard_output_is_reported_and_not_needed_with_an_output_file(
+    trained, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr("sys.stdout", None)
+    for command in ("parse", "score"):
+        assert cli.main([command, str(trained.prpn), SENTENCE]) == 2
+        assert "standard output: not available; expected a file, named by --output" in capsys.readouterr().err
+        assert cli.main([command, str(trained.prpn), SENTENCE, "-o", str(tmp_path / command)]) == 0
+        assert (tmp_path / command).stat().st_size

@@ -92,7 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _warnings_printed("-q" in words or "--quiet" in words), _exiting_on_signals():
             code = _run(parser, words)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None: closed before the start
+            sys.stdout.flush()
     except InputError as error:
         print(f"syntaxlm: error: {error}", file=sys.stderr)
         return WRONG_INPUT

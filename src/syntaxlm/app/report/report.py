@@ -198,7 +198,9 @@ def perplexity_section(run: StoredRun, floor: float | None = None) -> Section:
     """Score of the saved weights on validation and test text. floor: the lowest possible perplexity, if known."""
     heading = "Perplexity"
     if run.result is None:
-        why = f"The folder has no {RESULT}: training has not finished. `syntaxlm evaluate perplexity` scores a text."
+        why = (
+            f"The folder has no {RESULT}, written at the end of training. `syntaxlm evaluate perplexity` scores a text."
+        )
         return Section(heading, (Paragraph(why, missing=True),))
     texts = [(name, scores) for name in ("valid", "test") if (scores := getattr(run.result, name)) is not None]
     headings = {
