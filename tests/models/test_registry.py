@@ -35,9 +35,10 @@ assert read_settings(TextRecipe, data, '').model.name == '{name}'
 LOAD = "import syntaxlm; syntaxlm.load('{folder}/{name}')"
 READ = ["lstm", "on-lstm", "palm", "simple-pcfg", "dmv", "dmv-ccm", "ngram"]
 LOADED = ["lstm", "palm", "ngram", "tree-rnn-nce"]
-# Each use runs in a process of its own, which has imported torch alone.
+# Each use runs in a process of its own, which has imported what all uses share.
 RUN = """
-import os, sys, torch
+import os, sys
+import syntaxlm.api.model, syntaxlm.training.recipe
 for code in sys.argv[1:]:
     if not os.fork():
         exec(code)

@@ -32,7 +32,7 @@ from syntaxlm.training.run import (
 )
 from tests.training.runs import stop_at
 
-RACERS, ROUNDS = 4, 40
+RACERS, ROUNDS = 4, 20
 
 # For each line of input, a process claims the next folder and prints the outcome.
 RACER = """

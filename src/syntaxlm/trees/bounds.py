@@ -6,8 +6,8 @@ Each function returns one binary tree per sentence: its spans of two or more wor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import itemgetter
-from typing import Any
+from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -194,9 +194,17 @@ def _innermost(starts: Integers, ends: Integers, words: Integers) -> Integers:
     return innermost
 
 
-# The most spans that can be in the tree, and how: the best choice up to the last child of a span, this child, the
-# states of its start and its end. (0, None, ...) before the first child.
-_Best = tuple[int, Any, int, int, int]
+class _Best(NamedTuple):
+    """The choice with the most spans in the tree, of a span's children up to `child`.
+
+    before: the choice up to the child before; None before the first.  start, end: the states of the ends of `child`.
+    """
+
+    spans: int = 0
+    before: _Best | None = None
+    child: int = 0
+    start: int = _CLOSED
+    end: int = _CLOSED
 
 
 def _opened(starts: list[int], ends: list[int], is_open: list[bool], contested: list[bool]) -> list[int]:
@@ -216,6 +224,7 @@ def _opened(starts: list[int], ends: list[int], is_open: list[bool], contested: 
         around.append(span)
     # By span and the states of its start and its end: the best choice for it and those below it.
     best: list[dict[tuple[int, int], _Best]] = [{} for _ in ends]
+    most_spans = attrgetter("spans")
 
     def states(position: int) -> tuple[int, ...]:
         if contested[position]:
@@ -224,22 +233,22 @@ def _opened(starts: list[int], ends: list[int], is_open: list[bool], contested: 
 
     def best_below(span: int, start: int, end: int) -> _Best:
         """start, end: the states of the ends of the span, for the spans below it."""
-        reached: dict[int, _Best] = {start: (0, None, 0, 0, 0)}  # by the state of the current position
+        reached: dict[int, _Best] = {start: _Best()}  # by the state of the current position
         position = starts[span]
         for child in children[span]:
             if starts[child] != position:
-                reached = dict.fromkeys(states(starts[child]), max(reached.values(), key=itemgetter(0)))
+                reached = dict.fromkeys(states(starts[child]), max(reached.values(), key=most_spans))
             position, below = ends[child], best[child]
             following: dict[int, _Best] = {}
             for at in (end,) if position == ends[span] else states(position):
                 most, chosen = -1, start
                 for entry, before in reached.items():
-                    spans = before[0] + below[entry, at][0]
+                    spans = before.spans + below[entry, at].spans
                     if spans > most:
                         most, chosen = spans, entry
-                following[at] = (most, reached[chosen], child, chosen, at)
+                following[at] = _Best(most, reached[chosen], child, chosen, at)
             reached = following
-        return max(reached.values(), key=itemgetter(0))
+        return max(reached.values(), key=most_spans)
 
     for span in reversed(range(root)):  # children come after their parents
         of_start = (_OPEN,) if starts[span] == 0 else states(starts[span])
@@ -253,13 +262,13 @@ def _opened(starts: list[int], ends: list[int], is_open: list[bool], contested: 
                     below[inner] = best_below(span, inner, end)
                 # A span counts unless its end is open or its start is used.
                 counts = end == _CLOSED and start != _USED
-                best[span][start, end] = (below[inner][0] + counts, *below[inner][1:])
+                best[span][start, end] = below[inner]._replace(spans=below[inner].spans + counts)
     positions = []
     agenda = [best_below(root, _OPEN, _CLOSED)]
     while agenda:
-        _, before, child, start, end = agenda.pop()
-        if before is not None:
-            if start == _OPEN and contested[starts[child]]:
-                positions.append(starts[child])
-            agenda += [before, best[child][start, end]]
+        choice = agenda.pop()
+        if choice.before is not None:
+            if choice.start == _OPEN and contested[starts[choice.child]]:
+                positions.append(starts[choice.child])
+            agenda += [choice.before, best[choice.child][choice.start, choice.end]]
     return positions
