@@ -128,3 +128,17 @@ def test_dependency_ranges_never_partially_overlap_at_infinite_temperature(dista
     for start, end in ranges:
         for other_start, other_end in ranges:
             assert not (start < other_start < end < other_end)
+
+
+def test_a_second_backward_through_the_reader_gives_the_same_gradients():
+    slots, hidden, counts = 3, 4, [2, 1]
+    shapes = {"input_gates": (3, 16), "input_keys": (3, 4), "gates": (3, slots), "hidden_tape": (slots, 2, hidden)}
+    shapes |= {"cell_tape": (slots, 2, hidden), "key": (4, 4), "recurrent": (16, 4), "recurrent_bias": (16,)}
+    shapes |= {"gain": (16,), "bias": (16,), "cell_gain": (4,), "cell_bias": (4,)}
+    tensors = leaves(shapes)
+    loss = read_with(read, [None] * 3, counts, tensors)[0].sum()
+    first = torch.autograd.grad(loss, list(tensors.values()), retain_graph=True, allow_unused=True)
+    second = torch.autograd.grad(loss, list(tensors.values()), allow_unused=True)
+    assert all(
+        before is after is None or torch.equal(before, after) for before, after in zip(first, second, strict=True)
+    )

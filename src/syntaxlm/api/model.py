@@ -530,5 +530,5 @@ def _check_integer(value: int, name: str) -> None:
 
 def _names(models: Sequence[ModelBundle]) -> list[str]:
     """Return the names of models in messages: their folders, or their types."""
-    folders = [getattr(one, "folder", None) for one in models]
-    return [one.name if folder is None else str(folder) for one, folder in zip(models, folders, strict=True)]
+    folders = [getattr(model, "folder", None) for model in models]
+    return [model.name if folder is None else str(folder) for model, folder in zip(models, folders, strict=True)]

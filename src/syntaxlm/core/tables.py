@@ -307,7 +307,7 @@ def plain(value: Any) -> Any:
     if hasattr(value, "to_dict"):
         return plain(value.to_dict())
     if is_dataclass(value):
-        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return plain(value._asdict())
     if isinstance(value, Mapping):

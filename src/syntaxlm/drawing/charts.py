@@ -76,7 +76,7 @@ def line_chart(
     """
     levels, intervals = levels or {}, intervals or {}
     points = [point for line in series.values() for point in line if all(map(math.isfinite, point))]
-    ends = chain.from_iterable(interval[1:] for some in intervals.values() for interval in some)
+    ends = chain.from_iterable(interval[1:] for of_series in intervals.values() for interval in of_series)
     xs, ys = [x for x, _ in points], [*(y for _, y in points), *levels.values(), *ends]
     if from_zero or (len(set(xs)) == 1 and xs[0] > 0 and not log_x):
         xs.append(0.0)

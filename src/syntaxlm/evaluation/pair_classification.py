@@ -86,12 +86,12 @@ class GroupScore:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scores for JSON, as fractions from 0 to 1; None if there are no pairs."""
-        some = self.pairs or None
+        count = self.pairs or None
         return {
             "pairs": self.pairs,
             "correct": self.correct,
-            "accuracy": some and self.correct / some,
-            "majority": some and self.majority / some,
+            "accuracy": count and self.correct / count,
+            "majority": count and self.majority / count,
         }
 
 

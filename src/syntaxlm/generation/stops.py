@@ -155,15 +155,15 @@ def score_stops(stops: Stops, model: GeneratesTrees, corpus: DependencyCorpus) -
     counts = torch.zeros(2, 3, EDGES, dtype=torch.int64)  # every word, possible; words, correct, edges
     nats, correct_labels = 0.0, 0
     label_counts = torch.zeros(max(1, stops.settings.labels), dtype=torch.int64)
-    for some in StopBatches(model, TreeBatches(corpus, TOKEN_BUDGET, shuffle=False, seed=0)).iterate():
-        nats += float(some.nats(stops).sum(dtype=torch.float64))
-        correct = (stops(some.hidden, some.inputs) > 0) == some.leaving
-        for row, counted in zip(counts, (torch.ones_like(some.possible), some.possible), strict=True):
-            row += torch.stack([flags.sum(0) for flags in (counted, counted & correct, counted & some.leaving)]).cpu()
+    for batch in StopBatches(model, TreeBatches(corpus, TOKEN_BUDGET, shuffle=False, seed=0)).iterate():
+        nats += float(batch.nats(stops).sum(dtype=torch.float64))
+        correct = (stops(batch.hidden, batch.inputs) > 0) == batch.leaving
+        for row, counted in zip(counts, (torch.ones_like(batch.possible), batch.possible), strict=True):
+            row += torch.stack([flags.sum(0) for flags in (counted, counted & correct, counted & batch.leaving)]).cpu()
         if stops.label_network is not None:
-            predicted = stops.label_logits(some.hidden, some.embedded).argmax(1)
-            correct_labels += int((predicted == some.labels).sum())
-            label_counts += torch.bincount(some.labels.cpu(), minlength=len(label_counts))
+            predicted = stops.label_logits(batch.hidden, batch.embedded).argmax(1)
+            correct_labels += int((predicted == batch.labels).sum())
+            label_counts += torch.bincount(batch.labels.cpu(), minlength=len(label_counts))
     every_word, possible = ({edge: StopScore(*row[:, edge].tolist()) for edge in Edge} for row in counts)
     words = corpus.text.word_count
     labels: dict[str, float] | None = None

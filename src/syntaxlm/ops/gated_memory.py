@@ -198,7 +198,7 @@ _Products = tuple[Callable[[Tensor], Tensor], RepeatedProduct]  # of the keys an
 class _MemoryRead(torch.autograd.Function):
     """The steps between their two products are two functions of C (kernels/gated_memory.c), or the same in torch.
 
-    ctx.kept has what backward needs, one row per token; the steps of forward write it.
+    kept: what backward needs, one row per token; the steps of forward write it.
     """
 
     @staticmethod
@@ -222,7 +222,7 @@ class _MemoryRead(torch.autograd.Function):
         for t, (before, count) in enumerate(pairwise((batch, *counts))):
             history[count:before, slots + t :] = 0
         new = input_gates.new_empty
-        ctx.kept = kept = SimpleNamespace(
+        kept = SimpleNamespace(
             history=history,
             keys=new(total, hidden),
             attentions=new(total, slots),
@@ -260,16 +260,16 @@ class _MemoryRead(torch.autograd.Function):
             _forward_in_torch(kept, once, counts, products)
         else:
             _forward_in_c(library, kept, once, counts, products)
-        ctx.save_for_backward(key_weight, recurrent_weight)
-        ctx.library, ctx.counts = library, counts
+        ctx.save_for_backward(key_weight, recurrent_weight, *vars(kept).values())
+        ctx.library, ctx.counts, ctx.names = library, counts, list(vars(kept))
         new_tape, attention = history[:, steps:].transpose(0, 1).contiguous(), kept.attentions.flip(-1)
         ctx.mark_non_differentiable(new_tape, attention)
         return once.states, new_tape, attention
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        key_weight, recurrent_weight = ctx.saved_tensors
-        kept, ctx.kept = ctx.kept, None  # freed when this function returns
+        key_weight, recurrent_weight, *values = ctx.saved_tensors
+        kept = SimpleNamespace(**dict(zip(ctx.names, values, strict=True)))
         (total, hidden), batch, dtype = kept.keys.shape, len(kept.history), recurrent_weight.dtype
         new, like = kept.keys.new_empty, kept.keys.dtype
         made = SimpleNamespace(

@@ -177,7 +177,7 @@ def write_weights(folder: Path, model: Model, vocabulary: Vocabulary, dtype: tor
     tensors = distinct_tensors(model)
     if dtype is not None:
         parameters = {name for name, _ in model.named_parameters()}
-        tensors = {name: one.to(dtype) if name in parameters else one for name, one in tensors.items()}
+        tensors = {name: value.to(dtype) if name in parameters else value for name, value in tensors.items()}
     write_tensors(folder / WEIGHTS, tensors, {OF_VOCABULARY: vocabulary.fingerprint()})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from itertools import chain
 from typing import Annotated, Any, Literal
 
@@ -44,40 +44,9 @@ def generate(
     output: the sentences
     example: syntaxlm generate MODEL --sentences 5 --temperature 0.8 --seed 1
     """
-    bundle = model.load()
-    of_dependency_trees = {
-        "--format conllu": format == "conllu",
-        "--max-depth": options.max_depth is not None,
-        "--redraw": options.redraw,
-    }
-    given = ", ".join(name for name, is_given in of_dependency_trees.items() if is_given)
-    sampled: Iterator[Any]
-    if trees:
-        from syntaxlm.generation.sentences import refuse_word_options, sample_with_trees
-
-        refuse_word_options(prompt, options, "--trees samples top-down, not word by word.")
-        if given:
-            raise InputError(f"{given}: found --trees, which samples from a grammar; expected a dependency-tree model")
-        sampled = sample_with_trees(bundle, sentences, options)
-    elif bundle.model.reads == "trees":
-        from syntaxlm.generation.stops import read_stops
-        from syntaxlm.generation.trees import generate_trees
-
-        if prompt is not None:
-            raise InputError(
-                "--prompt: not available for dependency-tree models, which start with the root word; omit it"
-            )
-        stops = read_stops(model.model, bundle).to(bundle.model.device)
-        sampled = generate_trees(bundle, stops, sentences, options)
-    else:
-        if given:
-            raise InputError(
-                f"{given}: found a {bundle.name} model, which samples text; expected a dependency-tree model"
-            )
-        from syntaxlm.generation.sentences import generate as generate_sentences
-
-        sampled = generate_sentences(bundle, sentences, prompt, options, style)
-    sampled = iter(progress_bar(sampled, "sentences", sentences))
+    sampled = iter(
+        progress_bar(_sampled(model, options, style, sentences, prompt, trees, format), "sentences", sentences)
+    )
     if format in ("tsv", "csv", "parquet"):
         from syntaxlm.core.tables import write_rows
 
@@ -95,3 +64,44 @@ def generate(
                 file.write(format_conllu(sentence.tree, sentence.comments()))
             else:
                 file.write(f"{sentence.tree if trees else sentence.text}\n")
+
+
+def _sampled(
+    model: ModelOptions,
+    options: TreeSamplingOptions,
+    style: TextOptions,
+    sentences: int,
+    prompt: str | None,
+    trees: bool,
+    format: GeneratedFormat,
+) -> Iterable[Any]:
+    """Return sentences sampled in the way of the model. Raises InputError for options of another way."""
+    bundle = model.load()
+    of_dependency_trees = {
+        "--format conllu": format == "conllu",
+        "--max-depth": options.max_depth is not None,
+        "--redraw": options.redraw,
+    }
+    given = ", ".join(name for name, is_given in of_dependency_trees.items() if is_given)
+    if trees:
+        from syntaxlm.generation.sentences import refuse_word_options, sample_with_trees
+
+        refuse_word_options(prompt, options, "--trees samples top-down, not word by word.")
+        if given:
+            raise InputError(f"{given}: found --trees, which samples from a grammar; expected a dependency-tree model")
+        return sample_with_trees(bundle, sentences, options)
+    if bundle.model.reads == "trees":
+        from syntaxlm.generation.stops import read_stops
+        from syntaxlm.generation.trees import generate_trees
+
+        if prompt is not None:
+            raise InputError(
+                "--prompt: not available for dependency-tree models, which start with the root word; omit it"
+            )
+        stops = read_stops(model.model, bundle).to(bundle.model.device)
+        return generate_trees(bundle, stops, sentences, options)
+    if given:
+        raise InputError(f"{given}: found a {bundle.name} model, which samples text; expected a dependency-tree model")
+    from syntaxlm.generation.sentences import generate as generate_sentences
+
+    return generate_sentences(bundle, sentences, prompt, options, style)

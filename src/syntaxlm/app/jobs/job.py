@@ -61,6 +61,20 @@ class Job:
     bad_lines: BadLines = "stop"
     device: str = "cpu"
 
+    def settings(self, sources: Sequence[Source], model_sha256: tuple[str, ...]) -> JobSettings:
+        """Return what a later run of the same job must have alike, with the states of its opened inputs."""
+        return JobSettings(
+            version=syntaxlm.__version__,
+            command=self.work.command,
+            model_sha256=model_sha256,
+            options=self.work.to_dict(),
+            inputs=tuple(InputState(source.name, source.size, source.modified) for source in sources),
+            column=self.column,
+            id_column=self.id_column,
+            lines_per_shard=self.lines_per_shard,
+            max_line_bytes=self.longest,
+        )
+
     def set_up(self, rows: str, number: int) -> tuple[tuple[str, ...], Callable[[ShardTask], ShardResult]]:
         """Load the models in a worker. Returns their SHA-256 hashes, and a function that writes a shard.
 
@@ -237,17 +251,7 @@ def run_job(
         started = engine(partial(job.set_up, os.path.abspath(folder.rows)))
         pool = Pool(started)
         try:
-            settings = JobSettings(
-                version=syntaxlm.__version__,
-                command=job.work.command,
-                model_sha256=tuple(pool.describe()),
-                options=job.work.to_dict(),
-                inputs=tuple(InputState(source.name, source.size, source.modified) for source in sources),
-                column=job.column,
-                id_column=job.id_column,
-                lines_per_shard=job.lines_per_shard,
-                max_line_bytes=job.longest,
-            )
+            settings = job.settings(sources, tuple(pool.describe()))
             if not folder.is_started(settings):
                 folder.start(settings, _plan(job, sources, folder))
             shards = folder.shards(len(sources))
