@@ -72,7 +72,7 @@ def test_dependencies_alone_are_a_treebank_too(tmp_path):
     path.write_text(conllu(FIRST_ARCS, [("?", ".", 0)], SECOND_ARCS))
     treebank = read_treebank(path, "ptb-drop")
     assert treebank.emptied == (2,)
-    assert treebank.sentences[1] == TreebankSentence(("Go",), ("VB",), None, (0,), ("dep1",), 3)
+    assert treebank.sentences[1] == TreebankSentence(("Go",), ("VB",), None, (0,), ("dep1",), 3, marks=(False,))
     assert treebank.sentences[0].heads == (2, 3, 0, 5, 3)
     assert treebank.sentences[0].labels == ("dep1", "dep2", "dep4", "dep5", "dep6")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.text import normaliser as module
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser import Normaliser, marks_of
 
 AWKWARD = st.sampled_from(
     list("aN1% \t\u00a0\u200b\u00ad\ufeff\u2060\u0301\u0323éİΣ한\u1112\u1161\u11ab.,'-<>$_\u2028\x1c½ﬁ¨")
@@ -279,3 +279,14 @@ def test_a_token_without_a_tag_is_reported(token):
             read(f"the_DT {token}")
     with pytest.raises(InputError, match="the word 'cat' has no part-of-speech tag"):
         normaliser.word("cat")
+
+
+def test_marks_are_the_places_of_dropped_punctuation():
+    normaliser = Normaliser(splitting="punctuation", drop_punctuation=True)
+    line = "Well, (she said) - no : $ 5, \u201cyes\u201d ."
+    assert normaliser.tokens(line) == ["Well", "she", "said", "no", "5", "yes"]
+    assert normaliser.marks(line) == [False, True, False, True, True, True]
+    assert normaliser.marks(line) == marks_of(normaliser.align(line))
+    assert Normaliser().marks("a , b") == [False, False, False], "what is read as a word is no mark"
+    chinese = Normaliser(units="characters", space=None, drop_punctuation=True)
+    assert chinese.marks("\u6211\u8bf4\uff0c\u4e0d") == [False, False, True]

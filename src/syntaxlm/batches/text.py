@@ -159,6 +159,11 @@ class SentenceBatches:
         targets = words_at(self.corpus, self.corpus.offsets[indices] + steps)
         targets[steps >= words] = self.vocabulary.end_id
         first = np.full((1, len(indices)), self.vocabulary.begin_id, np.int64)
+        marks = None
+        if self.corpus.marks is not None:  # step 0 reads BOS
+            places = self.corpus.offsets[indices] + steps - 1
+            real = (steps > 0) & (steps <= words)
+            marks = torch.from_numpy(self.corpus.marks[np.where(real, places, 0)] & real)
         spans = None
         if self.spans is not None:
             places = places_in(self.spans.offsets, indices)
@@ -174,6 +179,7 @@ class SentenceBatches:
             lengths=torch.from_numpy(lengths),
             indices=torch.from_numpy(indices.copy()),
             spans=None if spans is None else torch.from_numpy(spans),
+            marks=marks,
         )
 
     def places(self, batch: TokenBatch) -> Tensor:

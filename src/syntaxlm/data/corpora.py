@@ -168,6 +168,7 @@ class EncodedCorpus:
     unknown_count: the number of ids that are the unknown token of the vocabulary.
     character_count: the number of characters of the original text, counted with `Normaliser.written_length`, plus one
         for the end of each sentence. It is 0 if the corpus was built without text.
+    marks: (N,) whether a dropped punctuation mark precedes each word; None if they were not read.
     """
 
     def __init__(
@@ -179,6 +180,7 @@ class EncodedCorpus:
         character_count: int = 0,
         source: str = "",
         temporary: Path | None = None,
+        marks: npt.NDArray[np.bool_] | None = None,
     ) -> None:
         if len(offsets) < 2:
             raise no_sentence(source or "the corpus")
@@ -188,24 +190,28 @@ class EncodedCorpus:
         self.unknown_count = unknown_count
         self.character_count = character_count
         self.source = source
+        self.marks = marks
         # The folder is deleted with the corpus even if close() is never called.
         self._finish = weakref.finalize(self, shutil.rmtree, temporary, True) if temporary else None
 
     @classmethod
-    def encode(cls, path: str | Path, normaliser: Normaliser, vocabulary: Vocabulary) -> EncodedCorpus:
+    def encode(
+        cls, path: str | Path, normaliser: Normaliser, vocabulary: Vocabulary, marks: bool = False
+    ) -> EncodedCorpus:
         """Read a file with one sentence per line; "-" is standard input.
 
+        marks: also read the places of punctuation marks that the normaliser drops.
         The ids stay in memory, or in a temporary folder if the file is large.
         Raises InputError like `read_lines`, and if the file contains no token.
         """
         lines, source = _shown(path, "reading", read_sentences(path, normaliser)), source_name(path)
         # A pipe, whose size is unknown, can be opened only once.
         if os.path.isfile(path) and os.path.getsize(path) < IN_MEMORY and not is_compressed(path):
-            return cls._of_numbered(lines, normaliser, vocabulary, source)
+            return cls._of_numbered(lines, normaliser, vocabulary, source, marks=marks)
         folder = Path(tempfile.gettempdir())
         try:
             folder = Path(tempfile.mkdtemp(prefix="syntaxlm-corpus-"))
-            return cls._of_numbered(lines, normaliser, vocabulary, source, folder)
+            return cls._of_numbered(lines, normaliser, vocabulary, source, folder, marks)
         except BaseException as error:
             if folder.name.startswith("syntaxlm-corpus-"):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -236,31 +242,35 @@ class EncodedCorpus:
         vocabulary: Vocabulary,
         source: str,
         folder: Path | None = None,
+        marks: bool = False,
     ) -> EncodedCorpus:
         """Encode numbered lines. folder: a temporary folder for the ids; None: they stay in memory."""
         word_type = np.uint16 if len(vocabulary) <= 2**16 and not vocabulary.is_open else np.int32
-        types = {"ids": word_type, "offsets": np.int64, "line_numbers": np.int64}
+        types: dict[str, Any] = {"ids": word_type, "offsets": np.int64, "line_numbers": np.int64}
+        types |= {"marks": np.bool_} if marks else {}
         files = [io.BytesIO() if folder is None else open(folder / name, "wb") for name in types]  # noqa: SIM115
-        words, ends, lines = array("i"), array("q", [0]), array("q")
+        words, ends, lines, before = array("i"), array("q", [0]), array("q"), array("b")
         unknown_count = character_count = length = 0
 
         def write_out() -> None:
             nonlocal unknown_count
             unknown_count += int(np.count_nonzero(vocabulary.is_unknown(np.array(words, np.int32))))
-            for file, dtype, values in zip(files, types.values(), (words, ends, lines), strict=True):
+            for file, dtype, values in zip(files, types.values(), (words, ends, lines, before), strict=False):
                 file.write(np.array(values, dtype).tobytes())
                 del values[:]
 
         any_sentence = False
         for number, line in sentences:
-            before = length
+            start = length
+            if marks:
+                before.extend(normaliser.marks(line))
             for tokens in normaliser.token_parts(line):
                 waiting = len(words)
                 words.extend(vocabulary.encode(tokens))
                 length += len(words) - waiting
                 if len(words) >= CHUNK:
                     write_out()
-            if length > before:
+            if length > start:
                 ends.append(length)
                 lines.append(number)
                 character_count += normaliser.written_length(line) + 1
@@ -275,8 +285,9 @@ class EncodedCorpus:
             else:
                 file.close()
                 arrays.append(np.memmap(file.name, dtype, "r"))
-        ids, offsets, line_numbers = arrays
-        return cls(ids, offsets, line_numbers, unknown_count, character_count, source, folder)
+        ids, offsets, line_numbers, *of_marks = arrays
+        own = of_marks[0] if marks else None
+        return cls(ids, offsets, line_numbers, unknown_count, character_count, source, folder, own)
 
     @classmethod
     def from_sentences(cls, sentences: Sequence[Sequence[int]], vocabulary: Vocabulary | None = None) -> EncodedCorpus:

@@ -31,7 +31,14 @@ from syntaxlm.core.text_files import (
 from syntaxlm.data.corpora import DEPENDENCY_SUFFIXES, TAGGED_SUFFIX, TREEBANK_SUFFIXES, tagged_lines, treebank_suffix
 from syntaxlm.text.normaliser import TAG_MARK, Normaliser, split_tag, split_words
 from syntaxlm.trees.conllu import iterate_dependencies
-from syntaxlm.trees.preprocessing import EMPTY_TAG, PREPROCESSINGS, GoldPreprocessing, clean_all, find_preprocessing
+from syntaxlm.trees.preprocessing import (
+    EMPTY_TAG,
+    PREPROCESSINGS,
+    GoldPreprocessing,
+    clean_all,
+    dropped_marks,
+    find_preprocessing,
+)
 from syntaxlm.trees.tree import DependencyTree, Tree, parse_brackets, read_brackets
 
 # Two versions of a treebank may write a few words differently (brackets, quotes, slashes). Two sentences count as
@@ -50,6 +57,7 @@ class TreebankSentence:
     labels: the labels of the arcs; () if no dependencies were read.
     number: the 1-based number of the sentence in the treebank before preprocessing.
     name: the id of the sentence in a dependency file, or "".
+    marks: whether a punctuation mark that preprocessing drops precedes each word.
     """
 
     words: tuple[str, ...]
@@ -59,6 +67,7 @@ class TreebankSentence:
     labels: tuple[str, ...] = ()
     number: int = 0
     name: str = ""
+    marks: tuple[bool, ...] = ()
 
     def __len__(self) -> int:
         return len(self.words)
@@ -133,7 +142,8 @@ def _treebank(
         before, arcs = read[index].words, read[index].dependencies
         heads, labels = (None, ()) if arcs is None else _projected(before, arcs, preprocessing)
         gold, name = (tree if read[index].has_tree else None), (arcs.name if arcs else "")
-        sentences.append(TreebankSentence(tree.words, tree.tags, gold, heads, labels, index + 1, name))
+        marks = dropped_marks(read[index].words, preprocessing)
+        sentences.append(TreebankSentence(tree.words, tree.tags, gold, heads, labels, index + 1, name, marks))
     emptied = tuple(sorted({*range(1, len(read) + 1)} - {index + 1 for index in indices}))
     return Treebank(tuple(sentences), source_name(path), emptied)
 

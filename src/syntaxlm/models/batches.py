@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from syntaxlm.ops.tree_levels import EDGES, Levels
+from syntaxlm.trees.marks import MarkSide, violations
 
 if TYPE_CHECKING:
     from typing import Self
@@ -64,6 +66,7 @@ class TokenBatch:
     indices: (B,) int64, index of each column's sentence in the corpus; None for streams.
     spans: (n, 3) int64, constituents of given trees to train on: step t, column, and length of each constituent that
         ends just before t; None without trees.
+    marks: (T, B) bool, whether a dropped punctuation mark precedes each input token; None if they were not read.
     """
 
     tokens: Tensor
@@ -72,6 +75,7 @@ class TokenBatch:
     carries: bool = False
     indices: Tensor | None = None
     spans: Tensor | None = None
+    marks: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.lengths is not None and bool((self.lengths[1:] > self.lengths[:-1]).any()):
@@ -128,6 +132,19 @@ class TokenBatch:
         words = self.tokens[1:-1]
         return TokenBatch(words, words, None if self.lengths is None else self.lengths - 2, indices=self.indices)
 
+    def violations(self, lengths: Tensor, side: MarkSide) -> Tensor | None:
+        """(B, n, n) bool, whether each span, by first and last word, violates the requirement of `trees.marks`.
+
+        lengths: (B,) number of words, n at most.  None if marks were not read.
+        """
+        if self.marks is None:
+            return None
+        longest = int(lengths.max())
+        first, last = np.indices((longest, longest)).reshape(2, -1)
+        marks = self.marks[1 : longest + 1].T.cpu().numpy()
+        found = violations(marks, first, last + 1, lengths.cpu().numpy(), side)
+        return torch.from_numpy(found).to(self.marks.device).unflatten(1, (longest, longest))
+
     def token_count(self) -> int:
         """Return the number of predicted tokens."""
         return self.tokens.numel() if self.lengths is None else int(self.lengths.sum())
@@ -144,7 +161,7 @@ class TokenBatch:
             self.lengths,
             self.carries,
             self.indices,
-            None if self.spans is None else self.spans.to(device, non_blocking=True),
+            *(part if part is None else part.to(device, non_blocking=True) for part in (self.spans, self.marks)),
         )
 
 

@@ -34,6 +34,7 @@ from syntaxlm.trees.decoding import (
     decode_spans,
     places_of,
 )
+from syntaxlm.trees.marks import Marks
 from syntaxlm.trees.spans import AnyIntegers, Integers, Positions, SpanSets, gathered, offsets_of, places_in
 from syntaxlm.trees.tree import INDUCED_LABEL
 
@@ -61,20 +62,27 @@ class CorpusStructure(ABC):
         words, indices: (B,), number of words of each column, and the position of its sentence in the corpus.
         """
 
-    @abstractmethod
-    def decode(self, decoder: str, layer: int = 1) -> SpanSets:
+    def decode(self, decoder: str, layer: int = 1, marks: Marks | None = None) -> SpanSets:
         """Return the trees of a decoder: all spans of two words or more, without labels.
 
-        layer: layer of the distances, from 1.
+        layer: layer of the distances, from 1.  marks: as in `trees.averaging.average`, where the decoder's tree counts
+        as span probabilities of 0 and 1 unless the decoder uses the probabilities of spans.
         """
+        if marks is None:
+            return self._decode(decoder, layer)
+        return average([self.averaging_input(decoder, layer)], marks=marks)
+
+    @abstractmethod
+    def _decode(self, decoder: str, layer: int) -> SpanSets: ...
 
     def averaging_input(self, decoder: str, layer: int = 1) -> SpanSets | SpanTable:
         """Return what an average with other models takes: trees, or the probabilities of all spans."""
-        return self.decode(decoder, layer)
+        return self._decode(decoder, layer)
 
-    def labelled(self, decoder: str) -> SpanSets:
+    def labelled(self, decoder: str, marks: Marks | None = None) -> SpanSets:
         """Return the trees of a decoder with the labels of their spans, including single words.
 
+        marks: see `decode`.
         Single words without a label are left out. Longer spans without a label have the label X.
         Raises ValueError for a structure without labels, and for decoders whose trees have none.
         """
@@ -104,7 +112,7 @@ class CorpusDistances(CorpusStructure):
     def add(self, batch: Distances, words: Integers, indices: Integers) -> None:
         _add_of_words(self.values, batch.values[:, 1:-1], self._offsets[indices], words)
 
-    def decode(self, decoder: str, layer: int = 1) -> SpanSets:
+    def _decode(self, decoder: str, layer: int) -> SpanSets:
         return decode(self.values[layer - 1], self.lengths, cast(DecodingRule, decoder))
 
     def word_values(self, layer: int) -> dict[str, list[Any]]:
@@ -134,7 +142,7 @@ class CorpusSpanScores(CorpusStructure):
             (length <= end) & (end <= words[:, None, None])
         ]
 
-    def decode(self, decoder: str, layer: int = 1) -> SpanSets:
+    def _decode(self, decoder: str, layer: int) -> SpanSets:
         return decode_spans(self.table, cast(SpanRule, decoder))
 
     def span_values(self, sentence: int) -> dict[str, Scores]:
@@ -176,7 +184,7 @@ class CorpusMarginals(CorpusStructure):
             for row, offset, count in zip(rows, offsets, counts, strict=True):
                 flat[offset : offset + count] = row[:count]
 
-    def decode(self, decoder: str, layer: int = 1) -> SpanSets:
+    def _decode(self, decoder: str, layer: int) -> SpanSets:
         """`mbr`: the trees with the largest sum of marginals (minimum Bayes risk).  `viterbi`: the most probable."""
         if decoder == "mbr":
             return average([self.table])
@@ -185,14 +193,14 @@ class CorpusMarginals(CorpusStructure):
         return gathered(self.lengths, [(best.sentences()[kept], best.starts[kept], best.ends[kept])])
 
     def averaging_input(self, decoder: str, layer: int = 1) -> SpanSets | SpanTable:
-        return self.table if decoder == "mbr" else self.decode(decoder)
+        return self.table if decoder == "mbr" else self._decode(decoder, layer)
 
-    def labelled(self, decoder: str) -> SpanSets:
+    def labelled(self, decoder: str, marks: Marks | None = None) -> SpanSets:
         if not self.labels or decoder not in ("mbr", "viterbi"):
             return super().labelled(decoder)
-        if decoder == "viterbi":
+        if decoder == "viterbi" and marks is None:
             return self._best_trees
-        trees = self.decode(decoder)
+        trees = self.decode(decoder, marks=marks)
         words = np.arange(self.lengths.sum()) - np.repeat(offsets_of(self.lengths)[:-1], self.lengths)
         singles = (np.repeat(np.arange(len(self.lengths)), self.lengths), words, words + 1)
         spans = gathered(self.lengths, [(trees.sentences(), trees.starts, trees.ends), singles])
@@ -221,7 +229,7 @@ class CorpusHeads(CorpusStructure):
     def add(self, batch: Heads, words: Integers, indices: Integers) -> None:
         _add_of_words(self.values[None], batch.values.T[None], self._offsets[indices], words)
 
-    def decode(self, decoder: str, layer: int = 1) -> SpanSets:
+    def _decode(self, decoder: str, layer: int) -> SpanSets:
         """Return the constituents of the most probable dependency trees, see `decode_heads`."""
         return decode_heads(self.values, self.lengths, cast(HeadRule, decoder))
 

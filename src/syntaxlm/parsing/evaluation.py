@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, groupby
 from pathlib import Path
-from typing import cast
+from typing import TypeAlias, cast
 
+import numpy as np
 import torch
 
 from syntaxlm.core.errors import InputError, InputWarning
@@ -17,11 +18,12 @@ from syntaxlm.core.settings import check_number
 from syntaxlm.data.treebanks import Preprocessing, Treebank, read_treebank, treebank_tokens
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.models.registry import build_encoder, build_model
-from syntaxlm.parsing.options import Decoder, DecodingOptions
+from syntaxlm.parsing.options import Decoder, DecodingOptions, MarkUse
 from syntaxlm.parsing.report import GoldTrees, ParsingReport, RandomWeights
-from syntaxlm.parsing.structure import Decoding, combined_trees, decodings, structure_of
+from syntaxlm.parsing.structure import Decoding, combined_trees, decodings, structure_of, trained_side
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.bounds import right
+from syntaxlm.trees.marks import Marks, MarkSide
 from syntaxlm.trees.matching import GOLD_ADVICE, gold_sides, mismatch, read_matching
 from syntaxlm.trees.preprocessing import GoldPreprocessing, clean_all, find_preprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, ParsingScores, Protocol, label_mapping, score
@@ -33,6 +35,8 @@ MOST_UNKNOWN_TAGS = 0.5  # share of words with unknown tags, above which the tre
 MOST_SEEDS = 1000  # maximum number of untrained models
 RANDOM_WEIGHTS = 3  # default number of untrained models, for models of distances
 TAGS_SHOWN = 10  # number of unknown tags in a message
+
+_Way: TypeAlias = tuple[Sequence[Decoding], Marks | None]  # how the trees of all models are decoded
 
 
 def protocol_named(name: str, max_words: int | None = None) -> Protocol:
@@ -97,7 +101,8 @@ def evaluate_parsing(
     treebank: a file, folder or pattern; or what was read with the same preprocessing.
     protocol: the evaluation protocol.
     options: the decoder to report in detail, which may be costly, and the layer of the distances; F1 of all layers is
-        reported for a single model.
+        reported for a single model. If the preprocessing drops punctuation marks, the trees with marks as evidence are
+        scored, too; with `marks` other than auto and none, they are reported in detail.
     preprocessing: the gold-tree preprocessing: a name, a YAML file or a rule.
     also: further models. The average of the trees of all models is scored, with the given layer of each model. Models
         without the decoder use their default.
@@ -124,9 +129,15 @@ def evaluate_parsing(
     structures = [structure_of(model, tokens_for(model, read), not also, gold.numbers) for model in models]
     # Decoders that a model adds to those of its structure are costly: they are included only if they are chosen.
     decoders = dict.fromkeys(chain.from_iterable(structure.decoders for structure in structures))
-    ways = [decodings(models, dataclasses.replace(options, decoder=cast(Decoder, decoder))) for decoder in decoders]
-    predicted = {_joined(way): combined_trees(structures, way, options.ties) for way in [*ways, chosen]}
-    report = _report(predicted, _joined(chosen), gold, protocol, len(models), all_gold)
+    listed = [decodings(models, dataclasses.replace(options, decoder=cast(Decoder, decoder))) for decoder in decoders]
+    name, marks = _joined(chosen), marks_in(read, trained_side(models) or "either", options.marks)
+    ways: dict[str, _Way] = {_joined(way): (way, None) for way in [*listed, chosen]}
+    if marks is not None:
+        with_marks = f"{name} with marks ({marks.side})"
+        ways[with_marks] = chosen, marks
+        name = name if options.marks == "auto" else with_marks
+    predicted = {way: combined_trees(structures, decoding, options.ties, of) for way, (decoding, of) in ways.items()}
+    report = _report(predicted, name, gold, protocol, len(models), all_gold)
     if also:
         return report
     (structure,) = structures
@@ -140,9 +151,29 @@ def evaluate_parsing(
             }
             for layer in (range(1, layers + 1) if layers > 1 else ())
         },
-        random_weights=_random_weights(bundle, read, report, protocol, chosen[0].layer, random_weights),
-        labels=label_mapping(structure.labelled(chosen[0].decoder), gold.spans, protocol) if structure.labels else None,
+        random_weights=_random_weights(bundle, read, report, protocol, ways, random_weights),
+        labels=label_mapping(structure.labelled(chosen[0].decoder, ways[name][1]), gold.spans, protocol)
+        if structure.labels
+        else None,
     )
+
+
+def marks_in(treebank: Treebank, side: MarkSide, use: MarkUse) -> Marks | None:
+    """Return the punctuation marks that the preprocessing of a treebank drops; None if they are not used.
+
+    side: where spans need a mark, unless `use` states it.
+    If there are no marks, they are not used; this is an InputError if `use` states a side.
+    """
+    before = np.array(list(chain.from_iterable(sentence.marks for sentence in treebank)), bool)
+    if use == "none" or (use == "auto" and not before.any()):
+        return None
+    if not before.any():
+        raise InputError(
+            f"{treebank.source}: found no punctuation mark that the preprocessing drops; expected some for marks {use}."
+            " Use marks none, or a preprocessing that drops them"
+        )
+    lengths = np.array([len(sentence) for sentence in treebank], np.int64)
+    return Marks(before, lengths, side if use == "auto" else use)
 
 
 def sentences_up_to(treebank: Treebank, words: int | None) -> Treebank:
@@ -191,18 +222,23 @@ def _joined(chosen: Sequence[Decoding]) -> str:
 
 
 def _random_weights(
-    bundle: ModelBundle, read: Treebank, report: ParsingReport, protocol: Protocol, layer: int, seeds: int
+    bundle: ModelBundle,
+    read: Treebank,
+    report: ParsingReport,
+    protocol: Protocol,
+    ways: Mapping[str, _Way],
+    seeds: int,
 ) -> RandomWeights | None:
-    """Score untrained models by the decoders of a model's report. Returns None if the number of seeds is 0."""
+    """Score untrained models in each of the ways of a model's report. Returns None if the number of seeds is 0."""
     if not seeds:
         return None
     tokens = treebank_tokens(read, bundle.normaliser)
-    scores: dict[str, list[ParsingScores]] = {decoder: [] for decoder in report.scores}
+    scores: dict[str, list[ParsingScores]] = {name: [] for name in ways}
     for seed in range(seeds):
         fresh = structure_of(with_fresh_weights(bundle, seed), tokens, labels=False)
-        for decoder, of_decoder in scores.items():
-            of_decoder.append(score(fresh.decode(decoder, layer), report.gold.spans, protocol))
-    return RandomWeights({decoder: tuple(of_decoder) for decoder, of_decoder in scores.items()}, report.chosen)
+        for name, ((decoding,), marks) in ways.items():
+            scores[name].append(score(fresh.decode(*decoding, marks), report.gold.spans, protocol))
+    return RandomWeights({name: tuple(of_way) for name, of_way in scores.items()}, report.chosen)
 
 
 def with_fresh_weights(bundle: ModelBundle, seed: int) -> ModelBundle:

@@ -12,6 +12,7 @@ Decoder = Literal[
     "biased", "unbiased", "greedy-right", "greedy-sum", "cky", "mbr", "viterbi", "heads", "heads-binary"
 ]  # fmt: skip
 Ties = Literal["random", "first"]
+MarkUse = Literal["auto", "none", "either", "end", "start"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +30,15 @@ class DecodingOptions(Options):
         layers, otherwise 1; models without distances have no layers
     ties: how to choose among equally good splits in an average: random (default), each with the same probability and
         reproducibly; first, which favours right branching
+    marks: whether punctuation marks that the model does not read are evidence of constituents. A span with such a
+        mark inside is avoided if no mark or edge of the sentence is at its end (end), at its start (start), or at
+        either of them (either); none, marks are ignored; auto (default), as the model was trained, otherwise none
     """
 
     decoder: Decoder | None = None
     layer: Layers | None = None
     ties: Ties = "random"
+    marks: MarkUse = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +58,7 @@ class DecodingKeywords(TypedDict, total=False):
     decoder: Decoder | None
     layer: int | None
     ties: Ties
+    marks: MarkUse
 
 
 class ParseKeywords(DecodingKeywords, TextKeywords, total=False):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count, islice, takewhile
+from itertools import chain, count, islice, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
@@ -17,12 +19,13 @@ from syntaxlm.data.corpora import GivenText, read_sentences
 from syntaxlm.models.abilities import LabelsSpans
 from syntaxlm.models.structures import CorpusStructure
 from syntaxlm.parsing.options import ParseOptions
-from syntaxlm.parsing.structure import combined_trees, decodings, structure_of
+from syntaxlm.parsing.structure import combined_trees, decodings, structure_of, trained_side
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.normaliser import AlignedToken, without_tags
+from syntaxlm.text.normaliser import AlignedToken, marks_of, without_tags
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import TextReader, each_line
 from syntaxlm.trees.decoding import Scores
+from syntaxlm.trees.marks import Marks
 from syntaxlm.trees.matching import beginning
 from syntaxlm.trees.spans import SpanSets, format_spans, trees_of
 from syntaxlm.trees.tree import Constituent, DependencyTree, Tree, format_brackets
@@ -310,7 +313,12 @@ def parse_lines(
     chosen = decodings(bundles, options)
     reader = TextReader.of(bundles[0].normaliser, bundles[0].vocabulary, options)
     is_average = len(bundles) > 1
-    readings = _readings(bundles, lines, options, first, names) if is_average else [_reading(reader, lines, first)]
+    side = trained_side(bundles) if options.marks == "auto" else None if options.marks == "none" else options.marks
+    readings = (
+        _readings(bundles, lines, options, first, names, side is not None)
+        if is_average
+        else [_reading(reader, lines, first, side is not None)]
+    )
     batch = readings[0]
     numbers = [number for number, words in enumerate(batch.words, first) if words]
     if not numbers:
@@ -319,12 +327,16 @@ def parse_lines(
         structure_of(bundle, [tokens for tokens in reading.tokens if tokens], options.labels, numbers)
         for bundle, reading in zip(bundles, readings, strict=True)
     ]
+    marks = None
+    if side is not None:
+        before = np.array(list(chain.from_iterable(map(marks_of, batch.aligned))), bool)
+        marks = Marks(before, structures[0].lengths, side)
     if is_average:
-        return replace(batch, spans=combined_trees(structures, chosen, options.ties))
+        return replace(batch, spans=combined_trees(structures, chosen, options.ties, marks))
     (structure,), (decoding,) = structures, chosen
     return replace(
         batch,
-        spans=structure.labelled(decoding.decoder) if options.labels else structure.decode(*decoding),
+        spans=structure.labelled(decoding.decoder, marks) if options.labels else structure.decode(*decoding, marks),
         structure=structure,
         layer=decoding.layer,
         labelled=options.labels,
@@ -332,9 +344,17 @@ def parse_lines(
 
 
 def _readings(
-    bundles: Sequence[ModelBundle], lines: Sequence[str], options: TextOptions, first: int, names: Sequence[str]
+    bundles: Sequence[ModelBundle],
+    lines: Sequence[str],
+    options: TextOptions,
+    first: int,
+    names: Sequence[str],
+    align: bool,
 ) -> list[ParseBatch]:
-    """Return what each of several models reads of the lines. Raises InputError if their words differ."""
+    """Return what each of several models reads of the lines; align: see `_reading`, for the first model.
+
+    Raises InputError if their words differ.
+    """
     bundle, *others = bundles
     reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
     names = names or [f"model {number}" for number in range(1, len(bundles) + 1)]
@@ -348,7 +368,7 @@ def _readings(
             return list(each_line(without_tags, lines, first))
         return lines
 
-    readings = [_reading(reader, lines_for(bundle, lines), first)]
+    readings = [_reading(reader, lines_for(bundle, lines), first, align)]
     split = [reader.split(line) for line in lines]
     expected = _reading(reader.without_splitting(), lines_for(bundle, split), first).words
     for name, other in zip(names[1:], others, strict=True):
@@ -369,9 +389,9 @@ def _readings(
     return readings
 
 
-def _reading(reader: TextReader, lines: Sequence[str], first: int) -> ParseBatch:
-    """Return the words and tokens of each line, not parsed yet."""
-    if reader.is_plain:
+def _reading(reader: TextReader, lines: Sequence[str], first: int, align: bool = False) -> ParseBatch:
+    """Return the words and tokens of each line, not parsed yet. align: also which parts of it are not read."""
+    if reader.is_plain and not align:
         read = list(each_line(reader.normaliser.written_tokens, lines, first))
         return ParseBatch(lines, reader, first, [words for words, _ in read], [tokens for _, tokens in read])
     aligned = list(each_line(reader.align, lines, first))

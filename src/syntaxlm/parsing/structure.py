@@ -24,6 +24,7 @@ from syntaxlm.parsing.options import DecodingOptions, Ties
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.averaging import average
 from syntaxlm.trees.charts import MAXIMUM_WORDS
+from syntaxlm.trees.marks import Marks, MarkSide
 from syntaxlm.trees.matching import beginning
 from syntaxlm.trees.spans import Integers, SpanSets, gathered
 
@@ -113,12 +114,25 @@ def structure_of(
     return structure
 
 
-def combined_trees(structures: Sequence[CorpusStructure], chosen: Sequence[Decoding], ties: Ties) -> SpanSets:
-    """Return the trees of one model, or the average of those of several models. ties: see `trees.average`."""
+def combined_trees(
+    structures: Sequence[CorpusStructure], chosen: Sequence[Decoding], ties: Ties, marks: Marks | None = None
+) -> SpanSets:
+    """Return the trees of one model, or the average of those of several models. ties, marks: see `trees.average`."""
     if len(structures) == 1:
-        return structures[0].decode(*chosen[0])
+        return structures[0].decode(*chosen[0], marks)
     inputs = [structure.averaging_input(*way) for structure, way in zip(structures, chosen, strict=True)]
-    return average(inputs, ties=ties)
+    return average(inputs, ties=ties, marks=marks)
+
+
+def trained_side(bundles: Sequence[ModelBundle]) -> MarkSide | None:
+    """Return `model.marks_side` of the first model, or member of a combination, that was trained with marks."""
+    for bundle in bundles:
+        config: Any = bundle.settings.model
+        for parser in getattr(config, "parsers", (config,)):
+            if getattr(parser, "marks", 0):
+                side: MarkSide = parser.marks_side
+                return side
+    return None
 
 
 def distances_of(bundle: ModelBundle, corpus: EncodedCorpus) -> npt.NDArray[np.float32]:

@@ -19,6 +19,7 @@ from pydantic import Field
 
 from syntaxlm.core.errors import InputError, closest_match, shortened
 from syntaxlm.core.settings import Settings
+from syntaxlm.trees.marks import is_mark
 
 Units = Literal["words", "characters", "tags"]
 UnicodeForm = Literal["NFC", "NFD", "NFKC", "NFKD", "keep"]
@@ -145,6 +146,7 @@ class Normaliser(Settings, section="normaliser"):
             "_tokens_of": _Memory(self._read),
             "_aligned_of": _Memory(self._align),
             "_length_of": _Memory(self._length),
+            "_marks_of": _Memory(self._marks),
             "_characters_of": _Memory(lambda segment: self._kept(self._normal(segment, is_segment=True))),
         }
         for name, value in attributes.items():
@@ -177,6 +179,19 @@ class Normaliser(Settings, section="normaliser"):
             line = line.replace(_ZERO_WIDTH_SPACE, " ")
         tokens = list(chain.from_iterable(map(memory.__getitem__, line.split())))
         return tokens[1:] if self._is_spaced else tokens  # type: ignore[attr-defined]
+
+    def marks(self, line: str) -> list[bool]:
+        """Return, for each of `tokens(line)`, whether a dropped punctuation mark precedes it (see `trees.marks`)."""
+        memory: _Memory[tuple[tuple[bool, ...], bool]] = self._marks_of  # type: ignore[attr-defined]
+        marks: list[bool] = []
+        waiting = False
+        for of_piece, is_last in map(memory.__getitem__, split_words(line)):
+            if of_piece:
+                marks += of_piece
+                marks[-len(of_piece)] |= waiting
+                waiting = False
+            waiting |= is_last
+        return marks[1:] if self._is_spaced else marks  # type: ignore[attr-defined]
 
     def token_parts(self, line: str) -> Iterator[list[str]]:
         """Yield `tokens` of a line in several lists, so that a line of 100 MB does not require one list of all
@@ -261,6 +276,20 @@ class Normaliser(Settings, section="normaliser"):
         tokens = tuple([token for _, _, kept in self._spans(piece) for token in kept])
         return (str(self.space), *tokens) if tokens and self._is_spaced else tokens  # type: ignore[attr-defined]
 
+    def _marks(self, piece: str) -> tuple[tuple[bool, ...], bool]:
+        """Return whether a dropped mark precedes each token of a piece, and whether one follows the last token."""
+        marks: list[bool] = []
+        waiting = False
+        for start, end, tokens in self._spans(piece):
+            if tokens:
+                marks += [waiting] + [False] * (len(tokens) - 1)
+                waiting = False
+            else:
+                waiting |= is_mark(piece[start:end])
+        if marks and self._is_spaced:  # type: ignore[attr-defined]
+            marks.insert(0, marks[0])
+        return tuple(marks), waiting
+
     def _align(self, piece: str) -> list[AlignedToken]:
         """Return the tokens of a piece with their positions in it."""
         spans = self._spans(piece)
@@ -334,6 +363,19 @@ class Normaliser(Settings, section="normaliser"):
         if self.units == "characters":
             kept = ["\\" + token if token == self.space else token for token in kept]
         return tuple(kept)
+
+
+def marks_of(aligned: Iterable[AlignedToken]) -> list[bool]:
+    """Return, for each token of an aligned line, whether a dropped punctuation mark precedes it."""
+    marks: list[bool] = []
+    waiting = False
+    for part in aligned:
+        if part.token is not None:
+            marks.append(waiting)
+            waiting = False
+        else:
+            waiting |= is_mark(part.written)
+    return marks
 
 
 def has_tag(token: str) -> bool:

@@ -196,7 +196,13 @@ class TextTask(LanguageModelTask):
         counts = count_tokens(text.train, text.normaliser)
         self.vocabulary = Vocabulary.build(counts, "<unk>", *special, **vars(text.vocabulary))
         encode = partial(EncodedCorpus.encode, normaliser=text.normaliser, vocabulary=self.vocabulary)
-        self.train, self.valid = encode(text.train), encode(text.valid)
+        with_marks = bool(getattr(self.recipe.model, "marks", 0))
+        self.train, self.valid = encode(text.train, marks=with_marks), encode(text.valid)
+        if self.train.marks is not None and not self.train.marks.any():
+            raise InputError(
+                f"{text.train}: found no punctuation mark that text.normaliser drops; expected some for model.marks."
+                " Use a text with punctuation and text.normaliser.drop_punctuation true, or set model.marks 0"
+            )
         self.test = encode(text.test) if text.test else None
         if not isinstance(batches, StreamBatchSettings) and MODELS[self.recipe.model.name].reads == "sentences":
             self._warn_of_long([(self.train, batches.maximum_words), (self.valid, None), (self.test, None)])

@@ -20,6 +20,7 @@ from syntaxlm.core.tables import PERCENT, ReportTable, aligned
 from syntaxlm.trees.bounds import left, right
 from syntaxlm.trees.charts import Chart, TieBreaking, best_trees_of_charts, chart_of_spans, seeds_of
 from syntaxlm.trees.decoding import SpanTable
+from syntaxlm.trees.marks import Marks
 from syntaxlm.trees.matching import Side, read_matching
 from syntaxlm.trees.scoring import Fractions, Protocol, score
 from syntaxlm.trees.spans import Integers, SpanSets, format_spans, span_keys, spans_of_keys
@@ -115,7 +116,10 @@ _DECIMALS = 9  # decimals of weights after the leading digit of the largest
 
 
 def average(
-    predictions: Sequence[SpanSets | SpanTable], weights: Sequence[float] | None = None, ties: TieBreaking = "random"
+    predictions: Sequence[SpanSets | SpanTable],
+    weights: Sequence[float] | None = None,
+    ties: TieBreaking = "random",
+    marks: Marks | None = None,
 ) -> SpanSets:
     """For each sentence, the binary tree that shares the most spans with the predictions.
 
@@ -126,6 +130,7 @@ def average(
     ties: if several splits of a span are equally good, `random` takes each with the same probability, by a fixed
     pseudo-random choice that only depends on the spans of the sentence's trees: reproducible and unbiased. `first`
     takes the first, so words that no prediction brackets become right branching, as in `binary_upper_bound`.
+    marks: of the sentences. 1 is subtracted from the mean probability of each span that violates their requirement.
     The order of predictions and the other sentences have no influence.
     Raises InputError if sentences differ in number or length, weights do not fit, a probability is not finite, or a
     sentence has more than `charts.MAXIMUM_WORDS` words.
@@ -164,6 +169,8 @@ def average(
         for table, weight in weighted:
             if isinstance(table, SpanTable):
                 chart += np.rint(table.charts(chosen, length).astype(np.float64) * weight).astype(np.int64)
+        if marks is not None:
+            chart -= marks.violations(chosen, length) * counted.sum(dtype=counted.dtype)
         return chart
 
     return best_trees_of_charts(lengths, chart_of, ties=ties, seeds=seeds_of(spans))

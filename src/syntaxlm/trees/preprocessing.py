@@ -12,6 +12,7 @@ from typing import Literal
 
 from syntaxlm.core.errors import InputError, closest_match
 from syntaxlm.core.settings import read_settings, read_yaml
+from syntaxlm.trees.marks import is_mark
 from syntaxlm.trees.tree import Constituent, Tree
 
 EMPTY_TAG = "-NONE-"  # tag of empty nodes, whose leaves are always dropped
@@ -147,6 +148,19 @@ def clean(tree: Tree, preprocessing: GoldPreprocessing) -> Tree | None:
     words = tuple(word for word, stays in zip(tree.words, kept, strict=True) if stays)
     tags = tuple(tag for tag, stays in zip(tree.tags, kept, strict=True) if stays)
     return Tree(words, tags, tuple(constituents))
+
+
+def dropped_marks(tree: Tree, preprocessing: GoldPreprocessing) -> tuple[bool, ...]:
+    """Return, for each word that is scored, whether a dropped punctuation mark precedes it."""
+    marks: list[bool] = []
+    waiting = False
+    for word, tag in zip(tree.words, tree.tags, strict=True):
+        if preprocessing.keeps(word, tag):
+            marks.append(waiting)
+            waiting = False
+        else:
+            waiting |= tag != EMPTY_TAG and is_mark(word)
+    return tuple(marks)
 
 
 def clean_all(trees: Sequence[Tree], preprocessing: GoldPreprocessing, source: str) -> tuple[list[Tree], list[int]]:

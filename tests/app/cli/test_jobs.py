@@ -55,7 +55,7 @@ def test_a_job_of_processes_writes_the_rows_of_parse_and_continues(trained, text
     assert same(table(tmp_path / "job" / "rows"), table(tmp_path / "rows.parquet"), text)
     settings = json.loads((tmp_path / "job" / "job.json").read_text())["settings"]
     assert settings["options"] == {
-        "decoder": None, "layer": None, "labels": False, "ties": "random",
+        "decoder": None, "layer": None, "labels": False, "ties": "random", "marks": "auto",
         "punctuation": "auto", "contractions": "auto",
     }  # fmt: skip
     assert cli.main([*words, "--decoder", "unbiased"]) == 2

@@ -16,7 +16,7 @@ from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 
 def draw(
     model: ModelOptions,
-    options: Annotated[ParseOptions, Only(("decoder", "layer", "punctuation", "contractions"))],
+    options: Annotated[ParseOptions, Only(("decoder", "layer", "marks", "punctuation", "contractions"))],
     sentence: Annotated[str, Argument("SENTENCE", use="value")] | None = None,
     output: Annotated[Path, Shown("FILE", ("-o", "--output"), "output")] | None = None,
     gold: Annotated[str, Shown("TREE", use="input")] | None = None,

@@ -23,6 +23,7 @@ from syntaxlm.models.abilities import SampledSentence, SymbolRule
 from syntaxlm.models.sentences import Sums, draw_from
 from syntaxlm.ops.inside import FactoredRules, Rules, TableRules
 from syntaxlm.ops.softmax import emission_log_probs, product_softmax
+from syntaxlm.trees.marks import MarkSide
 
 _KEPT = 1 << 25  # most cumulative probabilities in memory (256 MiB)
 _TOGETHER = 1 << 20  # most probabilities of pairs of children in memory
@@ -287,6 +288,8 @@ class PCFGConfig(Settings, ABC, section="model"):
     end_bias: NonNegative = 0.0  # weight of the end bias at the start of training; 0: none
     end_bias_epochs: Positive = 1.0  # epochs in which the end bias falls linearly to 0
     focus: NonNegative = 0.0  # penalty in training, in nats, of a span in no tree of text.focus; 0: none
+    marks: NonNegative = 0.0  # penalty in training, in nats, of a span with a dropped mark inside but none at its side
+    marks_side: MarkSide = "either"  # the side of a span at which it needs a mark or an edge of the sentence
 
     @abstractmethod
     def grammar(self, words: int) -> Grammar:

@@ -80,7 +80,8 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     a sampled sentence vector z in training, and at the mean of q(z|x) in evaluation, which is not a bound.
     The setting `focus` is parse-focusing (Park & Kim 2024): in training, derivations are weighted by how many of the
     parsers whose trees are in the batch have each span. With k parsers, a span that j of them have costs (1 - j / k)
-    `focus` nats. Sentences without such trees are not affected.
+    `focus` nats. Sentences without such trees are not affected. The setting `marks` makes derivations with spans that
+    violate the requirement of `trees.marks` less probable in training.
     """
 
     reads = "sentences"
@@ -168,6 +169,9 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
             penalty = self.config.focus * (shares / self.parsers - 1)
             penalty[torch.arange(columns), 0, lengths - 1] = 0  # the whole sentence is a span of every tree
             penalty[~known] = 0
+            weights = penalty if weights is None else weights + penalty
+        if self.config.marks and (violations := batch.violations(lengths, self.config.marks_side)) is not None:
+            penalty = -self.config.marks * violations.double()
             weights = penalty if weights is None else weights + penalty
         return weights
 

@@ -1,0 +1,104 @@
+"""Punctuation marks as evidence of constituents: in training, in parsing and in evaluation."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from syntaxlm.batches import SentenceBatches
+from syntaxlm.core.errors import InputError
+from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.models.abilities import TextCounts
+from syntaxlm.models.pcfg.grammars import SimplePCFGConfig
+from syntaxlm.models.registry import build_model
+from syntaxlm.ops.inside import log_partition_reference
+from syntaxlm.parsing.evaluation import evaluate_parsing
+from syntaxlm.parsing.options import DecodingOptions, ParseOptions
+from syntaxlm.parsing.parse import parse_lines
+from syntaxlm.storage.folder import read_model
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.options import AS_WRITTEN
+from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.training.recipe import recipe_from
+from syntaxlm.training.run import train
+
+LINES = ["if it rains , we stay at home .", "we stay", "dogs , cats ( and fish ) swim"]
+GOLD = "(S (NP (NN dogs) (, ,) (NP (NN cats))) (VP (VB swim) (RB well)) (. .))\n"
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(LINES * 4) + "\n")
+    return path
+
+
+def recipe_of(text, **model):
+    return recipe_from(
+        {
+            "model": {"name": "simple-pcfg", "nonterminals": 3, "preterminals": 4, "embedding_size": 5, **model},
+            "text": {"train": str(text), "valid": str(text), "normaliser": {"drop_punctuation": True}},
+            "batches": {"token_budget": 30},
+            "schedule": {"epochs": 1},
+        },
+        "recipe.yaml",
+    )
+
+
+def test_the_loss_in_training_weighs_spans_that_cross_a_mark(text):
+    normaliser = Normaliser(drop_punctuation=True)
+    vocabulary = Vocabulary.build({word: 1 for line in LINES for word in normaliser.tokens(line)})
+    corpus = EncodedCorpus.encode(text, normaliser, vocabulary, marks=True)
+    assert corpus.marks.tolist()[:9] == [False, False, False, True, *[False] * 5]
+    torch.manual_seed(0)
+    config = SimplePCFGConfig(nonterminals=3, preterminals=4, embedding_size=5, marks=1.5, marks_side="end")
+    model = build_model(config, len(vocabulary)).double()
+    ones = torch.ones(len(vocabulary), dtype=torch.int64)
+    model.setup(TextCounts(ones, final_words=ones, one_word_sentences=ones * 0))
+    (batch,) = SentenceBatches(corpus, vocabulary, 1000, shuffle=False, seed=0).iterate()
+    sentence = list(batch.indices).index(0)  # we stay at home, after three words and a comma
+    words = batch.tokens[1:8, sentence] - 2
+    weights = torch.zeros(7, 7, dtype=torch.float64)
+    for first in range(3):
+        weights[first, 3:6] = -1.5
+    rules, emissions = model.grammar.all_tables()
+    expected = log_partition_reference(rules, emissions[words], weights)
+    found = model._log_probs(model._sentences(batch), model._span_weights(model._sentences(batch), batch))
+    torch.testing.assert_close(found[sentence], expected + torch.log1p(-model.one_word_share))
+    assert model.train().loss(batch).total > model.eval().loss(batch).total, "training alone is weighted"
+
+
+def test_a_model_parses_with_marks_as_it_was_trained_and_the_options_decide(text, tmp_path, gold):
+    model = read_model(train(recipe_of(text, marks=1.0), tmp_path / "run").folder)
+    plain, auto, either, end = (
+        parse_lines(model, LINES, ParseOptions(marks=use, **AS_WRITTEN)).brackets()
+        for use in ("none", "auto", "either", "end")
+    )
+    assert auto == either
+    assert plain[1] == auto[1], "a sentence without marks"
+    assert [line.count("(") for line in end] == [line.count("(") for line in plain], "trees remain binary"
+    report = evaluate_parsing(model, gold)
+    assert list(report.scores) == ["mbr", "mbr with marks (either)"]
+    assert report.chosen == "mbr"
+    stated = evaluate_parsing(model, gold, options=DecodingOptions(marks="end"))
+    assert stated.chosen == "mbr with marks (end)"
+    assert list(evaluate_parsing(model, gold, options=DecodingOptions(marks="none")).scores) == ["mbr"]
+
+
+@pytest.fixture
+def gold(tmp_path):
+    path = tmp_path / "gold.mrg"
+    path.write_text(GOLD)
+    return path
+
+
+def test_texts_and_treebanks_without_marks_are_reported(text, tmp_path):
+    text.write_text("no mark here\nnone here either\n")
+    with pytest.raises(InputError, match=r"text\.txt: found no punctuation mark .* model\.marks 0"):
+        train(recipe_of(text, marks=1.0), tmp_path / "run")
+    gold = tmp_path / "unmarked.mrg"
+    gold.write_text("(S (NN a) (NN b) (NN c))\n")
+    model = read_model(train(recipe_of(text), tmp_path / "plain").folder)
+    with pytest.raises(InputError, match=r"unmarked\.mrg: found no punctuation mark .* Use marks none"):
+        evaluate_parsing(model, gold, options=DecodingOptions(marks="end"))
+    assert list(evaluate_parsing(model, gold).scores) == ["mbr"]

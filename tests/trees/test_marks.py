@@ -1,0 +1,55 @@
+"""Punctuation marks as evidence of constituents."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from syntaxlm.trees.averaging import average
+from syntaxlm.trees.marks import Marks, is_mark, violations
+from syntaxlm.trees.spans import SpanSets
+from syntaxlm.trees.tree import read_brackets
+
+
+def by_definition(marks, start, end, length, side):
+    """Whether a span has a mark inside, but no mark and no edge of the sentence at its side."""
+    at_start, at_end = start == 0 or marks[start], end == length or marks[end]
+    required = {"start": at_start, "end": at_end, "either": at_start or at_end}[side]
+    return any(marks[start + 1 : end]) and not required
+
+
+@pytest.mark.parametrize("side", ["either", "end", "start"])
+def test_violations_are_those_of_the_definition_at_any_length(side):
+    random = np.random.default_rng(1)
+    lengths = np.array([7, 5, 2, 1])
+    marks = random.random((4, 7)) < 0.4
+    marks[np.arange(7) >= lengths[:, None]] = False
+    starts, ends = np.array([(i, j) for i in range(7) for j in range(i + 1, 8)]).T
+    found = violations(marks, starts, ends, lengths, side)
+    for sentence, length in enumerate(lengths):
+        for place, (start, end) in enumerate(zip(starts, ends, strict=True)):
+            if end <= length:
+                assert found[sentence, place] == by_definition(marks[sentence], start, end, length, side)
+
+
+def test_words_currency_and_signs_for_words_are_no_marks():
+    assert all(map(is_mark, (",", "--", "``", "''", "...", "-", "(", "“", "、", "»")))
+    assert not any(map(is_mark, ("", "$", "%", "&", "#", "'s", "a,", "+", "1")))
+
+
+def test_an_average_avoids_spans_that_cross_a_mark_and_end_at_none(tmp_path):
+    path = tmp_path / "trees.mrg"
+    path.write_text(
+        "(a (b ((c d) e)))\n"
+    )  # with a comma between b and c: (b c d e) ends the sentence, (b c d) does not
+    trees = SpanSets.of(read_brackets(path))
+    before = np.array([False, False, True, False, False])
+    kept = average([trees], marks=Marks(before, trees.lengths, "end"))
+    assert set(zip(kept.starts, kept.ends, strict=True)) == {(0, 5), (1, 5), (2, 5), (2, 4)}
+    wrong = tmp_path / "wrong.mrg"
+    wrong.write_text("(a ((b (c d)) e))\n")
+    trees = SpanSets.of(read_brackets(wrong))
+    fixed = average([trees], marks=Marks(before, trees.lengths, "either"))
+    spans = set(zip(fixed.starts.tolist(), fixed.ends.tolist(), strict=True))
+    assert (1, 4) not in spans
+    assert {(0, 5), (1, 5), (2, 4)} <= spans
