@@ -306,7 +306,7 @@ def test_contradictory_settings_are_reported_with_their_section():
     )
 
 
-PCFGS = ["simple-pcfg", "tensor-pcfg", "neural-pcfg", "compound-pcfg"]
+PCFGS = ["simple-pcfg", "holographic-pcfg", "tensor-pcfg", "neural-pcfg", "compound-pcfg"]
 
 
 @pytest.mark.parametrize("name", PCFGS)

@@ -66,7 +66,7 @@ def test_unknown_words_are_sampled_only_if_kept_and_the_tree_is_unchanged(name, 
     assert not any("<unk>" in one.tokens for one in sample_with_trees(stored, 40))
 
 
-@pytest.mark.parametrize("name", ["simple-pcfg", "tensor-pcfg", "neural-pcfg"])
+@pytest.mark.parametrize("name", ["simple-pcfg", "holographic-pcfg", "tensor-pcfg", "neural-pcfg"])
 def test_sentences_are_sampled_with_their_probabilities(name):
     stored = grammar(name, 0.2)
     drawn = Counter(
@@ -105,7 +105,9 @@ def test_word_by_word_surprisals_add_up_to_the_probability_of_the_sentence(name)
 
 
 def test_the_error_for_a_model_without_a_grammar_lists_those_that_have_one():
-    with pytest.raises(InputError, match=r"this lstm model does not sample whole sentences.*can: simple-pcfg, tensor-"):
+    with pytest.raises(
+        InputError, match=r"this lstm model does not sample whole sentences.*can: simple-pcfg, holographic-"
+    ):
         sample_with_trees(fresh("lstm"))
 
 

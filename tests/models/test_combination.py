@@ -118,7 +118,10 @@ def test_stored_tokens_that_no_parser_has_are_refused(parts, tmp_path):
             "model.scorer.layrs: no such setting. Did you mean model.scorer.layers",
         ),
         ({"scorer": 7}, "model.scorer: found 7; expected a section with the entry name"),
-        ({"parsers": [{}, {}]}, "model.parsers.1.name: missing; expected one of simple-pcfg, tensor-pcfg"),
+        (
+            {"parsers": [{}, {}]},
+            "model.parsers.1.name: missing; expected one of simple-pcfg, holographic-pcfg, tensor-pcfg",
+        ),
         (
             {"parsers": [{"name": "simple-pcfg"}, {"name": "neural-pcfg", "nonterminals": 0}]},
             "model.parsers.1.nonterminals: found 0; expected 1 or more",

@@ -168,7 +168,7 @@ def test_a_model_that_does_not_label_spans_is_refused_with_the_model_types_that_
     assert list(parse_lines(bracketing(), ["the cat"], ParseOptions(labels=True)))
     monkeypatch.setitem(MODELS._registered, "brackets", ModelType(object, Brackets, Brackets))
     types = model_types_with(LabelsSpans)
-    assert types == ["simple-pcfg", "tensor-pcfg", "neural-pcfg", "compound-pcfg", "brackets"]
+    assert types == ["simple-pcfg", "holographic-pcfg", "tensor-pcfg", "neural-pcfg", "compound-pcfg", "brackets"]
     for stored in (fresh("palm"), fresh("lstm"), bracketing(labelled=False)):
         fault = (
             rf"^this {stored.name} model does not label spans, so parsing with labels cannot use it\."

@@ -122,9 +122,9 @@ def test_a_run_without_the_bias_ends_in_other_weights(few, tmp_path):
     assert nats[0.0] != nats[3.0]
 
 
-@pytest.mark.parametrize("name", ["tensor-pcfg", "compound-pcfg"])
+@pytest.mark.parametrize("name", ["holographic-pcfg", "tensor-pcfg", "compound-pcfg"])
 def test_training_lowers_the_loss_and_an_estimate_is_reported_as_one(few, tmp_path, name):
-    sizes = {"tensor-pcfg": {"rank": 8}, "compound-pcfg": {"latent_size": 3, "encoder_size": 6}}
+    sizes = {"holographic-pcfg": {}, "tensor-pcfg": {"rank": 8}, "compound-pcfg": {"latent_size": 3, "encoder_size": 6}}
     model = {"name": name, "end_bias": 0.0, "nonterminals": 4, "preterminals": 8, **sizes[name]}
     result = train(recipe(few, model, schedule={"epochs": 3}), tmp_path / "run")
     losses = [line["train_loss"] for line in metrics(tmp_path / "run", "valid")]

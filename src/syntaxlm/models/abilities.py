@@ -168,6 +168,14 @@ class AnnealsLoss(TrainsByGradient):
         """Set the training progress: the number of epochs completed, including the fraction of the current one."""
 
 
+class ConstrainsWeights(TrainsByGradient):
+    """Has weights that lie on a manifold, to which training returns them after every optimiser step."""
+
+    @abstractmethod
+    def project(self) -> None:
+        """Replace the weights, in place, by the nearest ones that the model allows."""
+
+
 # ---- probabilities
 
 
@@ -470,6 +478,7 @@ MISSING_ABILITY: dict[type, str] = {
     TrainsByGradient: "is not trained by gradient descent",
     TrainsByCounting: "is not trained by counting",
     AnnealsLoss: "has a loss that does not change during training",
+    ConstrainsWeights: "has no constraints on its weights",
     ScoresSentences: "gives no sentence probabilities",
     ScoresTokens: "gives no token probabilities",
     HasHiddenStates: "gives no hidden states of a text",

@@ -18,7 +18,7 @@ from syntaxlm.models.registry import MODELS, NamedConfig, config_among, model
 from syntaxlm.models.sizes import without_memory
 from syntaxlm.models.structures import SpanMarginals
 
-PARSER_TYPES = "simple-pcfg", "tensor-pcfg", "neural-pcfg", "compound-pcfg"
+PARSER_TYPES = "simple-pcfg", "holographic-pcfg", "tensor-pcfg", "neural-pcfg", "compound-pcfg"
 SCORER_TYPES = "lstm", "on-lstm", "prpn", "palm"
 
 

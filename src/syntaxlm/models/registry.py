@@ -29,6 +29,7 @@ _MODULES = {
     "on-lstm": "on_lstm",
     "palm": "palm",
     "simple-pcfg": "pcfg.model",
+    "holographic-pcfg": "pcfg.model",
     "tensor-pcfg": "pcfg.model",
     "neural-pcfg": "pcfg.model",
     "compound-pcfg": "pcfg.model",

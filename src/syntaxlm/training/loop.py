@@ -19,7 +19,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import append_stored, keep_freed_memory, to_json, truncate_stored
 from syntaxlm.core.progress import progress_bar, status
 from syntaxlm.data.supervision import Supervision
-from syntaxlm.models.abilities import Loss, TrainsByCounting
+from syntaxlm.models.abilities import ConstrainsWeights, Loss, TrainsByCounting
 from syntaxlm.models.batches import Batch, State
 from syntaxlm.training.checkpoint import (
     Plateau,
@@ -167,10 +167,17 @@ def build_optimiser(model: nn.Module, settings: OptimiserSettings) -> torch.opti
     )
 
 
+def project(model: nn.Module) -> None:
+    """Return weights that an update has moved to those that the model allows, if it constrains them."""
+    if isinstance(model, ConstrainsWeights):
+        model.project()
+
+
 class WeightAverage:
     """The average of a model's parameters over optimiser steps. Buffers are not averaged.
 
-    means: averages by parameter name, tied parameters once; empty before the first step.
+    means: averages by parameter name, tied parameters once; empty before the first step. They are not projected: a mean
+        of projected weights is projected when it becomes the model's weights.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -190,7 +197,7 @@ class WeightAverage:
     def as_weights(self) -> Iterator[None]:
         """Replace the model's weights by the average inside the context. Does nothing if there is no average."""
         own = {name: weight.clone() for name, weight in self._weights().items()} if self.means else {}
-        self._put(self.means)
+        self._put_means()
         try:
             yield
         finally:
@@ -198,11 +205,16 @@ class WeightAverage:
 
     def begin(self) -> None:
         """Start a new average. If there is an earlier average, it becomes the model's weights."""
-        self._put(self.means)
+        self._put_means()
         self.means = {}
 
     def _weights(self) -> dict[str, Tensor]:
         return {name: weight.detach() for name, weight in self.model.named_parameters()}
+
+    def _put_means(self) -> None:
+        if self.means:
+            self._put(self.means)
+            project(self.model)
 
     def _put(self, values: Mapping[str, Tensor]) -> None:
         weights = self._weights()
@@ -334,6 +346,7 @@ class GradientLoop(Loop):
         loss.backward()
         self.gradient_norm = nn.utils.clip_grad_norm_(self.task.model.parameters(), settings.gradient_clip)
         self.optimiser.step()
+        project(self.task.model)
         trainer.steps += 1
         if averaged := trainer.averaging.count(trainer.steps):
             self.average.add(averaged)

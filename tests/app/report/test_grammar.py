@@ -128,7 +128,7 @@ def test_the_same_figures_are_written_as_text_json_and_page(text):
     [
         (
             "prpn", {}, "this prpn model has no grammar, so syntaxlm grammar cannot use it. Model types that can:"
-            " simple-pcfg, tensor-pcfg, neural-pcfg, compound-pcfg.",
+            " simple-pcfg, holographic-pcfg, tensor-pcfg, neural-pcfg, compound-pcfg.",
         ),
         ("simple-pcfg", {"symbols": 0}, "symbols: found 0; expected 1 or more"),
         ("simple-pcfg", {"text": "nowhere.txt"}, "nowhere.txt: cannot be read"),

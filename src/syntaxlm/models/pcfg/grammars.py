@@ -1,12 +1,14 @@
 """Grammars whose rule probabilities are computed by a neural network.
 
-Four parametrisations over one interface, `Grammar`: `SimpleGrammar` (SN-PCFG, Liu et al. 2023), `TensorGrammar`
-(TN-PCFG, Yang et al. 2021), `NeuralGrammar` and `CompoundGrammar` (N-PCFG and C-PCFG, Kim et al. 2019).
+Five parametrisations over one interface, `Grammar`: `SimpleGrammar` (SN-PCFG, Liu et al. 2023), `HolographicGrammar`
+(Hol-PCFG, Yamaki et al. 2026), `TensorGrammar` (TN-PCFG, Yang et al. 2021), `NeuralGrammar` and `CompoundGrammar`
+(N-PCFG and C-PCFG, Kim et al. 2019).
 m nonterminals, t preterminals, V words, d embedding size. Symbols are ordered nonterminals first.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -134,6 +136,46 @@ class SimpleGrammar(Grammar):
         return emission_log_probs(self.emission(preterminals) + preterminals, self.words, None, columns)
 
 
+class HolographicGrammar(Grammar):
+    """Hol-PCFG: rules as in SN-PCFG, scored by circular correlation of vectors without hidden layers.
+
+    With * circular convolution: p_L(. | A) = softmax_X(tau_rule e_X . (v_L * e_A)), p_R likewise with v_R,
+    r = softmax_A(tau_root s . e_A), p(w | T) = softmax_w(tau_emission u_w . (v_E * e_T)). tau = exp(log_tau).
+    `project` puts every vector on the torus: all its Fourier coefficients have modulus 1. Yamaki et al. 2026.
+    """
+
+    def __init__(self, config: HolographicPCFGConfig, vocabulary_size: int) -> None:
+        super().__init__(config, vocabulary_size)
+        size = config.embedding_size
+        counts = config.nonterminals + config.preterminals, 1, vocabulary_size
+        self.symbols, self.start, self.words = (nn.Parameter(_phase_vectors(size, count)) for count in counts)
+        self.left, self.right, self.emission = (nn.Parameter(_phase_vectors(size)) for _ in range(3))
+        initial = config.root_temperature, config.rule_temperature, config.emission_temperature
+        self.log_tau_root, self.log_tau_rule, self.log_tau_emission = (
+            nn.Parameter(torch.tensor(math.log(temperature))) for temperature in initial
+        )
+
+    def rules(self) -> FactoredRules:
+        symbols = self.symbols
+        parents = symbols[: self.nonterminal_count]
+        spectrum, tau = torch.fft.rfft(parents), self.log_tau_rule.exp()
+        left, right = (product_softmax(tau * _bound(spectrum, side), symbols) for side in (self.left, self.right))
+        root = linear(self.start, parents)[0].to(left.dtype) * self.log_tau_root.exp()
+        return FactoredRules(torch.softmax(root, 0), left, right)
+
+    def emissions(self, columns: Tensor) -> Tensor:
+        spectrum = torch.fft.rfft(self.symbols[self.nonterminal_count :])
+        hidden = self.log_tau_emission.exp() * _bound(spectrum, self.emission)
+        return emission_log_probs(hidden, self.words, None, columns)
+
+    @torch.no_grad()
+    def project(self) -> None:
+        """Divide every Fourier coefficient of every vector by its modulus; a coefficient of 0 stays 0."""
+        for vectors in (self.symbols, self.start, self.words, self.left, self.right, self.emission):
+            spectrum = torch.fft.rfft(vectors)
+            vectors.copy_(torch.fft.irfft(spectrum / spectrum.abs().clamp_min(1e-12), n=vectors.shape[-1]))
+
+
 class TensorGrammar(Grammar):
     """TN-PCFG: the binary rule table has low rank, p(A -> B C) = sum_l U_Al V_Bl W_Cl.
 
@@ -243,6 +285,21 @@ class CompoundGrammar(NeuralGrammar):
         return Tables(rules, emissions[words, sentence], torch.arange(len(words), device=words.device))
 
 
+def _bound(spectrum: Tensor, relation: Tensor) -> Tensor:
+    """Return circular convolutions with a relation, from the vectors' spectrum: (n, d // 2 + 1), (d,) -> (n, d)."""
+    return torch.fft.irfft(spectrum * torch.fft.rfft(relation), n=len(relation))  # without n, an odd d would shrink
+
+
+def _phase_vectors(size: int, *shape: int) -> Tensor:
+    """Return vectors whose Fourier coefficients have modulus 1 and uniform phases: (*shape, size)."""
+    return _of_phases(torch.empty(*shape, size // 2 + 1).uniform_(-math.pi, math.pi), size)
+
+
+def _of_phases(phases: Tensor, size: int) -> Tensor:
+    """Return the vectors of given phases: (..., d // 2 + 1) -> (..., d). The phases of real coefficients are lost."""
+    return torch.fft.irfft(torch.polar(torch.ones_like(phases), phases), n=size)
+
+
 def _embedding(count: int, size: int) -> nn.Parameter:
     return nn.Parameter(nn.init.xavier_uniform_(torch.empty(count, size)))
 
@@ -316,6 +373,22 @@ class SimplePCFGConfig(PCFGConfig, section="model"):
 
     def grammar(self, words: int) -> Grammar:
         return SimpleGrammar(self, words)
+
+
+@dataclass(frozen=True)
+class HolographicPCFGConfig(PCFGConfig, section="model"):
+    """Settings of Hol-PCFG (Yamaki et al. 2026): rules scored by circular correlation of vectors on a torus.
+
+    The default temperatures are the published ones, from a search by F1 on trees.
+    """
+
+    name: Literal["holographic-pcfg"] = "holographic-pcfg"
+    root_temperature: Positive = 1.966  # factor of the scores of start rules, at the start of training
+    rule_temperature: Positive = 12.74  # factor of the scores of binary rules, at the start of training
+    emission_temperature: Positive = 9.242  # factor of the scores of words, at the start of training
+
+    def grammar(self, words: int) -> HolographicGrammar:
+        return HolographicGrammar(self, words)
 
 
 @dataclass(frozen=True)

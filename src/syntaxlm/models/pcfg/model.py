@@ -1,4 +1,4 @@
-"""Neural PCFGs as language models and parsers: SN-PCFG, TN-PCFG, N-PCFG and C-PCFG, trained on plain text.
+"""Neural PCFGs as language models and parsers: SN-PCFG, Hol-PCFG, TN-PCFG, N-PCFG and C-PCFG, trained on plain text.
 
 Sentences of one word are not in the grammar (S -> A -> B C). With probability q a sentence has one word, drawn from
 unigrams; the others have 1 - q times the probability that the grammar gives. q and the unigrams are estimated from the
@@ -22,6 +22,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import memory_size
 from syntaxlm.models.abilities import (
     AnnealsLoss,
+    ConstrainsWeights,
     EmittedWord,
     FindsBestTrees,
     HasGrammar,
@@ -40,6 +41,8 @@ from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LOG_PROBS, PROBABILITIES
 from syntaxlm.models.pcfg.grammars import (
     CompoundPCFGConfig,
+    HolographicGrammar,
+    HolographicPCFGConfig,
     NeuralPCFGConfig,
     PCFGConfig,
     Sampler,
@@ -470,3 +473,13 @@ def end_scores(words: Tensor, final_words: Tensor) -> Tensor:
     rate = ends.sum() / counts.sum()
     shares = (ends + PSEUDO_COUNT * rate) / (counts + PSEUDO_COUNT)
     return torch.log(shares / rate).clamp(max=0)
+
+
+@model("holographic-pcfg", HolographicPCFGConfig)
+class HolographicPCFG(PCFG, ConstrainsWeights):
+    """A Hol-PCFG, whose vectors are projected onto the torus after every optimiser step."""
+
+    grammar: HolographicGrammar
+
+    def project(self) -> None:
+        self.grammar.project()
