@@ -12,13 +12,18 @@ from syntaxlm.trees.tree import read_brackets
 
 
 def by_definition(marks, start, end, length, side):
-    """Whether a span has a mark inside, but no mark and no edge of the sentence at its side."""
+    """1 if a span has a mark inside, but no mark and no edge of the sentence at its side; 1/2 for each of both."""
     at_start, at_end = start == 0 or marks[start], end == length or marks[end]
-    required = {"start": at_start, "end": at_end, "either": at_start or at_end}[side]
-    return any(marks[start + 1 : end]) and not required
+    missing = {
+        "start": not at_start,
+        "end": not at_end,
+        "either": not (at_start or at_end),
+        "both": ((not at_start) + (not at_end)) / 2,
+    }[side]
+    return any(marks[start + 1 : end]) * missing
 
 
-@pytest.mark.parametrize("side", ["either", "end", "start"])
+@pytest.mark.parametrize("side", ["either", "end", "start", "both"])
 def test_violations_are_those_of_the_definition_at_any_length(side):
     random = np.random.default_rng(1)
     lengths = np.array([7, 5, 2, 1])

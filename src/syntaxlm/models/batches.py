@@ -133,7 +133,7 @@ class TokenBatch:
         return TokenBatch(words, words, None if self.lengths is None else self.lengths - 2, indices=self.indices)
 
     def violations(self, lengths: Tensor, side: MarkSide) -> Tensor | None:
-        """(B, n, n) bool, whether each span, by first and last word, violates the requirement of `trees.marks`.
+        """(B, n, n) float32, the violation of each span, by first and last word; see `trees.marks`.
 
         lengths: (B,) number of words, n at most.  None if marks were not read.
         """

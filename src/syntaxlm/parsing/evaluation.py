@@ -130,7 +130,7 @@ def evaluate_parsing(
     # Decoders that a model adds to those of its structure are costly: they are included only if they are chosen.
     decoders = dict.fromkeys(chain.from_iterable(structure.decoders for structure in structures))
     listed = [decodings(models, dataclasses.replace(options, decoder=cast(Decoder, decoder))) for decoder in decoders]
-    name, marks = _joined(chosen), marks_in(read, trained_side(models) or "either", options.marks)
+    name, marks = _joined(chosen), marks_in(read, trained_side(models) or "both", options.marks)
     ways: dict[str, _Way] = {_joined(way): (way, None) for way in [*listed, chosen]}
     if marks is not None:
         with_marks = f"{name} with marks ({marks.side})"

@@ -12,7 +12,7 @@ Decoder = Literal[
     "biased", "unbiased", "greedy-right", "greedy-sum", "cky", "mbr", "viterbi", "heads", "heads-binary"
 ]  # fmt: skip
 Ties = Literal["random", "first"]
-MarkUse = Literal["auto", "none", "either", "end", "start"]
+MarkUse = Literal["auto", "none", "both", "either", "end", "start"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +31,9 @@ class DecodingOptions(Options):
     ties: how to choose among equally good splits in an average: random (default), each with the same probability and
         reproducibly; first, which favours right branching
     marks: whether punctuation marks that the model does not read are evidence of constituents. A span with such a
-        mark inside is avoided if no mark or edge of the sentence is at its end (end), at its start (start), or at
-        either of them (either); none, marks are ignored; auto (default), as the model was trained, otherwise none
+        mark inside is avoided if no mark or edge of the sentence is at its end (end), at its start (start), at
+        either of them (either), or, less strictly, at each of them (both); none, marks are ignored; auto (default),
+        as the model was trained, otherwise none
     """
 
     decoder: Decoder | None = None

@@ -130,7 +130,7 @@ def average(
     ties: if several splits of a span are equally good, `random` takes each with the same probability, by a fixed
     pseudo-random choice that only depends on the spans of the sentence's trees: reproducible and unbiased. `first`
     takes the first, so words that no prediction brackets become right branching, as in `binary_upper_bound`.
-    marks: of the sentences. 1 is subtracted from the mean probability of each span that violates their requirement.
+    marks: of the sentences. Their violation, 0 to 1, is subtracted from the mean probability of each span.
     The order of predictions and the other sentences have no influence.
     Raises InputError if sentences differ in number or length, weights do not fit, a probability is not finite, or a
     sentence has more than `charts.MAXIMUM_WORDS` words.
@@ -170,7 +170,7 @@ def average(
             if isinstance(table, SpanTable):
                 chart += np.rint(table.charts(chosen, length).astype(np.float64) * weight).astype(np.int64)
         if marks is not None:
-            chart -= marks.violations(chosen, length) * counted.sum(dtype=counted.dtype)
+            chart -= np.rint(marks.violations(chosen, length) * float(counted.sum())).astype(counted.dtype)
         return chart
 
     return best_trees_of_charts(lengths, chart_of, ties=ties, seeds=seeds_of(spans))

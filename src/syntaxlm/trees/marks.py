@@ -12,11 +12,13 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from syntaxlm.trees.charts import spans_in
 from syntaxlm.trees.spans import Flags, Integers, offsets_of
 
-MarkSide = Literal["either", "end", "start"]
+Violations = npt.NDArray[np.float32]
+MarkSide = Literal["both", "either", "end", "start"]
 
 _ACCENTS = frozenset("`´")  # as quotation marks, though Unicode does not count them as punctuation
 _SIGNS = frozenset("#%&*@/\\")  # read aloud as words, though Unicode counts them as punctuation
@@ -29,13 +31,13 @@ def is_mark(text: str) -> bool:
     ) and bool(text)
 
 
-def violations(marks: Flags, starts: Integers, ends: Integers, lengths: Integers | int, side: MarkSide) -> Flags:
-    """Return which spans have a mark inside but none at the required side.
+def violations(marks: Flags, starts: Integers, ends: Integers, lengths: Integers | int, side: MarkSide) -> Violations:
+    """Return to what extent spans with a mark inside have none at the required side.
 
     marks: (B, n) whether a mark precedes each word; edges of sentences count as marks.
     starts, ends: (K,) of the spans in words; ends are exclusive.  lengths: (B,) number of words, or one for all.
-    side: where a span needs a mark: at its end, at its start, or at either of them.
-    Returns (B, K). Spans that exceed a sentence have arbitrary values.
+    side: where a span needs a mark: at its end, at its start, at either of them, or at both, where each counts half.
+    Returns (B, K), 0 to 1. Spans that exceed a sentence have arbitrary values.
     """
     length = marks.shape[1]
     before = np.zeros((len(marks), length + 1), np.int32)  # marks before each word, the first one included
@@ -43,12 +45,17 @@ def violations(marks: Flags, starts: Integers, ends: Integers, lengths: Integers
     inside = before[:, np.minimum(ends, length)] > before[:, np.minimum(starts + 1, length)]
     at_edge = np.concatenate([marks, np.ones((len(marks), 1), bool)], axis=1)
     at_edge[:, 0] = True
-    if side != "start":
-        at_end = at_edge[:, np.minimum(ends, length)] | (ends == np.reshape(lengths, (-1, 1)))
-        inside &= ~at_end
-    if side != "end":
-        inside &= ~at_edge[:, starts]
-    return inside
+    no_start = inside & ~at_edge[:, starts]
+    no_end = inside & ~at_edge[:, np.minimum(ends, length)] & (ends != np.reshape(lengths, (-1, 1)))
+    match side:
+        case "start":
+            return no_start.astype(np.float32)
+        case "end":
+            return no_end.astype(np.float32)
+        case "either":
+            return (no_start & no_end).astype(np.float32)
+        case "both":
+            return (no_start + no_end.astype(np.float32)) / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +69,8 @@ class Marks:
     lengths: Integers
     side: MarkSide
 
-    def violations(self, chosen: Integers, length: int) -> Flags:
-        """Return the spans of sentences of one length that violate the requirement: (n(n + 1)/2, B), see `charts`.
+    def violations(self, chosen: Integers, length: int) -> Violations:
+        """Return the violations of spans of sentences of one length: (n(n + 1)/2, B), see `charts`.
 
         chosen: (B,) indices of the sentences.
         """
