@@ -70,15 +70,15 @@ def test_the_loss_in_training_weighs_spans_that_cross_a_mark(text):
 
 def test_a_model_parses_with_marks_as_it_was_trained_and_the_options_decide(text, tmp_path, gold):
     model = read_model(train(recipe_of(text, marks=1.0), tmp_path / "run").folder)
-    plain, auto, either, end = (
+    plain, auto, both, end = (
         parse_lines(model, LINES, ParseOptions(marks=use, **AS_WRITTEN)).brackets()
-        for use in ("none", "auto", "either", "end")
+        for use in ("none", "auto", "both", "end")
     )
-    assert auto == either
+    assert auto == both
     assert plain[1] == auto[1], "a sentence without marks"
     assert [line.count("(") for line in end] == [line.count("(") for line in plain], "trees remain binary"
     report = evaluate_parsing(model, gold)
-    assert list(report.scores) == ["mbr", "mbr with marks (either)"]
+    assert list(report.scores) == ["mbr", "mbr with marks (both)"]
     assert report.chosen == "mbr"
     stated = evaluate_parsing(model, gold, options=DecodingOptions(marks="end"))
     assert stated.chosen == "mbr with marks (end)"

@@ -12,13 +12,13 @@ from syntaxlm.trees.tree import read_brackets
 
 
 def by_definition(marks, start, end, length, side):
-    """1 if a span has a mark inside, but no mark and no edge of the sentence at its side; 1/2 for each of both."""
+    """1 if a span has a mark inside, but no mark and no edge of the sentence at its side; 1/4 if one of both has none."""
     at_start, at_end = start == 0 or marks[start], end == length or marks[end]
     missing = {
         "start": not at_start,
         "end": not at_end,
         "either": not (at_start or at_end),
-        "both": ((not at_start) + (not at_end)) / 2,
+        "both": (0, 1 / 4, 1)[(not at_start) + (not at_end)],
     }[side]
     return any(marks[start + 1 : end]) * missing
 

@@ -32,8 +32,8 @@ class DecodingOptions(Options):
         reproducibly; first, which favours right branching
     marks: whether punctuation marks that the model does not read are evidence of constituents. A span with such a
         mark inside is avoided if no mark or edge of the sentence is at its end (end), at its start (start), at
-        either of them (either), or, less strictly, at each of them (both); none, marks are ignored; auto (default),
-        as the model was trained, otherwise none
+        either of them (either), or at both (both: less strictly if only one is missing); none, marks are ignored;
+        auto (default): both, or the side with which the model was trained, if it was trained with marks
     """
 
     decoder: Decoder | None = None

@@ -125,13 +125,16 @@ def combined_trees(
 
 
 def trained_side(bundles: Sequence[ModelBundle]) -> MarkSide | None:
-    """Return `model.marks_side` of the first model, or member of a combination, that was trained with marks."""
+    """Return the side of marks for the trees of the first model, or member of a combination, trained with marks.
+
+    It is `model.marks_side`, or both if that is either: the stricter evidence helps trees but misleads training.
+    """
     for bundle in bundles:
         config: Any = bundle.settings.model
         for parser in getattr(config, "parsers", (config,)):
             if getattr(parser, "marks", 0):
                 side: MarkSide = parser.marks_side
-                return side
+                return "both" if side == "either" else side
     return None
 
 
