@@ -12,7 +12,7 @@ from syntaxlm.trees.tree import read_brackets
 
 
 def by_definition(marks, start, end, length, side):
-    """1 if a span has a mark inside, but no mark and no edge of the sentence at its side; 1/4 if one of both has none."""
+    """1 if a span has a mark inside, but no mark or edge of the sentence at its side; 1/4 if only one of both."""
     at_start, at_end = start == 0 or marks[start], end == length or marks[end]
     missing = {
         "start": not at_start,

@@ -36,7 +36,7 @@ def violations(marks: Flags, starts: Integers, ends: Integers, lengths: Integers
 
     marks: (B, n) whether a mark precedes each word; edges of sentences count as marks.
     starts, ends: (K,) of the spans in words; ends are exclusive.  lengths: (B,) number of words, or one for all.
-    side: where a span needs a mark: at its end, at its start, at either of them, or at both. For both, a span that has a
+    side: where a span needs a mark: at its end, at its start, at either of them, or at both, where a span without a
         mark at one side only is in violation by a quarter.
     Returns (B, K), 0 to 1. Spans that exceed a sentence have arbitrary values.
     """
