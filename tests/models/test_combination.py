@@ -71,6 +71,18 @@ def test_spans_have_the_mean_of_the_grammars_probabilities_and_words_those_of_th
     assert rows == [[(row.word, row.surprisal) for row in rows] for rows in surprisals(scorer, LINES)]
 
 
+def test_without_a_scorer_the_grammars_parse_with_the_vocabulary_of_the_largest(parts, tmp_path):
+    parsers = [*parts[0][:1], member("simple-pcfg", words=WORDS[1:-1], seed=2)]
+    write_model(tmp_path / "average", combine(parsers[::-1]))
+    stored = read_model(tmp_path / "average")
+    assert stored.name == "parser-combination"
+    assert stored.vocabulary.tokens == parsers[0].vocabulary.tokens
+    one, two = (marginals(parser) for parser in parsers)
+    assert marginals(stored) == pytest.approx((one + two) / 2, abs=1e-6)
+    with pytest.raises(InputError, match="this parser-combination model gives no token probabilities"):
+        list(surprisals(stored, LINES))
+
+
 def test_a_combination_is_read_back_and_halves_its_size_in_bfloat16(parts, tmp_path):
     stored = combine(*parts)
     write_model(tmp_path / "whole", stored)

@@ -59,7 +59,8 @@ PARTS: dict[str, dict[str, object]] = {
         "parsers": _grammars(2),
         "vocabulary_sizes": (WORDS, WORDS),
         "scorer": _small(MODELS["lstm"].config),
-    }
+    },
+    "parser-combination": {"parsers": _grammars(2), "vocabulary_sizes": (WORDS, WORDS)},
 }
 """Settings that a model type needs."""
 

@@ -1,4 +1,4 @@
-"""Several trained models as one: grammars that parse together, and a language model for the probabilities."""
+"""Several trained models as one: grammars that parse together, with or without a language model for probabilities."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from syntaxlm.core.settings import Count, Settings
 from syntaxlm.models.abilities import HasHiddenStates, Model, ParsesSentences, PredictsNextToken, TokenScores
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.registry import MODELS, NamedConfig, config_among, model
-from syntaxlm.models.sizes import without_memory
 from syntaxlm.models.structures import SpanMarginals
 
 PARSER_TYPES = "simple-pcfg", "holographic-pcfg", "tensor-pcfg", "neural-pcfg", "compound-pcfg"
@@ -23,53 +22,51 @@ SCORER_TYPES = "lstm", "on-lstm", "prpn", "palm"
 
 
 @dataclass(frozen=True)
-class CombinationConfig(Settings, section="model"):
-    """Settings of a combination of trained models, which `syntaxlm combine` writes. Its vocabulary is the scorer's."""
+class ParserCombinationConfig(Settings, section="model"):
+    """Settings of a combination of trained grammars, which `syntaxlm combine` writes."""
 
-    name: Literal["combination"] = "combination"
+    name: Literal["parser-combination"] = "parser-combination"
     parsers: Annotated[
         tuple[Annotated[NamedConfig, config_among(PARSER_TYPES)], ...], Field(min_length=1, max_length=100)
     ] = field(default_factory=lambda: (MODELS["simple-pcfg"].config(),))  # grammars, span probabilities are averaged
     vocabulary_sizes: Annotated[tuple[Count, ...], Field(min_length=1, max_length=100)] = (10_000,)  # of the parsers
-    scorer: Annotated[NamedConfig, config_among(SCORER_TYPES)] = field(
-        default_factory=lambda: MODELS["lstm"].config()
-    )  # the language model
 
     def contradictions(self) -> list[str]:
         sizes, parsers = len(self.vocabulary_sizes), len(self.parsers)
         return [f"vocabulary_sizes: found {sizes}; expected {parsers}, one for each parser"] * (sizes != parsers)
 
 
-@model("combination", CombinationConfig)
-class Combination(Model, HasHiddenStates, PredictsNextToken, ParsesSentences):
-    """A language model that parses with one or more grammars.
+@dataclass(frozen=True)
+class CombinationConfig(ParserCombinationConfig, section="model"):
+    """Settings of a combination of trained models, which `syntaxlm combine` writes. Its vocabulary is the scorer's."""
 
-    A span's probability is the mean of its probabilities under the parsers. Token probabilities and hidden states are
-    those of the scorer.
-    parser_tokens: (parsers, V) the token of each parser for every token of the scorer.
+    name: Literal["combination"] = "combination"  # type: ignore[assignment]
+    scorer: Annotated[NamedConfig, config_among(SCORER_TYPES)] = field(
+        default_factory=lambda: MODELS["lstm"].config()
+    )  # the language model
+
+
+@model("parser-combination", ParserCombinationConfig)
+class ParserCombination(Model, ParsesSentences):
+    """Several grammars that parse together: a span's probability is the mean of its probabilities under them.
+
+    parser_tokens: (parsers, V) the token of each parser for every token of the combination.
     """
 
     structure_type = SpanMarginals
     parser_tokens: Tensor
 
-    def __init__(self, config: CombinationConfig, vocabulary_size: int) -> None:
+    def __init__(self, config: ParserCombinationConfig, vocabulary_size: int) -> None:
         super().__init__()
         self.vocabulary_size = vocabulary_size
         sizes = zip(config.parsers, config.vocabulary_sizes, strict=True)
         self.parsers: Any = nn.ModuleList(MODELS[parser.name].build(parser, size) for parser, size in sizes)
-        self.scorer: Any = MODELS[config.scorer.name].build(config.scorer, vocabulary_size)
         self.register_buffer("parser_tokens", torch.zeros(len(self.parsers), vocabulary_size, dtype=torch.int32))
 
-    @classmethod
-    def of(
-        cls, config: CombinationConfig, parsers: Sequence[Model], scorer: Model, parser_tokens: Tensor
-    ) -> Combination:
-        """Return a combination that shares the weights of trained models."""
-        with without_memory():
-            combination = cls(config, scorer.vocabulary_size)
-        combination.parsers, combination.scorer = nn.ModuleList(parsers), scorer
-        combination.parser_tokens = parser_tokens.int()
-        return combination
+    def put(self, parsers: Sequence[Model], parser_tokens: Tensor) -> None:
+        """Share the weights of trained grammars."""
+        self.parsers = nn.ModuleList(parsers)
+        self.parser_tokens = parser_tokens.int()
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """Check the stored tokens of the parsers; no buffer is resized."""
@@ -81,15 +78,27 @@ class Combination(Model, HasHiddenStates, PredictsNextToken, ParsesSentences):
             return []
         return ["parser_tokens has ids that are not in the vocabularies of the parsers"]
 
-    def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:
-        return self.scorer.token_log_probs(batch, state)
-
-    def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
-        return self.scorer.next_log_probs(batch, state)
-
     def structure(self, batch: TokenBatch) -> SpanMarginals:
         marginals = []
         for parser, tokens in zip(self.parsers, self.parser_tokens, strict=True):
             read = dataclasses.replace(batch, tokens=tokens[batch.tokens].long())
             marginals.append(parser.structure(read).values.float())
         return SpanMarginals(torch.stack(marginals).mean(0))
+
+
+@model("combination", CombinationConfig)
+class Combination(ParserCombination, HasHiddenStates, PredictsNextToken):
+    """A language model that parses with one or more grammars.
+
+    Token probabilities and hidden states are those of the scorer.
+    """
+
+    def __init__(self, config: CombinationConfig, vocabulary_size: int) -> None:
+        super().__init__(config, vocabulary_size)
+        self.scorer: Any = MODELS[config.scorer.name].build(config.scorer, vocabulary_size)
+
+    def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:
+        return self.scorer.token_log_probs(batch, state)
+
+    def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
+        return self.scorer.next_log_probs(batch, state)

@@ -42,6 +42,7 @@ _MODULES = {
     "gumbel-tree-lstm": "tree_encoders",
     "rl-spinn": "tree_encoders",
     "combination": "combination",
+    "parser-combination": "combination",
 }  # where the model types of this package are registered
 _ENTRY_POINTS = "syntaxlm.models"
 

@@ -244,18 +244,19 @@ def average(
 
 def combine(
     parsers: Annotated[Sequence[Path], Argument("MODEL")],
-    scorer: Annotated[Path, Shown("MODEL", use="input")],
     output: NewModel,
+    scorer: Annotated[Path, Shown("MODEL", use="input")] | None = None,
     precision: Literal["float32", "bfloat16"] = "float32",
     format: SummaryFormat = "text",
 ) -> None:
-    """Make one model of several grammars and a language model.
+    """Make one model of several grammars, with or without a language model.
 
     Write one model folder from several trained models: it parses with the average of the span probabilities of the
-    grammars, and takes probabilities of words from the language model. All must have the same normaliser.
+    grammars, and takes probabilities of words from the language model, if there is one. All must have the same
+    normaliser.
 
     parsers: model folders of neural PCFGs
-    scorer: model folder of an lstm, on-lstm, prpn or palm
+    scorer: model folder of an lstm, on-lstm, prpn or palm; default: none, the result only parses
     output: new or empty folder
     precision: type of the stored weights: float32 (default), or bfloat16, which takes half the space. Models are
         computed in float32
@@ -267,14 +268,15 @@ def combine(
     from syntaxlm.storage.folder import read_model, write_model
 
     with status("combining"):
-        bundle = combine([read_model(folder) for folder in parsers], read_model(scorer))
+        bundle = combine([read_model(folder) for folder in parsers], read_model(scorer) if scorer else None)
         write_model(output, bundle, getattr(torch, precision))
     parameters = bundle.model.parameter_count
     if format == "json":
         print(to_json({"schema_version": 1, "folder": str(output), "parsers": len(parsers), "parameters": parameters}))
     else:
         grammars = f"{len(parsers)} grammar{'s' if len(parsers) > 1 else ''}"
-        print(f"{output}: {grammars} and a language model, {parameters:,} parameters")
+        others = " and a language model" if scorer else ""
+        print(f"{output}: {grammars}{others}, {parameters:,} parameters")
 
 
 def rerank(
