@@ -23,7 +23,7 @@ from syntaxlm.core.files import write_text
 from syntaxlm.core.text_files import read_lines
 from syntaxlm.storage.combination import combine
 from syntaxlm.storage.folder import read_model, write_model
-from syntaxlm.training.focus import focus
+from syntaxlm.training.focus import FocusOptions, focus
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.result import RESULT
 from syntaxlm.training.run import resume, train
@@ -64,7 +64,8 @@ def train_fast(runs: Path) -> None:
     settings = {"text.train": str(short), "text.valid": str(text / "valid.txt")}
     recipe = read_recipe("simple-pcfg-en-fast", settings)
     parsers = [runs / f"pcfg-{seed}" for seed in SEEDS]
-    focus(recipe, runs / FAST, 0, FOCUS, parsers, lambda recipe: nullcontext(lambda event: None), print)
+    options = FocusOptions(seeds=0, also=parsers, strength=FOCUS)
+    focus(recipe, runs / FAST, options, lambda recipe: nullcontext(lambda event: None), print)
 
 
 def write_shipped(runs: Path) -> None:

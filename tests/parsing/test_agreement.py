@@ -30,7 +30,7 @@ def text(tmp_path):
 
 
 def agreement_of(values, branching=None) -> Agreement:
-    names = ["one", "two", "three", "four"][: len(values)]
+    names = ["one", "two", "three", "four", "five"][: len(values)]
     matrix = AgreementMatrix(np.array(values), PROTOCOLS["wsj-test"], 9)
     sides = branching or [BranchingF1(0.4, 0.1, 9)] * len(values)
     return Agreement(names, ["mbr"] * len(values), "t", matrix, sides)
@@ -73,6 +73,20 @@ def test_a_model_that_agrees_a_little_less_does_not():
     assert not found.stands_apart
     assert not found.reasons_to_omit()
     assert "three agrees least with the others, but is not an outlier." in str(found)
+
+
+def test_several_outliers_are_omitted_one_after_the_other_and_only_among_their_like():
+    values = np.full((4, 4), 0.8)
+    values[3], values[:, 3] = 0.2, 0.2
+    np.fill_diagonal(values, 1)
+    found = agreement_of(values, [BranchingF1(0.99, 0.1, 9), *[BranchingF1(0.4, 0.1, 9)] * 3])
+    assert list(found.reasons_to_omit()) == [0, 3]
+    assert list(found.reasons_to_omit([[0], [1, 2], [3]])) == [], "a kind that has collapsed as a whole is kept"
+    assert list(found.reasons_to_omit([[0, 1, 2], [3]])) == [0]
+    two = np.full((5, 5), 0.8)
+    two[3:], two[:, 3:] = 0.3, 0.3
+    np.fill_diagonal(two, 1)
+    assert sorted(agreement_of(two).reasons_to_omit()) == [3, 4]
 
 
 def test_two_models_have_no_outlier():

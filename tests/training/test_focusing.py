@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from contextlib import nullcontext
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,9 +17,11 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.pcfg.grammars import SimplePCFGConfig
 from syntaxlm.models.registry import build_model
 from syntaxlm.parsing.agreement import Agreement
-from syntaxlm.parsing.parse import parse_lines
+from syntaxlm.parsing.options import ParseOptions
+from syntaxlm.parsing.parse import parse_lines, parse_text
 from syntaxlm.storage.folder import read_model
-from syntaxlm.training.focus import AGREEMENT, focus
+from syntaxlm.text.options import AS_WRITTEN
+from syntaxlm.training.focus import AGREEMENT, FocusOptions, focus
 from syntaxlm.training.recipe import read_recipe, recipe_from
 from syntaxlm.training.run import train
 from syntaxlm.trees.spans import joined
@@ -57,9 +59,9 @@ def batch(spans=None) -> TokenBatch:
 
 def test_trees_that_would_be_written_outside_the_folder_are_refused(recipe, tmp_path):
     (tmp_path / "run" / "trees").mkdir(parents=True)
-    (tmp_path / "run" / "trees" / "seed-1.mrg").symlink_to(tmp_path / "outside")
-    with pytest.raises(InputError, match=r"seed-1\.mrg: is a link"):
-        focus(recipe, tmp_path / "run", 2, 5.0, [], watching)
+    (tmp_path / "run" / "trees" / "average.mrg").symlink_to(tmp_path / "outside")
+    with pytest.raises(InputError, match=r"average\.mrg: is a link"):
+        focus(recipe, tmp_path / "run", FocusOptions(seeds=2), watching)
     assert not (tmp_path / "outside").exists()
     assert not (tmp_path / "run" / "parsers").exists()
 
@@ -119,19 +121,24 @@ def test_the_command_goes_from_text_to_a_focused_grammar_and_resumes(recipe, few
 
         return nullcontext(watch)
 
-    assert "Resume with the same command" in str(focus(recipe, folder, 2, 5.0, [], stopping))
-    result = focus(recipe, folder, 2, 5.0, [], watching)
+    assert "Resume with the same command" in str(focus(recipe, folder, FocusOptions(seeds=2), stopping))
+    result = focus(recipe, folder, FocusOptions(seeds=2), watching)
     assert result.parsers == ["seed-1", "seed-2"]
     lines = (few / "train.txt").read_text().splitlines()
-    for name in result.parsers:
-        trees = (folder / "trees" / f"{name}.mrg").read_text().splitlines()
-        assert trees == parse_lines(read_model(folder / "parsers" / name), lines).brackets()
+    trees = (folder / "trees" / "average.mrg").read_text().splitlines()
+    assert result.average == folder / "average"
+    assert trees == parse_lines(read_model(result.average), lines).brackets()
+    parsers = [read_model(folder / "parsers" / name) for name in result.parsers]
+    read_as_is = ParseOptions(**AS_WRITTEN)
+    assert trees == [
+        line for parses in parse_text(parsers, few / "train.txt", read_as_is) for line in parses.brackets()
+    ]
     assert json.loads((folder / AGREEMENT).read_text())["models"] == ["seed-1", "seed-2"]
     assert read_model(folder / "focused").settings.model.focus == 5.0
     assert result.focused.valid.source == str(few / "valid.txt")
     made = {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")}
     said = []
-    again = focus(recipe, folder, 2, 5.0, [], watching, said.append)
+    again = focus(recipe, folder, FocusOptions(seeds=2), watching, said.append)
     assert [line.startswith("agreement in unlabelled F1") for line in said].count(True) == 1
     assert [line for line in said if line.endswith("finished")] == [
         f"{path}: finished" for path in (*(folder / "parsers" / name for name in result.parsers), folder / "focused")
@@ -140,50 +147,64 @@ def test_the_command_goes_from_text_to_a_focused_grammar_and_resumes(recipe, few
     assert again.focused.valid == result.focused.valid
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")} == made, "nothing is parsed twice"
     with pytest.raises(InputError, match=r"holds a run with other settings(.|\n)*move .*focused away first"):
-        focus(recipe, folder, 2, 3.0, [], watching)
-    for name in result.parsers:  # a killed process left trees without hashes: they are written again, the same
-        (folder / "trees" / f"{name}.json").unlink()
-    focus(recipe, folder, 2, 5.0, [], watching)
+        focus(recipe, folder, FocusOptions(seeds=2, strength=3.0), watching)
+    (folder / "trees" / "average.json").unlink()  # of a killed process: the trees are written again, the same
+    focus(recipe, folder, FocusOptions(seeds=2), watching)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")}.keys() == made.keys()
     made = {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")}
     (folder / "focused").rename(tmp_path / "earlier")
-    assert focus(recipe, folder, 2, 3.0, [], watching).focused.valid != result.focused.valid
+    assert focus(recipe, folder, FocusOptions(seeds=2, strength=3.0), watching).focused.valid != result.focused.valid
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")} == made
 
 
 def test_further_models_take_part(recipe, few, tmp_path):
     train(few.recipe("prpn", schedule={"epochs": 1}), tmp_path / "prpn")
-    result = focus(recipe, tmp_path / "focused", 1, 5.0, [tmp_path / "prpn"], watching)
+    result = focus(recipe, tmp_path / "focused", FocusOptions(seeds=1, also=[tmp_path / "prpn"]), watching)
     assert result.parsers == ["seed-1", "prpn"]
-    assert (tmp_path / "focused" / "trees" / "prpn.mrg").exists()
+    assert result.average is None, "distances cannot be combined with a grammar in one model"
+    assert (tmp_path / "focused" / "trees" / "average.mrg").exists()
+
+
+def test_variants_are_trained_several_at_a_time_within_the_minutes(recipe, tmp_path):
+    variants = [{"model.end_bias": 0.0}, [("model.nonterminals", "4"), ("run.seed", "7")]]
+    options = FocusOptions(seeds=1, variants=variants, jobs=2, minutes=30)
+    result = focus(recipe, tmp_path / "run", options, watching)
+    assert result.parsers == ["seed-1", "variant-1-seed-1", "variant-2-seed-7"]
+    trained = [read_recipe(tmp_path / "run" / "parsers" / name / "recipe.yaml") for name in result.parsers]
+    assert [one.model.end_bias for one in trained] == [1, 0, 1]
+    assert [one.model.nonterminals for one in trained] == [6, 6, 4]
+    assert [one.schedule.minutes for one in trained] == pytest.approx([30 * 0.85 / 3] * 3)
+    assert len(read_model(result.average).settings.model.parsers) == 3
+    with pytest.raises(InputError, match=r"seed-1: already holds a run with other settings: schedule\.minutes"):
+        focus(recipe, tmp_path / "run", replace(options, minutes=20), watching)
 
 
 def test_an_outlier_is_omitted_unless_all_parsers_are_kept(recipe, tmp_path, monkeypatch):
-    monkeypatch.setattr(Agreement, "reasons_to_omit", lambda self: {1: "it is odd"})
+    monkeypatch.setattr(Agreement, "reasons_to_omit", lambda self, groups: {1: "it is odd"})
     said = []
-    result = focus(recipe, tmp_path / "two", 3, 5.0, [], watching, said.append)
+    result = focus(recipe, tmp_path / "two", FocusOptions(seeds=3), watching, said.append)
     assert result.to_dict()["omitted"] == {"seed-2": "it is odd"}
     assert "seed-2: omitted, it is odd" in said
-    files = read_recipe(tmp_path / "two" / "focused" / "recipe.yaml").text.focus
-    assert [Path(file).stem for file in files] == ["seed-1", "seed-3"]
-    assert not (tmp_path / "two" / "trees" / "seed-2.mrg").exists()
-    with pytest.raises(InputError, match=r"holds a run with other settings(.|\n)*move .*focused away first"):
-        focus(recipe, tmp_path / "two", 3, 5.0, [], watching, keep_all=True)
+    assert len(read_model(result.average).settings.model.parsers) == 2
+    with pytest.raises(
+        InputError, match=r"average\.mrg: changed since the run started(.|\n)*move .*focused away first"
+    ):
+        focus(recipe, tmp_path / "two", FocusOptions(seeds=3, keep_all=True), watching)
 
 
 def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, few, tmp_path):
     folder = tmp_path / "new"
     with pytest.raises(InputError, match="found 1 parser; expected two or more"):
-        focus(recipe, folder, 1, 5.0, [], watching)
+        focus(recipe, folder, FocusOptions(seeds=1), watching)
     with pytest.raises(InputError, match=r"model\.name: prpn models cannot be focused on trees"):
-        focus(few.recipe("prpn"), folder, 2, 5.0, [], watching)
+        focus(few.recipe("prpn"), folder, FocusOptions(seeds=2), watching)
     with pytest.raises(
         InputError, match=r"--also: found 2 parsers with the name seed-1: .*new/parsers/seed-1, .*other/seed-1"
     ):
-        focus(recipe, folder, 1, 5.0, [tmp_path / "other" / "seed-1"], watching)
+        focus(recipe, folder, FocusOptions(seeds=1, also=[tmp_path / "other" / "seed-1"]), watching)
     train(few.recipe("lstm", schedule={"epochs": 1}), tmp_path / "lstm")
     with pytest.raises(InputError, match="this lstm model does not parse"):
-        focus(recipe, folder, 1, 5.0, [tmp_path / "lstm"], watching)
+        focus(recipe, folder, FocusOptions(seeds=1, also=[tmp_path / "lstm"]), watching)
     assert not folder.exists()
 
 

@@ -75,27 +75,44 @@ class Agreement(HasReport):
 
         Always false for two models.
         """
-        odd = self.odd_one_out
-        if odd is None:
-            return False
-        rest = np.delete(np.arange(len(self.names)), odd)
-        among = self.matrix.values[np.ix_(rest, rest)]
-        mean = (among.sum() - len(rest)) / (len(rest) * (len(rest) - 1))
-        return bool(self.matrix.with_others[odd] < mean - _APART)
+        return self._outlier(range(len(self.names))) is not None
+
+    def _outlier(self, members: Sequence[int]) -> int | None:
+        """Return the index of the outlier among some of the models; None if there is none."""
+        if len(members) < 3:
+            return None
+        values = self.matrix.values[np.ix_(members, members)]
+        odd = int(values.sum(1).argmin())
+        others = len(members) - 1
+        among = (values.sum() - 2 * values[odd].sum() + 1 - others) / (others * (others - 1))
+        return members[odd] if (values[odd].sum() - 1) / others < among - _APART else None
 
     def collapsed(self) -> dict[int, str]:
         """Return the side, "right" or "left", by index, of the models whose trees nearly all branch to one side."""
         sides = [branching_side(scores.right, scores.left) for scores in self.branching]
         return {number: side for number, side in enumerate(sides) if side is not None}
 
-    def reasons_to_omit(self) -> dict[int, str]:
-        """Return the reason, by index, to omit each model that has collapsed or is an outlier.
+    def reasons_to_omit(self, groups: Sequence[Sequence[int]] | None = None) -> dict[int, str]:
+        """Return the reason, by index, to omit each model that has collapsed or is an outlier among its like.
 
+        groups: indices of models of one kind, seeds of one recipe; default: all are of one kind. Models are compared
+        within their group, because kinds that differ help an average. A group that has collapsed as a whole is kept:
+        its trees are those of its kind.
         The result is empty if fewer than two models would remain.
         """
-        reasons = {number: f"its trees are nearly all {side} branching" for number, side in self.collapsed().items()}
-        if self.stands_apart and self.odd_one_out is not None:
-            reasons.setdefault(self.odd_one_out, "it is an outlier; the others agree much more with each other")
+        reasons: dict[int, str] = {}
+        collapsed = self.collapsed()
+        for group in [range(len(self.names))] if groups is None else groups:
+            kept = [number for number in group if number not in collapsed]
+            if kept or groups is None:
+                reasons |= {
+                    number: f"its trees are nearly all {collapsed[number]} branching"
+                    for number in group
+                    if number in collapsed
+                }
+            while (odd := self._outlier(kept)) is not None:
+                reasons[odd] = "it is an outlier; the others agree much more with each other"
+                kept.remove(odd)
         return reasons if len(self.names) - len(reasons) >= 2 else {}
 
     def report(self) -> Report:

@@ -1,16 +1,19 @@
-"""Parse-focusing: training a grammar on the trees that several parsers predict for its training text.
+"""Parsers trained together: several grammars, their average, and a grammar focused on the trees of the average.
 
 Park & Kim 2024, "Structural Optimization Ambiguity and Simplicity Bias in Unsupervised Neural Grammar Induction". The
-parsers are several seeds of one recipe and, if given, other models. No gold trees are used. The results are in one
-folder: parsers/seed-N, trees/NAME.mrg and, with their hashes, NAME.json, agreement.json, focused. If the command is
-started again, finished steps are kept, interrupted ones are resumed, and missing ones are run.
+parsers are several seeds of one recipe and of its variants and, if given, other models. No gold trees are used. The
+results are in one folder: parsers/NAME, agreement.json, average (a model), trees/average.mrg and, with its hashes,
+average.json, and focused (a model). If the command is started again, finished steps are kept, interrupted ones are
+resumed, and missing ones are run.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,20 +31,25 @@ from syntaxlm.core.files import (
     to_json,
     write_text,
 )
+from syntaxlm.core.settings import Overrides
 from syntaxlm.models.abilities import ParsesSentences
+from syntaxlm.models.combination import PARSER_TYPES
 from syntaxlm.parsing.agreement import Agreement, measure_agreement
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_text
 from syntaxlm.storage.bundled import find_model
-from syntaxlm.storage.folder import read_model
+from syntaxlm.storage.combination import combine
+from syntaxlm.storage.folder import ModelBundle, read_model, write_model
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.training.recipe import Recipe, TextRecipe, with_overrides
 from syntaxlm.training.result import TrainingResult
 from syntaxlm.training.run import fingerprint, refuse_run
-from syntaxlm.training.study import Watching, check_settings, is_finished, seeded, train_or_resume
+from syntaxlm.training.study import Watching, check_settings, is_finished, seeded, train_all, train_or_resume
 from syntaxlm.training.study_table import model_hashes
 
 AGREEMENT = "agreement.json"
+AVERAGE = "average"
+_TRAINING = 0.85  # share of the minutes for training; the rest is for parsing
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,8 @@ class FocusResult:
     parsers: names of the parsers.
     agreement, focused: agreement of the parsers, and result of the focused grammar; None if training was interrupted
         before.
-    omitted: reason, by name, to omit each parser whose trees are not used.
+    omitted: reason, by name, to omit each parser that is not in the average.
+    average: folder of the average as a model; None if a parser is not a grammar, or before it is written.
     """
 
     folder: Path
@@ -59,12 +68,14 @@ class FocusResult:
     agreement: Agreement | None = None
     focused: TrainingResult | None = None
     omitted: Mapping[str, str] = field(default_factory=dict)
+    average: Path | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "folder": str(self.folder),
             "parsers": list(self.parsers),
             "omitted": dict(self.omitted),
+            "average": self.average and str(self.average),
             "agreement": self.agreement and self.agreement.to_dict(),
             "focused": self.focused and self.focused.to_dict(),
         }
@@ -75,37 +86,51 @@ class FocusResult:
         return str(self.focused)
 
 
+@dataclass(frozen=True, kw_only=True)
+class FocusOptions:
+    """What `focus` trains.
+
+    seeds: number of parsers to train with the recipe, and with each variant.
+    variants: settings that replace those of the recipe in further parsers, see `with_overrides`.
+    also: folders of other models to use as parsers.
+    strength: `model.focus` of the focused grammar.
+    minutes: time for everything: each training takes an equal share at most; None: as long as the recipe says.
+    jobs: number of parsers to train at the same time.
+    keep_all: use all parsers. By default, seeds of one recipe or variant that have collapsed or are outliers among its
+        seeds are omitted, unless fewer than two parsers would remain.
+    """
+
+    seeds: int = 5
+    variants: Sequence[Overrides] = ()
+    also: Sequence[str | Path] = ()
+    strength: float = 5.0
+    minutes: float | None = None
+    jobs: int = 1
+    keep_all: bool = False
+
+
 def focus(
     recipe: Recipe,
     folder: Path,
-    seeds: int,
-    strength: float,
-    also: Sequence[str | Path],
+    options: FocusOptions,
     watching: Watching,
     say: Callable[[str], None] = lambda line: None,
-    keep_all: bool = False,
 ) -> FocusResult:
-    """Train parsers, parse the training text with them, and train a grammar that is focused on their trees.
+    """Train parsers, average them, and train a grammar that is focused on the trees of the average.
 
     recipe: the recipe of the parsers and of the focused grammar.
     folder: the folder of the results.
-    seeds: number of parsers to train.
-    strength: `model.focus` of the focused grammar.
-    also: folders of other models to use as parsers.
     watching: returns a context manager with a progress callback for a recipe.
     say: prints a line of progress; also called with the agreement of the parsers.
-    keep_all: use all parsers. By default, parsers that have collapsed or are outliers are omitted, unless fewer than
-        two would remain.
     Raises InputError before training if the recipe's model cannot be focused, if a model does not parse, or if the
     folder holds runs with other settings.
     """
-    runs, parsers = _parsers(recipe, folder, seeds, also)
-    files = {name: folder / "trees" / f"{name}.mrg" for name in parsers}
-
-    def focus_on(names: Iterable[str]) -> Recipe:
-        return with_overrides(recipe, {"model.focus": strength, "text.focus": [str(files[name]) for name in names]})
-
-    focus_on(parsers)
+    recipe, runs, parsers, groups = _parsers(recipe, folder, options)
+    file = folder / "trees" / f"{AVERAGE}.mrg"
+    target, focused = (
+        folder / "focused",
+        with_overrides(recipe, {"model.focus": options.strength, "text.focus": [str(file)]}),
+    )
     refuse_run(folder)
     for path, of_parser in runs.items():
         check_settings(path, of_parser)
@@ -113,39 +138,37 @@ def focus(
     with locked(folder):
         remove_unfinished(folder)
         remove_unfinished(folder / "trees")
-        for file in files.values():
-            check_stored(file)
-        for path, of_parser in runs.items():
-            say(f"{path}: {'finished' if is_finished(path) else 'training'}")
-            if train_or_resume(path, of_parser, watching).stopped:
-                return FocusResult(folder, list(parsers))
+        check_stored(file)
+        if train_all(runs, watching, say, options.jobs):
+            return FocusResult(folder, list(parsers))
         agreement = measure_agreement([read_model(path) for path in parsers.values()], recipe.data.valid, list(parsers))
         write_text(to_json(agreement.to_dict(), indent=2) + "\n", folder / AGREEMENT, stored=True)
         say(str(agreement))
-        reasons = {} if keep_all else agreement.reasons_to_omit()
+        reasons = {} if options.keep_all else agreement.reasons_to_omit(groups)
         omitted = {name: reasons[number] for number, name in enumerate(parsers) if number in reasons}
         for name, reason in omitted.items():
             say(f"{name}: omitted, {reason}")
-        followed = [name for name in parsers if name not in omitted]
-        target, focused = folder / "focused", focus_on(followed)
+        followed = [path for name, path in parsers.items() if name not in omitted]
+        bundles = [read_model(path) for path in followed]
+        average = _write_average(bundles, folder / AVERAGE, say)
+        _write_trees(followed, bundles, recipe.data.train, file, say)
+        say(f"{target}: {'finished' if is_finished(target) else 'training'}")
         try:
             check_settings(target, focused)
+            result = train_or_resume(target, focused, watching)
         except InputError as error:
             raise InputError(
                 f"{error}\nTo focus on other parsers or with another strength, move {target} away first. The parsers"
-                " and their trees can be used again."
+                " can be used again."
             ) from None
-        for name in followed:
-            _write_trees(parsers[name], recipe.data.train, files[name], say)
-        say(f"{target}: {'finished' if is_finished(target) else 'training'}")
-        result = train_or_resume(target, focused, watching)
-    return FocusResult(folder, list(parsers), agreement, None if result.stopped else result, omitted)
+    return FocusResult(folder, list(parsers), agreement, None if result.stopped else result, omitted, average)
 
 
 def _parsers(
-    recipe: Recipe, folder: Path, seeds: int, also: Sequence[str | Path]
-) -> tuple[dict[Path, Recipe], dict[str, Path]]:
-    """Return the recipes of the parsers to train, by folder, and the folders of all parsers, by name.
+    recipe: Recipe, folder: Path, options: FocusOptions
+) -> tuple[Recipe, dict[Path, Recipe], dict[str, Path], list[list[int]]]:
+    """Return the recipe, limited by its share of the minutes, the recipes of the parsers to train, by folder, the
+    folders of all parsers, by name, and the indices of the parsers of each recipe or variant.
 
     Raises InputError for a model that cannot be focused, fewer than two parsers, two with one name, and models that do
     not parse.
@@ -155,34 +178,62 @@ def _parsers(
             f"model.name: {recipe.model.name} models cannot be focused on trees; expected a neural PCFG, such as"
             " simple-pcfg"
         )
-    if seeds + len(also) < 2:
+    count = options.seeds * (1 + len(options.variants))
+    if count + len(options.also) < 2:
         raise InputError(
-            f"found {seeds + len(also)} parser; expected two or more. Use --seeds 2 or more, or --also MODEL"
+            f"found {count + len(options.also)} parser; expected two or more. Use --seeds 2 or more, or --also MODEL"
         )
-    runs: dict[Path, Recipe] = {folder / "parsers" / name: of_seed for name, of_seed in seeded(recipe, seeds).items()}
-    paths = [*runs, *map(Path, also)]
+    if options.minutes is not None:
+        rounds = math.ceil(count / options.jobs) + 1  # parsers one after the other, then the focused grammar
+        recipe = with_overrides(recipe, {"schedule.minutes": options.minutes * _TRAINING / rounds})
+    kinds = {"": recipe}
+    for number, overrides in enumerate(options.variants, 1):
+        kinds[f"variant-{number}-"] = with_overrides(recipe, overrides)
+    runs: dict[Path, Recipe] = {
+        folder / "parsers" / f"{kind}{name}": of_seed
+        for kind, of_kind in kinds.items()
+        for name, of_seed in seeded(of_kind, options.seeds).items()
+    }
+    paths = [*runs, *map(Path, options.also)]
     names = [Path(os.path.abspath(path)).name for path in paths]
-    for name, count in Counter(names).items():
-        if count > 1:
+    for name, times in Counter(names).items():
+        if times > 1:
             same = ", ".join(str(path) for path, other in zip(paths, names, strict=True) if other == name)
-            raise InputError(f"--also: found {count} parsers with the name {name}: {same}. Rename a folder.")
-    for path in also:
+            raise InputError(f"--also: found {times} parsers with the name {name}: {same}. Rename a folder.")
+    for path in options.also:
         read_model(path).require(ParsesSentences, f"focusing on the trees of {path}")
-    return runs, dict(zip(names, paths, strict=True))
+    groups = [list(range(first, first + options.seeds)) for first in range(0, count, options.seeds or 1)]
+    if not options.variants:  # other models are compared with the seeds
+        groups = [list(range(len(paths)))]
+    return recipe, runs, dict(zip(names, paths, strict=True)), groups
 
 
-def _write_trees(parser: Path, text: str, file: Path, say: Callable[[str], None]) -> None:
-    """Write a parser's trees of a text atomically, one per line with a word.
+def _write_average(bundles: Sequence[ModelBundle], folder: Path, say: Callable[[str], None]) -> Path | None:
+    """Write the average of grammars as one model, if all parsers are grammars that read text in the same way."""
+    if any(one.name not in PARSER_TYPES or one.normaliser != bundles[0].normaliser for one in bundles):
+        say("average: not written as a model, because not all parsers are grammars that read text in the same way")
+        return None
+    if folder.exists():
+        shutil.rmtree(folder)
+    write_model(folder, combine(bundles))
+    return folder
 
-    Existing trees are kept if parser and text have not changed. Their hashes are beside the trees, in NAME.json.
+
+def _write_trees(
+    parsers: Sequence[Path], bundles: Sequence[ModelBundle], text: str, file: Path, say: Callable[[str], None]
+) -> None:
+    """Write the average trees of a text atomically, one per line with a word.
+
+    Existing trees are kept if parsers and text have not changed. Their hashes are beside the trees.
     """
     origin = file.with_suffix(".json")
-    hashes = {"format": 1, "text": fingerprint({"text": text})["text"], "model": model_hashes(find_model(parser))}
+    models = [model_hashes(find_model(path)) for path in parsers]
+    hashes = {"format": 2, "text": fingerprint({"text": text})["text"], "models": models}
     with suppress(InputError):
         if file.exists() and parse_json(read_stored(origin), str(origin)) == hashes:
             return
     say(f"{file}: parsing {text}")
     with replaced(file, stored=True) as temporary, open(temporary, "w", encoding="utf-8") as output:
-        for parses in parse_text([read_model(parser)], text, ParseOptions(**AS_WRITTEN)):
+        for parses in parse_text(bundles, text, ParseOptions(**AS_WRITTEN)):
             output.writelines(tree + "\n" for tree in parses.brackets() if tree)
     write_text(to_json(hashes, indent=2) + "\n", origin, stored=True)

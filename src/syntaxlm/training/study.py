@@ -8,13 +8,17 @@ is computed after each run and stored in its folder.
 from __future__ import annotations
 
 import dataclasses
+import multiprocessing
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+
+import torch
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import locked, make_folder, remove_empty, remove_unfinished, to_json, write_text
@@ -128,6 +132,44 @@ def train_or_resume(folder: Path, recipe: Recipe, watching: Watching) -> Trainin
         return read_result(folder)
     with watching(recipe) as watcher:
         return resume(folder, watcher) if begun else train(recipe, folder, watcher)
+
+
+def train_all(runs: Mapping[Path, Recipe], watching: Watching, say: Callable[[str], None], jobs: int) -> bool:
+    """Train or resume runs by folder, `jobs` of them at the same time, and return whether one was interrupted.
+
+    After an interruption, no further run is started. Several at the same time share the cores and show no progress.
+    """
+    for path in runs:
+        if is_finished(path):
+            say(f"{path}: finished")
+    waiting = {path: recipe for path, recipe in runs.items() if not is_finished(path)}
+    for path, recipe in runs.items():
+        if path not in waiting:
+            check_fingerprints(path, fingerprints_of(recipe))
+    if jobs == 1:
+        for path, recipe in waiting.items():
+            say(f"{path}: training")
+            if train_or_resume(path, recipe, watching).stopped:
+                return True
+        return False
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, context, torch.set_num_threads, (threads,)) as executor:
+        say(f"training {len(waiting)} parsers, {jobs} at the same time")
+        running = {executor.submit(train_or_resume, path, recipe, _unwatched): path for path, recipe in waiting.items()}
+        try:
+            for future in as_completed(running):
+                if future.result().stopped:
+                    raise KeyboardInterrupt
+                say(f"{running[future]}: finished")
+        except KeyboardInterrupt:
+            executor.shutdown(wait=True, cancel_futures=True)
+            return True
+    return False
+
+
+def _unwatched(recipe: Recipe) -> AbstractContextManager[ProgressCallback]:
+    return nullcontext(lambda event: None)
 
 
 def is_finished(folder: Path) -> bool:

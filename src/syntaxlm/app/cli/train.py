@@ -167,32 +167,57 @@ def focus(
     output: Annotated[Path, Folder(may_hold="runs", files=("agreement.json",))],
     settings: RecipeSettings,
     seeds: Size = 5,
+    variant: Annotated[Sequence[str], Shown("SETTINGS")] = (),
     also: AlsoModels = (),
+    minutes: Minutes | None = None,
+    jobs: Annotated[int, Bounds(ge=1, le=64), Shown("N")] = 1,
     keep_all: bool = False,
     strength: Annotated[float, Shown("NATS")] = 5.0,
     format: SummaryFormat = "text",
 ) -> int:
-    """Train a grammar toward the trees of several parsers.
+    """Train several parsers, their average, and a grammar toward its trees.
 
-    Train several seeds of a PCFG recipe, parse the training text with each of them, and train a grammar toward the
-    spans of their trees (parse-focusing). No gold trees are read. If interrupted, the same command resumes. DIR/focused
-    is the model; DIR/agreement.json has the agreement of the parsers.
+    Train several seeds of a PCFG recipe and of its variants, average them, parse the training text with the average,
+    and train a grammar toward the spans of these trees (parse-focusing). No gold trees are read. If interrupted, the
+    same command resumes. DIR/average is the average as a model, DIR/focused the single grammar; DIR/agreement.json has
+    the agreement of the parsers.
 
     recipe: PCFG recipe: a file, or the name of a bundled recipe
     output: folder for all runs and trees
-    seeds: train the recipe N times, with seeds run.seed, run.seed + 1 and so on
-    also: its trees of the training text are used, too
-    keep_all: use all parsers; by default, a parser is omitted if its trees are nearly all right or left branching, or
-        if it agrees much less with the others than these agree with each other
-    strength: penalty for a span that is in no parser's tree (model.focus of the focused grammar); default 5
+    seeds: train the recipe, and each variant, N times, with seeds run.seed, run.seed + 1 and so on
+    variant: settings that replace those of the recipe in further parsers, such as "model.end_bias=0 model.marks=1";
+        may be repeated. Parsers that differ make a better average
+    also: it is one of the parsers, too
+    minutes: time for everything, shared equally by all trainings; default: as long as the recipe says
+    jobs: train N parsers at the same time, which share the cores
+    keep_all: use all parsers; by default, a seed is omitted if its trees are nearly all right or left branching, or if
+        it agrees much less with the other seeds of its recipe or variant than these agree with each other
+    strength: penalty for a span that is not in the average's tree (model.focus of the focused grammar); default 5
     example: syntaxlm focus simple-pcfg-text -o runs/focused --text.train my.txt --text.valid other.txt
     """
-    from syntaxlm.training.focus import focus
+    from syntaxlm.training.focus import FocusOptions, focus
     from syntaxlm.training.recipe import read_recipe
 
     complete = read_recipe(recipe, settings.pairs())
-    result = focus(complete, output, seeds, strength, also, _display, print_note, keep_all)
+    options = FocusOptions(
+        seeds=seeds,
+        variants=[_settings(each) for each in variant],
+        also=also,
+        strength=strength,
+        minutes=minutes,
+        jobs=jobs,
+        keep_all=keep_all,
+    )
+    result = focus(complete, output, options, _display, print_note)
     return _ended(result, result.focused is None, format)
+
+
+def _settings(listed: str) -> list[tuple[str, str]]:
+    """Return the dotted names and values of settings such as model.end_bias=0 model.marks=1."""
+    pairs = [each.partition("=") for each in listed.split()]
+    if wrong := [name for name, equals, _ in pairs if not (name and equals)]:
+        raise InputError(f"--variant {listed}: found {wrong[0]!r}; expected NAME=VALUE, such as model.end_bias=0")
+    return [(name, value) for name, _, value in pairs]
 
 
 def tune_cache(
