@@ -107,7 +107,9 @@ def built(name: str, **settings: object) -> Any:
         model.maximise()
     if isinstance(model, NeedsTextCounts):
         counts = torch.arange(1, WORDS + 1)
-        model.setup(TextCounts(3 * counts, final_words=counts.flip(0), one_word_sentences=counts % 3))
+        model.setup(
+            TextCounts(3 * counts, first_words=counts, final_words=counts.flip(0), one_word_sentences=counts % 3)
+        )
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1 and name not in SENTENCE_VARIANTS:  # small grammars already differ enough

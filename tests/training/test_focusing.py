@@ -46,7 +46,7 @@ def focused_model(strength: float, parsers: int):
         SimplePCFGConfig(nonterminals=3, preterminals=4, embedding_size=5, focus=strength), vocabulary_size=9
     ).double()
     ones = torch.ones(9, dtype=torch.int64)
-    model.setup(TextCounts(ones, final_words=ones, one_word_sentences=ones * 0, parsers=parsers))
+    model.setup(TextCounts(ones, first_words=ones, final_words=ones, one_word_sentences=ones * 0, parsers=parsers))
     return model
 
 

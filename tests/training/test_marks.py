@@ -54,7 +54,7 @@ def test_the_loss_in_training_weighs_spans_that_cross_a_mark(text):
     config = SimplePCFGConfig(nonterminals=3, preterminals=4, embedding_size=5, marks=1.5, marks_side="end")
     model = build_model(config, len(vocabulary)).double()
     ones = torch.ones(len(vocabulary), dtype=torch.int64)
-    model.setup(TextCounts(ones, final_words=ones, one_word_sentences=ones * 0))
+    model.setup(TextCounts(ones, first_words=ones, final_words=ones, one_word_sentences=ones * 0))
     (batch,) = SentenceBatches(corpus, vocabulary, 1000, shuffle=False, seed=0).iterate()
     sentence = list(batch.indices).index(0)  # we stay at home, after three words and a comma
     words = batch.tokens[1:8, sentence] - 2

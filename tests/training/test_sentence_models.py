@@ -97,8 +97,8 @@ def test_the_end_bias_falls_to_0_and_validation_ignores_it(few, tmp_path, monkey
 
     def watched(self, sentences, span_weights=None):
         if self.training:
-            weights.append(self._end_weight)
-            assert (span_weights is None) == (not self._end_weight)
+            weights.append(self._bias * self.config.end_bias)
+            assert (span_weights is None) == (not weights[-1])
         else:
             in_validation.append(span_weights)
         return log_probs(self, sentences, span_weights)
@@ -159,6 +159,7 @@ def test_counts_of_a_text_are_those_of_its_words_last_words_and_one_word_sentenc
 
     # Sentences that are too long for training are counted, too; unknown words count as one word.
     assert of(text_counts.words) == {"?": 2, "a": 7, "b": 5}
+    assert of(text_counts.first_words) == {"?": 2, "a": 2, "b": 0}
     assert of(text_counts.final_words) == {"?": 0, "a": 2, "b": 2}
     assert of(text_counts.one_word_sentences) == {"?": 0, "a": 1, "b": 2}
     assert text_counts.labels == 0

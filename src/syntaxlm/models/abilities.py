@@ -140,13 +140,14 @@ class TextCounts:
     """Statistics of the training text that a model may need before its first step.
 
     words: (V,) int64, frequency of each word.  labels: number of edge labels; 0 for text.
-    final_words: (V,) int64, how often each word is the last of a sentence of two or more words.
-    one_word_sentences: (V,) int64, how often each word is a whole sentence.  Both are None for dependency trees.
+    first_words, final_words: (V,) int64, how often each word is the first or last of a sentence of two or more words.
+    one_word_sentences: (V,) int64, how often each word is a whole sentence.  All three are None for dependency trees.
     parsers: number of parsers whose trees of the training text are in the batches.
     """
 
     words: Tensor
     labels: int = 0
+    first_words: Tensor | None = None
     final_words: Tensor | None = None
     one_word_sentences: Tensor | None = None
     parsers: int = 0

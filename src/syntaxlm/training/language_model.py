@@ -237,12 +237,15 @@ class TextTask(LanguageModelTask):
                 warnings.warn(InputWarning(message), stacklevel=2)
 
     def _counts(self) -> TextCounts:
-        """Count all words, last words, and one-word sentences."""
+        """Count all words, first and last words, and one-word sentences."""
         ids, offsets = np.asarray(self.train.ids), np.asarray(self.train.offsets)
-        last, lengths = ids[offsets[1:] - 1], self.train.lengths
-        counted = (ids, last[lengths > 1], last[lengths == 1])
-        words, ends, alone = (torch.from_numpy(np.bincount(part, minlength=len(self.vocabulary))) for part in counted)
-        return TextCounts(words, final_words=ends, one_word_sentences=alone, parsers=len(self.recipe.text.focus))
+        last, several = ids[offsets[1:] - 1], self.train.lengths > 1
+        counted = ids, ids[offsets[:-1][several]], last[several], last[self.train.lengths == 1]
+        words, starts, ends, alone = (
+            torch.from_numpy(np.bincount(part, minlength=len(self.vocabulary))) for part in counted
+        )
+        parsers = len(self.recipe.text.focus)
+        return TextCounts(words, first_words=starts, final_words=ends, one_word_sentences=alone, parsers=parsers)
 
     def batches(self, rank: int, ranks: int) -> Batches:
         batches, seed, focused = self.recipe.batches, self.recipe.run.seed, bool(self.recipe.text.focus)

@@ -74,6 +74,7 @@ def counts_of(text: Iterable[Sequence[int]]) -> TextCounts:
 
     return TextCounts(
         counted(word for sentence in text for word in sentence),
+        first_words=counted(sentence[0] for sentence in text if len(sentence) > 1),
         final_words=counted(sentence[-1] for sentence in text if len(sentence) > 1),
         one_word_sentences=counted(sentence[0] for sentence in text if len(sentence) == 1),
     )

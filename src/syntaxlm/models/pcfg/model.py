@@ -95,6 +95,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     one_word_share: Tensor
     unigrams: Tensor
     end_scores: Tensor
+    start_scores: Tensor
 
     def __init__(self, config: PCFGConfig, vocabulary_size: int) -> None:
         super().__init__()
@@ -116,7 +117,8 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         self.register_buffer("one_word_share", torch.zeros(()))
         self.register_buffer("unigrams", torch.zeros(words))
         self.register_buffer("end_scores", torch.zeros(words), persistent=False)
-        self._end_weight, self.parsers = config.end_bias, 1
+        self.register_buffer("start_scores", torch.zeros(words), persistent=False)
+        self._bias, self.parsers = 1.0, 1
         # Rules and emissions of all words, cached for evaluation, after the weights from which they were computed; by
         # autocast's dtype, in which parsing and scoring may differ.
         self._caches: dict[torch.dtype | None, tuple[list[Tensor], Rules, Tensor]] = {}
@@ -125,12 +127,13 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     # ---- training
 
     def setup(self, counts: TextCounts) -> None:
-        """Set q, the unigrams of one-word sentences (add-1/2 smoothing), and the end bias."""
+        """Set q, the unigrams of one-word sentences (add-1/2 smoothing), and the biases of ends and starts."""
+        assert counts.first_words is not None
         assert counts.final_words is not None
         assert counts.one_word_sentences is not None
-        words, ends, alone = (  # without BOS and EOS
+        words, starts, ends, alone = (  # without BOS and EOS
             torch.cat([part[:1], part[SPECIALS + 1 :]])
-            for part in (counts.words, counts.final_words, counts.one_word_sentences)
+            for part in (counts.words, counts.first_words, counts.final_words, counts.one_word_sentences)
         )
         if not ends.sum():
             raise InputError(
@@ -140,11 +143,12 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         self.one_word_share.fill_((single + 0.5) / (total + 1))
         smoothed = alone.double() + 0.5
         self.unigrams.copy_((smoothed / smoothed.sum()).log())
-        self.end_scores.copy_(end_scores(words - alone, ends))
+        self.end_scores.copy_(edge_scores(words - alone, ends))
+        self.start_scores.copy_(edge_scores(words - alone, starts))
         self.parsers = max(1, counts.parsers)
 
     def set_epoch(self, epochs: float) -> None:
-        self._end_weight = self.config.end_bias * max(0.0, 1 - epochs / self.config.end_bias_epochs)
+        self._bias = max(0.0, 1 - epochs / self.config.end_bias_epochs)
 
     def loss(self, batch: TokenBatch, state: State = None) -> Loss:
         """Return negative log-likelihood; in training, with derivations weighted by end bias and focus."""
@@ -158,12 +162,16 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         lengths = torch.tensor(sentences.lengths, device=self.device)
         columns, longest = len(lengths), int(lengths.max())
         weights = None
-        if self._end_weight:  # by the last word of a span; 0 at the end of the sentence
-            places = torch.arange(longest, device=self.device)
-            of_last = self.end_scores.new_zeros(columns, longest)
-            of_last[places < lengths[:, None]] = self.end_scores[sentences.words]
+        places = torch.arange(longest, device=self.device)
+        if weight := self._bias * self.config.end_bias:  # by the last word of a span; 0 at the end of the sentence
+            of_last = self._by_word(self.end_scores, sentences, places < lengths[:, None])
             of_last[places == lengths[:, None] - 1] = 0
-            weights = (self._end_weight * of_last)[:, None].expand(-1, longest, -1)
+            weights = (weight * of_last)[:, None].expand(-1, longest, -1)
+        if weight := self._bias * self.config.start_bias:  # by the first word of a span; 0 at the sentence's start
+            of_first = self._by_word(self.start_scores, sentences, places < lengths[:, None])
+            of_first[:, 0] = 0
+            of_first = (weight * of_first)[:, :, None].expand(-1, -1, longest)
+            weights = of_first if weights is None else weights + of_first
         if self.config.focus and batch.spans is not None:
             shares = self.end_scores.new_zeros(columns, longest, longest, dtype=torch.float64)
             end, column, length = batch.spans.unbind(1)
@@ -177,6 +185,13 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
             penalty = -self.config.marks * violations.double()
             weights = penalty if weights is None else weights + penalty
         return weights
+
+    @staticmethod
+    def _by_word(scores: Tensor, sentences: Sentences, real: Tensor) -> Tensor:
+        """(B, n) the score of each word; 0 on padding.  real: (B, n) bool."""
+        of_words = scores.new_zeros(real.shape)
+        of_words[real] = scores[sentences.words]
+        return of_words
 
     # ---- probabilities
 
@@ -460,18 +475,19 @@ class PCFG(SentencePCFG, PredictsNextToken):
 # ---- the end bias: which words end constituents, estimated from the words that end sentences
 
 
-def end_scores(words: Tensor, final_words: Tensor) -> Tensor:
+def edge_scores(words: Tensor, edge_words: Tensor) -> Tensor:
     """(V,) float64 log-weights, at most 0, of constituents that end in each word but not at the sentence's end.
 
-    words, final_words: (V,) number of occurrences of each word in sentences of two or more words, and as their last
+    words, edge_words: (V,) number of occurrences of each word in sentences of two or more words, and as their last
     word. The log-weight is min(0, log(p(end | w) / p(end))), estimated from plain text: words that rarely end
     sentences, such as articles, prepositions and auxiliaries, rarely end constituents. As a bias in the first part of
     training, it makes grammars attach such words to what follows them, whatever the random seed. The bias falls to 0,
-    so the final grammar is trained on the likelihood alone.
+    so the final grammar is trained on the likelihood alone. The same with first words in place of last ones is for
+    languages such as Japanese, whose particles rarely start sentences and follow what they belong to.
     """
-    counts, ends = words.double(), final_words.double()
-    rate = ends.sum() / counts.sum()
-    shares = (ends + PSEUDO_COUNT * rate) / (counts + PSEUDO_COUNT)
+    counts, edges = words.double(), edge_words.double()
+    rate = edges.sum() / counts.sum()
+    shares = (edges + PSEUDO_COUNT * rate) / (counts + PSEUDO_COUNT)
     return torch.log(shares / rate).clamp(max=0)
 
 
