@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 import statistics
 from contextlib import nullcontext
 
@@ -17,11 +18,11 @@ from syntaxlm.core.files import locked
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training import language_model, loop
-from syntaxlm.training.checkpoint import Plateau, TrainerState
+from syntaxlm.training.checkpoint import Plateau, TrainerState, read_trainer_state
 from syntaxlm.training.progress import Event, ProgressDisplay
 from syntaxlm.training.recipe import ScheduleSettings, recipe_from
 from syntaxlm.training.result import CHECKPOINT, RESULT
-from syntaxlm.training.run import METRICS, RECIPE, resume, train
+from syntaxlm.training.run import METRICS, RECIPE, Run, read_run_recipe, resume, train
 from syntaxlm.training.study import train_seeds
 from tests.training.runs import metrics
 
@@ -148,12 +149,49 @@ def test_a_limit_of_minutes_ends_a_run_with_a_validation(toy, tmp_path):
     schedule = {"epochs": 10_000, "minutes": 0.01}
     result = train(toy.recipe("lstm", schedule=schedule), tmp_path / "run")
     assert not result.stopped
-    assert 0.6 <= result.seconds < 30
+    assert 0.4 <= result.seconds < 30
     assert result.epochs < 10_000
     assert result.valid.perplexity > 1
     assert metrics(tmp_path / "run", "valid")[-1]["step"] == result.steps
     again = resume(tmp_path / "run")
     assert (again.steps, again.epochs) == (result.steps, result.epochs)
+
+
+def test_minutes_bound_evaluation_to_the_first_sentences_that_fit_also_when_resumed(toy, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "_EVALUATED", 1e-4)
+    recipe = toy.recipe("lstm", schedule={"epochs": 10_000, "minutes": 0.02})
+    result = train(recipe, tmp_path / "run")
+    state = read_trainer_state(tmp_path / "run")
+    assert state.valid_words == resumed(tmp_path / "run").log.trainer.valid_words
+    for score in (result.valid, result.test):
+        assert re.search(r"\.txt \(the first \d+ sentences( of up to \d+ words)?, of \d+\)", score.source)
+    whole = train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "whole")
+    assert result.valid.tokens < whole.valid.tokens / 4
+    assert read_trainer_state(tmp_path / "whole").valid_words is None
+
+
+def resumed(folder):
+    run = Run(read_run_recipe(folder), folder)
+    with run.resume():
+        return run
+
+
+def test_the_rate_falls_by_the_time_that_has_passed_if_it_is_limited(toy, tmp_path):
+    schedule = {"epochs": 10_000, "minutes": 0.05, "decay": "linear"}
+    train(toy.recipe("lstm", schedule=schedule, run={"log_steps": 1}), tmp_path / "run")
+    rates = [line["learning_rate"] for line in metrics(tmp_path / "run", "step")]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] < 0.2 * rates[0]
+
+
+def test_the_expected_duration_is_reported_once(toy, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "_MEASURED", 0.0)
+    events = []
+    train(toy.recipe("lstm", schedule={"epochs": 2}), tmp_path / "run", events.append)
+    (plan,) = [event.values for event in events if event.kind == "plan"]
+    steps = [event for event in events if event.kind == "step"]
+    assert plan["steps"] == len(steps) - 1
+    assert plan["count"] > 0 < plan["minutes"]
 
 
 def test_validations_fall_evenly_into_an_epoch_and_on_its_end(toy, tmp_path):

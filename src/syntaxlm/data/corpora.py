@@ -30,6 +30,7 @@ from syntaxlm.core.text_files import content_suffix, is_compressed, no_sentence,
 from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError, has_tag, split_words, without_tags
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
+from syntaxlm.trees.spans import offsets_of
 
 # A suffix determines the format of a file, except .txt. Otherwise the content determines it.
 _OF_TREES = (".mrg", ".brackets", ".bracket", ".tree", ".trees", ".parse", ".penn", ".prd", ".psd")
@@ -301,6 +302,24 @@ class EncodedCorpus:
         ids = np.fromiter(words, np.int32, int(offsets[-1]))
         unknown = 0 if vocabulary is None else int(np.count_nonzero(vocabulary.is_unknown(ids)))
         return cls(ids, offsets, np.arange(1, len(sentences) + 1, dtype=np.int64), unknown)
+
+    def first(self, words: int, vocabulary: Vocabulary, longest: int | None = None) -> EncodedCorpus:
+        """Return the first sentences with at most so many words in all, but at least one sentence.
+
+        longest: leave out longer sentences, unless there are no others; None: keep them.
+        The character count of the result is 0. If all sentences fit, the corpus itself is returned.
+        """
+        if self.word_count <= words:
+            return self
+        lengths = self.lengths
+        chosen = np.flatnonzero(lengths <= (longest or lengths.max()))
+        chosen = np.arange(len(self)) if not len(chosen) else chosen
+        chosen = chosen[: max(1, int(np.searchsorted(np.cumsum(lengths[chosen]), words, "right")))]
+        ids = np.concatenate([self.ids[self.offsets[one] : self.offsets[one + 1]] for one in chosen])
+        unknown = int(np.count_nonzero(vocabulary.is_unknown(ids.astype(np.int32))))
+        up_to = f" of up to {longest} words" if longest else ""
+        source = f"{self.source} (the first {len(chosen):,} sentences{up_to}, of {len(self):,})"
+        return EncodedCorpus(ids, offsets_of(lengths[chosen]), self.line_numbers[chosen], unknown, source=source)
 
     def __len__(self) -> int:
         """Return the number of sentences."""

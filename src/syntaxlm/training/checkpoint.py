@@ -127,6 +127,7 @@ class TrainerState:
     best_epoch: NonNegative = 0.0  # of the weights that are kept
     lowest_loss: Finite | None = None  # lowest validation cost
     without_best: Number = 0  # validations since the lowest cost
+    valid_words: Number | None = None  # of the part of the validation data that fits into schedule.minutes; None: all
     metrics_bytes: Number = 0  # length of this run's metrics.jsonl
     finished: bool = False  # whether training has ended
     plateau: Plateau = field(default_factory=Plateau)  # of the learning rate schedule

@@ -289,6 +289,11 @@ class TextTask(LanguageModelTask):
             corpus, self.vocabulary, tokens, shuffle=False, seed=0, maximum_words=most, predict_eos=eos
         )
 
+    def limit_evaluation(self, words: int) -> None:
+        longest = getattr(self.recipe.batches, "maximum_words", None)
+        self.valid = self.valid.first(words, self.vocabulary, longest)
+        self.test = self.test.first(words, self.vocabulary, longest) if isinstance(self.test, EncodedCorpus) else None
+
     def rate_factor(self, batch: Any) -> float:
         """Return the factor of the learning rate, which is proportional to the length of the batch with variable bptt
         (Merity et al. 2018).

@@ -37,6 +37,9 @@ from syntaxlm.training.result import CHECKPOINT, METRICS, RECIPE, TrainingResult
 if TYPE_CHECKING:
     from syntaxlm.training.classifiers import StopRecipe
 
+TRAINED = 0.8  # share of schedule.minutes for training; the rest is for reading, validation and the final evaluation
+_EVALUATED = 0.2  # words of validation data per trained word in schedule.minutes: some 3% of the time per validation
+_MEASURED = 5.0  # seconds of training after which its duration is estimated
 EXPLODED = 100.0  # a run has diverged if its loss exceeds this many times the first loss, and this many nats
 
 
@@ -81,6 +84,9 @@ class Task(ABC):
         """Return the factor of the learning rate for a batch."""
         return 1.0
 
+    def limit_evaluation(self, words: int) -> None:  # noqa: B027
+        """Limit the validation and test data to about so many words, so that their evaluation fits into a time."""
+
     def figures(self) -> dict[str, Any]:
         """Return additional figures for the log of every validation."""
         return {}
@@ -97,12 +103,14 @@ class RunLog:
     callback: called with every event.
     active: whether this process writes files and calls the callback.
     resumable: whether metrics and checkpoints are written to the folder, too.
+    began: when this part of the run began, before its data was read.
     """
 
     def __init__(
         self, folder: Path, callback: ProgressCallback | None = None, active: bool = True, resumable: bool = True
     ) -> None:
         self.folder, self.active, self.resumable = folder, active, resumable
+        self.began = time.monotonic()
         self.trainer = TrainerState()
         self._callback = callback if active else None
 
@@ -229,10 +237,17 @@ class Loop:
         self.task, self.processes, self.log = task, processes, log
         self.settings, self.schedule, self.run = recipe.optimiser, recipe.schedule, recipe.run
         self.stop_requested = False
+        self._earlier = 0.0  # seconds of earlier parts of the run
 
     def request_stop(self) -> None:
         """Stop after the present batch or round, with a checkpoint."""
         self.stop_requested = True
+
+    def _time_used(self) -> float:
+        """Return the share of the time for training that has passed, of all parts of the run; 0 without a limit."""
+        if self.schedule.minutes is None:
+            return 0.0
+        return (self._earlier + time.monotonic() - self.log.began) / (60 * self.schedule.minutes * TRAINED)
 
     def _record(self, cost: float, step: int, epochs: float) -> bool:
         """Record a validation after a step, and keep the weights if they are the best or the recipe keeps the last.
@@ -283,6 +298,9 @@ class GradientLoop(Loop):
         device, place = self.processes.device, (self.processes.rank, self.processes.count)
         self.state, trainer, self.average.means = read_checkpoint(folder, self.task.model, self.optimiser, *place)
         self.log.trainer, self.epoch_batches = trainer, self.batches.count(trainer.epoch)
+        self._earlier = trainer.seconds
+        if trainer.valid_words is not None:
+            self.task.limit_evaluation(trainer.valid_words)
         batch = next(iter(self.batches.iterate(trainer.epoch, trainer.batch)), None)
         if self.state is None or batch is None:
             return
@@ -301,7 +319,7 @@ class GradientLoop(Loop):
         keep_freed_memory()
         trainer, processes = self.log.trainer, self.processes
         self._started = time.monotonic() - trainer.seconds
-        self._saved = time.monotonic()
+        self._saved, self._estimated, self._first = time.monotonic(), False, (trainer.steps, trainer.loss_count)
         while trainer.epoch < self.schedule.epochs and not trainer.finished:
             self.epoch_batches = self.batches.count(trainer.epoch)
             per_epoch = min(self.schedule.validations_per_epoch, self.epoch_batches)
@@ -311,9 +329,7 @@ class GradientLoop(Loop):
                 if trainer.batch in validations:
                     self._validate()
                     self._save()  # the checkpoint must match the weights that were just kept
-                minutes = self.schedule.minutes
-                is_out_of_time = minutes is not None and time.monotonic() - self._started > 60 * minutes
-                if trainer.finished or processes.any_rank(is_out_of_time):
+                if trainer.finished or processes.any_rank(self._time_used() > 1):
                     if trainer.loss_count:
                         self._validate()
                     trainer.finished = True
@@ -354,10 +370,25 @@ class GradientLoop(Loop):
         trainer.loss_count += round(mean_count * processes.count)
         trainer.loss_sum += mean_total * processes.count
         trainer.seconds = time.monotonic() - self._started
+        if not self._estimated and trainer.seconds - self._earlier > _MEASURED:
+            self._estimate()
         if trainer.steps % self.run.log_steps == 0:
             self._log("step", train_loss=trainer.loss_sum / trainer.loss_count)
         else:
             self.log.report("step", self.epoch_batches, {})
+
+    def _estimate(self) -> None:
+        """Report once how many steps, tokens and minutes the run is expected to take."""
+        trainer, self._estimated = self.log.trainer, True
+        done, counted = trainer.steps - self._first[0], trainer.loss_count - self._first[1]
+        steps = sum(self.batches.count(epoch) for epoch in range(trainer.epoch, self.schedule.epochs)) - trainer.batch
+        minutes = steps * (trainer.seconds - self._earlier) / done / 60
+        if self.schedule.minutes is not None:
+            left = self.schedule.minutes * TRAINED * (1 - self._time_used())
+            steps, minutes = round(steps * min(1.0, left / minutes)), min(minutes, left)
+        self.log.report(
+            "plan", self.epoch_batches, {"steps": steps, "count": steps * counted // done, "minutes": minutes}
+        )
 
     def _set_rate(self, factor: float = 1.0) -> None:
         """Set the learning rate of the next batch.  factor: see `Task.rate_factor`."""
@@ -365,7 +396,7 @@ class GradientLoop(Loop):
         averaged = settings.average_learning_rate if trainer.averaging.began is not None else None
         rate = (settings.learning_rate if averaged is None else averaged) * trainer.plateau.scale
         if schedule.decay == "linear":
-            left = 1 - min(1.0, self.epochs / schedule.epochs)
+            left = 1 - min(1.0, max(self.epochs / schedule.epochs, self._time_used()))
             rate *= min(1.0, left / (1 - schedule.decay_from))
         for group in self.optimiser.param_groups:
             group["lr"] = rate * factor
@@ -377,6 +408,7 @@ class GradientLoop(Loop):
         """
         trainer, schedule = self.log.trainer, self.schedule
         self._check_gradient()
+        self._limit_evaluation()
         training_loss = trainer.loss_sum / max(1, trainer.loss_count)
         with self.average.as_weights():
             validation = self.processes.from_first(self.task.validate())
@@ -400,6 +432,18 @@ class GradientLoop(Loop):
         trainer.seconds = time.monotonic() - self._started
         figures = validation.logged | {"best": best, "rate_fell": fell}
         self._log("valid", train_loss=training_loss, **figures, **averaging, **self.task.figures())
+
+    def _limit_evaluation(self) -> None:
+        """Before the first validation of a run with a time limit, choose how much of the data is evaluated.
+
+        The number of words is stored, so that later validations, and a resumed run, evaluate the same sentences.
+        """
+        trainer, minutes = self.log.trainer, self.schedule.minutes
+        if minutes is None or trainer.valid_words is not None:
+            return
+        speed = trainer.loss_count / max(1e-9, time.monotonic() - self._started)
+        trainer.valid_words = self.processes.from_first(max(1, int(60 * minutes * speed * _EVALUATED)))
+        self.task.limit_evaluation(trainer.valid_words)
 
     def _change_to_sgd(self) -> None:
         """Replace the optimiser by plain SGD, which averaged SGD uses."""
@@ -478,6 +522,7 @@ class CountingLoop(Loop):
         """Restore the state of the checkpoint, if there is one. It is written after every round."""
         if self.log.has_checkpoint:
             _, self.log.trainer, _ = read_checkpoint(self.log.folder, self.task.model, None)
+            self._earlier = self.log.trainer.seconds
 
     def train(self) -> None:
         """Train in the first process, while the others wait."""
@@ -485,7 +530,7 @@ class CountingLoop(Loop):
         self.log.trainer = self.processes.from_first(self.log.trainer)
 
     def _train(self) -> None:
-        trainer, log, schedule = self.log.trainer, self.log, self.schedule
+        trainer, log = self.log.trainer, self.log
         started = time.monotonic() - trainer.seconds
         while not trainer.finished and not self.stop_requested:
             batches = 0
@@ -500,8 +545,7 @@ class CountingLoop(Loop):
                     trainer.round_figures = self.model.maximise()
             trainer.epoch += 1
             trainer.seconds = time.monotonic() - started
-            is_out_of_time = schedule.minutes is not None and trainer.seconds > 60 * schedule.minutes
-            trainer.finished = trainer.epoch >= self.rounds or is_out_of_time
+            trainer.finished = trainer.epoch >= self.rounds or self._time_used() > 1
             self._validate()
             if self.rounds > 1:
                 write_checkpoint(log.folder, self.task.model, None, [tensors_of_process(None)], trainer)
