@@ -266,6 +266,7 @@ def languages() -> str:
         [
             *(_run_name(one.name), words, f"`{one.preprocessing}`", f"{one.first['sentences']:,}"),
             *(f"`{one.first['decoder']}`", f"`{one.first['protocol']}`", str(_number_of_seeds(one)), percent(one.f1)),
+            percent(marked) if (marked := one.first["f1_by_decoder"].get("mbr with marks (both)")) else "",
             percent(one.right_branching),
             *(percent(one.first["baselines"][name]) for name in ("left", "balanced")),
             percent(one.first["baselines"]["random"]["mean"]),
@@ -273,8 +274,8 @@ def languages() -> str:
         for ending, words in (("test", "all"), ("test10", "up to 10 words"))
         for one in runs("simple-pcfg-languages", ending)
     )
-    heads = ["run", "length", "preprocessing", "sentences", "decoder", "protocol", "seeds", "F1", "right", "left",
-             "balanced", "random"]  # fmt: skip
+    heads = ["run", "length", "preprocessing", "sentences", "decoder", "protocol", "models", "F1", "with marks", "right",
+             "left", "balanced", "random"]  # fmt: skip
     return table(heads, rows)
 
 
