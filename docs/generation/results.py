@@ -274,8 +274,8 @@ def languages() -> str:
         for ending, words in (("test", "all"), ("test10", "up to 10 words"))
         for one in runs("simple-pcfg-languages", ending)
     )
-    heads = ["run", "length", "preprocessing", "sentences", "decoder", "protocol", "models", "F1", "with marks", "right",
-             "left", "balanced", "random"]  # fmt: skip
+    heads = ["run", "length", "preprocessing", "sentences", "decoder", "protocol", "models", "F1", "with marks",
+             "right", "left", "balanced", "random"]  # fmt: skip
     return table(heads, rows)
 
 

@@ -275,6 +275,7 @@ class GradientLoop(Loop):
         super().__init__(task, recipe, processes, log)
         self.state: State = None
         self.gradient_norm = torch.zeros(())
+        self._estimated, self._first = False, (0, 0)  # whether the duration has been estimated; steps and items before
         self.optimiser = build_optimiser(task.model, recipe.optimiser)
         self.loss = processes.parallel(LossModule(task.model, processes))
         self.average = WeightAverage(task.model)
@@ -319,7 +320,7 @@ class GradientLoop(Loop):
         keep_freed_memory()
         trainer, processes = self.log.trainer, self.processes
         self._started = time.monotonic() - trainer.seconds
-        self._saved, self._estimated, self._first = time.monotonic(), False, (trainer.steps, trainer.loss_count)
+        self._saved, self._first = time.monotonic(), (trainer.steps, trainer.loss_count)
         while trainer.epoch < self.schedule.epochs and not trainer.finished:
             self.epoch_batches = self.batches.count(trainer.epoch)
             per_epoch = min(self.schedule.validations_per_epoch, self.epoch_batches)

@@ -222,9 +222,7 @@ class ScheduleSettings(Settings, section="schedule"):
     decay_from: Fraction = 0.0  # linear decay: fraction of all epochs after which the rate starts to decrease
     keep: Literal["best", "last"] = "best"  # the weights kept: of the lowest validation loss, or of the last validation
     epochs: Count = 20  # passes over the training data
-    minutes: Positive | None = (
-        None  # time of the whole run, evaluation of as much data as fits included; null: no limit
-    )
+    minutes: Positive | None = None  # time of the whole run, with evaluation of what fits into it; null: no limit
     stop_patience: Count | None = None  # validations without a better loss before training ends; null: no limit
     validations_per_epoch: Count = 1  # the last one at the end of the epoch
 
