@@ -260,6 +260,17 @@ def _is_size(one: Runs, start: str) -> bool:
     return one.name.startswith(start) if start else not one.name
 
 
+def pcfg_focus() -> str:
+    """F1 on the first half of the WSJ sample of every run of `focus`: its average, and its focused grammar."""
+    rows = []
+    for name, title in (("average", "average of four grammars"), ("focused", "one grammar, focused on its trees")):
+        reports = run("simple-pcfg-ptb-128", "wsj-half", name).reports
+        for decoder, marks in (("mbr", "no"), ("mbr with marks (both)", "yes")):
+            scores = [report["f1_by_decoder"][decoder] for report in reports.values()]
+            rows.append([title, marks, *map(percent, scores), percent(Figure.of(scores))])
+    return table(["parser", "marks at parse time", *map(str, reports), "mean"], rows)
+
+
 def languages() -> str:
     """F1 of every stored report of simple-pcfg-languages."""
     rows = (
@@ -445,6 +456,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "pcfg-trees": pcfg_trees,
     "pcfg-seeds": pcfg_seeds,
     "pcfg-sizes": pcfg_sizes,
+    "pcfg-focus": pcfg_focus,
     "languages": languages,
     "pairs": pairs,
     "shipped-trees": shipped_trees,
