@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import json
 from collections import Counter
 
 import pytest
+import torch
 
 from syntaxlm.app.report import grammar as listing
 from syntaxlm.app.report.grammar import LabelledSentence, list_grammar, parsed_sentences, sampled_sentences, use_of
 from syntaxlm.core.errors import InputError
+from syntaxlm.text.normaliser import Normaliser
 from tests.fresh_models import fresh
 from tests.grammar_models import every_grammar, grammar
 
@@ -140,6 +143,29 @@ def test_models_settings_and_texts_without_a_grammar_are_refused(model, settings
     (tmp_path / "single.txt").write_text("dog\ncat\n", encoding="utf-8")
     with pytest.raises(InputError, match=fault):
         list_grammar(fresh(model), **settings)
+
+
+@every_grammar
+def test_words_do_not_stand_for_many_words_unless_there_are_no_others(name, monkeypatch):
+    stored = grammar(name)
+    with torch.no_grad():  # every preterminal most probably emits the unknown word
+        emissions = stored.model._all_tables()[1]
+        emissions[0] = 10
+    shown = [one.words for one in list_grammar(stored, symbols=9).preterminals]
+    assert all(len(words) == len(stored.vocabulary) - 3 for words in shown)
+    assert "<unk>" not in {word.word for words in shown for word in words}
+    monkeypatch.setattr(listing, "class_tokens", lambda bundle: frozenset(bundle.vocabulary.tokens))
+    shown = [one.words for one in list_grammar(stored, symbols=9).preterminals]
+    assert {words[0].word for words in shown} == {"<unk>"}
+
+
+def test_constituents_with_unknown_words_and_numbers_come_last():
+    sentences = [LabelledSentence(words.split(), [(0, 1, 1)], [4, 4]) for words in ("in N", "in N", "a <unk>", "a c")]
+    stored = grammar("neural-pcfg")
+    settings = dataclasses.replace(stored.settings, normaliser=Normaliser(numbers="whole"))
+    classes = listing.class_tokens(dataclasses.replace(stored, settings=settings))
+    use = use_of(sentences, stored.model, classes=classes)
+    assert use.examples_of(1, 3) == [("a", "c"), ("in", "N"), ("a", "<unk>")]
 
 
 def test_examples_are_limited_and_counts_are_not(monkeypatch):

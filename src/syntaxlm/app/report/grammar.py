@@ -54,6 +54,7 @@ class SymbolUse:
     counts: (m + t,), number of constituents of each nonterminal and of words of each preterminal.
     sentences: their number.  skipped: number of sentences of one word, which the grammar does not generate.
     source: a text file, or None for sentences sampled with the seed SEED.
+    classes: tokens that stand for many words, see `class_tokens`.
     """
 
     counts: npt.NDArray[np.int64]
@@ -62,6 +63,7 @@ class SymbolUse:
     skipped: int
     examples: dict[int, Counter[tuple[str, ...]]]
     source: str | None = None
+    classes: frozenset[str] = frozenset()
 
     @property
     def constituents(self) -> int:
@@ -95,13 +97,29 @@ class SymbolUse:
         return f"{self.sentences:,} sentences {what}{skipped}"
 
     def examples_of(self, symbol: int, count: int) -> list[tuple[str, ...]]:
-        """Return the most frequent constituents of a nonterminal; of equally frequent ones the shortest first."""
+        """Return the most frequent constituents of a nonterminal; of equally frequent ones the shortest first.
+
+        Those with tokens that stand for many words come last: they show little.
+        """
         counts = self.examples.get(symbol, Counter())
-        return sorted(counts, key=lambda words: (-counts[words], len(words)))[:count]
+        return sorted(counts, key=lambda words: (not self.classes.isdisjoint(words), -counts[words], len(words)))[
+            :count
+        ]
 
 
-def use_of(sentences: Iterable[LabelledSentence], model: HasGrammar, source: str | None = None) -> SymbolUse:
-    """Count the symbols of a model in sentences with trees.  source: see `SymbolUse`."""
+def class_tokens(bundle: ModelBundle) -> frozenset[str]:
+    """Return the tokens that stand for many words: the unknown word, its classes, and N where numbers are replaced."""
+    number = {"N"} if bundle.normaliser.numbers != "keep" else set()
+    return frozenset(bundle.vocabulary.decode(bundle.vocabulary.unknown_ids)) | number
+
+
+def use_of(
+    sentences: Iterable[LabelledSentence],
+    model: HasGrammar,
+    source: str | None = None,
+    classes: frozenset[str] = frozenset(),
+) -> SymbolUse:
+    """Count the symbols of a model in sentences with trees.  source, classes: see `SymbolUse`."""
     counts = np.zeros(len(model.labels), np.int64)
     examples: dict[int, Counter[tuple[str, ...]]] = {}
     number = skipped = kept = 0
@@ -118,7 +136,7 @@ def use_of(sentences: Iterable[LabelledSentence], model: HasGrammar, source: str
             if words in of_symbol or kept < KEPT:
                 kept += words not in of_symbol
                 of_symbol[words] += 1
-    return SymbolUse(counts, model.nonterminal_count, number, skipped, examples, source)
+    return SymbolUse(counts, model.nonterminal_count, number, skipped, examples, source, classes)
 
 
 def sampled_sentences(bundle: ModelBundle, count: int, seed: int) -> Iterator[LabelledSentence]:
@@ -167,7 +185,8 @@ def parsed_sentences(bundle: ModelBundle, path: str | Path) -> Iterator[Labelled
 class ListedRule:
     """A binary rule. left, right: its children.
 
-    left_word, right_word: the most probable word of a preterminal child; None for a nonterminal.
+    left_word, right_word: the most probable word of a preterminal child, see `ListedPreterminal`; None for a
+        nonterminal.
     """
 
     left: str
@@ -206,7 +225,10 @@ class ListedWord:
 
 @dataclass(frozen=True)
 class ListedPreterminal:
-    """A preterminal. count, share: number and share of words with this label.  words: its most probable words."""
+    """A preterminal. count, share: number and share of words with this label.  words: its most probable words.
+
+    Tokens that stand for many words are left out where there are others, see `class_tokens`.
+    """
 
     symbol: str
     count: int
@@ -300,13 +322,15 @@ def list_grammar(bundle: ModelBundle, text: str | Path | None = None, symbols: i
         source, sentences = None, progress_bar(sampled_sentences(bundle, SAMPLED, SEED), "sampling", SAMPLED)
     else:
         source, sentences = source_name(text), progress_bar(parsed_sentences(bundle, text), "parsing")
-    use = use_of(sentences, model, source)
+    classes = class_tokens(bundle)
+    use = use_of(sentences, model, source, classes)
     labels, starts = list(model.labels), model.start_probabilities()
 
     def words_of(symbol: int, count: int) -> tuple[ListedWord, ...]:
-        top = model.top_words(symbol, count)
+        top = model.top_words(symbol, count + len(classes))
         words = bundle.vocabulary.decode(entry.word for entry in top)
-        return tuple(ListedWord(word, entry.probability) for word, entry in zip(words, top, strict=True))
+        entries = [ListedWord(word, entry.probability) for word, entry in zip(words, top, strict=True)]
+        return tuple([one for one in entries if one.word not in classes][:count] or entries[:count])
 
     def rule(left: int, right: int, probability: float) -> ListedRule:
         words = (None if child < use.nonterminal_count else words_of(child, 1)[0].word for child in (left, right))
