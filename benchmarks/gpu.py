@@ -41,6 +41,7 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.on_lstm import ONLSTMConfig
 from syntaxlm.models.registry import MODELS, ModelConfig, build_model
+from syntaxlm.ops.products import fast_bfloat16
 from syntaxlm.training.progress import ProgressDisplay
 from syntaxlm.training.recipe import OptimiserSettings, StreamBatchSettings, TextRecipe, read_recipe
 from syntaxlm.training.recipe_files import bundled_recipes
@@ -104,6 +105,13 @@ def bar(config: ModelConfig) -> Model:
     if kind is LSTMConfig:
         return build_model(LSTMConfig(**same), WORDS)
     return model_of(ONLSTMConfig(cell="lstm", **same), "nn.LSTM")
+
+
+def precisions(device: torch.device) -> tuple[str, ...]:
+    """Return the precisions that a device computes with instructions of its own."""
+    if device.type == "cuda":
+        return PRECISIONS
+    return ("32", "bf16-mixed") if fast_bfloat16(device) else ("32",)
 
 
 def speeds(case: Case, precision: str, device: torch.device, rounds: int) -> list[Row]:
@@ -224,7 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     rows = []
     for case in timed:
-        for precision in PRECISIONS if device.type == "cuda" else ("32", "bf16-mixed"):
+        for precision in precisions(device):
             rows += speeds(case, precision, device, options.rounds)
             torch.cuda.empty_cache()
     grammars = inside.measured(options.rounds, inside.TINY if options.tiny else inside.Sizes(), device)

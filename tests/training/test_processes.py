@@ -154,3 +154,10 @@ def test_devices_that_do_not_exist_are_reported(monkeypatch, accelerator, enviro
         monkeypatch.setenv(name, value)
     with pytest.raises(InputError, match=message):
         Processes(accelerator, "32")
+
+
+@pytest.mark.parametrize("supported", [True, False])
+def test_a_processor_without_bfloat16_instructions_computes_mixed_precision_in_float32(monkeypatch, supported):
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: supported)
+    with Processes("cpu", "bf16-mixed").autocast():
+        assert torch.is_autocast_enabled("cpu") is supported

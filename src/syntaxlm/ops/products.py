@@ -38,6 +38,14 @@ _PACKED = torch.backends.mkldnn.is_available() and all(
 )
 
 
+def fast_bfloat16(device: torch.device) -> bool:
+    """Return whether products in bfloat16 are worthwhile: not on processors without instructions for them (AVX-512).
+
+    There torch's are 40 times slower than float32, and some of its operations refuse them.
+    """
+    return device.type != "cpu" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
 class RepeatedProduct:
     """x -> x weight^T + bias for one weight and many small x, without autograd.
 
@@ -48,7 +56,8 @@ class RepeatedProduct:
 
     def __init__(self, weight: Tensor, rows: int, bias: Tensor | None = None) -> None:
         self.bias, self.dtype = bias, weight.dtype
-        self.packed = _PACKED and weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.bfloat16)
+        is_fast = weight.dtype == torch.float32 or (weight.dtype == torch.bfloat16 and fast_bfloat16(weight.device))
+        self.packed = _PACKED and weight.device.type == "cpu" and is_fast
         weight = weight.contiguous()
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, rows) if self.packed else weight
 

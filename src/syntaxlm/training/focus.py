@@ -94,7 +94,7 @@ class FocusOptions:
     variants: settings that replace those of the recipe in further parsers, see `with_overrides`.
     also: folders of other models to use as parsers.
     strength: `model.focus` of the focused grammar.
-    minutes: time for everything: each training takes an equal share at most; None: as long as the recipe says.
+    minutes: time for everything: each training takes an equal share at most; None: the epochs of the recipe.
     jobs: number of parsers to train at the same time.
     keep_all: use all parsers. By default, seeds of one recipe or variant that have collapsed or are outliers among its
         seeds are omitted, unless fewer than two parsers would remain.

@@ -18,6 +18,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.ops.products import fast_bfloat16
 
 _Value = TypeVar("_Value")
 
@@ -40,7 +41,6 @@ class Processes:
             )
         self.count = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ["RANK"]) if self.count > 1 else 0
-        self._mixed = precision == "bf16-mixed"
         if accelerator == "auto":
             accelerator = "cuda" if cuda else "mps" if mps and self.count == 1 else "cpu"
         if accelerator == "mps" and self.count > 1:
@@ -55,6 +55,7 @@ class Processes:
                 )
             torch.cuda.set_device(number)
             self.device = torch.device("cuda", number)
+        self._mixed = precision == "bf16-mixed" and fast_bfloat16(self.device)
         if self.count > 1 and not torch.distributed.is_initialized():
             backend = "nccl" if self.device.type == "cuda" else "gloo"
             torch.distributed.init_process_group(backend, timeout=timedelta(seconds=wait))
@@ -122,7 +123,10 @@ class Processes:
         return DistributedDataParallel(module, device_ids=devices, **unsynchronised)
 
     def autocast(self) -> torch.autocast:
-        """Return the context of a forward pass: matrix products in bfloat16 if the precision is mixed."""
+        """Return the context of a forward pass: matrix products in bfloat16 if the precision is mixed.
+
+        On a processor without instructions for bfloat16 they stay in float32, which is faster there.
+        """
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed)
 
     def gathered(self, value: Any) -> list[Any]:

@@ -10,6 +10,7 @@ import torch
 
 from syntaxlm.models.abilities import NATS_PER_TOKEN, HasHiddenStates, ScoresTokens, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.registry import MODELS
+from syntaxlm.ops.products import fast_bfloat16
 from tests.models.checks import STEP, assert_gradients_agree
 from tests.models.variants import (
     EVERY,
@@ -87,6 +88,8 @@ def test_the_gradient_in_evaluation_agrees_with_finite_differences(name):
 @every(TrainsByGradient, HasHiddenStates, text=True)
 def test_bfloat16_products_are_close_to_float32_in_value_and_gradient(name):
     """In the median of several batches: a norm of eight features occasionally amplifies rounding errors."""
+    if name == "lstm" and not fast_bfloat16(torch.device("cpu")):
+        pytest.skip("torch's LSTM refuses bfloat16 on this processor")
     model = built(name, init_range=0.1).float()
     value_errors, gradient_errors = [], []
     for seed in range(5):

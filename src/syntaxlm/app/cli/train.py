@@ -188,7 +188,7 @@ def focus(
     variant: settings that replace those of the recipe in further parsers, such as "model.end_bias=0 model.marks=1";
         may be repeated. Parsers that differ make a better average
     also: it is one of the parsers, too
-    minutes: time for everything, shared equally by all trainings; default: as long as the recipe says
+    minutes: time for everything, shared equally by all trainings; default: the epochs of the recipe
     jobs: train N parsers at the same time, which share the cores
     keep_all: use all parsers; by default, a seed is omitted if its trees are nearly all right or left branching, or if
         it agrees much less with the other seeds of its recipe or variant than these agree with each other
