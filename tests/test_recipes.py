@@ -109,6 +109,8 @@ def trained_small(path: Path, whole: Recipe, toy: Toy, folder: Path) -> tuple[Tr
         overrides.append(("text.train", str(folder.parent / "train.txt")))
     if _option(whole.data, "trees") is not None:
         overrides.append(("text.trees", str(toy / "train.mrg")))
+    if _option(whole.data, "focus"):
+        overrides += [("text.focus", f"[{toy / 'train.mrg'}]"), ("text.focus_valid", f"[{toy / 'valid.mrg'}]")]
     for section in ("model", "batches", "schedule", "run"):
         names = [name for name in SMALL if hasattr(getattr(whole, section), name)]
         overrides += [(f"{section}.{name}", SMALL[name]) for name in names]

@@ -157,9 +157,10 @@ def read_for(name: str, steps: int, columns: int) -> TokenBatch:
 
 
 def batch_for(name: str) -> TokenBatch | TreeBatch:
-    """A batch of whole sentences, of unequal lengths, of the type that a variant reads."""
+    """A batch of whole sentences, of unequal lengths, of the type that a variant reads; with trees if it needs them."""
     if name in SENTENCE_VARIANTS:
-        return sentences()
+        spans = torch.tensor([[3, 0, 2], [6, 0, 3], [6, 0, 2], [4, 1, 2]])  # step after the last word, column, length
+        return dataclasses.replace(sentences(), spans=spans if name == "span-parser" else None)
     return tree_variants.batch_of(*tree_variants.TREES) if name in TREE_VARIANTS else ragged()
 
 

@@ -179,6 +179,37 @@ def test_variants_are_trained_several_at_a_time_within_the_minutes(recipe, tmp_p
         focus(recipe, tmp_path / "run", replace(options, minutes=20), watching)
 
 
+@pytest.fixture
+def student():
+    small = {"model.embedding_size": 8, "model.hidden_size": 8, "model.layers": 1, "schedule.epochs": 1}
+    return read_recipe("span-parser-text", small)
+
+
+def test_a_student_learns_from_the_average_and_is_resumed_with_the_other_parsers(recipe, few, student, tmp_path):
+    folder, options = tmp_path / "run", FocusOptions(seeds=2, student=student)
+    result = focus(recipe, folder, options, watching)
+    assert str(result.student) in str(result)
+    bundle = read_model(folder / "student")
+    assert bundle.normaliser == read_model(folder / "focused").normaliser
+    (parse,) = parse_lines(bundle, ["the dog sleeps in the house"])
+    assert len(parse.tree) == 6
+    text = read_recipe(folder / "student" / "recipe.yaml").text
+    assert (text.focus, text.focus_valid) == tuple(
+        (str(folder / "trees" / name),) for name in ("average.mrg", "average-valid.mrg")
+    )
+    assert result.student.criterion.value > 0
+    assert focus(recipe, folder, options, watching).student.criterion == result.student.criterion
+
+
+def test_seeds_of_a_parser_that_is_no_grammar_have_an_average_and_a_student(few, student, tmp_path):
+    recipe = few.recipe("prpn", schedule={"epochs": 1})
+    result = focus(recipe, tmp_path / "run", FocusOptions(seeds=2), watching)
+    assert (result.focused, result.average, result.stopped) == (None, None, False)
+    assert str(result) == f"trees of the average: {tmp_path / 'run' / 'trees' / 'average.mrg'}"
+    again = focus(recipe, tmp_path / "run", FocusOptions(seeds=2, student=student), watching)
+    assert again.student.folder == tmp_path / "run" / "student"
+
+
 def test_an_outlier_is_omitted_unless_all_parsers_are_kept(recipe, tmp_path, monkeypatch):
     monkeypatch.setattr(Agreement, "reasons_to_omit", lambda self, groups: {1: "it is odd"})
     said = []
@@ -196,8 +227,10 @@ def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, fe
     folder = tmp_path / "new"
     with pytest.raises(InputError, match="found 1 parser; expected two or more"):
         focus(recipe, folder, FocusOptions(seeds=1), watching)
-    with pytest.raises(InputError, match=r"model\.name: prpn models cannot be focused on trees"):
-        focus(few.recipe("prpn"), folder, FocusOptions(seeds=2), watching)
+    with pytest.raises(InputError, match=r"model\.name: lstm models do not parse; expected a parser"):
+        focus(few.recipe("lstm"), folder, FocusOptions(seeds=2), watching)
+    with pytest.raises(InputError, match=r"--student: found a recipe of prpn; expected one of span-parser"):
+        focus(recipe, folder, FocusOptions(seeds=2, student=few.recipe("prpn")), watching)
     with pytest.raises(
         InputError, match=r"--also: found 2 parsers with the name seed-1: .*new/parsers/seed-1, .*other/seed-1"
     ):
@@ -211,6 +244,7 @@ def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, fe
 @pytest.mark.parametrize(
     ("model", "text", "fault"),
     [
+        ({}, {"focus_valid": ["a.mrg"]}, r"text.focus_valid: found 1 files; expected none, or a span-parser model"),
         ({"focus": 2.0}, {}, "model.focus: found 2.0; expected 0, or text.focus to learn from"),
         ({}, {"focus": ["a.mrg"]}, r"text.focus: found \['a.mrg'\]; expected \[\], or a model with model.focus"),
     ],
@@ -219,3 +253,18 @@ def test_strength_and_trees_belong_together(few, model, text, fault):
     data = few.recipe_data("lstm", text=text) | {"model": PCFG | model}
     with pytest.raises(InputError, match=fault):
         recipe_from(data, "recipe.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ({"focus": [], "focus_valid": []}, "text.focus: found no files; expected trees of text.train, from which"),
+        (
+            {"focus_valid": ["a.mrg", "b.mrg"]},
+            "text.focus_valid: found 2 files; expected 1, one for each of text.focus",
+        ),
+    ],
+)
+def test_a_span_parser_needs_trees_of_both_texts(text, fault):
+    with pytest.raises(InputError, match=fault):
+        read_recipe("span-parser-text", {"text": text})

@@ -34,6 +34,7 @@ _MODULES = {
     "neural-pcfg": "pcfg.model",
     "compound-pcfg": "pcfg.model",
     "diora": "diora",
+    "span-parser": "span_parser",
     "ngram": "ngram",
     "ccm": "ccm",
     "dmv": "dmv",

@@ -1,10 +1,10 @@
-"""Parsers trained together: several grammars, their average, and a grammar focused on the trees of the average.
+"""Parsers trained together, their average, and single parsers that learn from the trees of the average.
 
 Park & Kim 2024, "Structural Optimization Ambiguity and Simplicity Bias in Unsupervised Neural Grammar Induction". The
 parsers are several seeds of one recipe and of its variants and, if given, other models. No gold trees are used. The
 results are in one folder: parsers/NAME, agreement.json, average (a model), trees/average.mrg and, with its hashes,
-average.json, and focused (a model). If the command is started again, finished steps are kept, interrupted ones are
-resumed, and missing ones are run.
+average.json, focused (a grammar) and student (a span parser). If the command is started again, finished steps are kept,
+interrupted ones are resumed, and missing ones are run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from syntaxlm.core.files import (
 from syntaxlm.core.settings import Overrides
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.models.combination import PARSER_TYPES
+from syntaxlm.models.registry import MODELS
 from syntaxlm.parsing.agreement import Agreement, measure_agreement
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_text
@@ -57,18 +58,22 @@ class FocusResult:
     """The results of parse-focusing.
 
     parsers: names of the parsers.
-    agreement, focused: agreement of the parsers, and result of the focused grammar; None if training was interrupted
-        before.
+    agreement: agreement of the parsers; None if training was interrupted before.
     omitted: reason, by name, to omit each parser that is not in the average.
     average: folder of the average as a model; None if a parser is not a grammar, or before it is written.
+    focused, student: results of the focused grammar and of the student; None if there is none, or if training was
+        interrupted before.
+    stopped: whether training was interrupted.
     """
 
     folder: Path
     parsers: Sequence[str]
     agreement: Agreement | None = None
-    focused: TrainingResult | None = None
     omitted: Mapping[str, str] = field(default_factory=dict)
     average: Path | None = None
+    focused: TrainingResult | None = None
+    student: TrainingResult | None = None
+    stopped: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -78,12 +83,14 @@ class FocusResult:
             "average": self.average and str(self.average),
             "agreement": self.agreement and self.agreement.to_dict(),
             "focused": self.focused and self.focused.to_dict(),
+            "student": self.student and self.student.to_dict(),
         }
 
     def __str__(self) -> str:
-        if self.focused is None:
+        if self.stopped:
             return f"{self.folder}: training stopped; a checkpoint is saved. Resume with the same command."
-        return str(self.focused)
+        trees = f"trees of the average: {_trees(self.folder, 'train')}"
+        return "\n".join(map(str, filter(None, (self.focused, self.student)))) or trees
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +100,7 @@ class FocusOptions:
     seeds: number of parsers to train with the recipe, and with each variant.
     variants: settings that replace those of the recipe in further parsers, see `with_overrides`.
     also: folders of other models to use as parsers.
+    student: recipe of a span parser to train on the trees of the average; its data are those of the parsers.
     strength: `model.focus` of the focused grammar.
     minutes: time for everything: each training takes an equal share at most; None: the epochs of the recipe.
     jobs: number of parsers to train at the same time.
@@ -103,6 +111,7 @@ class FocusOptions:
     seeds: int = 5
     variants: Sequence[Overrides] = ()
     also: Sequence[str | Path] = ()
+    student: Recipe | None = None
     strength: float = 5.0
     minutes: float | None = None
     jobs: int = 1
@@ -116,21 +125,17 @@ def focus(
     watching: Watching,
     say: Callable[[str], None] = lambda line: None,
 ) -> FocusResult:
-    """Train parsers, average them, and train a grammar that is focused on the trees of the average.
+    """Train parsers, average them, and train single parsers that learn from the trees of the average.
 
-    recipe: the recipe of the parsers and of the focused grammar.
+    recipe: the recipe of the parsers. If it is of a neural PCFG, a focused grammar is trained by it, too.
     folder: the folder of the results.
     watching: returns a context manager with a progress callback for a recipe.
     say: prints a line of progress; also called with the agreement of the parsers.
-    Raises InputError before training if the recipe's model cannot be focused, if a model does not parse, or if the
-    folder holds runs with other settings.
+    Raises InputError before training if a model does not parse, if the student is not a span parser, or if the folder
+    holds runs with other settings.
     """
     recipe, runs, parsers, groups = _parsers(recipe, folder, options)
-    file = folder / "trees" / f"{AVERAGE}.mrg"
-    target, focused = (
-        folder / "focused",
-        with_overrides(recipe, {"model.focus": options.strength, "text.focus": [str(file)]}),
-    )
+    learners = _learners(recipe, folder, options)
     refuse_run(folder)
     for path, of_parser in runs.items():
         check_settings(path, of_parser)
@@ -138,7 +143,8 @@ def focus(
     with locked(folder):
         remove_unfinished(folder)
         remove_unfinished(folder / "trees")
-        check_stored(file)
+        for part in ("train", "valid"):
+            check_stored(_trees(folder, part))
         if train_all(runs, watching, say, options.jobs):
             return FocusResult(folder, list(parsers))
         agreement = measure_agreement([read_model(path) for path in parsers.values()], recipe.data.valid, list(parsers))
@@ -151,31 +157,60 @@ def focus(
         followed = [path for name, path in parsers.items() if name not in omitted]
         bundles = [read_model(path) for path in followed]
         average = _write_average(bundles, folder / AVERAGE, say)
-        _write_trees(followed, bundles, recipe.data.train, file, say)
-        say(f"{target}: {'finished' if is_finished(target) else 'training'}")
-        try:
-            check_settings(target, focused)
-            result = train_or_resume(target, focused, watching)
-        except InputError as error:
-            raise InputError(
-                f"{error}\nTo focus on other parsers or with another strength, move {target} away first. The parsers"
-                " can be used again."
-            ) from None
-    return FocusResult(folder, list(parsers), agreement, None if result.stopped else result, omitted, average)
+        for part in ("train", "valid") if "student" in learners else ("train",):
+            _write_trees(followed, bundles, getattr(recipe.data, part), _trees(folder, part), say)
+        result = FocusResult(folder, list(parsers), agreement, omitted, average)
+        for name, learner in learners.items():
+            target = folder / name
+            say(f"{target}: {'finished' if is_finished(target) else 'training'}")
+            try:
+                check_settings(target, learner)
+                trained = train_or_resume(target, learner, watching)
+            except InputError as error:
+                raise InputError(
+                    f"{error}\nTo learn from other parsers or with other settings, move {target} away first. The parsers"
+                    " can be used again."
+                ) from None
+            if trained.stopped:
+                return result
+            result = replace(result, focused=trained) if name == "focused" else replace(result, student=trained)
+    return replace(result, stopped=False)
+
+
+def _trees(folder: Path, part: str) -> Path:
+    """Return the file of the average's trees of `part` of the text: train or valid."""
+    return folder / "trees" / (f"{AVERAGE}.mrg" if part == "train" else f"{AVERAGE}-{part}.mrg")
+
+
+def _learners(recipe: TextRecipe, folder: Path, options: FocusOptions) -> dict[str, Recipe]:
+    """Return the recipes of the parsers that learn from the trees of the average, by name.
+
+    Raises InputError for a student that is not a span parser.
+    """
+    focus = [str(_trees(folder, "train"))]
+    learners: dict[str, Recipe] = {}
+    if hasattr(recipe.model, "focus"):
+        learners["focused"] = with_overrides(recipe, {"model.focus": options.strength, "text.focus": focus})
+    if options.student is not None:
+        if options.student.model.name != "span-parser":
+            raise InputError(f"--student: found a recipe of {options.student.model.name}; expected one of span-parser")
+        text = recipe.to_dict()["text"] | {"focus": focus, "focus_valid": [str(_trees(folder, "valid"))], "test": None}
+        settings = {"text": text, "run.seed": recipe.run.seed, "schedule.minutes": recipe.schedule.minutes}
+        learners["student"] = with_overrides(options.student, settings)
+    return learners
 
 
 def _parsers(
     recipe: Recipe, folder: Path, options: FocusOptions
-) -> tuple[Recipe, dict[Path, Recipe], dict[str, Path], list[list[int]]]:
+) -> tuple[TextRecipe, dict[Path, Recipe], dict[str, Path], list[list[int]]]:
     """Return the recipe, limited by its share of the minutes, the recipes of the parsers to train, by folder, the
     folders of all parsers, by name, and the indices of the parsers of each recipe or variant.
 
-    Raises InputError for a model that cannot be focused, fewer than two parsers, two with one name, and models that do
-    not parse.
+    Raises InputError for a recipe without text, fewer than two parsers, two with one name, and models that do not parse.
     """
-    if not isinstance(recipe, TextRecipe) or not hasattr(recipe.model, "focus"):
+    if not isinstance(recipe, TextRecipe) or not MODELS[recipe.model.name].has(ParsesSentences):
         raise InputError(
-            f"model.name: {recipe.model.name} models cannot be focused on trees; expected a neural PCFG, such as"
+            f"model.name: {recipe.model.name} models do not parse; expected a parser that is trained on text, such as"
             " simple-pcfg"
         )
     count = options.seeds * (1 + len(options.variants))
@@ -184,9 +219,11 @@ def _parsers(
             f"found {count + len(options.also)} parser; expected two or more. Use --seeds 2 or more, or --also MODEL"
         )
     if options.minutes is not None:
-        rounds = math.ceil(count / options.jobs) + 1  # parsers one after the other, then the focused grammar
-        recipe = with_overrides(recipe, {"schedule.minutes": options.minutes * _TRAINING / rounds})
-    kinds = {"": recipe}
+        learners = hasattr(recipe.model, "focus") + (options.student is not None)
+        rounds = math.ceil(count / options.jobs) + learners
+        schedule = replace(recipe.schedule, minutes=options.minutes * _TRAINING / rounds)
+        recipe = replace(recipe, schedule=schedule)
+    kinds: dict[str, Recipe] = {"": recipe}
     for number, overrides in enumerate(options.variants, 1):
         kinds[f"variant-{number}-"] = with_overrides(recipe, overrides)
     runs: dict[Path, Recipe] = {

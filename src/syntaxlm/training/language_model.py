@@ -209,10 +209,10 @@ class TextTask(LanguageModelTask):
         sources = [(path, "none") for path in text.focus]
         if text.trees is not None:
             sources.append((text.trees, text.trees_preprocessing))
-        self.supervision = [
-            read_supervision(path, preprocessing, self.train, text.normaliser, self.vocabulary)
-            for path, preprocessing in sources
-        ]
+        read = partial(read_supervision, normaliser=text.normaliser, vocabulary=self.vocabulary)
+        self.supervision = [read(path, preprocessing, self.train) for path, preprocessing in sources]
+        of_valid = [read(path, "none", self.valid).spans for path in text.focus_valid]
+        self.valid_spans = joined(of_valid) if of_valid else None
 
     def _warn_of_long(self, corpora: Iterable[tuple[Any, int | None]]) -> None:
         """Warn if the longest sentence of a corpus takes minutes.
@@ -284,14 +284,25 @@ class TextTask(LanguageModelTask):
         batches = self.recipe.batches
         if isinstance(batches, StreamBatchSettings):
             return StreamBatches(corpus, self.vocabulary, 1, tokens)
-        most, eos = batches.maximum_words, batches.predict_eos
+        spans = self.valid_spans if corpus is self.valid else None
         return SentenceBatches(
-            corpus, self.vocabulary, tokens, shuffle=False, seed=0, maximum_words=most, predict_eos=eos
+            corpus,
+            self.vocabulary,
+            tokens,
+            shuffle=False,
+            seed=0,
+            maximum_words=batches.maximum_words,
+            spans=spans,
+            final_spans=spans is not None,
+            predict_eos=batches.predict_eos,
         )
 
     def limit_evaluation(self, words: int) -> None:
-        longest = getattr(self.recipe.batches, "maximum_words", None)
-        self.valid = self.valid.first(words, self.vocabulary, longest)
+        longest, valid = getattr(self.recipe.batches, "maximum_words", None), self.valid
+        self.valid = valid.first(words, self.vocabulary, longest)
+        if self.valid_spans is not None:
+            kept = np.flatnonzero(np.isin(valid.line_numbers, self.valid.line_numbers))
+            self.valid_spans = self.valid_spans.select(kept)
         self.test = self.test.first(words, self.vocabulary, longest) if isinstance(self.test, EncodedCorpus) else None
 
     def rate_factor(self, batch: Any) -> float:

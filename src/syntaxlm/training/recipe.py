@@ -84,10 +84,11 @@ class TextSettings(DataSettings, section="text"):
     trees: str | None = None  # file, folder or pattern; trees of `train`, for models that learn from them
     focus: tuple[
         str, ...
-    ] = ()  # files of trees of `train`, one per parser; for grammars that are focused on their spans
+    ] = ()  # files of trees of `train`, one per parser; for grammars that are focused on their spans, and span parsers
+    focus_valid: tuple[str, ...] = ()  # their trees of `valid`, for span parsers
     trees_preprocessing: str = "ptb-keep"  # name or file of the gold-tree preprocessing that gives the words of `train`
 
-    _treebanks = ("trees", "focus")
+    _treebanks = ("trees", "focus", "focus_valid")
 
     @property
     def files(self) -> dict[str, str]:
@@ -96,7 +97,9 @@ class TextSettings(DataSettings, section="text"):
             paths["trees"] = self.trees
             if self.trees_preprocessing not in PREPROCESSINGS:
                 paths["trees_preprocessing"] = self.trees_preprocessing
-        return paths | {f"focus.{number}": path for number, path in enumerate(self.focus)}
+        for name in ("focus", "focus_valid"):
+            paths |= {f"{name}.{number}": path for number, path in enumerate(getattr(self, name))}
+        return paths
 
 
 @dataclass(frozen=True)
@@ -296,7 +299,7 @@ class TextRecipe(Recipe):
         """Return a message for each setting that does not fit the model."""
         faults = _model_faults(self.model)
         faults += _learns_from(self.model, "supervision", "trees", self.text.trees, None)
-        faults += _learns_from(self.model, "focus", "focus", self.text.focus, ())
+        faults += self._focus_faults()
         batches, name = self.batches, self.model.name
         reads_sentences = MODELS[name].reads == "sentences"
         if isinstance(batches, StreamBatchSettings):
@@ -309,6 +312,19 @@ class TextRecipe(Recipe):
         elif reads_sentences and not batches.predict_eos:
             faults.append(f"batches.predict_eos: found false; expected true: {name} models read ends of sentences")
         return faults
+
+    def _focus_faults(self) -> list[str]:
+        trees, of_valid = len(self.text.focus), len(self.text.focus_valid)
+        if self.model.name != "span-parser":
+            faults = _learns_from(self.model, "focus", "focus", self.text.focus, ())
+            if of_valid:
+                faults.append(f"text.focus_valid: found {of_valid} files; expected none, or a span-parser model")
+            return faults
+        if not trees:
+            return ["text.focus: found no files; expected trees of text.train, from which span-parser models learn"]
+        if of_valid != trees:
+            return [f"text.focus_valid: found {of_valid} files; expected {trees}, one for each of text.focus"]
+        return []
 
 
 @dataclass(frozen=True, kw_only=True)

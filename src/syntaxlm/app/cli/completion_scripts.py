@@ -9,7 +9,7 @@ from syntaxlm.app.cli.parser import Parser
 from syntaxlm.core.files import text_output
 from syntaxlm.core.options import Argument
 
-RECIPES = ("recipe", "recipes")  # arguments that take the name of a bundled recipe
+RECIPES = ("recipe", "recipes", "student")  # arguments that take the name of a bundled recipe
 
 
 def completion(

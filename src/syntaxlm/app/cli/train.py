@@ -169,25 +169,29 @@ def focus(
     seeds: Size = 5,
     variant: Annotated[Sequence[str], Shown("SETTINGS")] = (),
     also: AlsoModels = (),
+    student: Annotated[str, Shown("RECIPE", use="input")] | None = None,
     minutes: Minutes | None = None,
     jobs: Annotated[int, Bounds(ge=1, le=64), Shown("N")] = 1,
     keep_all: bool = False,
     strength: Annotated[float, Shown("NATS")] = 5.0,
     format: SummaryFormat = "text",
 ) -> int:
-    """Train several parsers, their average, and a grammar toward its trees.
+    """Train several parsers, average them, and train one parser on the average.
 
-    Train several seeds of a PCFG recipe and of its variants, average them, parse the training text with the average,
-    and train a grammar toward the spans of these trees (parse-focusing). No gold trees are read. If interrupted, the
-    same command resumes. DIR/average is the average as a model, DIR/focused the single grammar; DIR/agreement.json has
-    the agreement of the parsers.
+    Train several seeds of a recipe and of its variants, average them, and parse the training text with the average.
+    Then train a grammar toward these trees (parse-focusing), if the recipe is of a PCFG, and a student, if there is a
+    recipe for it. No gold trees are read. If interrupted, the same command resumes. DIR/average is the average as a
+    model (of PCFGs), DIR/focused the single grammar, DIR/student the student; DIR/agreement.json has the agreement of
+    the parsers, DIR/trees the average's trees.
 
-    recipe: PCFG recipe: a file, or the name of a bundled recipe
+    recipe: recipe of a parser: a file, or the name of a bundled recipe
     output: folder for all runs and trees
     seeds: train the recipe, and each variant, N times, with seeds run.seed, run.seed + 1 and so on
     variant: settings that replace those of the recipe in further parsers, such as "model.end_bias=0 model.marks=1";
         may be repeated. Parsers that differ make a better average
     also: it is one of the parsers, too
+    student: recipe of a span parser that is trained on the average's trees, such as span-parser-text; its text is that
+        of the parsers
     minutes: time for everything, shared equally by all trainings; default: the epochs of the recipe
     jobs: train N parsers at the same time, which share the cores
     keep_all: use all parsers; by default, a seed is omitted if its trees are nearly all right or left branching, or if
@@ -203,13 +207,14 @@ def focus(
         seeds=seeds,
         variants=[_settings(each) for each in variant],
         also=also,
+        student=None if student is None else read_recipe(student),
         strength=strength,
         minutes=minutes,
         jobs=jobs,
         keep_all=keep_all,
     )
     result = focus(complete, output, options, _display, print_note)
-    return _ended(result, result.focused is None, format)
+    return _ended(result, result.stopped, format)
 
 
 def _settings(listed: str) -> list[tuple[str, str]]:

@@ -1,0 +1,115 @@
+"""A span parser: a bidirectional LSTM scores spans, trained on trees that other parsers predict for the same text.
+
+Stern, Andreas, Klein 2017, "A Minimal Span-Based Neural Constituency Parser": the features of a span are differences of
+LSTM states at its two ends. Here spans have no labels, and training maximises the likelihood of the trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from syntaxlm.core.settings import Fraction, Settings, Size
+from syntaxlm.models.abilities import Criterion, Loss, Model, NeedsTextCounts, TextCounts, TrainsByGradient
+from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.layers import dropout
+from syntaxlm.models.registry import model
+from syntaxlm.models.sentences import BOS, EOS, ChartParser, chart_spans
+from syntaxlm.ops import charts
+
+_FEATURES = 1 << 23  # most hidden features of spans of sentences that are scored together
+
+
+@dataclass(frozen=True)
+class SpanParserConfig(Settings, section="model"):
+    """Settings of a span parser (Stern et al. 2017, without labels), which learns from the trees of text.focus."""
+
+    name: Literal["span-parser"] = "span-parser"
+    embedding_size: Size = 256  # features of a word's embedding
+    hidden_size: Size = 256  # features of the LSTM in each direction, and of a span
+    layers: Annotated[int, Field(ge=1, le=16)] = 2  # of the LSTM
+    dropout: Fraction = 0.3  # of embeddings, between layers, and of the features of spans
+
+
+@model("span-parser", SpanParserConfig)
+class SpanParser(Model, TrainsByGradient, NeedsTextCounts, ChartParser):
+    """A parser whose trees have probabilities proportional to exp(sum of the scores of their spans).
+
+    It learns from trees alone, so it gives no probabilities of words. With several parsers' trees of a sentence, the
+    loss is the mean over these trees.
+    """
+
+    reads = "sentences"
+    criterion = Criterion("negative log-likelihood of trees", "nats per word")
+
+    def __init__(self, config: SpanParserConfig, vocabulary_size: int) -> None:
+        super().__init__()
+        size, rate = config.hidden_size, config.dropout
+        self.vocabulary_size, self.dropout, self.parsers = vocabulary_size, rate, 1
+        self.embedding = nn.Embedding(vocabulary_size, config.embedding_size)
+        between = rate if config.layers > 1 else 0.0
+        self.lstm = nn.LSTM(config.embedding_size, size, config.layers, dropout=between, bidirectional=True)
+        self.boundary = nn.Linear(2 * size, size)
+        self.bias = nn.Parameter(torch.zeros(size))
+        self.score = nn.Linear(size, 1, bias=False)
+        nn.init.normal_(self.embedding.weight, std=config.embedding_size**-0.5)
+
+    def setup(self, counts: TextCounts) -> None:
+        """Set the number of parsers whose trees are in the batches."""
+        self.parsers = max(1, counts.parsers)
+
+    def loss(self, batch: TokenBatch, state: State = None) -> Loss:
+        """Return negative log-likelihood of the trees in the batch; longer sentences without trees are left out."""
+        total, words = self.score.weight.new_zeros(()), 0
+        for columns, length, weights in self._span_weights(batch, others=1):
+            shares = self._shares(batch, columns, length)
+            known = shares.any(0) | (length < 3)  # one or two words have one tree
+            chart = charts.marginals(weights.detach())
+            # The gradient of the log of the sum over all trees is the marginals.
+            of_group = (weights * (chart.spans - shares))[:, known].sum()
+            exact = (chart.log_totals - (weights.detach() * shares).sum(0))[known].sum()
+            total = total + of_group + (exact - of_group.detach())
+            words += length * int(known.sum())
+        return Loss(total, words, batch.sentence_count())
+
+    def chart_weights(self, batch: TokenBatch) -> Iterator[tuple[slice, int, Tensor, None]]:
+        for columns, length, weights in self._span_weights(batch, others=2):
+            yield columns, length, weights, None
+
+    def _span_weights(self, batch: TokenBatch, others: int) -> Iterator[tuple[slice, int, Tensor]]:
+        """Yield sentences of n words: columns, n, and the weights of their spans, (n(n + 1)/2, b) float64.
+
+        Spans of one word and of the whole sentence, which all trees have, have weight 0.
+        others: number of tokens of a column that are not words, see `TokenBatch.by_length`.
+        """
+        size = len(self.bias)
+        for columns, words in batch.by_length(others, lambda length: _FEATURES // (length**2 * size // 2 + 1)):
+            length = words.shape[1]
+            ends = words.new_full((1, len(words)), EOS)
+            tokens = torch.cat([torch.full_like(ends, BOS), words.T, ends])
+            features, _ = self.lstm(dropout(self.embedding(tokens), self.dropout, self.training))
+            forward, backward = features.chunk(2, -1)
+            # Before, between and after the words: what was read from the left, and from the right.
+            boundaries = self.boundary(torch.cat([forward[:-1], backward[1:]], -1))
+            starts, stops = (places[length:-1] for places in chart_spans(length, words.device))
+            hidden = (boundaries[stops] - boundaries[starts] + self.bias).relu()
+            scores = self.score(dropout(hidden, self.dropout, self.training))[..., 0].double()
+            yield columns, length, nn.functional.pad(scores, (0, 0, length, int(length > 1)))
+
+    def _shares(self, batch: TokenBatch, columns: slice, length: int) -> Tensor:
+        """Return the share of the parsers whose tree has each inner span: (n(n + 1)/2, b) float64."""
+        sentences = columns.stop - columns.start
+        shares = torch.zeros(sentences, length + 1, length + 1, dtype=torch.float64, device=batch.tokens.device)
+        if batch.spans is not None:
+            step, column, words = batch.spans.unbind(1)
+            here = (column >= columns.start) & (column < columns.stop)
+            end = step[here] - 1  # step 0 reads BOS
+            places = column[here] - columns.start, end - words[here], end
+            shares.index_put_(places, shares.new_tensor(1 / self.parsers), accumulate=True)
+        starts, ends = chart_spans(length, shares.device)
+        return shares[:, starts, ends].T
