@@ -168,8 +168,8 @@ def focus(
                 trained = train_or_resume(target, learner, watching)
             except InputError as error:
                 raise InputError(
-                    f"{error}\nTo learn from other parsers or with other settings, move {target} away first. The parsers"
-                    " can be used again."
+                    f"{error}\nTo learn from other parsers or with other settings, move {target} away first. The"
+                    " parsers can be used again."
                 ) from None
             if trained.stopped:
                 return result
@@ -206,7 +206,8 @@ def _parsers(
     """Return the recipe, limited by its share of the minutes, the recipes of the parsers to train, by folder, the
     folders of all parsers, by name, and the indices of the parsers of each recipe or variant.
 
-    Raises InputError for a recipe without text, fewer than two parsers, two with one name, and models that do not parse.
+    Raises InputError for a recipe without text, fewer than two parsers, two with one name, and models that do not
+    parse.
     """
     if not isinstance(recipe, TextRecipe) or not MODELS[recipe.model.name].has(ParsesSentences):
         raise InputError(
