@@ -24,7 +24,8 @@ from syntaxlm.data.toy import (
     write_corpus,
 )
 from syntaxlm.trees.conllu import read_conllu
-from syntaxlm.trees.tree import read_brackets
+from syntaxlm.trees.preprocessing import clean_all, find_preprocessing
+from syntaxlm.trees.tree import DependencyTree, format_brackets, parse_brackets, read_brackets
 from tests.trees.faults import dependency_faults
 
 Construction = Callable[[ToySentence], bool]
@@ -491,6 +492,34 @@ def test_the_corpus_is_written_in_three_forms_with_its_floor(tmp_path: Path, gra
     assert summary.train.floor is None
     assert texts["valid"] != texts["test"]
     assert texts["valid"] != texts["train"][:15]
+
+
+def test_punctuation_adds_marks_to_the_same_words_and_trees(tmp_path: Path) -> None:
+    plain = write_corpus(tmp_path / "plain", sentences=300, seed=7)
+    assert write_corpus(tmp_path / "marks", sentences=300, seed=7, punctuated=True) == plain
+    lines = [(tmp_path / name / "train.txt").read_text().splitlines() for name in ("plain", "marks")]
+    assert [line.replace(" ,", "").removesuffix(" .") for line in lines[1]] == lines[0]
+    assert all(line.endswith(" .") for line in lines[1])
+    assert 60 < sum("," in line for line in lines[1]) < 120
+    trees = read_brackets(tmp_path / "marks" / "train.mrg")
+    assert [" ".join(tree.words) for tree in trees] == lines[1]
+    cleaned, _ = clean_all(trees, find_preprocessing("ptb-keep"), "train.mrg")
+    assert cleaned == read_brackets(tmp_path / "plain" / "train.mrg")
+    assert (tmp_path / "marks" / "train.conllu").read_bytes() == (tmp_path / "plain" / "train.conllu").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("commas", "expected"),
+    [
+        ((), "(S (NP (X a) (X b)) (VP (X c) (NP (X d) (X e))) (. .))"),
+        ((2,), "(S (NP (X a) (X b)) (, ,) (VP (X c) (NP (X d) (X e))) (. .))"),
+        ((1, 3), "(S (NP (X a) (, ,) (X b)) (VP (X c) (, ,) (NP (X d) (X e))) (. .))"),
+    ],
+)
+def test_a_comma_belongs_to_the_smallest_constituent_on_both_its_sides(commas, expected) -> None:
+    (tree,) = parse_brackets("(S (NP (X a) (X b)) (VP (X c) (NP (X d) (X e))))")
+    dependencies = DependencyTree(tree.words, tree.tags, (0, 1, 1, 1, 1))
+    assert format_brackets(ToySentence(tree, dependencies, 0.0, commas).with_punctuation()) == expected
 
 
 def test_the_corpus_of_a_seed_never_changes(tmp_path: Path) -> None:

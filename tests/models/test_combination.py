@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,6 +17,7 @@ from syntaxlm.models.registry import build_model
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.storage import combination
 from syntaxlm.storage.combination import combine
 from syntaxlm.storage.folder import ModelSettings, read_model, write_model
 from syntaxlm.text.normaliser import Normaliser
@@ -168,3 +170,27 @@ def test_the_command_writes_a_model_folder(parts, tmp_path, capsys):
     assert marginals(read_model(output)).tolist() == marginals(rounded(combine(parsers, scorer))).tolist()
     assert main(arguments) == 2
     assert "is not empty" in capsys.readouterr().err
+
+
+def test_a_member_is_the_grammar_that_was_combined(parts):
+    parsers, scorer = parts
+    for combined in (combine(parsers, scorer), combine(parsers)):
+        for number, parser in enumerate(parsers, 1):
+            found = combination.member(combined, number)
+            assert found.vocabulary.tokens[3:] == parser.vocabulary.tokens[3:]
+            assert found.settings.model == parser.settings.model
+            np.testing.assert_array_equal(marginals(found), marginals(parser))
+
+
+def test_words_that_a_combination_does_not_tell_apart_are_unknown_words_of_a_member(parts):
+    parser = member("simple-pcfg", words=("the", "rare", "cat"))
+    found = combination.member(combine([parser], parts[1]), 1)
+    assert found.vocabulary.tokens[3:] == ("the", "<unk:4>", "cat")
+
+
+def test_members_of_other_models_and_numbers_are_reported(parts):
+    parsers, scorer = parts
+    with pytest.raises(InputError, match="grammar 1: the model is of type lstm; expected a combination of grammars"):
+        combination.member(scorer, 1)
+    with pytest.raises(InputError, match="grammar 3: the combination has 2; expected 1 to this number"):
+        combination.member(combine(parsers), 3)

@@ -8,6 +8,7 @@ import torch
 from syntaxlm.batches import SentenceBatches
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.data.toy import write_corpus
 from syntaxlm.models.abilities import TextCounts
 from syntaxlm.models.pcfg.grammars import SimplePCFGConfig
 from syntaxlm.models.registry import build_model
@@ -102,3 +103,14 @@ def test_texts_and_treebanks_without_marks_are_reported(text, tmp_path):
     with pytest.raises(InputError, match=r"unmarked\.mrg: found no punctuation mark .* Use marks none"):
         evaluate_parsing(model, gold, options=DecodingOptions(marks="end"))
     assert list(evaluate_parsing(model, gold).scores) == ["mbr"]
+
+
+def test_marks_of_the_built_in_corpus_are_evidence_in_training_and_in_parsing(tmp_path):
+    write_corpus(tmp_path, 200, seed=3, punctuated=True)
+    recipe = recipe_of(tmp_path / "train.txt", marks=2.0, marks_side="both")
+    train(recipe, tmp_path / "run")
+    bundle = read_model(tmp_path / "run")
+    report = evaluate_parsing(bundle, tmp_path / "test.mrg", random_weights=0)
+    assert set(report.scores) == {"mbr", "mbr with marks (both)"}
+    (parse,) = parse_lines(bundle, ["after lunch , the old dog often sleeps ."], ParseOptions(**AS_WRITTEN))
+    assert {(0, 2), (2, 7)} <= {(start, end) for _, start, end in parse.tree.constituents}

@@ -34,6 +34,7 @@ from syntaxlm.trees.tree import Constituent, DependencyTree, Tree, write_bracket
 
 _LITERAL = re.compile(r"(?P<word>[^A-Z\[\]\s]+)_(?P<tag>[A-Z$]+)")
 _FEATURE = re.compile(r"(?<=[\[,])[^\[\],]+(?=[\],])")  # "person" and "n" in NP[person,n]
+COMMA = ","
 _CHILD = re.compile(r"(?P<symbol>[^*/\s]+)(?P<head>\*)?(?:/(?P<relation>\S+))?")
 
 Features = Mapping[str, Mapping[str, float]]
@@ -43,6 +44,7 @@ class Rule(NamedTuple):
     """One rule of a grammar, with expanded features.
 
     head: 0-based index of the head child.  relations: one relation per child, "" for the head.
+    commas: indices of the children before which a comma is written, in text with punctuation.
     """
 
     category: str
@@ -50,6 +52,7 @@ class Rule(NamedTuple):
     probability: float
     head: int
     relations: tuple[str, ...]
+    commas: tuple[int, ...] = ()
 
 
 class LexicalCategory(NamedTuple):
@@ -71,24 +74,27 @@ def read_rules(table: str, features: Features, start: str) -> list[Rule]:
 
     table: lines in the notation of `toy.yaml`. A category without a line has no rule and must be in the lexicon.
     """
-    weights: dict[str, dict[tuple[tuple[str, ...], int, tuple[str, ...]], float]] = defaultdict(dict)
+    weights: dict[str, dict[tuple[tuple[str, ...], int, tuple[str, ...], tuple[int, ...]], float]] = defaultdict(dict)
     for line in filter(str.strip, table.splitlines()):
         left, _, right = line.partition("->")
         for alternative in right.split("|"):
-            weight, *written = alternative.split()
+            weight, *parts = alternative.split()
+            written = [part for part in parts if part != COMMA]
+            places = [place for place, part in enumerate(parts) if part == COMMA]
+            commas = tuple(place - number for number, place in enumerate(places))
             children = [child for text in written if (child := _CHILD.fullmatch(text))]
             heads = [place for place, child in enumerate(children) if child["head"] or len(children) == 1]
             relations = tuple(child["relation"] or "" for child in children)
             for category, symbols, share in _expanded(left.strip(), [child["symbol"] for child in children], features):
-                key = symbols, heads[0], relations
+                key = symbols, heads[0], relations, commas
                 weights[category][key] = weights[category].get(key, 0.0) + float(weight) * share
     rules: list[Rule] = []
     seen, agenda = {start}, [start]
     while agenda:
         category = agenda.pop()
         total = sum(weights[category].values())
-        for (symbols, head, relations), share in weights[category].items():
-            rules.append(Rule(category, symbols, share / total, head, relations))
+        for (symbols, head, relations, commas), share in weights[category].items():
+            rules.append(Rule(category, symbols, share / total, head, relations, commas))
             fresh = [symbol for symbol in dict.fromkeys(symbols) if symbol not in seen]
             seen.update(fresh)
             agenda.extend(fresh)
@@ -161,15 +167,37 @@ def english_fragment() -> ToyGrammar:
 
 @dataclass(frozen=True)
 class ToySentence:
-    """A sampled sentence with its gold trees.  log_probability: log probability of the derivation, in nats."""
+    """A sampled sentence with its gold trees, without punctuation.
+
+    log_probability: log probability of the derivation, in nats.  commas: number of words before each comma.
+    """
 
     tree: Tree
     dependencies: DependencyTree
     log_probability: float
+    commas: tuple[int, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
         return self.tree.words
+
+    def with_punctuation(self) -> Tree:
+        """Return the tree with commas and a full stop. A comma is a child of the smallest constituent around it."""
+        tree = self.tree
+        words, tags, size = list(tree.words), list(tree.tags), len(tree) + len(self.commas) + 1
+        for place in reversed(self.commas):
+            words.insert(place, COMMA)
+            tags.insert(place, COMMA)
+        first, *others = (
+            Constituent(one.label, one.start + self._commas(one.start + 1), one.end + self._commas(one.end))
+            for one in tree.constituents
+        )
+        whole = Constituent(first.label, 0, size)
+        return Tree((*words, "."), (*tags, "."), (whole, *others))
+
+    def _commas(self, words: int) -> int:
+        """Return the number of commas before the word with this number, from 1."""
+        return sum(place < words for place in self.commas)
 
 
 class ToyGrammar:
@@ -261,7 +289,7 @@ class _Sampler:
         names = [*grammar.rules, *grammar.lexicon]
         number = {name: position for position, name in enumerate(names)}
         self.start = number[grammar.start]
-        self.phrasal = len(grammar.rules)
+        self.phrasal, self.comma = len(grammar.rules), len(names)
         self.labels = [grammar.labels.get(name.partition("[")[0], "") for name in grammar.rules]
         self.cumulative: list[list[float]] = []
         # For a category: log probability, then (symbol, relation) of each child from right to left.
@@ -272,6 +300,8 @@ class _Sampler:
             for rule in rules:
                 children = [number[child] for child in rule.children]
                 pairs = list(zip(children, rule.relations, strict=True))
+                for place in reversed(rule.commas):
+                    pairs.insert(place, (self.comma, ""))
                 outcomes.append((math.log(rule.probability), pairs[::-1]))
             self._add([rule.probability for rule in rules], outcomes)
         for entry in grammar.lexicon.values():
@@ -289,12 +319,16 @@ class _Sampler:
         ends: list[int] = []
         governor, relation, head_word = [0], ["root"], [0]  # for each projection; word positions are 1-based
         projections: list[int] = []  # the projection of each word
+        commas: list[int] = []
         log_probability = 0.0
         stack = [(self.start, 0)]
         while stack:
             symbol, projection = stack.pop()
             if symbol < 0:  # the end of constituent ~symbol
                 ends[~symbol] = len(words)
+                continue
+            if symbol == self.comma:
+                commas.append(len(words))
                 continue
             outcome = self.outcomes[symbol][bisect_right(self.cumulative[symbol], draw())]
             log_probability += outcome[0]
@@ -322,7 +356,8 @@ class _Sampler:
         spans = [span for index, span in enumerate(spans) if not index or span != spans[index - 1]]
         tree = Tree(tuple(words), tuple(tags), tuple(spans))
         relations = tuple(relation[p] for p in projections)
-        return ToySentence(tree, DependencyTree(tree.words, tree.tags, heads, relations), log_probability)
+        dependencies = DependencyTree(tree.words, tree.tags, heads, relations)
+        return ToySentence(tree, dependencies, log_probability, tuple(commas))
 
 
 class _Inside:
@@ -456,11 +491,13 @@ class CorpusSummary:
 MOST_SENTENCES = 5_000_000  # limit for `write_corpus`, which holds all sentences in memory
 
 
-def write_corpus(folder: str | Path, sentences: int = 20_000, seed: int = 0) -> CorpusSummary:
+def write_corpus(folder: str | Path, sentences: int = 20_000, seed: int = 0, punctuated: bool = False) -> CorpusSummary:
     """Write samples of the English fragment: train, valid and test, each as .txt, .mrg and .conllu; and floor.json.
 
     sentences: of train; valid and test have 5 % as many each, at least 1 and at most 2,000. The splits are independent
-    samples, so a short sentence can occur in several. floor.json holds the returned summary; its perplexity floors are
+    samples, so a short sentence can occur in several.
+    punctuated: whether text and constituency trees have commas and full stops. The words are the same; dependency
+    trees have no marks, and the figures count none. floor.json holds the returned summary; its perplexity floors are
     per token, count the end of each sentence as a token, and are exact for valid and test.
     Files are written atomically. Raises InputError for numbers out of range, and if the folder cannot be written.
 
@@ -477,8 +514,9 @@ def write_corpus(folder: str | Path, sentences: int = 20_000, seed: int = 0) -> 
     for index, (name, count) in enumerate({"train": sentences, "valid": held_out, "test": held_out}.items()):
         split_seed = int(np.random.SeedSequence([seed, index]).generate_state(1, np.uint32)[0])
         sample = grammar.sample(count, split_seed)
-        write_text("".join(" ".join(sentence.words) + "\n" for sentence in sample), folder / f"{name}.txt")
-        write_brackets([sentence.tree for sentence in sample], folder / f"{name}.mrg")
+        trees = [sentence.with_punctuation() if punctuated else sentence.tree for sentence in sample]
+        write_text("".join(" ".join(tree.words) + "\n" for tree in trees), folder / f"{name}.txt")
+        write_brackets(trees, folder / f"{name}.mrg")
         named = (replace(sentence.dependencies, name=f"toy-{name}-{i}") for i, sentence in enumerate(sample, 1))
         write_conllu(named, folder / f"{name}.conllu")
         words = sum(len(sentence.words) for sentence in sample)

@@ -19,6 +19,9 @@ from syntaxlm.models.combination import (
 )
 from syntaxlm.models.sizes import without_memory
 from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.vocabulary import Vocabulary
+
+UNKNOWN, BEGIN, END = "<unk>", "<s>", "</s>"  # of a grammar, in this order
 
 
 def combine(parsers: Sequence[ModelBundle], scorer: ModelBundle | None = None) -> ModelBundle:
@@ -55,3 +58,31 @@ def combine(parsers: Sequence[ModelBundle], scorer: ModelBundle | None = None) -
     tokens = torch.tensor([parser.vocabulary.encode(base.vocabulary.tokens) for parser in parsers])
     model.put([parser.model for parser in parsers], tokens)
     return ModelBundle(model.eval(), dataclasses.replace(base.settings, model=config), base.vocabulary)
+
+
+def member(bundle: ModelBundle, number: int) -> ModelBundle:
+    """Return a grammar of a combination as a model of its own.  number: of the grammar, from 1.
+
+    Words that the combination does not tell apart have the name of a class of unknown words.
+    Raises InputError for a model that is not a combination, and for another number.
+    """
+    model = bundle.model
+    if not isinstance(model, ParserCombination):
+        raise InputError(f"grammar {number}: the model is of type {bundle.name}; expected a combination of grammars")
+    if not 1 <= number <= len(model.parsers):
+        raise InputError(f"grammar {number}: the combination has {len(model.parsers)}; expected 1 to this number")
+    config: Any = bundle.settings.model
+    vocabulary, size = bundle.vocabulary, config.vocabulary_sizes[number - 1]
+    names: dict[int, set[str]] = {}
+    for token, word in zip(vocabulary.tokens, model.parser_tokens[number - 1].tolist(), strict=True):
+        names.setdefault(word, set()).add(token)
+    special = {vocabulary.unknown, vocabulary.begin, vocabulary.end}
+    tokens = [UNKNOWN, BEGIN, END]
+    for word in range(len(tokens), size):
+        of_word = names.get(word, set()) - special
+        classes = sorted(of_word & {vocabulary.tokens[place] for place in vocabulary.unknown_ids})
+        only = [*classes, *of_word] if classes or len(of_word) == 1 else []
+        tokens.append(only[0] if only and only[0] not in (UNKNOWN, BEGIN, END) else f"<unk:{word}>")
+    parser = model.parsers[number - 1]
+    settings = dataclasses.replace(bundle.settings, model=config.parsers[number - 1])
+    return ModelBundle(parser, settings, Vocabulary(tokens, UNKNOWN, BEGIN, END))

@@ -11,7 +11,14 @@ import pytest
 import torch
 
 from syntaxlm.app.report import grammar as listing
-from syntaxlm.app.report.grammar import LabelledSentence, list_grammar, parsed_sentences, sampled_sentences, use_of
+from syntaxlm.app.report.grammar import (
+    LabelledSentence,
+    list_concordance,
+    list_grammar,
+    parsed_sentences,
+    sampled_sentences,
+    use_of,
+)
 from syntaxlm.core.errors import InputError
 from syntaxlm.text.normaliser import Normaliser
 from tests.fresh_models import fresh
@@ -118,7 +125,7 @@ def test_the_same_figures_are_written_as_text_json_and_page(text):
     assert "<b>" not in page
     assert "&lt;b&gt;" in page
     for shown in (html.unescape(page), str(report)):
-        assert all(f"{one.symbol}   " in shown for one in report.nonterminals)
+        assert all(f"{one.symbol} " in shown for one in report.nonterminals)
         assert all(str(rule) in shown for one in report.nonterminals for rule in one.rules)
     rules = [row for row in report.rows() if row["type"] == "nonterminal"]
     assert [row["probability"] for row in rules] == [
@@ -175,3 +182,43 @@ def test_examples_are_limited_and_counts_are_not(monkeypatch):
     use = use_of(sentences, model)
     assert use.counts[1] == 3
     assert use.examples[1] == Counter({("a", "b"): 2})
+
+
+def test_symbols_are_named_after_phrases_in_their_rules_too(text, monkeypatch):
+    monkeypatch.setattr(listing, "phrase_names", lambda examples: dict.fromkeys(examples, "NP"))
+    report = list_grammar(grammar("simple-pcfg"), text, symbols=2)
+    assert [one.phrase for one in report.nonterminals] == ["NP", "NP"]
+    used = {f"{one.symbol} (NP-like)" for one in report.nonterminals}
+    assert all(name in str(report) for name in used)
+    assert any(name in str(rule) for name in used for one in report.nonterminals for rule in one.rules)
+    assert {row["phrase"] for row in report.rows() if row["type"] == "nonterminal"} == {"NP"}
+
+
+def test_a_concordance_lists_the_constituents_of_a_rule_in_their_contexts(text):
+    stored = grammar("simple-pcfg")
+    every = list_concordance(stored, text, "* -> * *", lines=100)
+    lines = [line.split() for line in TEXT.splitlines()]
+    assert every.count == len(every.constituents) == sum(len(line) - 1 for line in lines if line)
+    for row in every.constituents:
+        shown = " ".join(row[name] for name in ("before", "left", "right", "after"))
+        assert shown.split() == lines[row["line"] - 1]
+        assert row["left"]
+        assert row["right"]
+    rule = every.constituents[0]["rule"]
+    some = list_concordance(stored, text, rule.replace("-> ", ""), lines=1)
+    assert some.count == sum(row["rule"] == rule for row in every.constituents)
+    assert some.constituents == every.constituents[:1]
+    assert f"[{some.constituents[0]['left']} | {some.constituents[0]['right']}]" in str(some)
+    assert (", the first 1 listed" in str(some)) == (some.count > 1)
+
+
+@pytest.mark.parametrize(
+    ("rule", "fault"),
+    [
+        ("NT-1", "rule: found 'NT-1'; expected three symbols, such as"),
+        ("NT-1 -> NT-2 T-99", "rule: found T-99; expected a symbol of the grammar, NT-0 to T-"),
+    ],
+)
+def test_invalid_rules_are_reported(text, rule, fault):
+    with pytest.raises(InputError, match=fault):
+        list_concordance(grammar("simple-pcfg"), text, rule)

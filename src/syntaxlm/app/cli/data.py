@@ -45,7 +45,13 @@ class WordExtraction:
         print_summary(summary, self.format, self.output, f"{self.output or 'standard output'}: ")
 
 
-def toy(output: ToyFolder, sentences: Count = 20_000, seed: Seed = 0, format: SummaryFormat = "text") -> None:
+def toy(
+    output: ToyFolder,
+    sentences: Count = 20_000,
+    seed: Seed = 0,
+    punctuated: bool = False,
+    format: SummaryFormat = "text",
+) -> None:
     """Sample the built-in corpus of English sentences and trees from a grammar.
 
     Sample sentences from a small English grammar. Writes text, constituency trees, dependency trees, and the perplexity
@@ -53,12 +59,13 @@ def toy(output: ToyFolder, sentences: Count = 20_000, seed: Seed = 0, format: Su
 
     output: output folder: new, empty, or written by this command before
     sentences: number of training sentences
+    punctuated: write commas and full stops in text and constituency trees; the words are the same
     example: syntaxlm data toy -o toy --sentences 2000
     """
     from syntaxlm.data.toy import write_corpus
 
     with status("sampling, and computing exact sentence probabilities"):
-        summary = write_corpus(output, sentences, seed)
+        summary = write_corpus(output, sentences, seed, punctuated)
     if format == "json":
         print(to_json(asdict(summary)))
         return

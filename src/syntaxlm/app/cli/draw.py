@@ -114,6 +114,8 @@ def grammar(
     model: ModelOptions,
     text: Annotated[str, Argument("TEXT")] | None = None,
     symbols: Count = 10,
+    rule: Annotated[str, Shown("SYMBOLS", use="value")] | None = None,
+    member: Count | None = None,
     output: OutputFile | None = None,
     format: Annotated[Literal["text", "json", "html", "tsv", "csv", "parquet"], Shown(use="format")] = "text",
 ) -> None:
@@ -127,10 +129,24 @@ def grammar(
     text: count symbols in the parses of this file, one sentence per line; - for standard input; default: 1,000 sampled
         sentences
     symbols: number of nonterminals and of preterminals to list
+    rule: list constituents of the TEXT that this rule makes, in their contexts, such as "NT-3 -> NT-4 T-7"; * stands
+        for any symbol
+    member: which grammar of a combination to list, from 1; default 1
     output: the grammar
     format: html: a self-contained page
     example: syntaxlm grammar MODEL sentences.txt -o grammar.html
     """
-    from syntaxlm.app.report.grammar import list_grammar
+    from syntaxlm.app.report.grammar import list_concordance, list_grammar
+    from syntaxlm.models.combination import ParserCombination
+    from syntaxlm.storage.combination import member as grammar_of
 
-    ReportOutput(output=output, format=format).write(list_grammar(model.load(), text, symbols))
+    bundle = model.load()
+    if member is not None or isinstance(bundle.model, ParserCombination):
+        bundle = grammar_of(bundle, member or 1)
+    written = ReportOutput(output=output, format=format)
+    if rule is None:
+        written.write(list_grammar(bundle, text, symbols))
+    elif text is None:
+        raise InputError("--rule: expected a TEXT, in which to find constituents")
+    else:
+        written.write(list_concordance(bundle, text, rule))

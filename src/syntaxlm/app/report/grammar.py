@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.app.report.phrases import phrase_names
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable
@@ -27,6 +28,8 @@ from syntaxlm.text.normaliser import UntaggedTokenError
 KEPT = 1 << 18  # most distinct constituents counted as examples, over all symbols
 SYMBOLS = 10  # default number of nonterminals and of preterminals listed
 RULES, WORDS, EXAMPLES = 5, 8, 3  # listed for each symbol
+LINES = 20  # of a concordance
+ANY = "*"  # any symbol, in the rule of a concordance
 SAMPLED, SEED = 1_000, 0  # number of sentences sampled if there is no text, and the seed
 LONGEST_EXAMPLE = 70  # characters of an example in text and on a page
 SHOWN = 0.0005  # smaller probabilities would be 0.000 with three decimals
@@ -39,12 +42,13 @@ class LabelledSentence:
     """A sentence with its tree.
 
     spans: (first word, last word, nonterminal) of spans of two or more words, both words inclusive.
-    word_labels: the label of each word.
+    word_labels: the label of each word.  line: number in its file, from 1; 0 for a sampled sentence.
     """
 
     tokens: Sequence[str]
     spans: Sequence[LabelledSpan]
     word_labels: Sequence[int]
+    line: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,19 +168,19 @@ def parsed_sentences(bundle: ModelBundle, path: str | Path) -> Iterator[Labelled
             except UntaggedTokenError as error:
                 raise error.at(f"{path}, line {number}") from None
             if len(tokens) == 1:
-                yield LabelledSentence(tokens, (), ())
+                yield LabelledSentence(tokens, (), (), number)
             elif tokens:
-                sentences.append(tokens)
+                sentences.append((number, tokens))
         if not sentences:
             continue
         is_empty = False
-        trees = structure_of(bundle, sentences).labelled("mbr")
+        trees = structure_of(bundle, [tokens for _, tokens in sentences]).labelled("mbr")
         assert trees.labels is not None
         rows = list(zip(trees.starts.tolist(), (trees.ends - 1).tolist(), trees.labels.tolist(), strict=True))
-        for tokens, (begin, end) in zip(sentences, pairwise(trees.offsets.tolist()), strict=True):
+        for (number, tokens), (begin, end) in zip(sentences, pairwise(trees.offsets.tolist()), strict=True):
             words = sorted((first, label) for first, last, label in rows[begin:end] if first == last)
             spans = [span for span in rows[begin:end] if span[0] < span[1]]
-            yield LabelledSentence(tokens, spans, [label for _, label in words])
+            yield LabelledSentence(tokens, spans, [label for _, label in words], number)
     if is_empty:
         raise InputError(f"{path}: no sentence has two or more words, as grammars need")
 
@@ -187,6 +191,7 @@ class ListedRule:
 
     left_word, right_word: the most probable word of a preterminal child, see `ListedPreterminal`; None for a
         nonterminal.
+    left_phrase, right_phrase: the phrase that a nonterminal child resembles, see `ListedNonterminal`; None if none.
     """
 
     left: str
@@ -194,20 +199,26 @@ class ListedRule:
     probability: float
     left_word: str | None = None
     right_word: str | None = None
+    left_phrase: str | None = None
+    right_phrase: str | None = None
 
     def __str__(self) -> str:
-        pairs = (self.left, self.left_word), (self.right, self.right_word)
-        return " ".join(name if word is None else f"{name} ({word})" for name, word in pairs)
+        children = (self.left, self.left_word, self.left_phrase), (self.right, self.right_word, self.right_phrase)
+        return " ".join(
+            f"{name} ({word})" if word is not None else _with_phrase(name, phrase) for name, word, phrase in children
+        )
 
 
 @dataclass(frozen=True)
 class ListedNonterminal:
     """A nonterminal. count, share: number and share of constituents with this label.  start_probability: p(S -> A).
 
+    phrase: the English phrase that its constituents resemble, such as NP, see `phrase_names`; None if none.
     rules: the most probable rules.  examples: its most frequent constituents, as text.
     """
 
     symbol: str
+    phrase: str | None
     count: int
     share: float
     start_probability: float
@@ -242,6 +253,7 @@ GRAMMAR_ENTRIES = Columns(
     {
         "symbol": Column("text", "the symbol"),
         "type": Column("text", "nonterminal or preterminal"),
+        "phrase": Column("text", "English phrase that the constituents of a nonterminal resemble, such as NP"),
         "count": Column("integer", "number of constituents or words with this label"),
         "share": Column("number", "share of all constituents or words, 0 to 1"),
         "start_probability": Column("number", "p(S -> symbol); missing for preterminals"),
@@ -277,7 +289,7 @@ class GrammarReport(HasReport):
         tables = []
         for each in self.nonterminals:
             rows += [{"type": "nonterminal", **vars(each), **vars(rule)} for rule in each.rules]
-            title = f"{each.symbol}   {_percent(each.share)} of constituents"
+            title = f"{_with_phrase(each.symbol, each.phrase)}   {_percent(each.share)} of constituents"
             if each.start_probability >= SHOWN:
                 title += f"   p(S -> {each.symbol}) {_number(each.start_probability)}"
             examples = " | ".join(shortened(example, LONGEST_EXAMPLE) for example in each.examples)
@@ -325,6 +337,7 @@ def list_grammar(bundle: ModelBundle, text: str | Path | None = None, symbols: i
     classes = class_tokens(bundle)
     use = use_of(sentences, model, source, classes)
     labels, starts = list(model.labels), model.start_probabilities()
+    phrases = phrase_names(use.examples) if bundle.normaliser.units == "words" else {}
 
     def words_of(symbol: int, count: int) -> tuple[ListedWord, ...]:
         top = model.top_words(symbol, count + len(classes))
@@ -334,11 +347,14 @@ def list_grammar(bundle: ModelBundle, text: str | Path | None = None, symbols: i
 
     def rule(left: int, right: int, probability: float) -> ListedRule:
         words = (None if child < use.nonterminal_count else words_of(child, 1)[0].word for child in (left, right))
-        return ListedRule(labels[left], labels[right], probability, *words)
+        return ListedRule(
+            labels[left], labels[right], probability, *words, *(phrases.get(child) for child in (left, right))
+        )
 
     nonterminals = tuple(
         ListedNonterminal(
             labels[symbol],
+            phrases.get(symbol),
             int(use.counts[symbol]),
             use.share(symbol),
             float(starts[symbol]),
@@ -353,6 +369,93 @@ def list_grammar(bundle: ModelBundle, text: str | Path | None = None, symbols: i
     )
     counts = use.nonterminal_count, len(labels) - use.nonterminal_count
     return GrammarReport(bundle.name, *counts, model.rules_note, use, nonterminals, preterminals)
+
+
+CONCORDANCE = Columns(
+    "concordance",
+    "constituent of the rule",
+    {
+        "line": Column("integer", "line of the text, from 1"),
+        "before": Column("text", "words before the constituent"),
+        "left": Column("text", "words of its left child"),
+        "right": Column("text", "words of its right child"),
+        "after": Column("text", "words after the constituent"),
+        "rule": Column("text", "the rule, parent -> left right"),
+    },
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Concordance(HasReport):
+    """Constituents of a text that a rule makes, with their contexts.
+
+    rule: as asked for.  constituents: the listed ones, with the columns of CONCORDANCE.  count: of all.
+    """
+
+    rule: str
+    count: int
+    constituents: tuple[dict[str, Any], ...]
+
+    def report(self) -> Report:
+        lines = [
+            [
+                _end(str(row["before"]), LONGEST_EXAMPLE // 2),
+                f"[{shortened(str(row['left']), LONGEST_EXAMPLE)} | {shortened(str(row['right']), LONGEST_EXAMPLE)}]",
+                shortened(str(row["after"]), LONGEST_EXAMPLE // 2),
+            ]
+            for row in self.constituents
+        ]
+        table = ReportTable({"before": RIGHT, "[left | right]": "", "after": ""}, lines)
+        listed = f"{self.count:,} constituents"
+        if self.count > len(lines):
+            listed += f", the first {len(lines)} listed"
+        data = {"schema_version": 1, **vars(self)}
+        return Report(CONCORDANCE, list(self.constituents), data, {self.rule: ""}, [listed], [table])
+
+
+def list_concordance(bundle: ModelBundle, text: str | Path, rule: str, lines: int = LINES) -> Concordance:
+    """Return the constituents of a parsed text that a rule makes.
+
+    rule: parent, left and right child, such as "NT-3 -> NT-4 T-7"; * stands for any symbol, and the arrow may be left
+        out.  lines: number of constituents to list.
+    Raises InputError for a rule of another form or with unknown symbols, and like `list_grammar`.
+    """
+    model = bundle.require(HasGrammar, "syntaxlm grammar")
+    bundle.model.eval()
+    labels = list(model.labels)
+    wanted = [part for part in rule.split() if part != "->"]
+    if len(wanted) != 3:
+        raise InputError(f"rule: found {rule!r}; expected three symbols, such as 'NT-3 -> NT-4 T-7' or 'NT-3 -> * *'")
+    for symbol in wanted:
+        if symbol not in labels and symbol != ANY:
+            raise InputError(
+                f"rule: found {symbol}; expected a symbol of the grammar, {labels[0]} to {labels[-1]}, or *"
+            )
+    count = 0
+    rows: list[dict[str, Any]] = []
+    for sentence in progress_bar(parsed_sentences(bundle, text), "parsing"):
+        of_span = {(first, last): symbol for first, last, symbol in sentence.spans}
+        of_span |= {(place, place): symbol for place, symbol in enumerate(sentence.word_labels)}
+        for first, last, parent in sorted(sentence.spans):
+            middle = next(k for k in range(first, last) if (first, k) in of_span and (k + 1, last) in of_span)
+            found = [labels[symbol] for symbol in (parent, of_span[first, middle], of_span[middle + 1, last])]
+            if all(symbol in (ANY, name) for symbol, name in zip(wanted, found, strict=True)):
+                count += 1
+                if len(rows) < lines:
+                    cuts = 0, first, middle + 1, last + 1, len(sentence.tokens)
+                    parts = (as_text(bundle.normaliser, list(sentence.tokens[a:b])) for a, b in pairwise(cuts))
+                    values = (sentence.line, *parts, f"{found[0]} -> {found[1]} {found[2]}")
+                    rows.append(dict(zip(CONCORDANCE, values, strict=True)))
+    return Concordance(rule, count, tuple(rows))
+
+
+def _with_phrase(symbol: str, phrase: str | None) -> str:
+    return symbol if phrase is None else f"{symbol} ({phrase}-like)"
+
+
+def _end(text: str, size: int) -> str:
+    """Return the end of a text that is too long."""
+    return text if len(text) <= size else "…" + text[len(text) - size + 1 :]
 
 
 def _percent(share: float) -> str:
