@@ -10,7 +10,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from pathlib import Path
+
+import numpy as np
 
 from docs.generation.compared import ccm, compared_parsers, compared_parsers_in_short, dmv, logical_inference
 from docs.generation.markdown import table
@@ -37,6 +40,7 @@ from docs.generation.stored_results import (
     runs,
     trees,
 )
+from syntaxlm.parsing.agreement import outlier
 
 ROOT = Path(__file__).parents[2]
 _NAMES = (
@@ -271,6 +275,24 @@ def pcfg_focus() -> str:
     return table(["parser", "marks at parse time", *map(str, reports), "mean"], rows)
 
 
+def agreeing_seeds() -> str:
+    """F1 of all choices of three seeds of PRPN, and of those that `focus` would keep."""
+    reports = run("prpn-ptb-parsing", "wsj").reports
+    stored = json.loads((RESULTS / "prpn-ptb-parsing" / "agreement.json").read_text(encoding="utf-8"))
+    agreement = np.array(stored["agreement"])
+    rows = []
+    for decoder in ("biased", "unbiased"):
+        scores = [reports[seed]["f1_by_decoder"][decoder] for seed in sorted(reports)]
+        threes = list(combinations(range(len(scores)), 3))
+        kept = [[seed for seed in three if seed != outlier(agreement, three)] for three in threes]
+        means = [[Figure.of(scores[seed] for seed in chosen).mean for chosen in choice] for choice in (threes, kept)]
+        lowest = [100 * min(scores[seed] for chosen in choice for seed in chosen) for choice in (threes, kept)]
+        names = "all three", "those that agree"
+        for name, mean, low in zip(names, means, lowest, strict=True):
+            rows.append([f"`{decoder}`", name, percent(Figure.of(mean)), f"{low:.1f}"])
+    return table(["decoder", "seeds", "F1, mean of a choice", "lowest seed"], rows)
+
+
 def languages() -> str:
     """F1 of every stored report of simple-pcfg-languages."""
     rows = (
@@ -457,6 +479,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "pcfg-seeds": pcfg_seeds,
     "pcfg-sizes": pcfg_sizes,
     "pcfg-focus": pcfg_focus,
+    "agreeing-seeds": agreeing_seeds,
     "languages": languages,
     "pairs": pairs,
     "shipped-trees": shipped_trees,

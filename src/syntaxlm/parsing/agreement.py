@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import check_number
@@ -75,17 +76,7 @@ class Agreement(HasReport):
 
         Always false for two models.
         """
-        return self._outlier(range(len(self.names))) is not None
-
-    def _outlier(self, members: Sequence[int]) -> int | None:
-        """Return the index of the outlier among some of the models; None if there is none."""
-        if len(members) < 3:
-            return None
-        values = self.matrix.values[np.ix_(members, members)]
-        odd = int(values.sum(1).argmin())
-        others = len(members) - 1
-        among = (values.sum() - 2 * values[odd].sum() + 1 - others) / (others * (others - 1))
-        return members[odd] if (values[odd].sum() - 1) / others < among - _APART else None
+        return outlier(self.matrix.values, range(len(self.names))) is not None
 
     def collapsed(self) -> dict[int, str]:
         """Return the side, "right" or "left", by index, of the models whose trees nearly all branch to one side."""
@@ -110,7 +101,7 @@ class Agreement(HasReport):
                     for number in group
                     if number in collapsed
                 }
-            while (odd := self._outlier(kept)) is not None:
+            while (odd := outlier(self.matrix.values, kept)) is not None:
                 reasons[odd] = "it is an outlier; the others agree much more with each other"
                 kept.remove(odd)
         return reasons if len(self.names) - len(reasons) >= 2 else {}
@@ -158,6 +149,20 @@ class Agreement(HasReport):
                 ),
             ],
         )
+
+
+def outlier(values: npt.NDArray[np.float64], members: Sequence[int]) -> int | None:
+    """Return the model among `members` that agrees much less with the others than these with each other, if any.
+
+    values: (S, S) F1 of each pair of models, 1 on the diagonal.  members: indices; of two there is no outlier.
+    """
+    if len(members) < 3:
+        return None
+    chosen = values[np.ix_(members, members)]
+    odd = int(chosen.sum(1).argmin())
+    others = len(members) - 1
+    among = (chosen.sum() - 2 * chosen[odd].sum() + 1 - others) / (others * (others - 1))
+    return members[odd] if (chosen[odd].sum() - 1) / others < among - _APART else None
 
 
 def measure_agreement(
