@@ -1,6 +1,6 @@
 # Everything is installed into .venv, torch through constraints.txt first: a bare "torch" may pull gigabytes of CUDA.
 PYTHON ?= python3
-MODEL ?= simple-pcfg
+MODEL ?= holographic-pcfg
 VENV := .venv
 BIN := $(VENV)/bin
 # The tests start hundreds of commands: without stored bytecode, each would compile the package again.
@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help install quickstart test test-all test-lowest pytest pytest-all lint benchmark docs clean
 
 help:
-	@echo "make quickstart   install, parse with the bundled model, train on the built-in corpus (MODEL=simple-pcfg)"
+	@echo "make quickstart   install, parse with the bundled model, train on the built-in corpus (MODEL=holographic-pcfg)"
 	@echo "make test         install, then run the tests"
 	@echo "make test-all     the long tests, too"
 	@echo "make test-lowest  the tests with the lowest versions of all dependencies"

@@ -275,6 +275,41 @@ def pcfg_focus() -> str:
     return table(["parser", "marks at parse time", *map(str, reports), "mean"], rows)
 
 
+_PCFG_TYPES = {
+    "simple-pcfg": "SN-PCFG, 128",
+    "simple-pcfg-without-bias": "SN-PCFG, 128, without end bias",
+    "holographic-pcfg": "Hol-PCFG, 128",
+    "tensor-pcfg": "TN-PCFG, 128",
+    "neural-pcfg": "N-PCFG, 30",
+    "compound-pcfg": "C-PCFG, 30",
+}
+
+
+def pcfg_types() -> str:
+    """F1 and validation perplexity of all types of PCFG after the same minutes."""
+    rows = []
+    for name, title in _PCFG_TYPES.items():
+        parsed, trained = (run("pcfg-types", ending, name) for ending in ("wsj-half", "training"))
+        epochs = Figure.of(report["epochs"] for report in trained.reports.values())
+        rows.append([
+            title, str(len(parsed.reports)), f"{epochs.mean:.1f}",
+            ", ".join(percent(report["f1_by_decoder"]["mbr"]) for report in parsed.reports.values()),
+            percent(parsed.f1_by("mbr")), percent(parsed.f1_by("mbr with marks (both)")),
+            perplexity(trained.perplexity("valid")),
+        ])  # fmt: skip
+    heads = ["type, nonterminals", "seeds", "epochs", "F1 of each", "mean", "with marks", "perplexity, `ptb.valid`"]
+    return table(heads, rows)
+
+
+def pcfg_averages() -> str:
+    """F1 of averages of the grammars of `pcfg_types`, and of a student."""
+    rows = [
+        [one.name, percent(one.f1_by("mbr")), percent(one.f1_by("mbr with marks (both)"))]
+        for one in runs("pcfg-averages", "wsj-half")
+    ]
+    return table(["parser", "F1", "with marks"], rows)
+
+
 def agreeing_seeds() -> str:
     """F1 of all choices of three seeds of PRPN, and of those that `focus` would keep."""
     reports = run("prpn-ptb-parsing", "wsj").reports
@@ -479,6 +514,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "pcfg-seeds": pcfg_seeds,
     "pcfg-sizes": pcfg_sizes,
     "pcfg-focus": pcfg_focus,
+    "pcfg-types": pcfg_types,
+    "pcfg-averages": pcfg_averages,
     "agreeing-seeds": agreeing_seeds,
     "languages": languages,
     "pairs": pairs,

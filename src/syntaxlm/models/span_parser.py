@@ -30,8 +30,8 @@ class SpanParserConfig(Settings, section="model"):
     """Settings of a span parser (Stern et al. 2017, without labels), which learns from the trees of text.focus."""
 
     name: Literal["span-parser"] = "span-parser"
-    embedding_size: Size = 256  # features of a word's embedding
-    hidden_size: Size = 256  # features of the LSTM in each direction, and of a span
+    embedding_size: Size = 128  # features of a word's embedding
+    hidden_size: Size = 128  # features of the LSTM in each direction, and of a span
     layers: Annotated[int, Field(ge=1, le=16)] = 2  # of the LSTM
     dropout: Fraction = 0.3  # of embeddings, between layers, and of the features of spans
 

@@ -305,7 +305,7 @@ def tune_stops(
 
 def quickstart(
     output: Annotated[Path, Folder(may_hold="nothing")] = Path("quickstart"),
-    model_type: Name = "simple-pcfg",
+    model_type: Name = "holographic-pcfg",
     seed: Seed = 1,
     device: TrainingDevice | None = None,
     format: SummaryFormat = "text",
@@ -316,8 +316,8 @@ def quickstart(
     DIR/report.html.
 
     output: new or empty folder; default: quickstart
-    model_type: model type, which selects the bundled recipe NAME-toy: simple-pcfg (default), prpn, on-lstm, palm, lstm,
-        tree-rnn, kn5
+    model_type: model type, which selects the bundled recipe NAME-toy: holographic-pcfg (default), simple-pcfg, prpn,
+        on-lstm, palm, lstm, tree-rnn, kn5
     example: syntaxlm quickstart -o first --model-type prpn
     """
     from syntaxlm.app.quickstart import run_quickstart
