@@ -34,10 +34,10 @@ class TreeFigures:
 
     @property
     def warning(self) -> str | None:
-        """Describes the collapse; None if the grammar has not collapsed."""
+        """Describes the collapse; None if it has not collapsed."""
         if side := branching_side(self.right_branching, self.left_branching):
             value = max(self.right_branching, self.left_branching)
-            return f"the grammar has collapsed: nearly all trees are {side} branching (F1 {100 * value:.0f})"
+            return f"the parser has collapsed: nearly all trees are {side} branching (F1 {100 * value:.0f})"
         if self.symbols is not None and self.symbols < FEWEST_SYMBOLS:
             return (
                 "the grammar has collapsed: most spans have the same label"

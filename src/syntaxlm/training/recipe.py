@@ -243,7 +243,7 @@ class RunSettings(Settings, section="run"):
     """Settings of the run itself."""
 
     seed: Seed = 1  # random seed of initial weights, dropout and order of batches
-    precision: Precision = "32"  # bf16-mixed: products in bfloat16, weights and states in float32
+    precision: Precision = "32"  # bf16-mixed: products in bfloat16 where the device is fast at it; the rest in float32
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"  # auto: the fastest one available
     checkpoint_seconds: NonNegative = 120.0  # time between checkpoints; a killed run loses the steps since the last one
     log_steps: Count = 100  # steps between lines of metrics.jsonl
