@@ -514,8 +514,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "pcfg-seeds": pcfg_seeds,
     "pcfg-sizes": pcfg_sizes,
     "pcfg-focus": pcfg_focus,
-    "pcfg-types": pcfg_types,
-    "pcfg-averages": pcfg_averages,
     "agreeing-seeds": agreeing_seeds,
     "languages": languages,
     "pairs": pairs,

@@ -28,6 +28,7 @@ TABLES = {
     "syntaxlm.training.study_table:COMPARED_RECIPES": ["compare"],
     "syntaxlm.scoring.cache_tuning:CACHE_TRIALS": ["tune cache"],
     "syntaxlm.app.report.grammar:GRAMMAR_ENTRIES": ["grammar"],
+    "syntaxlm.app.report.grammar:CONCORDANCE": ["grammar"],
     "syntaxlm.app.report.models:MODEL_FOLDERS": ["models list"],
     "syntaxlm.app.report.models:BUNDLED_RECIPES": ["recipes list"],
 }
