@@ -281,7 +281,6 @@ _PCFG_TYPES = {
     "holographic-pcfg": "Hol-PCFG, 128",
     "tensor-pcfg": "TN-PCFG, 128",
     "neural-pcfg": "N-PCFG, 30",
-    "compound-pcfg": "C-PCFG, 30",
 }
 
 
@@ -301,12 +300,25 @@ def pcfg_types() -> str:
     return table(heads, rows)
 
 
+_PCFG_AVERAGES = {
+    "sn2": "average of SN-PCFG, seeds 301 and 302",
+    "student-of-sn2": "student of this average",
+    "sn1-nobias1": "average of SN-PCFG, seed 301, and one without end bias",
+    "sn3": "average of three SN-PCFGs",
+    "sn3-hol3": "of three SN-PCFGs and three Hol-PCFGs",
+    "sn3-nobias1": "of three SN-PCFGs and one without end bias",
+    "sn3-nobias2": "of three SN-PCFGs and two without end bias",
+    "sn3-hol3-nobias2": "of all eight",
+}
+
+
 def pcfg_averages() -> str:
     """F1 of averages of the grammars of `pcfg_types`, and of a student."""
-    rows = [
-        [one.name, percent(one.f1_by("mbr")), percent(one.f1_by("mbr with marks (both)"))]
-        for one in runs("pcfg-averages", "wsj-half")
-    ]
+    parsed = {one.name: one for one in runs("pcfg-averages", "wsj-half")}
+    if parsed.keys() != _PCFG_AVERAGES.keys():
+        raise ValueError(f"results/pcfg-averages: found {', '.join(parsed)}; expected {', '.join(_PCFG_AVERAGES)}")
+    decoders = "mbr", "mbr with marks (both)"
+    rows = [[title, *(percent(parsed[name].f1_by(one)) for one in decoders)] for name, title in _PCFG_AVERAGES.items()]
     return table(["parser", "F1", "with marks"], rows)
 
 
@@ -514,6 +526,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "pcfg-seeds": pcfg_seeds,
     "pcfg-sizes": pcfg_sizes,
     "pcfg-focus": pcfg_focus,
+    "pcfg-types": pcfg_types,
+    "pcfg-averages": pcfg_averages,
     "agreeing-seeds": agreeing_seeds,
     "languages": languages,
     "pairs": pairs,

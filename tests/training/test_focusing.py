@@ -143,7 +143,7 @@ def test_the_command_goes_from_text_to_a_focused_grammar_and_resumes(recipe, few
     assert [line for line in said if line.endswith("finished")] == [
         f"{path}: finished" for path in (*(folder / "parsers" / name for name in result.parsers), folder / "focused")
     ]
-    assert str(again) == str(again.focused)
+    assert str(again) == f"{again.focused}\naverage: {folder / 'average'}"
     assert again.focused.valid == result.focused.valid
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")} == made, "nothing is parsed twice"
     with pytest.raises(InputError, match=r"holds a run with other settings(.|\n)*move .*focused away first"):
@@ -159,8 +159,10 @@ def test_the_command_goes_from_text_to_a_focused_grammar_and_resumes(recipe, few
 
 def test_further_models_take_part(recipe, few, tmp_path):
     train(few.recipe("prpn", schedule={"epochs": 1}), tmp_path / "prpn")
-    result = focus(recipe, tmp_path / "focused", FocusOptions(seeds=1, also=[tmp_path / "prpn"]), watching)
-    assert result.parsers == ["seed-1", "prpn"]
+    train(few.recipe("prpn", schedule={"epochs": 1}, run={"seed": 2}), tmp_path / "other" / "seed-1")
+    also = [tmp_path / "prpn", tmp_path / "other" / "seed-1"]
+    result = focus(recipe, tmp_path / "focused", FocusOptions(seeds=1, also=also), watching)
+    assert result.parsers == ["seed-1", "prpn", str(also[1])]
     assert result.average is None, "distances cannot be combined with a grammar in one model"
     assert (tmp_path / "focused" / "trees" / "average.mrg").exists()
 
@@ -175,7 +177,8 @@ def test_variants_are_trained_several_at_a_time_within_the_minutes(recipe, tmp_p
     assert [one.model.nonterminals for one in trained] == [6, 6, 4]
     assert [one.schedule.minutes for one in trained] == pytest.approx([30 * 0.85 / 3] * 3)
     assert len(read_model(result.average).settings.model.parsers) == 3
-    with pytest.raises(InputError, match=r"seed-1: already holds a run with other settings: schedule\.minutes"):
+    message = r"seed-1: already holds a run with other settings: schedule\.minutes(.|\n)*share of --minutes by --jobs"
+    with pytest.raises(InputError, match=message):
         focus(recipe, tmp_path / "run", replace(options, minutes=20), watching)
 
 
@@ -205,7 +208,7 @@ def test_seeds_of_a_parser_that_is_no_grammar_have_an_average_and_a_student(few,
     recipe = few.recipe("prpn", schedule={"epochs": 1})
     result = focus(recipe, tmp_path / "run", FocusOptions(seeds=2), watching)
     assert (result.focused, result.average, result.stopped) == (None, None, False)
-    assert str(result) == f"trees of the average: {tmp_path / 'run' / 'trees' / 'average.mrg'}"
+    assert str(result) == f"average: {tmp_path / 'run' / 'trees' / 'average.mrg'}"
     again = focus(recipe, tmp_path / "run", FocusOptions(seeds=2, student=student), watching)
     assert again.student.folder == tmp_path / "run" / "student"
 
@@ -217,10 +220,19 @@ def test_an_outlier_is_omitted_unless_all_parsers_are_kept(recipe, tmp_path, mon
     assert result.to_dict()["omitted"] == {"seed-2": "it is odd"}
     assert "seed-2: omitted, it is odd" in said
     assert len(read_model(result.average).settings.model.parsers) == 2
-    with pytest.raises(
-        InputError, match=r"average\.mrg: changed since the run started(.|\n)*move .*focused away first"
-    ):
+    stored = [(path, path.read_bytes()) for path in (tmp_path / "two").rglob("*") if path.is_file()]
+    with pytest.raises(InputError, match=r"two/focused: has learned from other parsers\. Move it away first"):
         focus(recipe, tmp_path / "two", FocusOptions(seeds=3, keep_all=True), watching)
+    assert all(path.read_bytes() == content for path, content in stored)
+
+
+def test_more_parsers_than_the_focused_grammar_has_learned_from_are_refused_before_training(recipe, tmp_path):
+    focus(recipe, tmp_path, FocusOptions(seeds=2), watching)
+    with pytest.raises(InputError, match="focused: has learned from other parsers"):
+        focus(recipe, tmp_path, FocusOptions(seeds=3), watching)
+    assert not (tmp_path / "parsers" / "seed-3").exists()
+    (tmp_path / "focused").rename(tmp_path / "earlier")
+    assert len(focus(recipe, tmp_path, FocusOptions(seeds=3, keep_all=True), watching).parsers) == 3
 
 
 def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, few, tmp_path):
@@ -231,10 +243,12 @@ def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, fe
         focus(few.recipe("lstm"), folder, FocusOptions(seeds=2), watching)
     with pytest.raises(InputError, match=r"--student: found a recipe of prpn; expected one of span-parser"):
         focus(recipe, folder, FocusOptions(seeds=2, student=few.recipe("prpn")), watching)
-    with pytest.raises(
-        InputError, match=r"--also: found 2 parsers with the name seed-1: .*new/parsers/seed-1, .*other/seed-1"
-    ):
-        focus(recipe, folder, FocusOptions(seeds=1, also=[tmp_path / "other" / "seed-1"]), watching)
+    with pytest.raises(InputError, match=r"--also: found a parser twice: .*new/parsers/seed-1"):
+        focus(recipe, folder, FocusOptions(seeds=1, also=[folder / "parsers" / "seed-1"]), watching)
+    with pytest.raises(InputError, match="--variant: variant 1 trains the same as the recipe"):
+        focus(recipe, folder, FocusOptions(seeds=1, variants=[[]]), watching)
+    with pytest.raises(InputError, match=r"model\.name: span-parser models learn from the trees of others"):
+        focus(read_recipe("span-parser-text"), folder, FocusOptions(seeds=2), watching)
     train(few.recipe("lstm", schedule={"epochs": 1}), tmp_path / "lstm")
     with pytest.raises(InputError, match="this lstm model does not parse"):
         focus(recipe, folder, FocusOptions(seeds=1, also=[tmp_path / "lstm"]), watching)

@@ -89,8 +89,8 @@ class FocusResult:
     def __str__(self) -> str:
         if self.stopped:
             return f"{self.folder}: training stopped; a checkpoint is saved. Resume with the same command."
-        trees = f"trees of the average: {_trees(self.folder, 'train')}"
-        return "\n".join(map(str, filter(None, (self.focused, self.student)))) or trees
+        average = f"average: {self.average or _trees(self.folder, 'train')}"
+        return "\n".join([*map(str, filter(None, (self.focused, self.student))), average])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,8 +137,18 @@ def focus(
     recipe, runs, parsers, groups = _parsers(recipe, folder, options)
     learners = _learners(recipe, folder, options)
     refuse_run(folder)
-    for path, of_parser in runs.items():
-        check_settings(path, of_parser)
+    try:
+        for path, of_parser in runs.items():
+            check_settings(path, of_parser)
+    except InputError as error:
+        if options.minutes is None:
+            raise
+        raise InputError(
+            f"{error}\nschedule.minutes is the share of --minutes by --jobs and the number of trainings: repeat all of"
+            " these to resume."
+        ) from None
+    begun = [folder / name for name in learners if (folder / name).exists()]
+    _check_parsers(folder, list(parsers), begun)
     make_folder(folder / "trees")
     with locked(folder):
         remove_unfinished(folder)
@@ -148,13 +158,15 @@ def focus(
         if train_all(runs, watching, say, options.jobs):
             return FocusResult(folder, list(parsers))
         agreement = measure_agreement([read_model(path) for path in parsers.values()], recipe.data.valid, list(parsers))
-        write_text(to_json(agreement.to_dict(), indent=2) + "\n", folder / AGREEMENT, stored=True)
         say(str(agreement))
         reasons = {} if options.keep_all else agreement.reasons_to_omit(groups)
         omitted = {name: reasons[number] for number, name in enumerate(parsers) if number in reasons}
         for name, reason in omitted.items():
             say(f"{name}: omitted, {reason}")
         followed = [path for name, path in parsers.items() if name not in omitted]
+        if begun and _stored_origin(_trees(folder, "train")) not in (None, _origin(followed, recipe.data.train)):
+            raise _other_parsers(begun[0])
+        write_text(to_json(agreement.to_dict(), indent=2) + "\n", folder / AGREEMENT, stored=True)
         bundles = [read_model(path) for path in followed]
         average = _write_average(bundles, folder / AVERAGE, say)
         for part in ("train", "valid") if "student" in learners else ("train",):
@@ -165,16 +177,27 @@ def focus(
             say(f"{target}: {'finished' if is_finished(target) else 'training'}")
             try:
                 check_settings(target, learner)
-                trained = train_or_resume(target, learner, watching)
             except InputError as error:
-                raise InputError(
-                    f"{error}\nTo learn from other parsers or with other settings, move {target} away first. The"
-                    " parsers can be used again."
-                ) from None
+                raise InputError(f"{error}\nTo train it with other settings, move {target} away first.") from None
+            trained = train_or_resume(target, learner, watching)
             if trained.stopped:
                 return result
             result = replace(result, focused=trained) if name == "focused" else replace(result, student=trained)
     return replace(result, stopped=False)
+
+
+def _check_parsers(folder: Path, names: Sequence[str], begun: Sequence[Path]) -> None:
+    """Raise InputError if parsers in `begun` have learned from others than these, before anything is trained."""
+    stored = folder / AGREEMENT
+    if begun and stored.exists() and parse_json(read_stored(stored), str(stored)).get("models") != list(names):
+        raise _other_parsers(begun[0])
+
+
+def _other_parsers(learner: Path) -> InputError:
+    return InputError(
+        f"{learner}: has learned from other parsers. Move it away first, or use another folder; the parsers that are"
+        " trained can be used again"
+    )
 
 
 def _trees(folder: Path, part: str) -> Path:
@@ -206,13 +229,13 @@ def _parsers(
     """Return the recipe, limited by its share of the minutes, the recipes of the parsers to train, by folder, the
     folders of all parsers, by name, and the indices of the parsers of each recipe or variant.
 
-    Raises InputError for a recipe without text, fewer than two parsers, two with one name, and models that do not
-    parse.
+    Raises InputError for a recipe without text, fewer than two parsers, one twice, and models that do not parse.
     """
-    if not isinstance(recipe, TextRecipe) or not MODELS[recipe.model.name].has(ParsesSentences):
+    name = recipe.model.name
+    if not isinstance(recipe, TextRecipe) or not MODELS[name].has(ParsesSentences) or name == "span-parser":
+        fault = "learn from the trees of others" if name == "span-parser" else "do not parse"
         raise InputError(
-            f"model.name: {recipe.model.name} models do not parse; expected a parser that is trained on text, such as"
-            " simple-pcfg"
+            f"model.name: {name} models {fault}; expected a parser that is trained on text, such as simple-pcfg"
         )
     count = options.seeds * (1 + len(options.variants))
     if count + len(options.also) < 2:
@@ -226,18 +249,24 @@ def _parsers(
         recipe = replace(recipe, schedule=schedule)
     kinds: dict[str, Recipe] = {"": recipe}
     for number, overrides in enumerate(options.variants, 1):
-        kinds[f"variant-{number}-"] = with_overrides(recipe, overrides)
+        variant = with_overrides(recipe, overrides)
+        if variant in kinds.values():
+            raise InputError(f"--variant: variant {number} trains the same as the recipe or another variant")
+        kinds[f"variant-{number}-"] = variant
     runs: dict[Path, Recipe] = {
         folder / "parsers" / f"{kind}{name}": of_seed
         for kind, of_kind in kinds.items()
         for name, of_seed in seeded(of_kind, options.seeds).items()
     }
     paths = [*runs, *map(Path, options.also)]
-    names = [Path(os.path.abspath(path)).name for path in paths]
-    for name, times in Counter(names).items():
-        if times > 1:
-            same = ", ".join(str(path) for path, other in zip(paths, names, strict=True) if other == name)
-            raise InputError(f"--also: found {times} parsers with the name {name}: {same}. Rename a folder.")
+    folders = [Path(os.path.abspath(path)) for path in paths]
+    if twice := [str(path) for path, times in Counter(folders).items() if times > 1]:
+        raise InputError(f"--also: found a parser twice: {twice[0]}")
+    short = Counter(path.name for path in folders)
+    names = [
+        path.name if short[path.name] == 1 or number < count else str(options.also[number - count])
+        for number, path in enumerate(folders)
+    ]
     for path in options.also:
         read_model(path).require(ParsesSentences, f"focusing on the trees of {path}")
     groups = [list(range(first, first + options.seeds)) for first in range(0, count, options.seeds or 1)]
@@ -264,14 +293,23 @@ def _write_trees(
 
     Existing trees are kept if parsers and text have not changed. Their hashes are beside the trees.
     """
-    origin = file.with_suffix(".json")
-    models = [model_hashes(find_model(path)) for path in parsers]
-    hashes = {"format": 2, "text": fingerprint({"text": text})["text"], "models": models}
-    with suppress(InputError):
-        if file.exists() and parse_json(read_stored(origin), str(origin)) == hashes:
-            return
+    if file.exists() and _stored_origin(file) == _origin(parsers, text):
+        return
     say(f"{file}: parsing {text}")
     with replaced(file, stored=True) as temporary, open(temporary, "w", encoding="utf-8") as output:
         for parses in parse_text(bundles, text, ParseOptions(**AS_WRITTEN)):
             output.writelines(tree + "\n" for tree in parses.brackets() if tree)
-    write_text(to_json(hashes, indent=2) + "\n", origin, stored=True)
+    write_text(to_json(_origin(parsers, text), indent=2) + "\n", file.with_suffix(".json"), stored=True)
+
+
+def _stored_origin(file: Path) -> Any:
+    """Return the hashes of the parsers and the text of a file of trees; None if they are missing."""
+    origin = file.with_suffix(".json")
+    with suppress(InputError):
+        return parse_json(read_stored(origin), str(origin))
+    return None
+
+
+def _origin(parsers: Sequence[Path], text: str) -> dict[str, Any]:
+    models = [model_hashes(find_model(path)) for path in parsers]
+    return {"format": 2, "text": fingerprint({"text": text})["text"], "models": models}

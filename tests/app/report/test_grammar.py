@@ -205,7 +205,7 @@ def test_a_concordance_lists_the_constituents_of_a_rule_in_their_contexts(text):
         assert row["left"]
         assert row["right"]
     rule = every.constituents[0]["rule"]
-    some = list_concordance(stored, text, rule.replace("-> ", ""), lines=1)
+    some = list_concordance(stored, text, rule.replace(" -> ", "→"), lines=1)
     assert some.count == sum(row["rule"] == rule for row in every.constituents)
     assert some.constituents == every.constituents[:1]
     assert f"[{some.constituents[0]['left']} | {some.constituents[0]['right']}]" in str(some)

@@ -423,7 +423,7 @@ def list_concordance(bundle: ModelBundle, text: str | Path, rule: str, lines: in
     model = bundle.require(HasGrammar, "syntaxlm grammar")
     bundle.model.eval()
     labels = list(model.labels)
-    wanted = [part for part in rule.split() if part != "->"]
+    wanted = rule.replace("->", " ").replace("→", " ").split()
     if len(wanted) != 3:
         raise InputError(f"rule: found {rule!r}; expected three symbols, such as 'NT-3 -> NT-4 T-7' or 'NT-3 -> * *'")
     for symbol in wanted:
