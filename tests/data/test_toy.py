@@ -518,7 +518,7 @@ def test_punctuation_adds_marks_to_the_same_words_and_trees(tmp_path: Path) -> N
 )
 def test_a_comma_belongs_to_the_smallest_constituent_on_both_its_sides(commas, expected) -> None:
     (tree,) = parse_brackets("(S (NP (X a) (X b)) (VP (X c) (NP (X d) (X e))))")
-    dependencies = DependencyTree(tree.words, tree.tags, (0, 1, 1, 1, 1))
+    dependencies = DependencyTree(tree.words, tree.tags, (0, 1, 1, 1, 1), ("",) * 5)
     assert format_brackets(ToySentence(tree, dependencies, 0.0, commas).with_punctuation()) == expected
 
 
