@@ -10,8 +10,8 @@ from docs.generation.markdown import table
 
 # From the ground up: a package imports only those before it.
 PACKAGES = [
-    "trees", "drawing", "text", "ops", "layers", "models", "model_io", "data", "batches", "scoring", "parsing",
-    "evaluation", "generation", "training", "api", "reports", "serve",
+    "core", "drawing", "trees", "text", "ops", "models", "storage", "data", "batches", "scoring", "generation",
+    "parsing", "evaluation", "training", "api",
 ]  # fmt: skip
 PACKAGE = Path(syntaxlm.__file__).parent
 
@@ -31,9 +31,12 @@ def all_packages() -> list[str]:
 def index_page() -> str:
     names = table(["name", "defined in"], ([f"`syntaxlm.{name}`", _link(name)] for name in syntaxlm.__all__))
     packages = "".join(f"- [`syntaxlm.{package}`]({package}.md)\n" for package in all_packages())
+    # The package app has no page: it draws, prints or listens, and is used from Python through these names only.
+    of_app = (f"syntaxlm.{module}.{name}" for name, module in syntaxlm._MODULES.items() if module.startswith("app."))
+    functions = "".join(f"\n::: {path}\n    options:\n      heading_level: 2\n" for path in of_app)
     return (
         "# Python reference\n\nGenerated from the docstrings in the code. Most programs only need these names:\n\n"
-        f"{names}\nEach package has a page:\n\n{packages}"
+        f"{names}\nEach package has a page:\n\n{packages}{functions}"
     )
 
 
