@@ -245,6 +245,9 @@ def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, fe
         focus(recipe, folder, FocusOptions(seeds=2, student=few.recipe("prpn")), watching)
     with pytest.raises(InputError, match=r"--also: found a parser twice: .*new/parsers/seed-1"):
         focus(recipe, folder, FocusOptions(seeds=1, also=[folder / "parsers" / "seed-1"]), watching)
+    missing = replace(recipe, text=replace(recipe.text, valid=str(tmp_path / "missing.txt")))
+    with pytest.raises(InputError, match=r"missing\.txt: cannot be read: No such file"):
+        focus(missing, folder, FocusOptions(seeds=2), watching)
     with pytest.raises(InputError, match="--variant: variant 1 trains the same as the recipe"):
         focus(recipe, folder, FocusOptions(seeds=1, variants=[[]]), watching)
     with pytest.raises(InputError, match=r"model\.name: span-parser models learn from the trees of others"):

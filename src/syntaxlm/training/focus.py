@@ -44,7 +44,7 @@ from syntaxlm.storage.folder import ModelBundle, read_model, write_model
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.training.recipe import Recipe, TextRecipe, with_overrides
 from syntaxlm.training.result import TrainingResult
-from syntaxlm.training.run import fingerprint, refuse_run
+from syntaxlm.training.run import fingerprint, fingerprints_of, refuse_run
 from syntaxlm.training.study import Watching, check_settings, is_finished, seeded, train_all, train_or_resume
 from syntaxlm.training.study_table import model_hashes
 
@@ -136,6 +136,7 @@ def focus(
     """
     recipe, runs, parsers, groups = _parsers(recipe, folder, options)
     learners = _learners(recipe, folder, options)
+    fingerprints_of(recipe)  # so that a missing file is reported before anything is trained
     refuse_run(folder)
     try:
         for path, of_parser in runs.items():
