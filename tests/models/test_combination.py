@@ -190,7 +190,7 @@ def test_words_that_a_combination_does_not_tell_apart_are_unknown_words_of_a_mem
 
 def test_members_of_other_models_and_numbers_are_reported(parts):
     parsers, scorer = parts
-    with pytest.raises(InputError, match="grammar 1: the model is of type lstm; expected a combination of grammars"):
+    with pytest.raises(InputError, match="member 1: the model is of type lstm; expected a combination of grammars"):
         combination.member(scorer, 1)
-    with pytest.raises(InputError, match="grammar 3: the combination has 2; expected 1 to this number"):
+    with pytest.raises(InputError, match="member: found 3; expected 1 to 2, a grammar of the combination"):
         combination.member(combine(parsers), 3)

@@ -68,9 +68,9 @@ def member(bundle: ModelBundle, number: int) -> ModelBundle:
     """
     model = bundle.model
     if not isinstance(model, ParserCombination):
-        raise InputError(f"grammar {number}: the model is of type {bundle.name}; expected a combination of grammars")
+        raise InputError(f"member {number}: the model is of type {bundle.name}; expected a combination of grammars")
     if not 1 <= number <= len(model.parsers):
-        raise InputError(f"grammar {number}: the combination has {len(model.parsers)}; expected 1 to this number")
+        raise InputError(f"member: found {number}; expected 1 to {len(model.parsers)}, a grammar of the combination")
     config: Any = bundle.settings.model
     vocabulary, size = bundle.vocabulary, config.vocabulary_sizes[number - 1]
     names: dict[int, set[str]] = {}
