@@ -309,6 +309,7 @@ _PCFG_AVERAGES = {
     "sn3-nobias1": "of three SN-PCFGs and one without end bias",
     "sn3-nobias2": "of three SN-PCFGs and two without end bias",
     "sn3-hol3-nobias2": "of all eight",
+    "student-of-sn3-hol3-nobias2": "student of this average",
 }
 
 
