@@ -291,12 +291,20 @@ def pcfg_types() -> str:
         parsed, trained = (run("pcfg-types", ending, name) for ending in ("wsj-half", "training"))
         epochs = Figure.of(report["epochs"] for report in trained.reports.values())
         rows.append([
-            title, str(len(parsed.reports)), f"{epochs.mean:.1f}",
+            title, f"{epochs.mean:.1f}", ", ".join(f"{report['steps']:,}" for report in trained.reports.values()),
             ", ".join(percent(report["f1_by_decoder"]["mbr"]) for report in parsed.reports.values()),
             percent(parsed.f1_by("mbr")), percent(parsed.f1_by("mbr with marks (both)")),
             perplexity(trained.perplexity("valid")),
         ])  # fmt: skip
-    heads = ["type, nonterminals", "seeds", "epochs", "F1 of each", "mean", "with marks", "perplexity, `ptb.valid`"]
+    heads = [
+        "type, nonterminals",
+        "epochs",
+        "steps of each",
+        "F1 of each",
+        "mean",
+        "with marks",
+        "perplexity, `ptb.valid`",
+    ]
     return table(heads, rows)
 
 

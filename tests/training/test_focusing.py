@@ -241,7 +241,7 @@ def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, fe
         focus(recipe, folder, FocusOptions(seeds=1), watching)
     with pytest.raises(InputError, match=r"model\.name: lstm models do not parse; expected a parser"):
         focus(few.recipe("lstm"), folder, FocusOptions(seeds=2), watching)
-    with pytest.raises(InputError, match=r"--student: found a recipe of prpn; expected one of span-parser"):
+    with pytest.raises(InputError, match="--student: prpn models do not learn from trees alone; expected span-parser"):
         focus(recipe, folder, FocusOptions(seeds=2, student=few.recipe("prpn")), watching)
     with pytest.raises(InputError, match=r"--also: found a parser twice: .*new/parsers/seed-1"):
         focus(recipe, folder, FocusOptions(seeds=1, also=[folder / "parsers" / "seed-1"]), watching)
@@ -261,7 +261,11 @@ def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, fe
 @pytest.mark.parametrize(
     ("model", "text", "fault"),
     [
-        ({}, {"focus_valid": ["a.mrg"]}, r"text.focus_valid: found 1 files; expected none, or a span-parser model"),
+        (
+            {},
+            {"focus_valid": ["a.mrg"]},
+            r"text.focus_valid: found 1 files; expected none: simple-pcfg models validate on text",
+        ),
         ({"focus": 2.0}, {}, "model.focus: found 2.0; expected 0, or text.focus to learn from"),
         ({}, {"focus": ["a.mrg"]}, r"text.focus: found \['a.mrg'\]; expected \[\], or a model with model.focus"),
     ],

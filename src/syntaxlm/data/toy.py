@@ -34,8 +34,8 @@ from syntaxlm.trees.tree import Constituent, DependencyTree, Tree, write_bracket
 
 _LITERAL = re.compile(r"(?P<word>[^A-Z\[\]\s]+)_(?P<tag>[A-Z$]+)")
 _FEATURE = re.compile(r"(?<=[\[,])[^\[\],]+(?=[\],])")  # "person" and "n" in NP[person,n]
-COMMA = ","
 _CHILD = re.compile(r"(?P<symbol>[^*/\s]+)(?P<head>\*)?(?:/(?P<relation>\S+))?")
+COMMA = ","  # between children, where text with punctuation has a comma; also its tag
 
 Features = Mapping[str, Mapping[str, float]]
 

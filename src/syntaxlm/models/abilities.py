@@ -177,6 +177,10 @@ class ConstrainsWeights(TrainsByGradient):
         """Replace the weights, in place, by the nearest ones that the model allows."""
 
 
+class LearnsFromTrees(TrainsByGradient):
+    """Learns only from the trees that other parsers predict for its text, and is validated on such trees."""
+
+
 # ---- probabilities
 
 
@@ -480,6 +484,7 @@ MISSING_ABILITY: dict[type, str] = {
     TrainsByCounting: "is not trained by counting",
     AnnealsLoss: "has a loss that does not change during training",
     ConstrainsWeights: "has no constraints on its weights",
+    LearnsFromTrees: "does not learn from the trees of other parsers alone",
     ScoresSentences: "gives no sentence probabilities",
     ScoresTokens: "gives no token probabilities",
     HasHiddenStates: "gives no hidden states of a text",

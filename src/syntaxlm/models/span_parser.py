@@ -15,7 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from syntaxlm.core.settings import Fraction, Settings, Size
-from syntaxlm.models.abilities import Criterion, Loss, Model, NeedsTextCounts, TextCounts, TrainsByGradient
+from syntaxlm.models.abilities import Criterion, LearnsFromTrees, Loss, Model, NeedsTextCounts, TextCounts
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import dropout
 from syntaxlm.models.registry import model
@@ -37,7 +37,7 @@ class SpanParserConfig(Settings, section="model"):
 
 
 @model("span-parser", SpanParserConfig)
-class SpanParser(Model, TrainsByGradient, NeedsTextCounts, ChartParser):
+class SpanParser(Model, LearnsFromTrees, NeedsTextCounts, ChartParser):
     """A parser whose trees have probabilities proportional to exp(sum of the scores of their spans).
 
     It learns from trees alone, so it gives no probabilities of words. With several parsers' trees of a sentence, the

@@ -32,7 +32,7 @@ from syntaxlm.core.files import (
     write_text,
 )
 from syntaxlm.core.settings import Overrides
-from syntaxlm.models.abilities import ParsesSentences
+from syntaxlm.models.abilities import LearnsFromTrees, ParsesSentences
 from syntaxlm.models.combination import PARSER_TYPES
 from syntaxlm.models.registry import MODELS
 from syntaxlm.parsing.agreement import Agreement, measure_agreement
@@ -216,8 +216,9 @@ def _learners(recipe: TextRecipe, folder: Path, options: FocusOptions) -> dict[s
     if hasattr(recipe.model, "focus"):
         learners["focused"] = with_overrides(recipe, {"model.focus": options.strength, "text.focus": focus})
     if options.student is not None:
-        if options.student.model.name != "span-parser":
-            raise InputError(f"--student: found a recipe of {options.student.model.name}; expected one of span-parser")
+        name = options.student.model.name
+        if not MODELS[name].has(LearnsFromTrees):
+            raise InputError(f"--student: {name} models do not learn from trees alone; expected span-parser")
         text = recipe.to_dict()["text"] | {"focus": focus, "focus_valid": [str(_trees(folder, "valid"))], "test": None}
         settings = {"text": text, "run.seed": recipe.run.seed, "schedule.minutes": recipe.schedule.minutes}
         learners["student"] = with_overrides(options.student, settings)
@@ -233,8 +234,9 @@ def _parsers(
     Raises InputError for a recipe without text, fewer than two parsers, one twice, and models that do not parse.
     """
     name = recipe.model.name
-    if not isinstance(recipe, TextRecipe) or not MODELS[name].has(ParsesSentences) or name == "span-parser":
-        fault = "learn from the trees of others" if name == "span-parser" else "do not parse"
+    model_type = MODELS[name]
+    if not isinstance(recipe, TextRecipe) or not model_type.has(ParsesSentences) or model_type.has(LearnsFromTrees):
+        fault = "learn from the trees of others" if model_type.has(LearnsFromTrees) else "do not parse"
         raise InputError(
             f"model.name: {name} models {fault}; expected a parser that is trained on text, such as simple-pcfg"
         )

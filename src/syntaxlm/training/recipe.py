@@ -33,6 +33,7 @@ from syntaxlm.core.settings import (
     read_yaml,
 )
 from syntaxlm.data.labelled_pairs import TRAINED_OPERATORS
+from syntaxlm.models.abilities import LearnsFromTrees
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.classifiers import ClassifierSettings
 from syntaxlm.models.registry import MODELS, ModelConfig
@@ -314,14 +315,16 @@ class TextRecipe(Recipe):
         return faults
 
     def _focus_faults(self) -> list[str]:
-        trees, of_valid = len(self.text.focus), len(self.text.focus_valid)
-        if self.model.name != "span-parser":
+        trees, of_valid, name = len(self.text.focus), len(self.text.focus_valid), self.model.name
+        if not MODELS[name].has(LearnsFromTrees):
             faults = _learns_from(self.model, "focus", "focus", self.text.focus, ())
             if of_valid:
-                faults.append(f"text.focus_valid: found {of_valid} files; expected none, or a span-parser model")
+                faults.append(
+                    f"text.focus_valid: found {of_valid} files; expected none: {name} models validate on text"
+                )
             return faults
         if not trees:
-            return ["text.focus: found no files; expected trees of text.train, from which span-parser models learn"]
+            return [f"text.focus: found no files; expected trees of text.train, from which {name} models learn"]
         if of_valid != trees:
             return [f"text.focus_valid: found {of_valid} files; expected {trees}, one for each of text.focus"]
         return []
