@@ -291,7 +291,7 @@ def pcfg_types() -> str:
         parsed, trained = (run("pcfg-types", ending, name) for ending in ("wsj-half", "training"))
         epochs = Figure.of(report["epochs"] for report in trained.reports.values())
         rows.append([
-            title, f"{epochs.mean:.1f}", ", ".join(f"{report['steps']:,}" for report in trained.reports.values()),
+            title, f"{epochs.mean:.1f}", ", ".join(str(report['steps']) for report in trained.reports.values()),
             ", ".join(percent(report["f1_by_decoder"]["mbr"]) for report in parsed.reports.values()),
             percent(parsed.f1_by("mbr")), percent(parsed.f1_by("mbr with marks (both)")),
             perplexity(trained.perplexity("valid")),
@@ -299,9 +299,9 @@ def pcfg_types() -> str:
     heads = [
         "type, nonterminals",
         "epochs",
-        "steps of each",
-        "F1 of each",
-        "mean",
+        "steps",
+        "F1",
+        "F1, mean",
         "with marks",
         "perplexity, `ptb.valid`",
     ]
