@@ -199,9 +199,10 @@ class ProcessEngine(Engine):
         executor.shutdown()
 
     def how_it_ended(self, worker: Any, error: BaseException) -> str:
-        _, process = worker
+        executor, process = worker
+        executor.shutdown()  # its thread waits for the process, too: until it ends, only that thread may know the code
         process.join()
-        code = process.exitcode or 0
+        code: int = process.exitcode
         if code >= 0:
             return f"ended with exit code {code}"
         with suppress(ValueError):
