@@ -190,7 +190,42 @@ def test_words_that_a_combination_does_not_tell_apart_are_unknown_words_of_a_mem
 
 def test_members_of_other_models_and_numbers_are_reported(parts):
     parsers, scorer = parts
-    with pytest.raises(InputError, match="member 1: the model is of type lstm; expected a combination of grammars"):
+    with pytest.raises(InputError, match="member 1: the model is of type lstm; expected a combination of parsers"):
         combination.member(scorer, 1)
-    with pytest.raises(InputError, match="member: found 3; expected 1 to 2, a grammar of the combination"):
+    with pytest.raises(InputError, match="member: found 3; expected 1 to 2, a parser of the combination"):
         combination.member(combine(parsers), 3)
+
+
+@pytest.fixture
+def reads_marks():
+    """Parsers that drop punctuation, one of them a span parser, and a scorer that reads it."""
+    dropping = Normaliser(lower_case=True, drop_punctuation=True)
+    parsers = [member("simple-pcfg", words=WORDS[:-2], seed=1), member("span-parser", words=WORDS[:-2], seed=2)]
+    scorer = member("lstm", STREAM, words=(*WORDS[:-1], ","))
+    normalisers = (*(dropping for _ in parsers), dataclasses.replace(dropping, drop_punctuation=False))
+    return [
+        dataclasses.replace(stored, settings=dataclasses.replace(stored.settings, normaliser=normaliser))
+        for stored, normaliser in zip((*parsers, scorer), normalisers, strict=True)
+    ]
+
+
+def test_a_scorer_may_read_the_punctuation_that_the_parsers_drop(reads_marks, tmp_path):
+    *parsers, scorer = reads_marks
+    write_model(tmp_path / "model", combine(parsers, scorer))
+    stored = read_model(tmp_path / "model")
+    (parse,) = parse_lines(stored, ["The cat sees, the dog."])
+    (expected,) = parse_lines(parsers, ["The cat sees, the dog."])
+    assert str(parse) == str(expected)
+    assert [part.text for part in parse.not_read] == [",", "."]
+    with_mark, without = surprisals(stored, ["The cat sees, the dog.", "The cat sees the dog."])
+    assert with_mark[2].token == "sees ,"
+    assert with_mark[3].surprisal != without[3].surprisal
+    member_settings = combination.member(stored, 2).settings
+    assert member_settings == parsers[1].settings
+
+
+def test_all_parsers_must_drop_punctuation_if_the_scorer_does_not(reads_marks):
+    first, second, scorer = reads_marks
+    second = dataclasses.replace(second, settings=dataclasses.replace(second.settings, normaliser=scorer.normaliser))
+    with pytest.raises(InputError, match="parser 2 has another normaliser than the scorer"):
+        combine([first, second], scorer)

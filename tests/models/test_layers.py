@@ -7,7 +7,15 @@ import torch
 from torch import nn
 
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.layers import Decoder, LayerNorm, RowBatchNorm, dropout, dropout_mask
+from syntaxlm.models.layers import (
+    AdaptiveDecoder,
+    AdaptiveEmbedding,
+    Decoder,
+    LayerNorm,
+    RowBatchNorm,
+    dropout,
+    dropout_mask,
+)
 from syntaxlm.models.registry import build_model
 
 
@@ -108,3 +116,26 @@ def test_layer_norm_equals_its_equation_in_value_and_every_gradient():
     found = torch.autograd.grad((value * outer).sum(), weights)
     for one, other in zip(found, torch.autograd.grad((expected * outer).sum(), weights), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+
+
+def test_an_adaptive_softmax_has_the_probabilities_of_its_two_levels():
+    torch.manual_seed(0)
+    embedding = AdaptiveEmbedding(50, 16, (10, 25, 80)).double()
+    embedding.initialise(0.5)
+    assert [tuple(band.shape) for band in embedding.bands] == [(10, 16), (15, 4), (25, 1)]
+    decoder = AdaptiveDecoder(embedding).double()
+    nn.init.normal_(decoder.bias)
+    nn.init.normal_(decoder.of_bands)
+    rows, targets = torch.randn(200, 16, dtype=torch.float64), torch.randint(50, (200,))
+    weight, bias = embedding.weight, decoder.bias
+    # The features of a word are a map of those of its band, so all words could be scored by their embeddings.
+    scores = rows @ weight.T + bias[:50]
+    first = torch.cat([scores[:, :10], rows @ decoder.of_bands.T + bias[50:]], 1).log_softmax(1)
+    expected = [
+        first[:, :10],
+        *(scores[:, a:b].log_softmax(1) + first[:, [c]] for a, b, c in ((10, 25, 10), (25, 50, 11))),
+    ]
+    torch.testing.assert_close(decoder(rows), torch.cat(expected, 1))
+    torch.testing.assert_close(decoder.log_probs(rows, targets), decoder(rows).gather(1, targets[:, None])[:, 0])
+    torch.testing.assert_close(embedding(targets), weight[targets])
+    assert {name for name, _ in decoder.named_parameters()} == {"of_bands", "bias"}

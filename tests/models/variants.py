@@ -29,6 +29,8 @@ SMALL = {
 def _small(kind: Any, **settings: object) -> Any:
     """Settings of a small model. kind: the class of the settings."""
     fields = {field.name for field in dataclasses.fields(kind)}
+    if settings.get("tied") is False:
+        settings.pop("cutoffs", None)  # which need tied weights
     return kind(**{key: value for key, value in (SMALL | settings).items() if key in fields})
 
 
@@ -50,6 +52,7 @@ def ablations_of_prpn() -> dict[str, tuple[str, dict[str, object]]]:
 OTHERS = {
     "elman rnn": ("lstm", {"cell": "rnn"}),
     "awd-lstm": ("on-lstm", {"cell": "lstm"}),
+    "lstm with an adaptive softmax": ("lstm", {"cutoffs": (5, 12)}),
     "palm, right-branching": ("palm", {"scores": "right-branching"}),
     "palm, paper's form": ("palm", {"form": "paper"}),
     "palm, attention after the last layer": ("palm", {"attention_after": 2}),

@@ -159,7 +159,7 @@ class LanguageModel(ModelBundle):
         Each row is a word as written, separated by white space, or a character for a character-level model. The rows
         of a sentence add up to -log2 of its probability. A text without words has no rows.
         options: the fields of `ScoreOptions`:
-        context: "reset" reads each sentence by itself; "carry" reads all as one stream; by default as in training.
+        context: "reset" reads each sentence by itself; "carry" reads all as one stream.
         punctuation, contractions: see `parse`.
         Raises InputError for models without token probabilities and for dependency-tree models.
 
@@ -342,7 +342,7 @@ class LanguageModel(ModelBundle):
         sentence: str | None = None,
         is_text: bool = False,
         frequencies: str | Path | None = None,
-        context: Context | None = None,
+        context: Context = "reset",
         spillover: int = 1,
         **options: Unpack[TextKeywords],
     ) -> WordTable:
@@ -353,7 +353,7 @@ class LanguageModel(ModelBundle):
         group: the column that names the text (story, item) of a row.  sentence: the column whose value changes where a
         sentence starts; None: sentences are found from punctuation.
         frequencies: a file with a list of words and counts, or with text; None: no log frequency.
-        context: "reset" reads each sentence by itself; "carry" carries the state within a group; None: as in training.
+        context: "reset" reads each sentence by itself; "carry" carries the state within a group.
         spillover: number of previous words whose values are in the row.  punctuation, contractions: see `parse`.
         Raises InputError for tables that cannot be read and for models without token probabilities.
         """

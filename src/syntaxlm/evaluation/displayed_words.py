@@ -14,7 +14,7 @@ import warnings
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -449,11 +449,10 @@ def score_words(bundle: ModelBundle, words: DisplayedWords, options: ScoreOption
     """
     if bundle.model.reads == "trees":
         raise InputError(f"displayed words: a {bundle.name} model reads dependency trees; expected a model of text")
-    carries = bundle.mode.carry_state if options.context is None else options.context == "carry"
-    options = replace(options, context="carry" if carries else "reset")
     longest = LONGEST if bundle.model.reads == "sentences" else len(words)
     spans = list(pairwise([*_firsts(words, longest), len(words)]))
     lines = [" ".join(words.words[first:end]) for first, end in spans]
+    carries = options.context == "carry"
     texts = words.groups[[first for first, _ in spans]] if carries else np.zeros(len(spans), np.int64)
     bits, known, tokens = np.zeros(len(words)), np.ones(len(words), bool), [""] * len(words)
     for (first, end), rows in zip(spans, _scored(bundle, lines, texts, options), strict=True):

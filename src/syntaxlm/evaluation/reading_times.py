@@ -474,11 +474,13 @@ def evaluate_reading_times(
     joined_times = join_times(displayed, table, time_column, key, settings.log, minimum, maximum, word_column)
     listed = Frequencies.read(frequencies)
     predictors = _baseline(displayed, listed, settings)
-    runs: list[tuple[str, ModelBundle, Context | None]] = []
+    runs: list[tuple[str, ModelBundle, Context]] = []
     for name, bundle in models.items():
-        contexts: Sequence[Context | None] = ("reset", "carry") if context == "both" else (context,)
-        if context is not None and bundle.model.reads == "sentences":
+        contexts: Sequence[Context] = ("carry" if bundle.mode.carry_state else "reset",)
+        if bundle.model.reads == "sentences":
             contexts = ("reset",)
+        elif context is not None:
+            contexts = ("reset", "carry") if context == "both" else (context,)
         runs += [(name, bundle, used) for used in contexts]
     scores = [
         score_words(

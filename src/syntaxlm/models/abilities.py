@@ -315,6 +315,18 @@ class FindsBestTrees(ParsesSentences):
         """Return the best tree of each column. The batch has whole sentences with BOS and EOS."""
 
 
+class ScoresTrees(ParsesSentences):
+    """Gives the probability of each binary tree of a sentence."""
+
+    @abstractmethod
+    def tree_log_probs(self, batch: TokenBatch, spans: Tensor) -> Tensor:
+        """Return ln P(tree | sentence) of one tree for each column: (B,) float64.
+
+        batch: whole sentences with BOS and EOS.
+        spans: (B, n, n) bool, by first and last word: the spans of two words or more of a binary tree.
+        """
+
+
 class ParsesDependencies(ParsesSentences):
     """Gives projective dependency trees. The constituents of the structure follow from them."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import torch
 from pydantic import Field
@@ -29,11 +29,19 @@ from syntaxlm.models.abilities import (
     TrainsByGradient,
 )
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.models.layers import Decoder, Rows, dropout_mask, locked_dropout
+from syntaxlm.models.layers import (
+    AdaptiveDecoder,
+    AdaptiveEmbedding,
+    Decoder,
+    Rows,
+    dropout_mask,
+    locked_dropout,
+)
 from syntaxlm.models.registry import MODELS, ModelType
 from syntaxlm.models.structures import Distances, SpanScores, Structure
 
 _Backbone = TypeVar("_Backbone", bound="Backbone")
+Embedding: TypeAlias = nn.Embedding | AdaptiveEmbedding
 
 
 @dataclass(frozen=True)
@@ -72,12 +80,12 @@ class Backbone(nn.Module, ABC):
     def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
         """Return the output for (T, B, E). state: None at the start of a text; the returned one is detached."""
 
-    def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
+    def embed(self, embedding: Embedding, tokens: Tensor) -> Tensor:
         """Return the input of `forward`, (T, B) -> (T, B, E): embeddings, perhaps with dropout of word types."""
         embedded: Tensor = embedding(tokens)
         return embedded
 
-    def structure(self, batch: TokenBatch, embedding: nn.Embedding) -> Structure:
+    def structure(self, batch: TokenBatch, embedding: Embedding) -> Structure:
         """Return the structure of whole sentences; by default from a full forward pass."""
         distances = self(self.embed(embedding, batch.tokens), batch, None).distances
         assert distances is not None, "a backbone that parses must give distances or override structure()"
@@ -95,14 +103,23 @@ class NeuralEncoder(EncodesSentences, ParsesSentences):
     def __init__(self, backbone: Backbone, config: Any, vocabulary_size: int) -> None:
         super().__init__()
         self.vocabulary_size = vocabulary_size
-        self.embedding = nn.Embedding(vocabulary_size, config.embedding_size)
+        self.embedding = self._embedding(config, vocabulary_size)
         self.backbone = backbone
         self.mixes_lengths, self.feature_size = backbone.mixes_lengths, backbone.output_size
         if backbone.structure_type is not None:
             self.structure_type = backbone.structure_type
         self.distance_layers, self.default_layer = backbone.distance_layers, backbone.default_layer
         self.lacks = () if backbone.structure_type is Distances else (ParsesSentences,)
-        nn.init.uniform_(self.embedding.weight, -config.init_range, config.init_range)
+
+    @staticmethod
+    def _embedding(config: Any, vocabulary_size: int) -> Embedding:
+        if cutoffs := getattr(config, "cutoffs", ()):
+            adaptive = AdaptiveEmbedding(vocabulary_size, config.embedding_size, cutoffs)
+            adaptive.initialise(config.init_range)
+            return adaptive
+        embedding = nn.Embedding(vocabulary_size, config.embedding_size)
+        nn.init.uniform_(embedding.weight, -config.init_range, config.init_range)
+        return embedding
 
     def read(self, batch: TokenBatch, state: State = None) -> BackboneOutput:
         """Return the backbone's output for a batch, starting from `state`."""
@@ -126,6 +143,10 @@ class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNext
     def __init__(self, backbone: Backbone, config: Any, vocabulary_size: int) -> None:
         super().__init__(backbone, config, vocabulary_size)
         self.lacks = _lacking(backbone)
+        self.decoder: Decoder | AdaptiveDecoder
+        if isinstance(self.embedding, AdaptiveEmbedding):
+            self.decoder = AdaptiveDecoder(self.embedding)
+            return
         self.decoder = Decoder(backbone.output_size, vocabulary_size, self.embedding if config.tied else None)
         if not config.tied:
             self.decoder.initialise(config.init_range)
@@ -149,7 +170,7 @@ class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNext
     def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
         output = self.read(batch, state)
         logits = self.decoder(output.hidden[batch.last_rows()])
-        return torch.log_softmax(logits.to(self.decoder.weight.dtype), dim=-1), output.state
+        return torch.log_softmax(logits.to(self.decoder.bias.dtype), dim=-1), output.state
 
     def structure(self, batch: TokenBatch) -> Structure:
         return self.backbone.structure(batch, self.embedding)
@@ -231,7 +252,7 @@ class AWDBackbone(Backbone):
         inputs: (n, E), real tokens in the order of `rows`; state: None at the start of a text.
         """
 
-    def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
+    def embed(self, embedding: Embedding, tokens: Tensor) -> Tensor:
         """Return embeddings, some word types set to 0 at all their positions in the batch (section 4.3)."""
         embedded, rate = super().embed(embedding, tokens), self.regularisation.embedding_dropout
         if not self.training or rate == 0:

@@ -1,9 +1,10 @@
-"""Several trained models as one: grammars that parse together, with or without a language model for probabilities."""
+"""Several trained models as one: parsers whose span probabilities are averaged, and perhaps a language model."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -12,23 +13,23 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from syntaxlm.core.settings import Count, Settings
-from syntaxlm.models.abilities import HasHiddenStates, Model, ParsesSentences, PredictsNextToken, TokenScores
+from syntaxlm.models.abilities import HasHiddenStates, Model, PredictsNextToken, ScoresTrees, TokenScores
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.registry import MODELS, NamedConfig, config_among, model
 from syntaxlm.models.structures import SpanMarginals
 
-PARSER_TYPES = "simple-pcfg", "holographic-pcfg", "tensor-pcfg", "neural-pcfg", "compound-pcfg"
+PARSER_TYPES = "simple-pcfg", "holographic-pcfg", "tensor-pcfg", "neural-pcfg", "compound-pcfg", "span-parser"
 SCORER_TYPES = "lstm", "on-lstm", "prpn", "palm"
 
 
 @dataclass(frozen=True)
 class ParserCombinationConfig(Settings, section="model"):
-    """Settings of a combination of trained grammars, which `syntaxlm combine` writes."""
+    """Settings of a combination of trained parsers, which `syntaxlm combine` writes."""
 
     name: Literal["parser-combination"] = "parser-combination"
     parsers: Annotated[
         tuple[Annotated[NamedConfig, config_among(PARSER_TYPES)], ...], Field(min_length=1, max_length=100)
-    ] = field(default_factory=lambda: (MODELS["simple-pcfg"].config(),))  # grammars, span probabilities are averaged
+    ] = field(default_factory=lambda: (MODELS["simple-pcfg"].config(),))  # span probabilities are averaged
     vocabulary_sizes: Annotated[tuple[Count, ...], Field(min_length=1, max_length=100)] = (10_000,)  # of the parsers
 
     def contradictions(self) -> list[str]:
@@ -44,11 +45,12 @@ class CombinationConfig(ParserCombinationConfig, section="model"):
     scorer: Annotated[NamedConfig, config_among(SCORER_TYPES)] = field(
         default_factory=lambda: MODELS["lstm"].config()
     )  # the language model
+    drop_punctuation: bool = False  # whether the parsers do not read the punctuation marks that the scorer reads
 
 
 @model("parser-combination", ParserCombinationConfig)
-class ParserCombination(Model, ParsesSentences):
-    """Several grammars that parse together: a span's probability is the mean of its probabilities under them.
+class ParserCombination(Model, ScoresTrees):
+    """Several parsers as one: a span's probability is the mean of its probabilities under them.
 
     parser_tokens: (parsers, V) the token of each parser for every token of the combination.
     """
@@ -64,7 +66,7 @@ class ParserCombination(Model, ParsesSentences):
         self.register_buffer("parser_tokens", torch.zeros(len(self.parsers), vocabulary_size, dtype=torch.int32))
 
     def put(self, parsers: Sequence[Model], parser_tokens: Tensor) -> None:
-        """Share the weights of trained grammars."""
+        """Share the weights of trained parsers."""
         self.parsers = nn.ModuleList(parsers)
         self.parser_tokens = parser_tokens.int()
 
@@ -79,16 +81,23 @@ class ParserCombination(Model, ParsesSentences):
         return ["parser_tokens has ids that are not in the vocabularies of the parsers"]
 
     def structure(self, batch: TokenBatch) -> SpanMarginals:
-        marginals = []
-        for parser, tokens in zip(self.parsers, self.parser_tokens, strict=True):
-            read = dataclasses.replace(batch, tokens=tokens[batch.tokens].long())
-            marginals.append(parser.structure(read).values.float())
+        marginals = [parser.structure(read).values.float() for parser, read in self._readings(batch)]
         return SpanMarginals(torch.stack(marginals).mean(0))
+
+    def tree_log_probs(self, batch: TokenBatch, spans: Tensor) -> Tensor:
+        """Return ln P(tree | sentence), where P is the mean of the probabilities under the parsers."""
+        log_probs = [parser.tree_log_probs(read, spans) for parser, read in self._readings(batch)]
+        return torch.stack(log_probs).logsumexp(0) - math.log(len(log_probs))
+
+    def _readings(self, batch: TokenBatch) -> Iterator[tuple[Any, TokenBatch]]:
+        """Yield each parser with the batch as it reads it."""
+        for parser, tokens in zip(self.parsers, self.parser_tokens, strict=True):
+            yield parser, dataclasses.replace(batch, tokens=tokens[batch.tokens].long())
 
 
 @model("combination", CombinationConfig)
 class Combination(ParserCombination, HasHiddenStates, PredictsNextToken):
-    """A language model that parses with one or more grammars.
+    """A language model that parses with one or more parsers.
 
     Token probabilities and hidden states are those of the scorer.
     """

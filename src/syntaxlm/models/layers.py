@@ -207,6 +207,92 @@ class Decoder(nn.Module):
         return target_log_probs(rows, self.weight, self.bias, targets)
 
 
+class AdaptiveEmbedding(nn.Module):
+    """Embeddings whose size falls with the frequency of words (Baevski & Auli 2019, "Adaptive input representations").
+
+    The vocabulary is ordered by frequency. Words before the first cutoff have `size` features; those between two
+    cutoffs, a band, have a quarter of the features of the band before, and a linear map to `size` features.
+
+    bands: of words; their weights are (words, features).  maps: of all bands but the first, (size, features).
+    edges: first words of the bands, and V.
+    """
+
+    def __init__(self, vocabulary_size: int, size: int, cutoffs: Sequence[int]) -> None:
+        super().__init__()
+        self.num_embeddings, self.embedding_dim = vocabulary_size, size
+        self.edges = [0, *(cutoff for cutoff in cutoffs if cutoff < vocabulary_size), vocabulary_size]
+        features = [max(1, size // 4**number) for number in range(len(self.edges) - 1)]
+        words = [after - before for before, after in pairwise(self.edges)]
+        self.bands = nn.ParameterList(torch.empty(*shape) for shape in zip(words, features, strict=True))
+        self.maps = nn.ParameterList(torch.empty(size, count) for count in features[1:])
+
+    def initialise(self, init_range: float) -> None:
+        """Weights uniform in (-init_range, init_range), for words of every band; maps keep their size."""
+        for band in self.bands:
+            nn.init.uniform_(band, -init_range, init_range)
+        for linear_map in self.maps:
+            nn.init.normal_(linear_map, std=linear_map.shape[1] ** -0.5)
+
+    @property
+    def weight(self) -> Tensor:
+        """(V, size), the embeddings of all words."""
+        first, *others = self.bands
+        return torch.cat([first, *(band @ part.T for band, part in zip(others, self.maps, strict=True))])
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return nn.functional.embedding(tokens, self.weight)
+
+
+class AdaptiveDecoder(nn.Module):
+    """An adaptive softmax (Grave et al. 2017, "Efficient softmax approximation for GPUs") with tied weights.
+
+    The first softmax is over the words of the first band and the other bands; each of these has a softmax of its words.
+    The probabilities are exact: those of all words add up to 1.
+    """
+
+    def __init__(self, tied_to: AdaptiveEmbedding) -> None:
+        super().__init__()
+        object.__setattr__(self, "embedding", tied_to)  # not a submodule, so that its weights are stored once
+        self.embedding: AdaptiveEmbedding
+        edges = tied_to.edges
+        self.of_bands = nn.Parameter(torch.zeros(len(edges) - 2, tied_to.embedding_dim))
+        self.bias = nn.Parameter(torch.zeros(tied_to.num_embeddings + len(edges) - 2))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return log-probabilities of all words. (..., E) -> (..., V)."""
+        edges = self.embedding.edges
+        first = torch.log_softmax(linear(rows, *self._first()), -1)
+        parts = [first[..., : edges[1]]]
+        for number in range(1, len(edges) - 1):
+            inside = torch.log_softmax(linear(*self._band(rows, number)), -1)
+            parts.append(inside + first[..., edges[1] + number - 1, None])
+        return torch.cat(parts, -1)
+
+    def log_probs(self, rows: Tensor, targets: Tensor) -> Tensor:
+        """Return the log-probability of each row's target. (n, E), (n,) -> (n,)."""
+        edges = self.embedding.edges
+        bands = (targets[:, None] >= torch.tensor(edges[1:-1], device=targets.device)).sum(1)
+        firsts = torch.where(bands == 0, targets, edges[1] + bands - 1)
+        result = target_log_probs(rows, *self._first(), firsts)
+        for number in range(1, len(edges) - 1):
+            (chosen,) = torch.nonzero(bands == number, as_tuple=True)
+            if len(chosen):
+                inside = target_log_probs(*self._band(rows[chosen], number), targets[chosen] - edges[number])
+                result = result.index_add(0, chosen, inside.to(result.dtype))
+        return result
+
+    def _first(self) -> tuple[Tensor, Tensor]:
+        """Return weight and bias of the first softmax."""
+        words, bands = self.embedding.edges[1], len(self.of_bands)
+        return torch.cat([self.embedding.bands[0], self.of_bands]), self.bias[[*range(words), *range(-bands, 0)]]
+
+    def _band(self, rows: Tensor, number: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the input, weight and bias of the softmax of a band."""
+        embedding = self.embedding
+        words = slice(embedding.edges[number], embedding.edges[number + 1])
+        return rows @ embedding.maps[number - 1], embedding.bands[number], self.bias[words]
+
+
 class RecurrentLayer(nn.Module):
     """One layer's weights, with dropout of the recurrent weights. E inputs, D neurons, F gates.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field
 from torch import Tensor, nn
 
 from syntaxlm.core.settings import Fraction, Layers, Positive, Settings, Size
@@ -26,6 +27,15 @@ class LSTMConfig(Settings, section="model"):
     dropout: Fraction = 0.2  # rate on embeddings and on the decoder's input
     layer_dropout: Fraction = 0.2  # rate between layers
     init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
+    # From each of these words on, in the order of frequency, embeddings have a quarter of the features, and the decoder
+    # is an adaptive softmax (Grave et al. 2017): faster and smaller for large vocabularies. Requires tied weights.
+    cutoffs: Annotated[tuple[Size, ...], Field(max_length=10)] = ()
+
+    def contradictions(self) -> list[str]:
+        faults = ["cutoffs: tied weights are needed; expected tied: true"] if self.cutoffs and not self.tied else []
+        if list(self.cutoffs) != sorted(set(self.cutoffs)):
+            faults.append(f"cutoffs: found {', '.join(map(str, self.cutoffs))}; expected rising numbers")
+        return faults
 
 
 @neural_model("lstm", LSTMConfig)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from syntaxlm.core.settings import Layers, NonNegative, Size
 from syntaxlm.models.abilities import Maps
-from syntaxlm.models.backbone import AWDBackbone, AWDConfig, BackboneOutput, neural_model
+from syntaxlm.models.backbone import AWDBackbone, AWDConfig, BackboneOutput, Embedding, neural_model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import RecurrentStack, Rows, locked_dropout
 from syntaxlm.models.structures import SpanScores
@@ -151,7 +151,7 @@ class PaLMBackbone(AWDBackbone):
             penalties["spans"] = self.config.supervision * supervision_loss(spans.scores, batch.spans, rows)
         return BackboneOutput(states, after, penalties, maps=maps)
 
-    def structure(self, batch: TokenBatch, embedding: nn.Embedding) -> SpanScores:
+    def structure(self, batch: TokenBatch, embedding: Embedding) -> SpanScores:
         """Score of spans of all lengths up to the longest sentence. The layers above the attention are not run."""
         steps, columns = batch.tokens.shape
         longest = max(1, steps - 1)

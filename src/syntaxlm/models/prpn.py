@@ -19,7 +19,7 @@ from torch.nn.functional import embedding_bag, linear
 
 from syntaxlm.core.settings import Fraction, Layers, Positive, Settings, Size
 from syntaxlm.models.abilities import Maps
-from syntaxlm.models.backbone import Backbone, BackboneOutput, neural_model
+from syntaxlm.models.backbone import Backbone, BackboneOutput, Embedding, neural_model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LayerNorm, RowBatchNorm, Rows, dropout, dropout_mask
 from syntaxlm.models.structures import Distances, Structure
@@ -101,7 +101,7 @@ class ParsingNetwork(nn.Module):
         values = (hidden.unflatten(1, (self.head.groups, -1)) * self.head.weight[..., 0]).sum(-1) + head_bias
         return list((torch.sigmoid(values) if self.released else torch.relu(values)).unbind(1))
 
-    def of_words(self, tokens: Tensor, embedding: nn.Embedding) -> Tensor:
+    def of_words(self, tokens: Tensor, embedding: Embedding) -> Tensor:
         """Return d_t of whole sentences, (T, B) -> (T, B), in evaluation mode.
 
         The convolution is linear in the embeddings, so each word type is projected once, and a token's features are the
@@ -340,7 +340,7 @@ class PRPNBackbone(Backbone):
             state["top"] = like.new_zeros(config.memory_slots, columns, config.hidden_size)
         return state
 
-    def structure(self, batch: TokenBatch, embedding: nn.Embedding) -> Structure:
+    def structure(self, batch: TokenBatch, embedding: Embedding) -> Structure:
         """Return distances of whole sentences, by the parsing network alone."""
         assert self.parser is not None
         return Distances(self.parser.of_words(batch.tokens, embedding)[None])

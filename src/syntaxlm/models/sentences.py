@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.models.abilities import FindsBestTrees, LabelledSpans, SampledSentence
+from syntaxlm.models.abilities import FindsBestTrees, LabelledSpans, SampledSentence, ScoresTrees
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.ops import charts
@@ -42,7 +42,7 @@ def chart_spans(length: int, device: torch.device) -> tuple[Tensor, Tensor]:
     return starts, ends
 
 
-class ChartParser(FindsBestTrees):
+class ChartParser(FindsBestTrees, ScoresTrees):
     """Parses by weights of spans and of their splits; a tree's probability is proportional to exp(sum of weights)."""
 
     structure_type = SpanMarginals
@@ -73,6 +73,16 @@ class ChartParser(FindsBestTrees):
                 places = zip(starts[kept].tolist(), ends[kept].tolist(), strict=True)
                 trees[column] = [(start, end - 1, -1) for start, end in places]
         return trees
+
+    @torch.no_grad()
+    def tree_log_probs(self, batch: TokenBatch, spans: Tensor) -> Tensor:
+        result = torch.zeros(batch.sentence_count(), dtype=torch.float64, device=spans.device)
+        for columns, length, weights, splits in self.chart_weights(batch):
+            starts, ends = chart_spans(length, spans.device)
+            kept = spans[columns, starts, ends - 1].T | (ends - starts == 1)[:, None]
+            of_tree = charts.total(weights.masked_fill(~kept, -torch.inf), splits)
+            result[columns] = (of_tree - charts.total(weights, splits)).double()
+        return result
 
 
 def draw_short(draw: Callable[[], SampledSentence | None], longest: int) -> SampledSentence:

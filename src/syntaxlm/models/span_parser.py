@@ -21,6 +21,7 @@ from syntaxlm.models.layers import dropout
 from syntaxlm.models.registry import model
 from syntaxlm.models.sentences import BOS, EOS, ChartParser, chart_spans
 from syntaxlm.ops import charts
+from syntaxlm.trees.marks import MarkSide
 
 _FEATURES = 1 << 23  # most hidden features of spans of sentences that are scored together
 
@@ -34,6 +35,8 @@ class SpanParserConfig(Settings, section="model"):
     hidden_size: Size = 128  # features of the LSTM in each direction, and of a span
     layers: Annotated[int, Field(ge=1, le=16)] = 2  # of the LSTM
     dropout: Fraction = 0.3  # of embeddings, between layers, and of the features of spans
+    marks: bool = False  # whether its teachers used punctuation marks: then parsing uses them, too
+    marks_side: MarkSide = "both"  # the side of a span at which parsing expects a mark
 
 
 @model("span-parser", SpanParserConfig)

@@ -185,7 +185,7 @@ def measure_agreement(
         raise InputError(f"found {len(bundles)} model; expected two or more models to compare")
     check_number("sentences", sentences, 1)
     chosen = decodings(bundles, options)
-    lines = [line for _, line in islice(read_sentences(text, bundles[0].normaliser), sentences)]
+    lines = [line for _, line in islice(read_sentences(text, bundles[0].parser_normaliser), sentences)]
     predicted: list[SpanSets] = []
     for bundle, name, (decoder, _) in zip(bundles, names, chosen, strict=True):
         spans = parse_lines(bundle, lines, ParseOptions(decoder=cast(Decoder, decoder), **AS_WRITTEN)).spans

@@ -18,7 +18,9 @@ from syntaxlm.core.settings import check_number
 from syntaxlm.data.treebanks import Preprocessing, Treebank, read_treebank, treebank_tokens
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.models.registry import build_encoder, build_model
+from syntaxlm.models.structures import CorpusMarginals
 from syntaxlm.parsing.options import Decoder, DecodingOptions, MarkUse
+from syntaxlm.parsing.reliability import reliability
 from syntaxlm.parsing.report import GoldTrees, ParsingReport, RandomWeights
 from syntaxlm.parsing.structure import Decoding, combined_trees, decodings, structure_of, trained_side
 from syntaxlm.storage.folder import ModelBundle
@@ -155,6 +157,9 @@ def evaluate_parsing(
         labels=label_mapping(structure.labelled(chosen[0].decoder, ways[name][1]), gold.spans, protocol)
         if structure.labels
         else None,
+        reliability=reliability(structure.table, predicted[name], gold.spans, report.scores[name])
+        if isinstance(structure, CorpusMarginals)
+        else None,
     )
 
 
@@ -192,8 +197,8 @@ def tokens_for(bundle: ModelBundle, treebank: Treebank) -> list[list[str]]:
 
     For a model that reads tags, raises InputError if more than half of the tags are unknown, and warns of fewer.
     """
-    tokens = treebank_tokens(treebank, bundle.normaliser)
-    if bundle.normaliser.units != "tags":
+    tokens = treebank_tokens(treebank, bundle.parser_normaliser)
+    if bundle.parser_normaliser.units != "tags":
         return tokens
     counts = Counter(chain.from_iterable(tokens))
     unknown = Counter({tag: count for tag, count in counts.items() if not bundle.vocabulary.knows(tag)})
@@ -232,7 +237,7 @@ def _random_weights(
     """Score untrained models in each of the ways of a model's report. Returns None if the number of seeds is 0."""
     if not seeds:
         return None
-    tokens = treebank_tokens(read, bundle.normaliser)
+    tokens = treebank_tokens(read, bundle.parser_normaliser)
     scores: dict[str, list[ParsingScores]] = {name: [] for name in ways}
     for seed in range(seeds):
         fresh = structure_of(with_fresh_weights(bundle, seed), tokens, labels=False)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Annotated, Literal, TypedDict
 
-from syntaxlm.core.options import Layers, Options
+from syntaxlm.core.options import Bounds, Layers, Options
 from syntaxlm.text.options import TextKeywords, TextOptions
 
 Decoder = Literal[
     "biased", "unbiased", "greedy-right", "greedy-sum", "cky", "mbr", "viterbi", "heads", "heads-binary"
 ]  # fmt: skip
 Ties = Literal["random", "first"]
+Best = Annotated[int, Bounds(ge=1, le=1000)]
 MarkUse = Literal["auto", "none", "both", "either", "end", "start"]
 
 
@@ -48,9 +49,12 @@ class ParseOptions(DecodingOptions, TextOptions):
 
     labels: write induced labels in brackets and JSON, (NT-17 (T-3 the) (T-8 dog)); requires a single model with labels
         (a PCFG)
+    best: number of trees of each sentence, the best first, each with its confidence: the expected share of its
+        constituents that is right. Requires models of span probabilities and the decoder mbr
     """
 
     labels: bool = False
+    best: Best = 1
 
 
 class DecodingKeywords(TypedDict, total=False):
@@ -66,3 +70,4 @@ class ParseKeywords(DecodingKeywords, TextKeywords, total=False):
     """The fields of `ParseOptions` as keyword arguments."""
 
     labels: bool
+    best: int

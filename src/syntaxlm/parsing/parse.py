@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,21 +17,42 @@ from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.core.text_files import LINES_TOGETHER, line_bytes, no_sentence, plain_size, source_name
 from syntaxlm.data.corpora import GivenText, read_sentences
-from syntaxlm.models.abilities import LabelsSpans
+from syntaxlm.models.abilities import LabelsSpans, ScoresTrees
 from syntaxlm.models.structures import CorpusStructure
 from syntaxlm.parsing.options import ParseOptions
-from syntaxlm.parsing.structure import combined_trees, decodings, structure_of, trained_side
+from syntaxlm.parsing.structure import (
+    Decoding,
+    combined_trees,
+    decodings,
+    structure_of,
+    trained_side,
+    tree_log_probs,
+)
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import AlignedToken, marks_of, without_tags
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import TextReader, each_line
+from syntaxlm.trees.averaging import RankedTree, best_averages
 from syntaxlm.trees.decoding import Scores
 from syntaxlm.trees.marks import Marks
 from syntaxlm.trees.matching import beginning
 from syntaxlm.trees.spans import SpanSets, format_spans, trees_of
-from syntaxlm.trees.tree import Constituent, DependencyTree, Tree, format_brackets
+from syntaxlm.trees.tree import INDUCED_LABEL, Constituent, DependencyTree, Tree, format_brackets
 
 UNREAD = "UNREAD"  # tag of words and punctuation marks that the model does not read
+
+
+class Alternative(NamedTuple):
+    """One of the best trees of a sentence.
+
+    confidence: the mean probability of its constituents without the whole sentence: the expected share that is right.
+    probability: of the tree given the sentence; None for an average of several models (`also`), and for a model
+        without probabilities of trees.
+    """
+
+    tree: Tree
+    confidence: float
+    probability: float | None
 
 
 class NotRead(NamedTuple):
@@ -46,6 +68,8 @@ CONSTITUENTS = Columns(
     "constituent of two words or more",
     {
         "sentence": Column("integer", "number of the sentence, from 1"),
+        "rank": Column("integer", "rank of the tree among the best of the sentence, from 1"),
+        "confidence": Column("number", "mean probability of the tree's constituents; missing without probabilities"),
         "start": Column("integer", "first word of the constituent, counted from 0"),
         "end": Column("integer", "the word after its last word, counted from 0"),
         "text": Column("text", "its words as written, joined by spaces"),
@@ -72,6 +96,7 @@ class Parse(HasRows):
     offsets: start and end of each word in the line, in code points.
     known: whether each word is in the model's vocabulary.
     not_read: parts of the line that the model does not read, such as punctuation, with their start and end.
+    alternatives: the best trees, the best first, if several were requested.
 
     >>> parse = nlp.parse("a cat sleeps")
     >>> parse.words, parse.known
@@ -90,6 +115,7 @@ class Parse(HasRows):
     offsets: list[tuple[int, int]] = field(default_factory=list)
     known: list[bool] = field(default_factory=list)
     not_read: list[NotRead] = field(default_factory=list)
+    alternatives: list[Alternative] = field(default_factory=list, compare=False)
 
     columns = CONSTITUENTS
 
@@ -112,6 +138,17 @@ class Parse(HasRows):
     def marginals(self) -> Scores | None:
         """(n, n), probabilities by first and last word; None if the model does not compute them."""
         return self.span_values.get("marginals")
+
+    @property
+    def confidence(self) -> float | None:
+        """The mean probability of the constituents of the tree without the whole sentence, 1 if there are none.
+
+        It is the expected share of them that is right. None if the model does not compute probabilities of spans.
+        """
+        if self.marginals is None:
+            return self.alternatives[0].confidence if self.alternatives else None
+        inner = [part for part in self.tree.constituents if 1 < part.end - part.start < len(self)]
+        return float(np.mean([self.marginals[part.start, part.end - 1] for part in inner])) if inner else 1.0
 
     @property
     def dependencies(self) -> DependencyTree | None:
@@ -157,21 +194,35 @@ class Parse(HasRows):
             values["word_labels"] = self.word_labels
         for name, chart in self.span_values.items():
             values[name] = _rounded([float(chart[part.start, part.end - 1]) for part in constituents])
+        if (confidence := self.confidence) is not None:
+            values["confidence"] = round(confidence, 6)
+        if self.alternatives:
+            values["alternatives"] = [
+                {"spans": [[part.start, part.end] for part in tree.constituents], "confidence": round(of_tree, 6)}
+                | ({} if probability is None else {"probability": float(f"{probability:.6g}")})
+                for tree, of_tree, probability in self.alternatives
+            ]
         return values
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows of files and data frames, one per constituent, with the columns of `CONSTITUENTS`."""
-        for part in filter(_is_long, self.tree.constituents):
-            values = {name: float(chart[part.start, part.end - 1]) for name, chart in self.span_values.items()}
-            yield {
-                "sentence": self.number,
-                "start": part.start,
-                "end": part.end,
-                "text": " ".join(self.words[part.start : part.end]),
-                "label": "" if self.word_labels is None else part.label,
-                "score": values.get("scores"),
-                "marginal": values.get("marginals"),
-            }
+        trees: Sequence[tuple[Tree, float | None]] = [(self.tree, self.confidence)]
+        if self.alternatives:
+            trees = [(tree, confidence) for tree, confidence, _ in self.alternatives]
+        for rank, (tree, confidence) in enumerate(trees, 1):
+            for part in filter(_is_long, tree.constituents):
+                values = {name: float(chart[part.start, part.end - 1]) for name, chart in self.span_values.items()}
+                yield {
+                    "sentence": self.number,
+                    "rank": rank,
+                    "confidence": confidence,
+                    "start": part.start,
+                    "end": part.end,
+                    "text": " ".join(self.words[part.start : part.end]),
+                    "label": "" if self.word_labels is None else part.label,
+                    "score": values.get("scores"),
+                    "marginal": values.get("marginals"),
+                }
 
     def __len__(self) -> int:
         """Return the number of words."""
@@ -199,6 +250,8 @@ class ParseBatch:
     structure: from which the trees were decoded; None for averages and without words.  layer: of its distances.
     labelled: whether spans and single words have induced labels.
     aligned: tokens and unread parts of each line; () if they are computed on request.
+    best: the best trees of each line with words, with the probability of each, see `Alternative`; () if only one was
+        requested.
     """
 
     lines: Sequence[str]
@@ -211,6 +264,7 @@ class ParseBatch:
     layer: int = 1
     labelled: bool = False
     aligned: Sequence[Sequence[AlignedToken]] = ()
+    best: Sequence[Sequence[tuple[RankedTree, float | None]]] = ()
 
     def brackets(self, with_unread: bool = False) -> list[str]:
         """Return the tree of each line in bracket notation; "" for a line without words.
@@ -256,6 +310,7 @@ class ParseBatch:
                 [(part.start, part.end) for part in aligned if part.token is not None],
                 list(map(self.reader.vocabulary.knows, tokens)),
                 [NotRead(part.written, part.start, part.end) for part in aligned if part.token is None],
+                [_alternative(tree, *ranked) for ranked in self.best[sentence]] if self.best else [],
             )
             sentence += 1
 
@@ -274,6 +329,12 @@ class ParseBatch:
         ]
         reads_tags = self.reader.normaliser.units == "tags"
         return bracketed, list(filter(None, self.tokens)) if reads_tags else None
+
+
+def _alternative(tree: Tree, ranked: RankedTree, probability: float | None) -> Alternative:
+    """Return one of the best trees, with the words and tags of another tree of the sentence."""
+    constituents = tuple(Constituent(INDUCED_LABEL, start, end) for start, end in ranked.spans)
+    return Alternative(Tree(tree.words, tree.tags, constituents), ranked.confidence, probability)
 
 
 def _is_long(part: Constituent) -> bool:
@@ -311,7 +372,9 @@ def parse_lines(
     if options.labels:
         bundles[0].require(LabelsSpans, "parsing with labels")
     chosen = decodings(bundles, options)
-    reader = TextReader.of(bundles[0].normaliser, bundles[0].vocabulary, options)
+    if options.best > 1:
+        _check_best(bundles, chosen)
+    reader = TextReader.of(bundles[0].parser_normaliser, bundles[0].vocabulary, options)
     is_average = len(bundles) > 1
     side = trained_side(bundles) if options.marks == "auto" else None if options.marks == "none" else options.marks
     readings = (
@@ -331,6 +394,17 @@ def parse_lines(
     if side is not None:
         before = np.array(list(chain.from_iterable(map(marks_of, batch.aligned))), bool)
         marks = Marks(before, structures[0].lengths, side)
+    if options.best > 1:
+        inputs = [of_model.averaging_input(*way) for of_model, way in zip(structures, chosen, strict=True)]
+        trees = best_averages(inputs, options.best, marks)
+        log_probs: Sequence[Sequence[float | None]] = [[None] * len(of_sentence) for of_sentence in trees]
+        if not is_average and isinstance(bundles[0].model, ScoresTrees):
+            log_probs = tree_log_probs(bundles[0], [tokens for tokens in batch.tokens if tokens], trees)
+        best = [
+            [(tree, None if value is None else math.exp(value)) for tree, value in zip(*of_sentence, strict=True)]
+            for of_sentence in zip(trees, log_probs, strict=True)
+        ]
+        batch = replace(batch, best=best)
     if is_average:
         return replace(batch, spans=combined_trees(structures, chosen, options.ties, marks))
     (structure,), (decoding,) = structures, chosen
@@ -341,6 +415,17 @@ def parse_lines(
         layer=decoding.layer,
         labelled=options.labels,
     )
+
+
+def _check_best(bundles: Sequence[ModelBundle], chosen: Sequence[Decoding]) -> None:
+    """Raise InputError if no model has span probabilities, from which several trees are ranked."""
+    if not any(decoder == "mbr" for decoder, _ in chosen):
+        found = ", ".join(
+            dict.fromkeys(
+                f"{bundle.name} with decoder {way.decoder}" for bundle, way in zip(bundles, chosen, strict=True)
+            )
+        )
+        raise InputError(f"best: found {found}; expected a model of span probabilities, and the decoder mbr")
 
 
 def _readings(
@@ -356,15 +441,15 @@ def _readings(
     Raises InputError if their words differ.
     """
     bundle, *others = bundles
-    reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
+    reader = TextReader.of(bundle.parser_normaliser, bundle.vocabulary, options)
     names = names or [f"model {number}" for number in range(1, len(bundles) + 1)]
-    tagged = any(model.normaliser.units == "tags" for model in bundles)
+    tagged = any(model.parser_normaliser.units == "tags" for model in bundles)
     if tagged:
-        reader = TextReader(bundle.normaliser, bundle.vocabulary)
+        reader = TextReader(bundle.parser_normaliser, bundle.vocabulary)
 
     def lines_for(bundle: ModelBundle, lines: Sequence[str]) -> Sequence[str]:
         """Return the lines in the form that a model reads: without tags, if it reads words and others read tags."""
-        if tagged and bundle.normaliser.units != "tags":
+        if tagged and bundle.parser_normaliser.units != "tags":
             return list(each_line(without_tags, lines, first))
         return lines
 
@@ -372,9 +457,9 @@ def _readings(
     split = [reader.split(line) for line in lines]
     expected = _reading(reader.without_splitting(), lines_for(bundle, split), first).words
     for name, other in zip(names[1:], others, strict=True):
-        its_reader = TextReader(other.normaliser, other.vocabulary)
+        its_reader = TextReader(other.parser_normaliser, other.vocabulary)
         if not tagged:
-            its_reader = TextReader.of(other.normaliser, other.vocabulary, options).without_splitting()
+            its_reader = TextReader.of(other.parser_normaliser, other.vocabulary, options).without_splitting()
         readings.append(_reading(its_reader, lines_for(other, split), first))
         for number, (words, its_words) in enumerate(zip(expected, readings[-1].words, strict=True), first):
             if words != its_words:
@@ -407,7 +492,7 @@ def parse_text(
 
     models, options, names: see `parse_lines`. Raises InputError for the same reasons, and for an empty text.
     """
-    normalisers = [model.normaliser for model in models]
+    normalisers = [model.parser_normaliser for model in models]
     tags_first = next((normaliser for normaliser in normalisers if normaliser.units == "tags"), normalisers[0])
     lines = (line for _, line in read_sentences(text, tags_first))
     chunks = iter(lambda: list(islice(lines, LINES_TOGETHER)), [])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable, Row
+from syntaxlm.parsing.reliability import Reliability
 from syntaxlm.trees.scoring import LabelMapping, ParsingScores
 from syntaxlm.trees.significance import BaselineScores, BootstrapResult, SeedScores, over_seeds
 from syntaxlm.trees.spans import SpanSets, trees_of
@@ -139,6 +140,7 @@ class ParsingReport(HasReport):
     random_weights: scores of untrained models; None if they were not requested.
     labels: the induced labels of the chosen trees, mapped to gold labels; None for averages, files, and models or
         treebanks without labels.
+    reliability: of the probabilities of the chosen trees; None for averages, files, and other structures.
     """
 
     scores: dict[str, ParsingScores]
@@ -152,6 +154,7 @@ class ParsingReport(HasReport):
     f1_by_layer: dict[int, dict[str, float]] = field(default_factory=dict)
     random_weights: RandomWeights | None = None
     labels: LabelMapping | None = None
+    reliability: Reliability | None = None
 
     @property
     def against_right(self) -> BootstrapResult:
@@ -174,6 +177,8 @@ class ParsingReport(HasReport):
             tables.append(ReportTable({**{f"{name} F1": PERCENT for name in decoders}, "distances": ""}, by_layer))
         if self.labels:
             tables.append(self.labels.table(self.chosen))
+        if self.reliability:
+            tables.append(self.reliability.table())
         return Report(
             PARSING_SCORES,
             rows,
@@ -193,6 +198,7 @@ class ParsingReport(HasReport):
                 "against_right_branching": self.against_right,
                 "against_right_branching_by_decoder": self.right_by_decoder,
                 **({"induced_labels": self.labels} if self.labels else {}),
+                **({"reliability": self.reliability.to_dict()} if self.reliability else {}),
             },
             {
                 self.gold.source: "",

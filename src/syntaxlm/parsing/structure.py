@@ -17,12 +17,12 @@ from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import keep_freed_memory
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.models.abilities import FindsBestTrees, LabelsSpans, ParsesSentences
+from syntaxlm.models.abilities import FindsBestTrees, LabelsSpans, ParsesSentences, ScoresTrees
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.structures import CorpusDistances, CorpusMarginals, CorpusStructure, labelled_spans
 from syntaxlm.parsing.options import DecodingOptions, Ties
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.trees.averaging import average
+from syntaxlm.trees.averaging import RankedTree, average
 from syntaxlm.trees.charts import MAXIMUM_WORDS
 from syntaxlm.trees.marks import Marks, MarkSide
 from syntaxlm.trees.matching import beginning
@@ -122,6 +122,29 @@ def combined_trees(
         return structures[0].decode(*chosen[0], marks)
     inputs = [structure.averaging_input(*way) for structure, way in zip(structures, chosen, strict=True)]
     return average(inputs, ties=ties, marks=marks)
+
+
+def tree_log_probs(
+    bundle: ModelBundle, sentences: Sequence[Sequence[str]], trees: Sequence[Sequence[RankedTree]]
+) -> list[list[float]]:
+    """Return ln P(tree | sentence) of several binary trees of each sentence.
+
+    Raises InputError for a model without probabilities of trees.
+    """
+    model = bundle.require(ScoresTrees, "probabilities of trees")
+    ids = [bundle.vocabulary.encode(sentence) for sentence in sentences]
+    pairs = [(sentence, tree) for sentence, of_sentence in zip(ids, trees, strict=True) for tree in of_sentence]
+    corpus = EncodedCorpus.from_sentences([sentence for sentence, _ in pairs])
+    log_probs = np.zeros(len(pairs))
+    for batch, indices in _batches(bundle, corpus):
+        longest = len(batch.tokens) - 2
+        spans = torch.zeros(len(indices), longest, longest, dtype=torch.bool)
+        for column, index in enumerate(indices.tolist()):
+            for start, end in pairs[index][1].spans:
+                spans[column, start, end - 1] = True
+        log_probs[indices] = model.tree_log_probs(batch, spans.to(bundle.device)).cpu().numpy()
+    values = iter(log_probs.tolist())
+    return [[next(values) for _ in of_sentence] for of_sentence in trees]
 
 
 def trained_side(bundles: Sequence[ModelBundle]) -> MarkSide | None:

@@ -32,7 +32,14 @@ class ReadingOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreOptions(ReadingOptions, TextOptions):
-    """How the words of a text are scored."""
+    """How the words of a text are scored.
+
+    context: read each sentence by itself (reset, the default), or the text as one stream whose state is carried from
+        sentence to sentence (carry), for running text. A model that was trained on a stream reads a sentence by itself
+        after the end of a sentence
+    """
+
+    context: Context = "reset"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,4 +59,4 @@ class PerplexityOptions(ReadingOptions):
 class ScoreKeywords(TextKeywords, total=False):
     """The fields of `ScoreOptions` as keyword arguments."""
 
-    context: Context | None
+    context: Context

@@ -18,24 +18,26 @@ from syntaxlm.models.combination import (
     ParserCombinationConfig,
 )
 from syntaxlm.models.sizes import without_memory
-from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.storage.folder import ModelBundle, ModelSettings
 from syntaxlm.text.vocabulary import Vocabulary
 
 UNKNOWN, BEGIN, END = "<unk>", "<s>", "</s>"  # of a grammar, in this order
 
 
 def combine(parsers: Sequence[ModelBundle], scorer: ModelBundle | None = None) -> ModelBundle:
-    """Return one model of several: grammars, whose span probabilities are averaged, and a language model.
+    """Return one model of several: parsers, whose span probabilities are averaged, and a language model.
 
-    Their weights are shared with the result. Its vocabulary is that of the scorer, or of the grammar with the most
-    words. All must have the same normaliser.
+    Their weights are shared with the result. Its vocabulary is that of the scorer, or of the parser with the most
+    words. All must have the same normaliser, but a scorer may read the punctuation that all parsers drop.
     Raises InputError for models that do not fit together.
     """
     base = scorer or max(parsers, key=lambda parser: len(parser.vocabulary))
+    drops = scorer is not None and scorer.normaliser != parsers[0].normaliser
+    expected = dataclasses.replace(base.normaliser, drop_punctuation=True) if drops else base.normaliser
     for number, parser in enumerate(parsers, 1):
         if parser.name not in PARSER_TYPES:
             raise InputError(f"combine: found a {parser.name} model as a parser; expected {', '.join(PARSER_TYPES)}")
-        if parser.normaliser != base.normaliser:
+        if parser.normaliser != expected:
             raise InputError(
                 f"combine: parser {number} has another normaliser than {'the scorer' if scorer else 'the others'};"
                 " expected models that read text in the same way"
@@ -50,7 +52,7 @@ def combine(parsers: Sequence[ModelBundle], scorer: ModelBundle | None = None) -
             config = ParserCombinationConfig(**members)
             model = ParserCombination(config, len(base.vocabulary))
         elif scorer.name in SCORER_TYPES:
-            config = CombinationConfig(**members, scorer=scorer.settings.model)
+            config = CombinationConfig(**members, scorer=scorer.settings.model, drop_punctuation=drops)
             model = Combination(config, len(base.vocabulary))
             model.scorer = scorer.model
         else:
@@ -61,16 +63,16 @@ def combine(parsers: Sequence[ModelBundle], scorer: ModelBundle | None = None) -
 
 
 def member(bundle: ModelBundle, number: int) -> ModelBundle:
-    """Return a grammar of a combination as a model of its own.  number: of the grammar, from 1.
+    """Return a parser of a combination as a model of its own.  number: of the parser, from 1.
 
     Words that the combination does not tell apart have the name of a class of unknown words.
     Raises InputError for a model that is not a combination, and for another number.
     """
     model = bundle.model
     if not isinstance(model, ParserCombination):
-        raise InputError(f"member {number}: the model is of type {bundle.name}; expected a combination of grammars")
+        raise InputError(f"member {number}: the model is of type {bundle.name}; expected a combination of parsers")
     if not 1 <= number <= len(model.parsers):
-        raise InputError(f"member: found {number}; expected 1 to {len(model.parsers)}, a grammar of the combination")
+        raise InputError(f"member: found {number}; expected 1 to {len(model.parsers)}, a parser of the combination")
     config: Any = bundle.settings.model
     vocabulary, size = bundle.vocabulary, config.vocabulary_sizes[number - 1]
     names: dict[int, set[str]] = {}
@@ -84,5 +86,5 @@ def member(bundle: ModelBundle, number: int) -> ModelBundle:
         only = [*classes, *of_word] if classes or len(of_word) == 1 else []
         tokens.append(only[0] if only and only[0] not in (UNKNOWN, BEGIN, END) else f"<unk:{word}>")
     parser = model.parsers[number - 1]
-    settings = dataclasses.replace(bundle.settings, model=config.parsers[number - 1])
+    settings = ModelSettings(config.parsers[number - 1], bundle.parser_normaliser)
     return ModelBundle(parser, settings, Vocabulary(tokens, UNKNOWN, BEGIN, END))

@@ -79,6 +79,12 @@ class ModelBundle:
         return self.settings.normaliser
 
     @property
+    def parser_normaliser(self) -> Normaliser:
+        """The normaliser of text that is parsed. It may drop the punctuation that is read to predict words."""
+        drops = getattr(self.settings.model, "drop_punctuation", False)
+        return dataclasses.replace(self.normaliser, drop_punctuation=True) if drops else self.normaliser
+
+    @property
     def name(self) -> str:
         """The name of the model type."""
         return self.settings.model.name

@@ -135,7 +135,7 @@ def focus(
     holds runs with other settings.
     """
     recipe, runs, parsers, groups = _parsers(recipe, folder, options)
-    learners = _learners(recipe, folder, options)
+    learners = _learners(recipe, runs, folder, options)
     fingerprints_of(recipe)  # so that a missing file is reported before anything is trained
     refuse_run(folder)
     try:
@@ -206,8 +206,12 @@ def _trees(folder: Path, part: str) -> Path:
     return folder / "trees" / (f"{AVERAGE}.mrg" if part == "train" else f"{AVERAGE}-{part}.mrg")
 
 
-def _learners(recipe: TextRecipe, folder: Path, options: FocusOptions) -> dict[str, Recipe]:
+def _learners(
+    recipe: TextRecipe, runs: Mapping[Path, Recipe], folder: Path, options: FocusOptions
+) -> dict[str, Recipe]:
     """Return the recipes of the parsers that learn from the trees of the average, by name.
+
+    runs: the recipes of the parsers to train.
 
     Raises InputError for a student that is not a span parser.
     """
@@ -220,7 +224,14 @@ def _learners(recipe: TextRecipe, folder: Path, options: FocusOptions) -> dict[s
         if not MODELS[name].has(LearnsFromTrees):
             raise InputError(f"--student: {name} models do not learn from trees alone; expected span-parser")
         text = recipe.to_dict()["text"] | {"focus": focus, "focus_valid": [str(_trees(folder, "valid"))], "test": None}
-        settings = {"text": text, "run.seed": recipe.run.seed, "schedule.minutes": recipe.schedule.minutes}
+        teachers: list[Any] = [of_parser.model for of_parser in runs.values()]
+        teachers += [read_model(path).settings.model for path in options.also]
+        settings = {
+            "text": text,
+            "run.seed": recipe.run.seed,
+            "schedule.minutes": recipe.schedule.minutes,
+            "model.marks": any(getattr(teacher, "marks", False) for teacher in teachers),
+        }
         learners["student"] = with_overrides(options.student, settings)
     return learners
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,16 @@ import numpy.typing as npt
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.tables import PERCENT, ReportTable, aligned
 from syntaxlm.trees.bounds import left, right
-from syntaxlm.trees.charts import Chart, TieBreaking, best_trees_of_charts, chart_of_spans, seeds_of
+from syntaxlm.trees.charts import (
+    Chart,
+    TieBreaking,
+    best_trees_of_charts,
+    chart_of_spans,
+    equal_lengths,
+    k_best,
+    seeds_of,
+    spans_in,
+)
 from syntaxlm.trees.decoding import SpanTable
 from syntaxlm.trees.marks import Marks
 from syntaxlm.trees.matching import Side, read_matching
@@ -136,10 +146,83 @@ def average(
     sentence has more than `charts.MAXIMUM_WORDS` words.
     Goodman 1996, "Parsing algorithms and metrics".
     """
+    charts = _expected_spans(predictions, weights)
+    return best_trees_of_charts(
+        predictions[0].lengths, partial(charts.with_marks, marks=marks), ties=ties, seeds=seeds_of(charts.spans)
+    )
+
+
+class RankedTree(NamedTuple):
+    """One of the best trees of a sentence.
+
+    spans: start and end of each span of two words or more, in pre-order.
+    confidence: the mean probability of its spans without the whole sentence, which is the expected share of them that
+        is right; 1 if there are none.
+    """
+
+    spans: list[tuple[int, int]]
+    confidence: float
+
+
+def best_averages(
+    predictions: Sequence[SpanSets | SpanTable], count: int, marks: Marks | None = None
+) -> list[list[RankedTree]]:
+    """Return, for each sentence, the `count` trees that share the most spans with the predictions, the best first.
+
+    A sentence with fewer binary trees gets all of them. Other arguments and errors: see `average`.
+    """
+    charts = _expected_spans(predictions)
+    lengths = predictions[0].lengths
+    trees: list[list[RankedTree]] = [[] for _ in lengths]
+    for length, chosen in equal_lengths(lengths, lambda length: 1):
+        starts, ends = spans_in(length)
+        probabilities = charts(chosen, length)[:, 0] / charts.total
+        weights = charts.with_marks(chosen, length, marks) / charts.total
+        scores, spans = k_best(weights, count)
+        for rank in np.flatnonzero(scores[:, 0] > -np.inf):
+            rows = length + np.flatnonzero(spans[length:, rank, 0])
+            inner = probabilities[rows[:-1]]  # the last row is the whole sentence
+            places = sorted(
+                zip(starts[rows].tolist(), ends[rows].tolist(), strict=True), key=lambda at: (at[0], -at[1])
+            )
+            trees[chosen[0]].append(RankedTree(places, float(inner.mean()) if len(inner) else 1.0))
+    return trees
+
+
+@dataclass(frozen=True, eq=False)
+class _ExpectedSpans:
+    """Charts of the weights of the predictions that have each span.
+
+    spans, shared: the distinct spans of trees, and their weights.  tables: with weights.  total: of all predictions.
+    """
+
+    spans: SpanSets
+    shared: npt.NDArray[np.signedinteger[Any]]
+    tables: Sequence[tuple[SpanTable, int]]
+    total: int
+
+    def __call__(self, chosen: Integers, length: int) -> Chart:
+        """Return the chart of sentences of one length."""
+        chart = chart_of_spans(self.spans, self.shared, chosen, length)
+        for table, weight in self.tables:
+            chart += np.rint(table.charts(chosen, length).astype(np.float64) * weight).astype(np.int64)
+        return chart
+
+    def with_marks(self, chosen: Integers, length: int, marks: Marks | None) -> Chart:
+        """Return the chart less the violations of marks."""
+        chart = self(chosen, length)
+        if marks is not None:
+            chart -= np.rint(marks.violations(chosen, length) * float(self.total)).astype(chart.dtype)
+        return chart
+
+
+def _expected_spans(
+    predictions: Sequence[SpanSets | SpanTable], weights: Sequence[float] | None = None
+) -> _ExpectedSpans:
+    """Check the arguments of `average`, and return the weights of spans."""
     if not predictions:
         raise ValueError("an average needs at least one prediction")
     check_same(predictions)
-    lengths = predictions[0].lengths
     tables = [prediction for prediction in predictions if isinstance(prediction, SpanTable)]
     for table in tables:
         table.check_finite()
@@ -162,18 +245,8 @@ def average(
     shared = np.zeros(len(distinct), counted.dtype)
     for of_trees, weight in keys:
         shared[np.searchsorted(distinct, of_trees)] += weight
-    spans = spans_of_keys(distinct, lengths)
-
-    def chart_of(chosen: Integers, length: int) -> Chart:
-        chart = chart_of_spans(spans, shared, chosen, length)
-        for table, weight in weighted:
-            if isinstance(table, SpanTable):
-                chart += np.rint(table.charts(chosen, length).astype(np.float64) * weight).astype(np.int64)
-        if marks is not None:
-            chart -= np.rint(marks.violations(chosen, length) * float(counted.sum())).astype(counted.dtype)
-        return chart
-
-    return best_trees_of_charts(lengths, chart_of, ties=ties, seeds=seeds_of(spans))
+    of_tables = [(spans, int(weight)) for spans, weight in weighted if isinstance(spans, SpanTable)]
+    return _ExpectedSpans(spans_of_keys(distinct, predictions[0].lengths), shared, of_tables, int(counted.sum()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -92,6 +92,45 @@ def best(
     return scores, _best_spans(inside, length, ties, seeds)
 
 
+def k_best(weights: Chart, count: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Return the `count` different trees of the largest weight for each sentence, the best first.
+
+    weights: (n(n + 1)/2, B), finite.  Of trees of equal weight, those with shorter left parts come first.
+    Returns (count, B), the weights of the trees, -inf where a sentence has no more trees, and (n(n + 1)/2, count, B),
+    whether each tree has each span.
+    Huang & Chiang 2005, "Better k-best parsing", algorithm 1.
+    """
+    length, columns = checked_length(weights), weights.shape[1]
+    ranks = np.arange(count)
+    # The parts of the k-th best tree of a split have ranks i and j with (i + 1)(j + 1) <= k, counted from 0.
+    left_ranks, right_ranks = np.nonzero(np.outer(ranks + 1, ranks + 1) <= count)
+    single = np.full((length, columns, count), -np.inf)
+    single[..., 0] = 0
+    values, origins = [single[:0], single], [single[:0].astype(np.int64)] * 2
+    for width, block in enumerate(blocks(length)[2:], 2):
+        sums = [
+            left[..., left_ranks] + right[..., right_ranks] for left, right in parts(values, values, width)
+        ]  # (n - width + 1, B, pairs of ranks) of each split
+        candidates = np.concatenate(sums, -1)
+        order = np.argsort(-candidates, axis=-1, kind="stable")[..., :count]
+        best_sums = np.full((len(candidates), columns, count), -np.inf)
+        best_sums[..., : order.shape[-1]] = np.take_along_axis(candidates, order, -1)
+        values.append(best_sums + weights[block][..., None])
+        origins.append(order)
+    spans = np.zeros((len(weights), count, columns), np.bool_)
+    scores = values[length][0].T + weights[:length].sum(0)
+    for rank, column in zip(*np.nonzero(scores > -np.inf), strict=True):
+        open_spans = [(0, length, rank)]
+        while open_spans:
+            start, width, of_rank = open_spans.pop()
+            spans[blocks(length)[width].start + start, rank, column] = True
+            if width > 1:
+                left, pair = divmod(int(origins[width][start, column, of_rank]), len(left_ranks))
+                open_spans.append((start, left + 1, left_ranks[pair]))
+                open_spans.append((start + left + 1, width - left - 1, right_ranks[pair]))
+    return scores, spans
+
+
 def _best_inside(weights: Chart, length: int) -> Chart:
     """Return the maximal weight of a tree over each span, ignoring one-word spans.
 

@@ -18,7 +18,7 @@ from syntaxlm.parsing.options import ParseOptions
 
 if TYPE_CHECKING:
     from syntaxlm.app.jobs.work import Work
-    from syntaxlm.parsing.parse import ParseBatch
+    from syntaxlm.parsing.parse import Parse, ParseBatch
 
 FAILED = 1  # exit code if shards failed
 
@@ -168,6 +168,18 @@ def parse(
     return 0
 
 
+def _alternatives(parse: Parse, format: str) -> str:
+    """Return the best trees of a sentence, each after its confidence and probability, and an empty line."""
+    from syntaxlm.drawing.terminal import draw_tree
+
+    lines = []
+    for tree, confidence, probability in parse.alternatives:
+        of_tree = "" if probability is None else f"\tprobability {probability:.3g}"
+        shown = draw_tree(tree, parse.known) if format == "tree" else str(tree)
+        lines.append(f"confidence {confidence:.3f}{of_tree}{chr(10) if format == 'tree' else chr(9)}{shown}\n")
+    return "".join([*lines, "\n"])
+
+
 def _formatted(parses: ParseBatch, format: str, with_unread: bool) -> str:
     if format == "svg":
         sentences = [parse for parse in parses if parse]
@@ -182,6 +194,8 @@ def _formatted(parses: ParseBatch, format: str, with_unread: bool) -> str:
 
         dependencies = (parse.dependencies for parse in parses)
         return "".join(format_conllu(tree) for tree in dependencies if tree is not None)
+    if format in ("brackets", "tree") and parses.best:
+        return "".join(_alternatives(parse, format) for parse in parses)
     if format == "brackets":
         trees = parses.brackets(with_unread)
     elif format == "json":

@@ -122,7 +122,7 @@ def _scored(
     bundle, source = model.load(), text.read()
     scored: Iterator[tuple[tables.Row, list[WordSurprisal]]]
     if bundle.model.reads == "trees":
-        if column is not None or options.context is not None or not isinstance(source, str):
+        if column is not None or options.context == "carry" or not isinstance(source, str):
             raise InputError(
                 f"{model.model}: a dependency-tree model scores each tree by itself, so --column, --context and"
                 " sentences do not apply; expected only TEXT, a file of dependency trees"

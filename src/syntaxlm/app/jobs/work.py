@@ -11,7 +11,7 @@ import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from syntaxlm.core.errors import InputError
@@ -95,14 +95,9 @@ class ScoreWork(Work):
         bundle = _load(name, device)
         if bundle.model.reads == "trees":
             raise InputError(f"{name}: a dependency-tree model reads trees; expected a model that reads text")
-        if bundle.mode.carry_state and self.options.context is None:
-            raise InputError(
-                f"{name}: was trained on text as one stream, and by default scores each sentence after those before it."
-                " The shards of a job are scored independently. Add --context reset to read each sentence by itself"
-            )
 
         def rows(lines: Sequence[str], first: int) -> list[Row]:
-            scored = surprisals(bundle, lines, replace(self.options, context="reset"))
+            scored = surprisals(bundle, lines, self.options)
             return [word._asdict() | {"sentence": word.sentence + first - 1} for words in scored for word in words]
 
         rows([], 1)  # raises InputError

@@ -33,6 +33,7 @@ from syntaxlm.models.abilities import (
     PredictsNextToken,
     SampledSentence,
     ScoresSentences,
+    ScoresTrees,
     SymbolRule,
     TextCounts,
     TokenScores,
@@ -72,11 +73,12 @@ PSEUDO_COUNT = 10.0  # added occurrences of each word, with the overall rate of 
 _CHART = 1 << 26  # most inside probabilities of a group of sentences in memory
 _PREFIX_CHART = 1 << 22  # most entries of a float64 chart of a group of sentences
 _BYTES = 24  # in all charts, per inside probability
+_EXCLUDED = -1000.0  # log-weight of a span that is not in a tree; charts are scaled, so it may not be -inf
 _NOTE = "rules at the sentence vector z = 0, the mean of its prior"
 
 
 @model("compound-pcfg", CompoundPCFGConfig)
-class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBestTrees, HasGrammar):
+class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBestTrees, ScoresTrees, HasGrammar):
     """A grammar that scores and parses whole sentences.
 
     Sentence log-probabilities are exact or, for compound grammars, an estimate of the evidence lower bound (ELBO): with
@@ -264,6 +266,12 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
             words = [(place, place, count + symbol) for place, symbol in enumerate(best.preterminals)]
             trees[int(index)] = [*best.spans, *words]
         return trees
+
+    @torch.no_grad()
+    def tree_log_probs(self, batch: TokenBatch, spans: Tensor) -> Tensor:
+        sentences = self._sentences(batch, closed=True)
+        of_tree = self._log_probs(sentences, torch.where(spans, 0.0, _EXCLUDED).double())
+        return of_tree - self._log_probs(sentences)
 
     # ---- grammar
 
