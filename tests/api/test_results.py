@@ -27,7 +27,7 @@ def library(request, monkeypatch):
 def results():
     """One result of each type, with the columns and the number of rows of its data frame."""
     words = ["sentence", "position", "word", "begin", "end", "token", "in_vocabulary", "surprisal"]
-    parts = ["sentence", "start", "end", "text", "label", "score", "marginal"]
+    parts = ["sentence", "start", "end", "text", "label", "score", "marginal", "rank", "confidence"]
     columns = [words, words, words, parts, parts, parts, ["number", "text", "tokens", "surprisals", "ended"]]
     columns += [["number", "text", "tokens", "tree", "spans", "labels", "word_labels"], []]
     counts = 7 + 3, 7, 0, 5 + 1, 5, 0, 2, 2, 0

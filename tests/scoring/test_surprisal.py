@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -62,10 +63,10 @@ def test_open_sentences_have_the_rows_of_closed_ones_but_for_the_end(name, tmp_p
     assert score.bits_per_token * score.tokens == pytest.approx(sum(word.surprisal for words in rows for word in words))
 
 
-def test_the_default_context_is_that_of_training():
-    for context, mode in MODES.items():
+def test_each_sentence_is_read_by_itself_by_default():
+    for mode in MODES.values():
         stored = fresh("lstm", mode)
-        assert list(surprisals(stored, LINES)) == list(surprisals(stored, LINES, ScoreOptions(context=context)))
+        assert list(surprisals(stored, LINES)) == list(surprisals(stored, LINES, ScoreOptions(context="reset")))
     reset, carried = (
         list(surprisals(fresh("lstm"), LINES, ScoreOptions(context=context)))[2][0].surprisal for context in MODES
     )
@@ -197,6 +198,19 @@ def test_the_share_of_unknown_words_is_reported_with_a_way_to_reduce_it():
             unknown.add(rows)
         assert str(unknown).startswith(expected)
         assert str(unknown) == expected or "Most frequent" in expected
+
+
+def test_what_a_model_does_not_read_or_tell_apart_is_reported():
+    stored = fresh("lstm")
+    dropping = replace(stored.settings, normaliser=Normaliser(drop_punctuation=True))
+    stored = replace(stored, settings=dropping)
+    unknown = UnknownWords(stored, AUTO_STYLE)
+    for rows in surprisals(stored, ["the cat, sees", "the dog", "the cat sees -", "the cat, sees"], ScoreOptions()):
+        unknown.add(rows)
+    assert str(unknown) == (
+        "11 words, 0 unknown (0.0%), 3 not read (, -). Sentence 3 cannot be told apart from another one, such as"
+        " sentence 1"
+    )
 
 
 def test_carried_state_of_a_model_of_single_sentences_warns():

@@ -12,7 +12,7 @@ Decoder = Literal[
     "biased", "unbiased", "greedy-right", "greedy-sum", "cky", "mbr", "viterbi", "heads", "heads-binary"
 ]  # fmt: skip
 Ties = Literal["random", "first"]
-Best = Annotated[int, Bounds(ge=1, le=1000)]
+Best = Annotated[int, Bounds(ge=1, le=100)]
 MarkUse = Literal["auto", "none", "both", "either", "end", "start"]
 
 

@@ -68,14 +68,14 @@ CONSTITUENTS = Columns(
     "constituent of two words or more",
     {
         "sentence": Column("integer", "number of the sentence, from 1"),
-        "rank": Column("integer", "rank of the tree among the best of the sentence, from 1"),
-        "confidence": Column("number", "mean probability of the tree's constituents; missing without probabilities"),
         "start": Column("integer", "first word of the constituent, counted from 0"),
         "end": Column("integer", "the word after its last word, counted from 0"),
         "text": Column("text", "its words as written, joined by spaces"),
         "label": Column("text", "its induced label; empty without labels"),
         "score": Column("number", "its log score; missing if the model does not score spans"),
         "marginal": Column("number", "its probability; missing if the model does not compute it"),
+        "rank": Column("integer", "rank of its tree among the best of the sentence, from 1"),
+        "confidence": Column("number", "mean probability of the constituents of its tree; missing without marginals"),
     },
 )
 
@@ -214,14 +214,14 @@ class Parse(HasRows):
                 values = {name: float(chart[part.start, part.end - 1]) for name, chart in self.span_values.items()}
                 yield {
                     "sentence": self.number,
-                    "rank": rank,
-                    "confidence": confidence,
                     "start": part.start,
                     "end": part.end,
                     "text": " ".join(self.words[part.start : part.end]),
                     "label": "" if self.word_labels is None else part.label,
                     "score": values.get("scores"),
                     "marginal": values.get("marginals"),
+                    "rank": rank,
+                    "confidence": confidence,
                 }
 
     def __len__(self) -> int:

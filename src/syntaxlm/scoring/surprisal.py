@@ -165,25 +165,34 @@ MANY_UNKNOWN = 0.1  # share of unknown words above which advice is printed
 EXAMPLES = 5  # number of unknown words in a message
 LONGEST_EXAMPLE = 40  # characters; a word can be as long as a file
 REMEMBERED_UNKNOWN = 100_000  # maximum number of distinct unknown words that are counted
+REMEMBERED_SENTENCES = 20_000  # maximum number of distinct sentences that are compared
 
 
 class UnknownWords:
-    """Counts unknown words, and reports their share and how to reduce it."""
+    """Counts what a model does not know, read or tell apart, and reports it, with advice on unknown words."""
 
     def __init__(self, bundle: ModelBundle, options: TextOptions) -> None:
         """Create a counter for a model.  options: those with which the rows were read."""
         self._reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
         self._auto = TextReader.of(bundle.normaliser, bundle.vocabulary, TextOptions())
         self.words = 0  # words that the model read, without ends of sentences
-        self.not_read = 0  # words and punctuation marks that the normaliser dropped
+        self.not_read: Counter[str] = Counter()  # words and punctuation marks that the normaliser dropped
+        self.alike: list[tuple[int, int]] = []  # sentences that differ as written, but not as read
+        self._sentences: dict[tuple[str, ...], tuple[int, list[str]]] = {}  # by tokens: number and words
         self.unknown: Counter[str] = Counter()
         self.unknown_count = 0
 
     def add(self, rows: Iterable[WordSurprisal]) -> None:
+        rows = list(rows)
+        words, tokens = [row.word for row in rows], tuple(row.token for row in rows if row.token)
+        if tokens and (tokens in self._sentences or len(self._sentences) < REMEMBERED_SENTENCES):
+            number, others = self._sentences.setdefault(tokens, (rows[0].sentence, words))
+            if others != words:
+                self.alike.append((number, rows[0].sentence))
         for row in rows:
-            if row.in_vocabulary is None:
-                self.not_read += 1
-            elif row.word:
+            if not row.word.isalnum():
+                self.not_read.update(part.written for part in self._reader.align(row.word) if part.token is None)
+            if row.word and row.in_vocabulary is not None:
                 self.words += 1
                 if not row.in_vocabulary:
                     self.unknown_count += 1
@@ -196,7 +205,12 @@ class UnknownWords:
         share = self.unknown_count / max(1, self.words)
         text = f"{self.words:,} {units}, {self.unknown_count:,} unknown ({share:.1%})"
         if self.not_read:
-            text += f", {self.not_read:,} not read"
+            examples = " ".join(shortened(word, LONGEST_EXAMPLE) for word, _ in self.not_read.most_common(EXAMPLES))
+            text += f", {self.not_read.total():,} not read ({examples})"
+        if self.alike:
+            first, second = self.alike[0]
+            others = f" and {len(self.alike) - 1:,} others" if len(self.alike) > 1 else ""
+            text += f". Sentence {second}{others} cannot be told apart from another one, such as sentence {first}"
         return f"{text}. {self._advice()}" if share > MANY_UNKNOWN else text
 
     def _advice(self) -> str:

@@ -133,7 +133,7 @@ def test_score_reads_standard_input(score, trained, monkeypatch, run):
 def test_the_share_of_unknown_words_is_printed_and_punctuation_is_dropped_by_default(score):
     _, out, err = score("The cat, the xyzzy dog.\n")
     assert [(row["word"], row["token"]) for row in table(out)][:2] == [("The", "the"), ("cat,", "cat")]
-    assert err.startswith("5 words, 1 unknown (20.0%). Most frequent: xyzzy.")
+    assert err.startswith("5 words, 1 unknown (20.0%), 2 not read (, .). Most frequent: xyzzy.")
     _, out, err = score("The cat, the dog.\n", "--punctuation", "keep", "--contractions", "keep")
     assert [row["token"] for row in table(out)][:2] == ["<unk>", "<unk>"]
     assert "'The' is unknown, but 'the' is known: use --punctuation auto --contractions auto" in err

@@ -198,6 +198,7 @@ class ServedModel:
         decoder: Any = None,
         layer: int | None = None,
         labels: bool = False,
+        best: int = 1,
         pictures: bool = True,
     ) -> list[Values]:
         """Return trees and surprisals, as far as the model gives them, with pictures."""
@@ -208,7 +209,7 @@ class ServedModel:
         surprisals: Sequence[SentenceSurprisal | None] = nothing
         if isinstance(model, ParsesSentences):
             has_labels = labels and isinstance(model, LabelsSpans)
-            parses = self.model.parse(sentences, decoder=decoder, layer=layer, labels=has_labels)
+            parses = self.model.parse(sentences, decoder=decoder, layer=layer, labels=has_labels, best=best)
         if isinstance(model, ScoresTokens):
             surprisals = self.model.surprisal(sentences, context="reset")
         results = []

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     UnreadPart = BaseModel
     ScoredWord = BaseModel
 else:
-    _PARSING = _fields_of(ParseOptions, "decoder", "layer", "labels")
+    _PARSING = _fields_of(ParseOptions, "decoder", "layer", "labels", "best")
     ParseRequest = create_model("ParseRequest", __base__=SentencesRequest, **_PARSING)
     AnalyseRequest = create_model("AnalyseRequest", __base__=ParseRequest, pictures=(Pictures, True))
     _SAMPLING = _fields_of(SamplingOptions, "temperature", "top_k", "seed")
@@ -128,6 +128,12 @@ class ModelsAnswer(Answer):
     limits: LimitsInfo
 
 
+class RankedTree(BaseModel):
+    spans: list[tuple[int, int]]
+    confidence: Annotated[float, Field(description="Mean probability of its constituents.")]
+    probability: Annotated[float | None, Field(description="Of the tree, given the sentence.")] = None
+
+
 class ParsedSentence(BaseModel):
     """Spans are [start, end), counted in words from 0; offsets are [start, end), in code points of the sentence."""
 
@@ -143,6 +149,8 @@ class ParsedSentence(BaseModel):
     word_labels: list[str] | None = None
     scores: Annotated[list[float] | None, Field(description="Log score of each span.")] = None
     marginals: Annotated[list[float] | None, Field(description="Probability of each span.")] = None
+    confidence: Annotated[float | None, Field(description="Mean probability of the constituents.")] = None
+    alternatives: Annotated[list[RankedTree] | None, Field(description="The best trees, if requested.")] = None
     brackets: Annotated[str | None, Field(description="The tree; null if a word cannot be written in brackets.")]
 
 

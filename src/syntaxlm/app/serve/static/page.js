@@ -127,6 +127,7 @@ function chosen() {
 }
 
 const can = (model, ability) => model.abilities.includes(ability);
+const BEST = 3; // trees of a sentence
 const optional = (id) => ($(id).value.trim() === "" ? null : Number($(id).value));
 
 // ---- tasks: each returns the articles of its results
@@ -136,13 +137,14 @@ async function sentences(models) {
   if (!lines.length) throw new Refused("Type a sentence first.");
   const usable = models.filter((model) => can(model, "parsing") || can(model, "surprisal"));
   const found = await each(usable, (model) => {
-    const decoder = $("decoder").value;
+    const decoder = model.decoders.includes($("decoder").value) ? $("decoder").value : model.decoders[0];
     const layer = optional("layer");
     return ask("api/analyse", {
       model: model.name, sentences: lines,
-      decoder: model.decoders.includes(decoder) ? decoder : null,
+      decoder: decoder ?? null,
       layer: layer !== null && layer <= model.layers ? layer : null,
       labels: $("labels").checked,
+      best: decoder === "mbr" ? BEST : 1,
     });
   });
   const articles = lines.map((line, place) =>
@@ -229,6 +231,7 @@ function sentenceColumn(model, result) {
   const { parse, surprisal } = result;
   const facts = [];
   if (parse) facts.push(`${parse.words.length} words`);
+  if (parse?.confidence != null) facts.push(`confidence ${number(parse.confidence, 2)}`);
   if (surprisal) facts.push(`${surprisal.bits.toFixed(1)} bits`);
   const unknown = parse ? parse.words.filter((_, place) => !parse.known[place])
     : surprisal.words.filter((word) => word.in_vocabulary === false).map((word) => word.word);
@@ -245,6 +248,7 @@ function sentenceColumn(model, result) {
   const marks = parse ? tableOfSpans(parse) : null;
   tables.append(tableOfWords(parse, surprisal));
   if (marks) tables.append(marks);
+  if (parse?.alternatives) tables.append(tableOfTrees(parse));
   if (parse) connect(drawn, marks, parse);
   const bars = [
     button("SVG", () => save(`${fileName(result.sentence)}.svg`, result.svg, "image/svg+xml")),
@@ -290,6 +294,14 @@ function tableOfSpans(parse) {
     else if (parse.distances) row.push(right(number(Math.max(...parse.distances.slice(start + 1, end)), 3)));
     return row;
   }));
+}
+
+function tableOfTrees(parse) {
+  const heads = ["constituents of the best trees", right("confidence"), right("probability")];
+  return table("Best trees", heads, parse.alternatives.map((tree) => [
+    tree.spans.slice(1).map(([start, end]) => parse.words.slice(start, end).join(" ")).join(" | "),
+    right(number(tree.confidence, 3)), right(tree.probability == null ? "" : number(tree.probability, 3)),
+  ]));
 }
 
 // Spans of a tree react to the pointer and to the arrow keys, and mark their words and their row of the table.
