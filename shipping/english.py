@@ -7,8 +7,8 @@ ones are kept.
 Writes the model folders `en` and `en-fast` in src/syntaxlm/storage/bundled, but for their model cards, which
 `shipping.model_cards` writes. Takes about four hours on one core without bfloat16 tiles (AMX).
 
-Two grammars with different biases, each trained on its half of the text, parse sentences of up to LONGEST words. A small
-grammar and a span parser learn from the trees of their average: en-fast is this grammar, and en averages both.
+Two grammars with different biases, each trained on its half of the text, parse short sentences. A small grammar and a
+span parser learn from the trees of their average: en-fast is this grammar, and en averages both.
 """
 
 from __future__ import annotations

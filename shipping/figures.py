@@ -2,8 +2,8 @@
 
     python -m shipping.figures DATA RUNS
 
-DATA: a folder with wsj-sample/mrg, gum/test.mrg and english/ewt_test.sentences.txt.gz.
-RUNS: the folder of `shipping.english`; its run kn5, if there is one, is measured as well.
+DATA: a folder with wsj-sample/mrg, gum/test.mrg, craft, blimp, natural-stories and english/ewt_test.sentences.txt.gz.
+RUNS: the folder of `shipping.english`. Its folder kn5, a run of the recipe kn5-en, is measured as well.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,15 +21,33 @@ from syntaxlm.app.cli import main as run
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json, write_text
 from syntaxlm.core.text_files import read_lines
+from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.parsing.parse import parse_lines
-from syntaxlm.storage.folder import read_model
+from syntaxlm.scoring.options import Context, ScoreOptions
+from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.storage.folder import ModelBundle, read_model
+from syntaxlm.text.options import AS_WRITTEN
+from syntaxlm.trees.marks import is_mark
+from syntaxlm.trees.tree import parse_brackets
 
 RESULTS = Path(__file__).parents[1] / "results" / "shipped"
+ORDINARY = Path(__file__).with_name("ordinary-sentences.mrg")
 MODELS = ("en", "en-fast")
-TREEBANKS = {"wsj": "wsj-sample/mrg", "gum": "gum/test.mrg"}
+TREEBANKS: Mapping[str, tuple[str, Sequence[str]]] = {  # name: treebank, options
+    "wsj": ("wsj-sample/mrg", ()),
+    "wsj-second": ("wsj-sample/mrg/wsj_01*", ()),
+    "wsj10": ("wsj-sample/mrg", ("--max-words", "10")),
+    "gum": ("gum/test.mrg", ()),
+    "gum10": ("gum/test.mrg", ("--max-words", "10")),
+    "craft": ("craft/craft-dev.mrg.gz", ("--max-words", "40")),
+    "ordinary": (str(ORDINARY), ("--preprocessing", "letters")),
+}
 EWT = "english/ewt_test.sentences.txt.gz"
 TIMED_SENTENCES = 2_000
-SHORT = 10  # words
+STORIES = (
+    "--words", "natural-stories/all_stories.tok.gz", "--times", "natural-stories/wordinfo.tsv.gz",
+    "--time-column", "meanItemRT", "--group", "item", "--context", "both",
+)  # fmt: skip
 
 
 def main() -> None:
@@ -41,27 +60,16 @@ def main() -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     os.chdir(data)  # so that the reports name the data by relative paths
     for model in MODELS:
-        for name, treebank in TREEBANKS.items():
-            _report(f"{model}-{name}", "evaluate", "parse", model, treebank)
-            _report(f"{model}-{name}{SHORT}", "evaluate", "parse", model, treebank, "--max-words", str(SHORT))
-        _time(model)
-    with TemporaryDirectory() as folder:
-        os.chdir(folder)
-        Path("ewt-test.txt").write_text(
-            "".join(tokenised(line) + "\n" for _, line in read_lines(data / EWT)), encoding="utf-8"
-        )
-        for model, folder_of in {"en": "en", "en-fast": "en-fast", "kn5": runs / "kn5"}.items():
-            for ending, option in {"ewt": "carry", "ewt-sentences": "reset"}.items():
-                if model != "en-fast" or ending == "ewt-sentences":  # grammars read sentences by themselves
-                    _report(
-                        f"{model}-{ending}",
-                        "evaluate",
-                        "perplexity",
-                        str(folder_of),
-                        "ewt-test.txt",
-                        "--context",
-                        option,
-                    )
+        for name, (treebank, further) in TREEBANKS.items():
+            _report(f"{model}-{name}", "evaluate", "parse", model, treebank, *further)
+        _time(f"{model}-speed", lambda stored, lines: parse_lines(stored, lines), model)
+    _time("en-score-speed", lambda stored, lines: list(surprisals(stored, lines)), "en")
+    _store_ordinary()
+    _perplexities(runs)
+    _report("en-blimp", "evaluate", "pairs", "en", *map(str, sorted(Path("blimp").glob("*.jsonl"))))
+    _report(
+        "en-stories", "evaluate", "reading-times", "en", *STORIES, "--frequencies", str(runs / "data" / "train.txt")
+    )
 
 
 def _report(name: str, *arguments: str) -> None:
@@ -69,23 +77,69 @@ def _report(name: str, *arguments: str) -> None:
     path = RESULTS / f"{name}.json"
     if code := run([*arguments, "--json", "--quiet", "-o", str(path)]):
         raise InputError(f"syntaxlm {' '.join(arguments)}: exit code {code}")
+    if str(ORDINARY) in (text := path.read_text(encoding="utf-8")):
+        write_text(text.replace(str(ORDINARY), f"shipping/{ORDINARY.name}"), path)
     print(path.name)
 
 
-def _time(model: str) -> None:
-    """Stores the sentences parsed per second, in this process with torch's threads, without loading and first use."""
+def _time(name: str, process: Callable[[ModelBundle, list[str]], object], model: str) -> None:
+    """Stores the sentences processed per second, with torch's threads, without loading and first use."""
     import torch
 
     stored = read_model(model)
     lines = [line for _, line in read_lines(EWT)][:TIMED_SENTENCES]
-    parse_lines(stored, lines[:100])
+    process(stored, lines[:100])
     begin = time.perf_counter()
-    parse_lines(stored, lines)
+    process(stored, lines)
     seconds = time.perf_counter() - begin
     figures = {"sentences": len(lines), "text": EWT, "threads": torch.get_num_threads()}
     figures["sentences_per_second"] = round(len(lines) / seconds, 1)
-    write_text(to_json(figures, indent=1) + "\n", RESULTS / f"{model}-speed.json")
+    write_text(to_json(figures, indent=1) + "\n", RESULTS / f"{name}.json")
     print(json.dumps(figures))
+
+
+def _store_ordinary() -> None:
+    """Stores the trees of `en` for ordinary sentences, and the gold constituents that they lack."""
+    report = evaluate_parsing(read_model("en"), ORDINARY, preprocessing="letters")
+    rows = []
+    for scored in report.details():
+        predicted, gold = parse_brackets(f"{scored.predicted} {scored.gold}")
+        found = {(start, end) for _, start, end in predicted.constituents}
+        missed = [
+            f"{label}: {' '.join(gold.words[start:end])}"
+            for label, start, end in gold.constituents
+            if end - start > 1 and (start, end) not in found
+        ]
+        rows.append({"sentence": " ".join(gold.words), "tree": scored.predicted, "missed": missed})
+    right = sum(not row["missed"] for row in rows)
+    write_text(to_json({"right": right, "sentences": rows}, indent=1) + "\n", RESULTS / "en-ordinary-trees.json")
+
+
+def _perplexities(runs: Path) -> None:
+    """Stores the perplexity of EWT: of all tokens, and of the words alone, which earlier models predicted."""
+    with TemporaryDirectory() as folder:
+        text = Path(folder) / "ewt-test.txt"
+        lines = [tokenised(line) for _, line in read_lines(EWT)]
+        text.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        here = Path.cwd()
+        os.chdir(folder)
+        try:
+            for model, named in (("en", "en"), ("kn5", str(runs / "kn5"))):
+                contexts: Mapping[str, Context] = {"ewt": "carry", "ewt-sentences": "reset"}
+                for ending, context in contexts.items():
+                    _report(f"{model}-{ending}", "evaluate", "perplexity", named, text.name, "--context", context)
+                    bits, count, unknown = 0.0, 0, 0
+                    for rows in surprisals(read_model(named), lines, ScoreOptions(context=context, **AS_WRITTEN)):
+                        for row in rows:
+                            if row.surprisal is not None and not (row.word and is_mark(row.word)):
+                                bits, count = bits + row.surprisal, count + 1
+                                unknown += row.in_vocabulary is False
+                    figures = {"perplexity": 2 ** (bits / count), "tokens": count, "unknown": unknown}
+                    figures["bits_per_character"] = bits / sum(map(len, lines))
+                    write_text(to_json(figures, indent=1) + "\n", RESULTS / f"{model}-{ending}-words.json")
+            _report("en-fast-ewt-sentences", "evaluate", "perplexity", "en-fast", text.name)
+        finally:
+            os.chdir(here)
 
 
 if __name__ == "__main__":

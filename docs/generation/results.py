@@ -40,11 +40,14 @@ from docs.generation.stored_results import (
     runs,
     trees,
 )
+from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.parsing.agreement import outlier
+from syntaxlm.trees.tree import parse_brackets
 
 ROOT = Path(__file__).parents[2]
 _NAMES = (
-    "results.md", "papers.md", "figures.md", "notebook.md", "guides/bundled-models.md", "models/ccm.md",
+    "results.md", "papers.md", "figures.md", "notebook.md", "guides/bundled-models.md",
+    "guides/ordinary-sentences.md", "models/ccm.md",
     "models/dmv.md", "reference/speed.md", "guides/very-large-jobs.md",
 )  # fmt: skip
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in _NAMES)]
@@ -385,40 +388,82 @@ def pairs() -> str:
 
 
 SHIPPED = {"en": "`en`", "en-fast": "`en-fast`"}
+SHIPPED_TREEBANKS = {
+    "wsj": ("WSJ sample", "all"),
+    "wsj-second": ("WSJ sample, second half", "all"),
+    "wsj10": ("WSJ sample", "up to 10 words"),
+    "gum": ("GUM test", "all"),
+    "gum10": ("GUM test", "up to 10 words"),
+    "craft": ("CRAFT", "up to 40 words"),
+    "ordinary": ("ordinary sentences", "all"),
+}
 
 
 def shipped_trees() -> str:
     """F1 of the bundled models, from the reports that `shipping.figures` stores."""
     rows = []
-    for name, title in (("wsj", "WSJ sample"), ("gum", "GUM test")):
-        for ending, words in ((name, "all"), (f"{name}10", "up to 10 words")):
-            for model, shown in SHIPPED.items():
-                one = run("shipped", ending, model)
-                rows.append(
-                    [shown, title, words, f"{one.first['sentences']:,}", percent(one.f1), percent(one.right_branching)]
-                )
-    return table(["model", "treebank", "length", "sentences", "F1", "right branching"], rows)
+    for ending, (title, words) in SHIPPED_TREEBANKS.items():
+        for model, shown in SHIPPED.items():
+            one = run("shipped", ending, model)
+            with_marks = one.first["f1_by_decoder"].get("mbr with marks (both)")
+            figures = [percent(one.f1), "" if with_marks is None else percent(with_marks), percent(one.right_branching)]
+            rows.append([shown, title, words, f"{one.first['sentences']:,}", *figures])
+    return table(["model", "treebank", "length", "sentences", "F1", "F1 with marks", "right branching"], rows)
+
+
+def shipped_reliability() -> str:
+    """Reliability of the probabilities of `en` on the WSJ sample."""
+    bins = run("shipped", "wsj", "en").first["reliability"]["constituents"]
+    rows = [
+        [
+            f"{one['low']:.1f} to {one['high']:.1f}",
+            f"{one['size']:,}",
+            percent(one["probability"]),
+            percent(one["right"]),
+        ]
+        for one in bins
+    ]
+    return table(["probability", "constituents", "mean probability", "share in the gold trees"], rows)
+
+
+def ordinary_sentences() -> str:
+    """The trees of `en` for the ordinary sentences, with the gold constituents that they lack."""
+    report = json.loads((RESULTS / "shipped" / "en-ordinary-trees.json").read_text(encoding="utf-8"))
+    recall = run("shipped", "ordinary", "en").first["recall_by_label"]
+    shown = ", ".join(
+        f"{label} {100 * share:.0f}% of {count}" for label, (share, count) in recall.items() if count > 10
+    )
+    parts = [
+        f"All constituents are right in {report['right']} of {len(report['sentences'])} sentences. Found: {shown}."
+    ]
+    for one in report["sentences"]:
+        (tree,) = parse_brackets(one["tree"])
+        verdict = "; ".join(one["missed"]) or "nothing"
+        parts.append(f"```text\n{draw_tree(tree)}\n```\n\nMissed: {verdict}.")
+    return "\n\n".join(parts)
 
 
 def shipped_perplexity() -> str:
     """Perplexity of the bundled models and of Kneser-Ney 5-grams on EWT."""
     rows = []
     for model, shown in (*SHIPPED.items(), ("kn5", "Kneser-Ney 5-grams, same text")):
-        for ending in ("ewt", "ewt-sentences"):
-            for one in (found.first for found in runs("shipped", ending) if found.name == model):
-                read = "as a stream" if one["carry_state"] else "sentence by sentence"
-                share = f"{one['unknown'] / one['tokens']:.1%}"
-                rows.append([shown, read, f"{one['perplexity']:.1f}", f"{one['tokens']:,}", share])
-    return table(["model", "read", "perplexity", "tokens", "unknown words"], rows)
+        for ending, read in (("ewt", "as a stream"), ("ewt-sentences", "sentence by sentence")):
+            for kind, counted in ((ending, "words and marks"), (f"{ending}-words", "words")):
+                for one in (found.first for found in runs("shipped", kind) if found.name == model):
+                    of_model = "words" if model == "en-fast" else counted
+                    share = f"{one['unknown'] / one['tokens']:.1%}"
+                    rows.append([shown, read, of_model, f"{one['perplexity']:.1f}", f"{one['tokens']:,}", share])
+    return table(["model", "read", "predicted", "perplexity", "tokens", "unknown words"], rows)
 
 
 def shipped_speed() -> str:
-    """Sentences parsed per second by the bundled models."""
+    """Sentences parsed and scored per second by the bundled models."""
     rows = []
-    for model, shown in SHIPPED.items():
+    for model, shown, use in (*((*one, "parse") for one in SHIPPED.items()), ("en-score", SHIPPED["en"], "score")):
         one = run("shipped", "speed", model).first
-        rows.append([shown, f"{one['sentences_per_second']:,.0f}", f"{one['sentences']:,} of EWT", str(one["threads"])])
-    return table(["model", "sentences per second", "sentences", "threads"], rows)
+        speed = f"{one['sentences_per_second']:,.0f}"
+        rows.append([shown, use, speed, f"{one['sentences']:,} of EWT", str(one["threads"])])
+    return table(["model", "command", "sentences per second", "sentences", "threads"], rows)
 
 
 READING_MODELS = {
@@ -547,6 +592,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "shipped-trees": shipped_trees,
     "shipped-perplexity": shipped_perplexity,
     "shipped-speed": shipped_speed,
+    "shipped-reliability": shipped_reliability,
+    "ordinary-sentences": ordinary_sentences,
     "unknown-words": unknown_words,
     "reading-times": reading_times,
     "stop-classifiers": stop_classifiers,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,11 +67,22 @@ def test_violations_of_marks_change_the_order_but_not_the_confidence():
     assert [tree.confidence for tree in marked[0]] == pytest.approx([0.4, 0.6])
 
 
-@pytest.mark.parametrize("name", sorted(set(model_types_with(ScoresTrees)) - {"combination", "parser-combination"}))
+TREE_SCORERS = sorted(set(model_types_with(ScoresTrees)) - {"combination", "parser-combination"})
+
+
+def model_of(name):
+    """A model with trees of different probabilities, in float64."""
+    if name == "combination":
+        return combine([grammar("simple-pcfg"), grammar("simple-pcfg", sharpness=3.0)])
+    if "pcfg" in name and name != "dep-pcfg":
+        return grammar(name)
+    stored = fresh(name)
+    return replace(stored, model=stored.model.double().eval())
+
+
+@pytest.mark.parametrize("name", TREE_SCORERS)
 def test_the_probabilities_of_all_trees_add_up_to_one_and_to_the_marginals(name):
-    stored = grammar(name) if "pcfg" in name and name != "dep-pcfg" else fresh(name)
-    if "pcfg" not in name:
-        stored = type(stored)(stored.model.double().eval(), stored.settings, stored.vocabulary)
+    stored = model_of(name)
     (parse,) = parse_lines(stored, [LINE], ParseOptions(decoder="mbr", best=100))
     assert len(parse.alternatives) == CATALAN
     probabilities = np.array([way.probability for way in parse.alternatives])
@@ -77,6 +90,31 @@ def test_the_probabilities_of_all_trees_add_up_to_one_and_to_the_marginals(name)
     for start, end in ((0, 2), (1, 4), (2, 6)):
         having = [(start, end) in {tuple(part[1:]) for part in way.tree.constituents} for way in parse.alternatives]
         assert probabilities[having].sum() == pytest.approx(parse.marginals[start, end - 1], abs=1e-5)
+
+
+@pytest.mark.parametrize("name", [*TREE_SCORERS, "combination"])
+def test_samples_have_the_probabilities_of_their_trees(name):
+    stored = model_of(name)
+    count = 2000
+    options = ParseOptions(decoder="mbr", samples=count)
+    parse, single, again = parse_lines(stored, ["the old cat sees", "cat", "the old cat sees"], options)
+    assert [way.tree for way in parse.alternatives] == [way.tree for way in again.alternatives]
+    assert {way.probability for way in single.alternatives} == {1.0}
+    (exact,) = parse_lines(stored, ["the old cat sees"], ParseOptions(decoder="mbr", best=5))
+    drawn = Counter(str(way.tree) for way in parse.alternatives)
+    for way in exact.alternatives:
+        error = (way.probability * (1 - way.probability) / count) ** 0.5
+        assert drawn[str(way.tree)] / count == pytest.approx(way.probability, abs=5 * error + 1e-6)
+    assert len({way.probability for way in parse.alternatives}) == len(drawn)
+
+
+def test_samples_are_refused_for_averages_together_with_best_and_without_probabilities_of_trees():
+    with pytest.raises(InputError, match="samples: found together with best"):
+        ParseOptions(samples=2, best=2)
+    with pytest.raises(InputError, match="samples: found 2 models; expected one"):
+        parse_lines([grammar("simple-pcfg"), grammar("simple-pcfg")], [LINE], ParseOptions(samples=2))
+    with pytest.raises(InputError, match="samples: found prpn with decoder biased"):
+        parse_lines(fresh("prpn"), [LINE], ParseOptions(samples=2))
 
 
 def test_a_combination_has_the_mean_probability_of_its_parsers():

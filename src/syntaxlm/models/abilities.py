@@ -316,7 +316,7 @@ class FindsBestTrees(ParsesSentences):
 
 
 class ScoresTrees(ParsesSentences):
-    """Gives the probability of each binary tree of a sentence."""
+    """Gives the probability of each binary tree of a sentence, and samples of trees."""
 
     @abstractmethod
     def tree_log_probs(self, batch: TokenBatch, spans: Tensor) -> Tensor:
@@ -325,6 +325,10 @@ class ScoresTrees(ParsesSentences):
         batch: whole sentences with BOS and EOS.
         spans: (B, n, n) bool, by first and last word: the spans of two words or more of a binary tree.
         """
+
+    @abstractmethod
+    def sample_trees(self, batch: TokenBatch, count: int, generator: np.random.Generator) -> list[list[TreeSpans]]:
+        """Return `count` trees of each column, drawn from P(tree | sentence). batch: see `tree_log_probs`."""
 
 
 class ParsesDependencies(ParsesSentences):
@@ -336,6 +340,9 @@ class ParsesDependencies(ParsesSentences):
     def structure(self, batch: TokenBatch) -> Heads:
         """Return the most probable dependency tree of each sentence."""
 
+
+TreeSpans = list[tuple[int, int]]
+"""Start and end of the spans of two words or more of a binary tree."""
 
 LabelledSpans = list[tuple[int, int, int]]
 """The spans of a tree, including single words: (first word, last word, index into `LabelsSpans.labels`), both words

@@ -8,12 +8,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from syntaxlm.core.settings import Count, Settings
-from syntaxlm.models.abilities import HasHiddenStates, Model, PredictsNextToken, ScoresTrees, TokenScores
+from syntaxlm.models.abilities import (
+    HasHiddenStates,
+    Model,
+    PredictsNextToken,
+    ScoresTrees,
+    TokenScores,
+    TreeSpans,
+)
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.registry import MODELS, NamedConfig, config_among, model
 from syntaxlm.models.structures import SpanMarginals
@@ -88,6 +96,15 @@ class ParserCombination(Model, ScoresTrees):
         """Return ln P(tree | sentence), where P is the mean of the probabilities under the parsers."""
         log_probs = [parser.tree_log_probs(read, spans) for parser, read in self._readings(batch)]
         return torch.stack(log_probs).logsumexp(0) - math.log(len(log_probs))
+
+    def sample_trees(self, batch: TokenBatch, count: int, generator: np.random.Generator) -> list[list[TreeSpans]]:
+        """Return trees of which each is drawn from a parser, which is drawn first."""
+        drawn = [parser.sample_trees(read, count, generator) for parser, read in self._readings(batch)]
+        chosen = generator.integers(len(drawn), size=(batch.sentence_count(), count)).tolist()
+        return [
+            [drawn[parser][column][number] for number, parser in enumerate(of_column)]
+            for column, of_column in enumerate(chosen)
+        ]
 
     def _readings(self, batch: TokenBatch) -> Iterator[tuple[Any, TokenBatch]]:
         """Yield each parser with the batch as it reads it."""

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.models.abilities import FindsBestTrees, LabelledSpans, SampledSentence, ScoresTrees
+from syntaxlm.models.abilities import FindsBestTrees, LabelledSpans, SampledSentence, ScoresTrees, TreeSpans
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.ops import charts
@@ -83,6 +83,13 @@ class ChartParser(FindsBestTrees, ScoresTrees):
             of_tree = charts.total(weights.masked_fill(~kept, -torch.inf), splits)
             result[columns] = (of_tree - charts.total(weights, splits)).double()
         return result
+
+    @torch.no_grad()
+    def sample_trees(self, batch: TokenBatch, count: int, generator: np.random.Generator) -> list[list[TreeSpans]]:
+        trees: list[list[TreeSpans]] = [[] for _ in range(batch.sentence_count())]
+        for columns, _, weights, splits in self.chart_weights(batch):
+            trees[columns] = charts.sample(weights, splits, count, generator)
+        return trees
 
 
 def draw_short(draw: Callable[[], SampledSentence | None], longest: int) -> SampledSentence:

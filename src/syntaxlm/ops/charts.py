@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from syntaxlm.ops.inside.sample import drawing
 from syntaxlm.trees.charts import blocks, checked_length, split_blocks
 
 
@@ -65,6 +67,36 @@ def best(weights: Tensor, split_weights: Tensor | None = None) -> MaximalTrees:
     inside = _InsideChart(weights, split_weights, best=True)
     spans = inside.outside(torch.ones_like(weights[0])) > 0
     return MaximalTrees(inside.totals + weights[: inside.length].sum(0), spans)
+
+
+@torch.no_grad()
+def sample(
+    weights: Tensor, split_weights: Tensor | None, count: int, generator: np.random.Generator
+) -> list[list[list[tuple[int, int]]]]:
+    """Return `count` trees of each sentence under P(tree) proportional to exp(weight): spans of two words or more.
+
+    Other arguments: see `total`; not all trees of a sentence may have weight -inf.
+    """
+    inside, draw = _InsideChart(weights, split_weights, best=False), drawing(generator)
+    length = inside.length
+    lefts = inside.lefts.cpu().numpy()
+    own = None if split_weights is None else split_weights.cpu().numpy()
+
+    def tree(column: int) -> list[tuple[int, int]]:
+        spans, open_spans = [], [(0, length)] * (length > 1)
+        while open_spans:
+            start, width = open_spans.pop()
+            spans.append((start, start + width))
+            splits = np.arange(1, width)
+            sums = lefts[splits, start, column] + lefts[width - splits, start + splits, column]
+            if own is not None:
+                rows = split_blocks(length)[width].start + (splits - 1) * (length - width + 1) + start
+                sums = sums + own[rows, column]
+            left = 1 + draw(np.exp(sums - sums.max()))
+            open_spans += [(start + left, width - left)] * (width - left > 1) + [(start, left)] * (left > 1)
+        return spans
+
+    return [[tree(column) for _ in range(count)] for column in range(weights.shape[1])]
 
 
 class _InsideChart:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypedDict
 
-from syntaxlm.core.options import Bounds, Layers, Options
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.options import Bounds, Layers, Options, Seed
 from syntaxlm.text.options import TextKeywords, TextOptions
 
 Decoder = Literal[
@@ -13,6 +14,7 @@ Decoder = Literal[
 ]  # fmt: skip
 Ties = Literal["random", "first"]
 Best = Annotated[int, Bounds(ge=1, le=100)]
+Samples = Annotated[int, Bounds(ge=0, le=10_000)]
 MarkUse = Literal["auto", "none", "both", "either", "end", "start"]
 
 
@@ -51,10 +53,20 @@ class ParseOptions(DecodingOptions, TextOptions):
         (a PCFG)
     best: number of trees of each sentence, the best first, each with its confidence: the expected share of its
         constituents that is right. Requires models of span probabilities and the decoder mbr
+    samples: number of trees of each sentence, drawn from their probabilities given the sentence, instead of the best;
+        requires a single model with probabilities of trees (a PCFG, a span parser, a combination of these, ccm)
+    sample_seed: random seed of the samples
     """
 
     labels: bool = False
     best: Best = 1
+    samples: Samples = 0
+    sample_seed: Seed = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.samples and self.best > 1:
+            raise InputError("samples: found together with best; expected one of them")
 
 
 class DecodingKeywords(TypedDict, total=False):
@@ -71,3 +83,5 @@ class ParseKeywords(DecodingKeywords, TextKeywords, total=False):
 
     labels: bool
     best: int
+    samples: int
+    sample_seed: int

@@ -18,12 +18,13 @@ from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.core.text_files import LINES_TOGETHER, line_bytes, no_sentence, plain_size, source_name
 from syntaxlm.data.corpora import GivenText, read_sentences
 from syntaxlm.models.abilities import LabelsSpans, ScoresTrees
-from syntaxlm.models.structures import CorpusStructure
+from syntaxlm.models.structures import CorpusMarginals, CorpusStructure
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.structure import (
     Decoding,
     combined_trees,
     decodings,
+    sampled_trees,
     structure_of,
     trained_side,
     tree_log_probs,
@@ -96,7 +97,7 @@ class Parse(HasRows):
     offsets: start and end of each word in the line, in code points.
     known: whether each word is in the model's vocabulary.
     not_read: parts of the line that the model does not read, such as punctuation, with their start and end.
-    alternatives: the best trees, the best first, if several were requested.
+    alternatives: the best trees, the best first, if several were requested; or samples of trees.
 
     >>> parse = nlp.parse("a cat sleeps")
     >>> parse.words, parse.known
@@ -371,11 +372,14 @@ def parse_lines(
         raise InputError(f"labels: found {len(bundles)} models; expected one, because averaged trees have no labels")
     if options.labels:
         bundles[0].require(LabelsSpans, "parsing with labels")
-    chosen = decodings(bundles, options)
-    if options.best > 1:
-        _check_best(bundles, chosen)
+    chosen, is_average = decodings(bundles, options), len(bundles) > 1
+    if options.best > 1 or options.samples:
+        _check_probabilities(bundles, chosen, "samples" if options.samples else "best")
+    if options.samples:
+        if is_average:
+            raise InputError(f"samples: found {len(bundles)} models; expected one")
+        bundles[0].require(ScoresTrees, "samples of trees")
     reader = TextReader.of(bundles[0].parser_normaliser, bundles[0].vocabulary, options)
-    is_average = len(bundles) > 1
     side = trained_side(bundles) if options.marks == "auto" else None if options.marks == "none" else options.marks
     readings = (
         _readings(bundles, lines, options, first, names, side is not None)
@@ -394,12 +398,16 @@ def parse_lines(
     if side is not None:
         before = np.array(list(chain.from_iterable(map(marks_of, batch.aligned))), bool)
         marks = Marks(before, structures[0].lengths, side)
-    if options.best > 1:
-        inputs = [of_model.averaging_input(*way) for of_model, way in zip(structures, chosen, strict=True)]
-        trees = best_averages(inputs, options.best, marks)
+    if options.best > 1 or options.samples:
+        read = [tokens for tokens in batch.tokens if tokens]
+        if options.samples and isinstance(structures[0], CorpusMarginals):
+            trees = sampled_trees(bundles[0], read, structures[0], options.samples, options.sample_seed)
+        else:
+            inputs = [of_model.averaging_input(*way) for of_model, way in zip(structures, chosen, strict=True)]
+            trees = best_averages(inputs, options.best, marks)
         log_probs: Sequence[Sequence[float | None]] = [[None] * len(of_sentence) for of_sentence in trees]
         if not is_average and isinstance(bundles[0].model, ScoresTrees):
-            log_probs = tree_log_probs(bundles[0], [tokens for tokens in batch.tokens if tokens], trees)
+            log_probs = tree_log_probs(bundles[0], read, trees)
         best = [
             [(tree, None if value is None else math.exp(value)) for tree, value in zip(*of_sentence, strict=True)]
             for of_sentence in zip(trees, log_probs, strict=True)
@@ -417,7 +425,7 @@ def parse_lines(
     )
 
 
-def _check_best(bundles: Sequence[ModelBundle], chosen: Sequence[Decoding]) -> None:
+def _check_probabilities(bundles: Sequence[ModelBundle], chosen: Sequence[Decoding], option: str) -> None:
     """Raise InputError if no model has span probabilities, from which several trees are ranked."""
     if not any(decoder == "mbr" for decoder, _ in chosen):
         found = ", ".join(
@@ -425,7 +433,7 @@ def _check_best(bundles: Sequence[ModelBundle], chosen: Sequence[Decoding]) -> N
                 f"{bundle.name} with decoder {way.decoder}" for bundle, way in zip(bundles, chosen, strict=True)
             )
         )
-        raise InputError(f"best: found {found}; expected a model of span probabilities, and the decoder mbr")
+        raise InputError(f"{option}: found {found}; expected a model of span probabilities, and the decoder mbr")
 
 
 def _readings(

@@ -147,6 +147,24 @@ def tree_log_probs(
     return [[next(values) for _ in of_sentence] for of_sentence in trees]
 
 
+def sampled_trees(
+    bundle: ModelBundle, sentences: Sequence[Sequence[str]], structure: CorpusMarginals, count: int, seed: int
+) -> list[list[RankedTree]]:
+    """Return trees drawn from P(tree | sentence), with the confidence of each. structure: of the sentences.
+
+    The trees of a sentence do not depend on the others. Raises InputError for a model without probabilities of trees.
+    """
+    model = bundle.require(ScoresTrees, "samples of trees")
+    trees = []
+    for number, sentence in enumerate(sentences):
+        corpus = EncodedCorpus.from_sentences([bundle.vocabulary.encode(sentence)])
+        ((batch, _),) = _batches(bundle, corpus)
+        (drawn,) = model.sample_trees(batch, count, np.random.default_rng([seed, *corpus.sentence(0)]))
+        chart = structure.table.chart(number)
+        trees.append([RankedTree.of(spans, chart) for spans in drawn])
+    return trees
+
+
 def trained_side(bundles: Sequence[ModelBundle]) -> MarkSide | None:
     """Return the side of marks for the trees of the first model, or member of a combination, trained with marks.
 

@@ -29,7 +29,7 @@ from syntaxlm.trees.charts import (
     seeds_of,
     spans_in,
 )
-from syntaxlm.trees.decoding import SpanTable
+from syntaxlm.trees.decoding import Scores, SpanTable
 from syntaxlm.trees.marks import Marks
 from syntaxlm.trees.matching import Side, read_matching
 from syntaxlm.trees.scoring import Fractions, Protocol, score
@@ -163,6 +163,13 @@ class RankedTree(NamedTuple):
     spans: list[tuple[int, int]]
     confidence: float
 
+    @classmethod
+    def of(cls, spans: Iterable[tuple[int, int]], probabilities: Scores) -> RankedTree:
+        """Return a binary tree. probabilities: (n, n), of spans by first and last word."""
+        places = sorted(spans, key=lambda at: (at[0], -at[1]))
+        inner = [float(probabilities[start, end - 1]) for start, end in places[1:]]
+        return cls(places, float(np.mean(inner)) if inner else 1.0)
+
 
 def best_averages(
     predictions: Sequence[SpanSets | SpanTable], count: int, marks: Marks | None = None
@@ -176,16 +183,14 @@ def best_averages(
     trees: list[list[RankedTree]] = [[] for _ in lengths]
     for length, chosen in equal_lengths(lengths, lambda length: 1):
         starts, ends = spans_in(length)
-        probabilities = charts(chosen, length)[:, 0] / charts.total
+        probabilities = np.zeros((length, length))
+        probabilities[starts, ends - 1] = charts(chosen, length)[:, 0] / charts.total
         weights = charts.with_marks(chosen, length, marks) / charts.total
         scores, spans = k_best(weights, count)
         for rank in np.flatnonzero(scores[:, 0] > -np.inf):
             rows = length + np.flatnonzero(spans[length:, rank, 0])
-            inner = probabilities[rows[:-1]]  # the last row is the whole sentence
-            places = sorted(
-                zip(starts[rows].tolist(), ends[rows].tolist(), strict=True), key=lambda at: (at[0], -at[1])
-            )
-            trees[chosen[0]].append(RankedTree(places, float(inner.mean()) if len(inner) else 1.0))
+            places = zip(starts[rows].tolist(), ends[rows].tolist(), strict=True)
+            trees[chosen[0]].append(RankedTree.of(places, probabilities))
     return trees
 
 

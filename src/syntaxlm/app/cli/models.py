@@ -249,13 +249,13 @@ def combine(
     precision: Literal["float32", "bfloat16"] = "float32",
     format: SummaryFormat = "text",
 ) -> None:
-    """Make one model of several grammars, with or without a language model.
+    """Make one model of several parsers, with or without a language model.
 
     Write one model folder from several trained models: it parses with the average of the span probabilities of the
-    grammars, and takes probabilities of words from the language model, if there is one. All must have the same
-    normaliser.
+    parsers, and takes probabilities of words from the language model, if there is one. All must have the same
+    normaliser, but the language model may read punctuation that the parsers drop.
 
-    parsers: model folders of neural PCFGs
+    parsers: model folders of neural PCFGs or span parsers
     scorer: model folder of an lstm, on-lstm, prpn or palm; default: none, the result only parses
     output: new or empty folder
     precision: type of the stored weights: float32 (default), or bfloat16, which takes half the space. Models are
@@ -274,9 +274,9 @@ def combine(
     if format == "json":
         print(to_json({"schema_version": 1, "folder": str(output), "parsers": len(parsers), "parameters": parameters}))
     else:
-        grammars = f"{len(parsers)} grammar{'s' if len(parsers) > 1 else ''}"
+        found = f"{len(parsers)} parser{'s' if len(parsers) > 1 else ''}"
         others = " and a language model" if scorer else ""
-        print(f"{output}: {grammars}{others}, {parameters:,} parameters")
+        print(f"{output}: {found}{others}, {parameters:,} parameters")
 
 
 def rerank(

@@ -37,6 +37,7 @@ from syntaxlm.models.abilities import (
     SymbolRule,
     TextCounts,
     TokenScores,
+    TreeSpans,
 )
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LOG_PROBS, PROBABILITIES
@@ -66,6 +67,7 @@ from syntaxlm.ops.inside import (
     posteriors,
     prefix_log_probs,
 )
+from syntaxlm.ops.inside.sample import sample_trees
 from syntaxlm.ops.products import tiles_usable
 
 ELBO_AT_MEAN = "ELBO at the mean of q(z|x), approximate"
@@ -272,6 +274,15 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         sentences = self._sentences(batch, closed=True)
         of_tree = self._log_probs(sentences, torch.where(spans, 0.0, _EXCLUDED).double())
         return of_tree - self._log_probs(sentences)
+
+    @torch.no_grad()
+    def sample_trees(self, batch: TokenBatch, count: int, generator: np.random.Generator) -> list[list[TreeSpans]]:
+        sentences = self._sentences(batch, closed=True)
+        trees: list[list[TreeSpans]] = [[[] for _ in range(count)] for _ in sentences.lengths]
+        for index, part in self._groups(sentences, 1):  # one at a time
+            tables, layout = self._tables(part), Layout(part.lengths, self.device)
+            (trees[int(index)],) = sample_trees(tables.rules, tables.emissions, tables.words, layout, count, generator)
+        return trees
 
     # ---- grammar
 
