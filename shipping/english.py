@@ -96,9 +96,9 @@ def train_members(runs: Path) -> None:
 
 def write_shipped(runs: Path) -> None:
     """Writes the bundled model folders from the finished runs, with weights in bfloat16."""
-    parsers = [read_model(runs / LEARNERS / name) for name in ("student", "focused")]
+    parsers = [read_model(runs / LEARNERS / name) for name in ("focused", "student")]
     write_model(SHIPPED / "en", combine(parsers, read_model(runs / SCORER)), torch.bfloat16)
-    write_model(SHIPPED / "en-fast", parsers[1], torch.bfloat16)
+    write_model(SHIPPED / "en-fast", parsers[0], torch.bfloat16)
 
 
 def _train(folder: Path, recipe: str, settings: Mapping[str, object]) -> None:

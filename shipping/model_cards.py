@@ -13,16 +13,17 @@ from syntaxlm.storage.hub import CardFacts, write_card
 
 DESCRIPTIONS = {
     "en": "English trees and surprisals from one small model: a span parser and a neural PCFG (SN-PCFG) whose span"
-    " probabilities are averaged, and an LSTM for the probabilities of words and punctuation. It was trained without any"
-    " tree or tag.",
+    " probabilities are averaged, and an LSTM for the probabilities of words and punctuation. It was trained without"
+    " any tree or tag.",
     "en-fast": "English trees from one small neural PCFG (SN-PCFG). It was trained without any tree or tag.",
 }
 TEXTBOOKS = """\
-American Government; Anatomy and Physiology; Astronomy; Business Ethics; Business Law; Chemistry (bundle); College Success
-(bundle); Entrepreneurship; Introduction to Anthropology; Introduction to Business; Introduction to Intellectual Property;
-Introduction to Philosophy; Introduction to Political Science; Introduction to Sociology; Life, Liberty, and the Pursuit of
-Happiness; Microbiology; Nursing (bundle); Principles of Economics (bundle); Principles of Finance; Principles of
-Marketing; Psychology; U.S. History; World History; Writing Guide"""
+American Government; Anatomy and Physiology; Astronomy; Business Ethics; Business Law; Chemistry (bundle);
+College Success (bundle); Entrepreneurship; Introduction to Anthropology; Introduction to Business;
+Introduction to Intellectual Property; Introduction to Philosophy; Introduction to Political Science;
+Introduction to Sociology; Life, Liberty, and the Pursuit of Happiness; Microbiology; Nursing (bundle);
+Principles of Economics (bundle); Principles of Finance; Principles of Marketing; Psychology; U.S. History;
+World History; Writing Guide"""
 DATA = f"""\
 Text alone, 10 million words, of which MASC was read twice.
 
@@ -38,8 +39,8 @@ The recipes are `simple-pcfg-en`, `simple-pcfg-en-fast`, `span-parser-text` and 
 makes the models again.
 """
 LIMITS = """\
-The trees are induced: more than a third of the brackets of a treebank differ. Unknown words are read by their suffix. The
-text has the views and prejudices of its time, and so may sampled sentences.
+The trees are induced: more than a third of the brackets of a treebank differ. Unknown words are read by their
+suffix. The text has the views and prejudices of its time, and so may sampled sentences.
 """
 
 

@@ -201,6 +201,8 @@ def test_a_student_learns_from_the_average_and_is_resumed_with_the_other_parsers
         (str(folder / "trees" / name),) for name in ("average.mrg", "average-valid.mrg")
     )
     assert result.student.criterion.value > 0
+    assert read_model(result.learned).settings.model.parsers[1] == bundle.settings.model
+    assert str(result.learned) in str(result)
     assert focus(recipe, folder, options, watching).student.criterion == result.student.criterion
 
 

@@ -13,6 +13,8 @@ from syntaxlm.models.backbone import Backbone, BackboneOutput, neural_model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import dropout
 
+Cutoffs = Annotated[tuple[Size, ...], Field(max_length=10)]
+
 
 @dataclass(frozen=True)
 class LSTMConfig(Settings, section="model"):
@@ -27,9 +29,7 @@ class LSTMConfig(Settings, section="model"):
     dropout: Fraction = 0.2  # rate on embeddings and on the decoder's input
     layer_dropout: Fraction = 0.2  # rate between layers
     init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
-    # From each of these words on, in the order of frequency, embeddings have a quarter of the features, and the decoder
-    # is an adaptive softmax (Grave et al. 2017): faster and smaller for large vocabularies. Requires tied weights.
-    cutoffs: Annotated[tuple[Size, ...], Field(max_length=10)] = ()
+    cutoffs: Cutoffs = ()  # ids of words from which embeddings are a quarter as large, for an adaptive softmax
 
     def contradictions(self) -> list[str]:
         faults = ["cutoffs: tied weights are needed; expected tied: true"] if self.cutoffs and not self.tied else []

@@ -3,8 +3,8 @@
 Park & Kim 2024, "Structural Optimization Ambiguity and Simplicity Bias in Unsupervised Neural Grammar Induction". The
 parsers are several seeds of one recipe and of its variants and, if given, other models. No gold trees are used. The
 results are in one folder: parsers/NAME, agreement.json, average (a model), trees/average.mrg and, with its hashes,
-average.json, focused (a grammar) and student (a span parser). If the command is started again, finished steps are kept,
-interrupted ones are resumed, and missing ones are run.
+average.json, focused (a grammar), student (a span parser) and learned (the average of both, a model). If the command is
+started again, finished steps are kept, interrupted ones are resumed, and missing ones are run.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from syntaxlm.training.study import Watching, check_settings, is_finished, seede
 from syntaxlm.training.study_table import model_hashes
 
 AGREEMENT = "agreement.json"
-AVERAGE = "average"
+AVERAGE, LEARNED = "average", "learned"
 _TRAINING = 0.85  # share of the minutes for training; the rest is for parsing
 
 
@@ -63,6 +63,7 @@ class FocusResult:
     average: folder of the average as a model; None if a parser is not a grammar, or before it is written.
     focused, student: results of the focused grammar and of the student; None if there is none, or if training was
         interrupted before.
+    learned: folder of the average of both as a model; None if one is missing.
     stopped: whether training was interrupted.
     """
 
@@ -73,6 +74,7 @@ class FocusResult:
     average: Path | None = None
     focused: TrainingResult | None = None
     student: TrainingResult | None = None
+    learned: Path | None = None
     stopped: bool = True
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,13 +86,17 @@ class FocusResult:
             "agreement": self.agreement and self.agreement.to_dict(),
             "focused": self.focused and self.focused.to_dict(),
             "student": self.student and self.student.to_dict(),
+            "learned": self.learned and str(self.learned),
         }
 
     def __str__(self) -> str:
         if self.stopped:
             return f"{self.folder}: training stopped; a checkpoint is saved. Resume with the same command."
-        average = f"average: {self.average or _trees(self.folder, 'train')}"
-        return "\n".join([*map(str, filter(None, (self.focused, self.student))), average])
+        lines = [*map(str, filter(None, (self.focused, self.student)))]
+        lines.append(f"average: {self.average or _trees(self.folder, 'train')}")
+        if self.learned:
+            lines.append(f"average of the focused grammar and the student: {self.learned}")
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +190,9 @@ def focus(
             if trained.stopped:
                 return result
             result = replace(result, focused=trained) if name == "focused" else replace(result, student=trained)
+        if len(learners) > 1:
+            learned = _write_average([read_model(folder / name) for name in learners], folder / LEARNED, say)
+            result = replace(result, learned=learned)
     return replace(result, stopped=False)
 
 
