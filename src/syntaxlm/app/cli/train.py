@@ -181,8 +181,8 @@ def focus(
     Train several seeds of a recipe and of its variants, average them, and parse the training text with the average.
     Then train a grammar toward these trees (parse-focusing), if the recipe is of a PCFG, and a student, if there is a
     recipe for it. No gold trees are read. If interrupted, the same command resumes. DIR/average is the average as a
-    model (of PCFGs), DIR/focused the single grammar, DIR/student the student, DIR/learned their average; DIR/agreement.json has the agreement of
-    the parsers, DIR/trees the average's trees.
+    model (of PCFGs), DIR/focused the single grammar, DIR/student the student, DIR/learned their average;
+    DIR/agreement.json has the agreement of the parsers, DIR/trees the average's trees.
 
     recipe: recipe of a parser: a file, or the name of a bundled recipe
     output: folder for all runs and trees
