@@ -200,7 +200,7 @@ def test_the_share_of_unknown_words_is_reported_with_a_way_to_reduce_it():
         assert str(unknown) == expected or "Most frequent" in expected
 
 
-def test_what_a_model_does_not_read_or_tell_apart_is_reported():
+def test_what_a_model_does_not_read_or_distinguish_is_reported():
     stored = fresh("lstm")
     dropping = replace(stored.settings, normaliser=Normaliser(drop_punctuation=True))
     stored = replace(stored, settings=dropping)
@@ -208,7 +208,7 @@ def test_what_a_model_does_not_read_or_tell_apart_is_reported():
     for rows in surprisals(stored, ["the cat, sees", "the dog", "the cat sees -", "the cat, sees"], ScoreOptions()):
         unknown.add(rows)
     assert str(unknown) == (
-        "11 words, 0 unknown (0.0%), 3 not read (, -). Sentence 3 cannot be told apart from another one, such as"
+        "11 words, 0 unknown (0.0%), 3 not read (, -). Sentence 3 cannot be distinguished from another one, such as"
         " sentence 1"
     )
 

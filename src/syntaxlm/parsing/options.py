@@ -52,7 +52,7 @@ class ParseOptions(DecodingOptions, TextOptions):
     labels: write induced labels in brackets and JSON, (NT-17 (T-3 the) (T-8 dog)); requires a single model with labels
         (a PCFG)
     best: number of trees of each sentence, the best first, each with its confidence: the expected share of its
-        constituents that is right. Requires models of span probabilities and the decoder mbr
+        constituents that is correct. Requires models of span probabilities and the decoder mbr
     samples: number of trees of each sentence, drawn from their probabilities given the sentence, instead of the best;
         requires a single model with probabilities of trees (a PCFG, a span parser, a combination of these, ccm)
     sample_seed: random seed of the samples

@@ -46,7 +46,7 @@ UNREAD = "UNREAD"  # tag of words and punctuation marks that the model does not 
 class Alternative(NamedTuple):
     """One of the best trees of a sentence.
 
-    confidence: the mean probability of its constituents without the whole sentence: the expected share that is right.
+    confidence: the mean probability of its constituents without the whole sentence: the expected share that is correct.
     probability: of the tree given the sentence; None for an average of several models (`also`), and for a model
         without probabilities of trees.
     """
@@ -144,7 +144,7 @@ class Parse(HasRows):
     def confidence(self) -> float | None:
         """The mean probability of the constituents of the tree without the whole sentence, 1 if there are none.
 
-        It is the expected share of them that is right. None if the model does not compute probabilities of spans.
+        It is the expected share of them that is correct. None if the model does not compute probabilities of spans.
         """
         if self.marginals is None:
             return self.alternatives[0].confidence if self.alternatives else None

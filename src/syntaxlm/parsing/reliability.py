@@ -22,14 +22,14 @@ class Bin(NamedTuple):
     """Predictions of similar probability.
 
     low, high: of the probabilities, from 0 to 1.  size: number of predictions.  probability: their mean.
-    right: the share of them that is right.
+    correct: the share of them that is correct.
     """
 
     low: float
     high: float
     size: int
     probability: float
-    right: float
+    correct: float
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Reliability:
     """The reliability of the probabilities of predicted constituents, and of the confidence of trees.
 
     constituents: by probability, all but whole sentences.  sentences: by the mean probability of their constituents,
-        with the mean share of these that is in the gold tree as `right`; sentences of three words or more.
+        with the mean share of these that is in the gold tree as `correct`; sentences of three words or more.
     Niculescu-Mizil & Caruana 2005, "Predicting good probabilities with supervised learning", section 3.
     """
 
@@ -46,9 +46,9 @@ class Reliability:
 
     @property
     def error(self) -> float:
-        """The expected calibration error of constituents: the mean distance of `probability` from `right`."""
+        """The expected calibration error of constituents: the mean distance of `probability` from `correct`."""
         total = sum(of_bin.size for of_bin in self.constituents)
-        distances = (of_bin.size * abs(of_bin.probability - of_bin.right) for of_bin in self.constituents)
+        distances = (of_bin.size * abs(of_bin.probability - of_bin.correct) for of_bin in self.constituents)
         return sum(distances) / max(1, total)
 
     def to_dict(self) -> dict[str, Any]:
@@ -57,9 +57,9 @@ class Reliability:
 
     def table(self) -> ReportTable:
         """Return the bins as a table for reading."""
-        headings = {"number": ",", "probability": PERCENT, "right": PERCENT, "with a probability of": ""}
+        headings = {"number": ",", "probability": PERCENT, "correct": PERCENT, "with a probability of": ""}
         rows = [
-            [of_bin.size, of_bin.probability, of_bin.right, f"{kind}, {of_bin.low:.1f} to {of_bin.high:.1f}"]
+            [of_bin.size, of_bin.probability, of_bin.correct, f"{kind}, {of_bin.low:.1f} to {of_bin.high:.1f}"]
             for kind, bins in (("constituents", self.constituents), ("sentences", self.sentences))
             for of_bin in bins
         ]
@@ -67,15 +67,15 @@ class Reliability:
         return ReportTable(headings, rows, title)
 
     def picture(self) -> Picture:
-        """Draw the share of right constituents by probability; perfect probabilities are on the diagonal."""
+        """Draw the share of correct constituents by probability; perfect probabilities are on the diagonal."""
         from syntaxlm.drawing.charts import line_chart  # pictures are imported only to draw
 
         series = {
-            name: [(of_bin.probability, of_bin.right) for of_bin in bins]
+            name: [(of_bin.probability, of_bin.correct) for of_bin in bins]
             for name, bins in (("constituents", self.constituents), ("sentences", self.sentences))
         }
-        perfect = {"as probable as right": [(0.0, 0.0), (1.0, 1.0)]}
-        return line_chart(perfect | series, "Reliability", "probability", "share that is right", from_zero=True)
+        perfect = {"perfect probabilities": [(0.0, 0.0), (1.0, 1.0)]}
+        return line_chart(perfect | series, "Reliability", "probability", "share that is correct", from_zero=True)
 
 
 def reliability(table: SpanTable, trees: SpanSets, gold: SpanSets, scores: ParsingScores) -> Reliability:
@@ -88,15 +88,16 @@ def reliability(table: SpanTable, trees: SpanSets, gold: SpanSets, scores: Parsi
     kept = counted(trees, keep_whole=False)
     sentences = trees.sentences()[kept]
     probabilities = table.values[places_of(offsets[sentences], trees.starts[kept], trees.ends[kept])].astype(float)
-    right = contained(keys_of(trees)[kept], span_keys(gold, keep_whole=True)[0]).astype(float)
+    correct = contained(keys_of(trees)[kept], span_keys(gold, keep_whole=True)[0]).astype(float)
     counts = np.bincount(sentences, minlength=len(trees))
     of_sentences = [
-        np.bincount(sentences, values, len(trees))[counts > 0] / counts[counts > 0] for values in (probabilities, right)
+        np.bincount(sentences, values, len(trees))[counts > 0] / counts[counts > 0]
+        for values in (probabilities, correct)
     ]
-    return Reliability(_bins(probabilities, right), _bins(*of_sentences))
+    return Reliability(_bins(probabilities, correct), _bins(*of_sentences))
 
 
-def _bins(probabilities: Fractions, right: Fractions) -> tuple[Bin, ...]:
+def _bins(probabilities: Fractions, correct: Fractions) -> tuple[Bin, ...]:
     """Return the bins that are not empty."""
     numbers = np.minimum((probabilities * BINS).astype(int), BINS - 1)
     chosen = ((number, numbers == number) for number in np.unique(numbers).tolist())
@@ -106,7 +107,7 @@ def _bins(probabilities: Fractions, right: Fractions) -> tuple[Bin, ...]:
             (number + 1) / BINS,
             int(np.count_nonzero(among)),
             float(probabilities[among].mean()),
-            float(right[among].mean()),
+            float(correct[among].mean()),
         )
         for number, among in chosen
     )

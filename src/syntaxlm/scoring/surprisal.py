@@ -169,7 +169,7 @@ REMEMBERED_SENTENCES = 20_000  # maximum number of distinct sentences that are c
 
 
 class UnknownWords:
-    """Counts what a model does not know, read or tell apart, and reports it, with advice on unknown words."""
+    """Counts what a model does not know, read or distinguish, and reports it, with advice on unknown words."""
 
     def __init__(self, bundle: ModelBundle, options: TextOptions) -> None:
         """Create a counter for a model.  options: those with which the rows were read."""
@@ -210,7 +210,7 @@ class UnknownWords:
         if self.alike:
             first, second = self.alike[0]
             others = f" and {len(self.alike) - 1:,} others" if len(self.alike) > 1 else ""
-            text += f". Sentence {second}{others} cannot be told apart from another one, such as sentence {first}"
+            text += f". Sentence {second}{others} cannot be distinguished from another one, such as sentence {first}"
         return f"{text}. {self._advice()}" if share > MANY_UNKNOWN else text
 
     def _advice(self) -> str:

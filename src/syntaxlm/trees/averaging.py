@@ -157,7 +157,7 @@ class RankedTree(NamedTuple):
 
     spans: start and end of each span of two words or more, in pre-order.
     confidence: the mean probability of its spans without the whole sentence, which is the expected share of them that
-        is right; 1 if there are none.
+        is correct; 1 if there are none.
     """
 
     spans: list[tuple[int, int]]
