@@ -419,7 +419,7 @@ def shipped_reliability() -> str:
             f"{one['low']:.1f} to {one['high']:.1f}",
             f"{one['size']:,}",
             percent(one["probability"]),
-            percent(one["right"]),
+            percent(one["correct"]),
         ]
         for one in bins
     ]

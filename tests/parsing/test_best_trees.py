@@ -170,7 +170,7 @@ def test_the_command_writes_the_best_trees_in_every_format(folder, tmp_path, cap
         main(["parse", folder, "--text", LINE, "--best", "0"])
 
 
-def test_reliability_counts_right_constituents_by_probability():
+def test_reliability_counts_correct_constituents_by_probability():
     lengths = np.array([4, 3])
     gold = spans_of_lists([[(0, 4), (0, 2), (2, 4)], [(0, 3), (1, 3)]], [4, 3])
     trees = spans_of_lists([[(0, 4), (0, 2), (2, 4)], [(0, 3), (0, 2)]], [4, 3])
@@ -178,10 +178,10 @@ def test_reliability_counts_right_constituents_by_probability():
     table = SpanTable(lengths, values)
     values[2], values[7], values[10 + 2] = 0.95, 0.55, 0.31  # (0, 2) and (2, 4); (0, 2) of the second sentence
     found = reliability(table, trees, gold, score(trees, gold, PROTOCOLS["wsj-test"]))
-    assert [(one.size, round(one.probability, 4), one.right) for one in found.constituents] == [
+    assert [(one.size, round(one.probability, 4), one.correct) for one in found.constituents] == [
         (1, 0.31, 0.0), (1, 0.55, 1.0), (1, 0.95, 1.0)
     ]  # fmt: skip
-    assert [(one.size, round(one.probability, 4), one.right) for one in found.sentences] == [
+    assert [(one.size, round(one.probability, 4), one.correct) for one in found.sentences] == [
         (1, 0.31, 0.0), (1, 0.75, 1.0)
     ]  # fmt: skip
     assert found.error == pytest.approx((0.31 + 0.45 + 0.05) / 3, abs=1e-6)
