@@ -196,3 +196,27 @@ def test_a_sentence_that_takes_minutes_is_reported_unless_it_is_left_out(tmp_pat
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         TextTask(recipe_from(data | {"batches": {"maximum_words": 150}}, "recipe.yaml"), torch.device("cpu"))
+
+
+def test_training_begins_with_the_embeddings_of_another_model(few, tmp_path):
+    vectors = few.recipe_data("lstm", schedule={"epochs": 1})
+    vectors["model"] = {"name": "lstm", "embedding_size": 6, "hidden_size": 5}
+    train(recipe_from(vectors, "vectors.yaml"), tmp_path / "vectors")
+    settings = few.recipe_data("lstm", batches={"token_budget": 64}, schedule={"epochs": 1})
+    settings["model"] = {"name": "diora", "embedding_size": 6, "hidden_size": 5, "negatives": 0}
+    settings["text"] = settings["text"] | {"embeddings": str(tmp_path / "vectors")}
+    task = TextTask(recipe_from(settings, "diora.yaml"), torch.device("cpu"))
+    stored = read_model(tmp_path / "vectors")
+    word = task.vocabulary.tokens[-1]
+    own = task.model.embedding.weight[task.vocabulary.id(word)].detach()
+    theirs = stored.model.embedding.weight[stored.vocabulary.id(word)].detach()
+    assert torch.cosine_similarity(own, theirs, 0) == pytest.approx(1, abs=1e-5)
+    assert not torch.allclose(own, theirs)
+    train(recipe_from(settings, "diora.yaml"), tmp_path / "diora")
+    settings["model"] = settings["model"] | {"embedding_size": 7}
+    with pytest.raises(InputError, match="model.embedding_size: found 7; expected 6, as in text.embeddings"):
+        TextTask(recipe_from(settings, "diora.yaml"), torch.device("cpu"))
+    settings["text"] = settings["text"] | {"embeddings": str(tmp_path / "diora")}
+    settings["model"] = {"name": "simple-pcfg", "nonterminals": 3, "preterminals": 4, "embedding_size": 6}
+    with pytest.raises(InputError, match="text.embeddings: simple-pcfg has no embeddings of words"):
+        TextTask(recipe_from(settings, "pcfg.yaml"), torch.device("cpu"))

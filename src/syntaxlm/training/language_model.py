@@ -83,6 +83,7 @@ class LanguageModelTask(Task):
                 check_labels(model, corpus)
         if isinstance(model, NeedsTextCounts):
             model.setup(self._counts())
+        self._copy_embeddings(model)
         self.model: Model = self._placed(model)
 
     @abstractmethod
@@ -92,6 +93,9 @@ class LanguageModelTask(Task):
     @abstractmethod
     def _counts(self) -> TextCounts:
         """Return statistics of the training data, for models that need them."""
+
+    def _copy_embeddings(self, model: Model) -> None:
+        """Copy the embeddings of words of another model, if the recipe names one."""
 
     @abstractmethod
     def _in_order(self, corpus: Any, tokens: int) -> Batches:
@@ -213,6 +217,29 @@ class TextTask(LanguageModelTask):
         self.supervision = [read(path, preprocessing, self.train) for path, preprocessing in sources]
         of_valid = [read(path, "none", self.valid).spans for path in text.focus_valid]
         self.valid_spans = joined(of_valid) if of_valid else None
+
+    def _copy_embeddings(self, model: Model) -> None:
+        """Replace the embeddings of the words that another model knows, scaled to the mean size of fresh ones.
+
+        Raises InputError if a model has no embeddings of words, and for another size.
+        """
+        path = self.recipe.text.embeddings
+        if path is None:
+            return
+        source = read_model(path)
+        weights: list[torch.Tensor] = []
+        for name, of_name in ((self.recipe.model.name, model), (path, source.model)):
+            embedding: Any = getattr(of_name, "embedding", None)
+            if not hasattr(embedding, "weight"):
+                raise InputError(f"text.embeddings: {name} has no embeddings of words; expected an lstm, for example")
+            weights.append(embedding.weight.detach())
+        own, theirs = weights
+        if own.shape[1] != theirs.shape[1]:
+            found = f"found {own.shape[1]}; expected {theirs.shape[1]}, as in text.embeddings, {path}"
+            raise InputError(f"model.embedding_size: {found}")
+        words = [word for word in self.vocabulary.tokens if source.vocabulary.knows(word)]
+        scale = own.square().mean().sqrt() / theirs.square().mean().sqrt()
+        own[self.vocabulary.encode(words)] = theirs[source.vocabulary.encode(words)] * scale
 
     def _warn_of_long(self, corpora: Iterable[tuple[Any, int | None]]) -> None:
         """Warn if the longest sentence of a corpus takes minutes.

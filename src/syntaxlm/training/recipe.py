@@ -88,6 +88,7 @@ class TextSettings(DataSettings, section="text"):
     ] = ()  # files of trees of `train`, one per parser; for grammars that are focused on their spans, and span parsers
     focus_valid: tuple[str, ...] = ()  # their trees of `valid`, for span parsers
     trees_preprocessing: str = "ptb-keep"  # name or file of the gold-tree preprocessing that gives the words of `train`
+    embeddings: str | None = None  # folder of a trained model of text whose embeddings of words training begins with
 
     _treebanks = ("trees", "focus", "focus_valid")
 
@@ -100,6 +101,8 @@ class TextSettings(DataSettings, section="text"):
                 paths["trees_preprocessing"] = self.trees_preprocessing
         for name in ("focus", "focus_valid"):
             paths |= {f"{name}.{number}": path for number, path in enumerate(getattr(self, name))}
+        if self.embeddings is not None:
+            paths["embeddings"] = str(Path(self.embeddings) / "weights.safetensors")
         return paths
 
 
