@@ -56,12 +56,11 @@ class Reliability:
         return {"expected_calibration_error": self.error, **bins}
 
     def table(self) -> ReportTable:
-        """Return the bins as a table for reading."""
-        headings = {"number": ",", "probability": PERCENT, "correct": PERCENT, "with a probability of": ""}
+        """Return the bins of constituents as a table for reading."""
+        headings = {"constituents": ",", "probability": PERCENT, "correct": PERCENT, "with a probability of": ""}
         rows = [
-            [of_bin.size, of_bin.probability, of_bin.correct, f"{kind}, {of_bin.low:.1f} to {of_bin.high:.1f}"]
-            for kind, bins in (("constituents", self.constituents), ("sentences", self.sentences))
-            for of_bin in bins
+            [of_bin.size, of_bin.probability, of_bin.correct, f"{of_bin.low:.1f} to {of_bin.high:.1f}"]
+            for of_bin in self.constituents
         ]
         title = f"reliability of probabilities   expected calibration error {100 * self.error:.1f}"
         return ReportTable(headings, rows, title)
