@@ -250,6 +250,12 @@ def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, fe
     missing = replace(recipe, text=replace(recipe.text, valid=str(tmp_path / "missing.txt")))
     with pytest.raises(InputError, match=r"missing\.txt: cannot be read: No such file"):
         focus(missing, folder, FocusOptions(seeds=2), watching)
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n")
+    with pytest.raises(InputError, match=r"empty\.txt: found no sentence"):
+        focus(replace(recipe, text=replace(recipe.text, valid=str(empty))), folder, FocusOptions(seeds=2), watching)
+    with pytest.raises(InputError, match="--strength: prpn models are not focused; omit it"):
+        focus(few.recipe("prpn"), folder, FocusOptions(seeds=2, strength=1.0), watching)
     with pytest.raises(InputError, match="--variant: variant 1 trains the same as the recipe"):
         focus(recipe, folder, FocusOptions(seeds=1, variants=[[]]), watching)
     with pytest.raises(InputError, match=r"model\.name: span-parser models learn from the trees of others"):

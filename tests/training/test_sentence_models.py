@@ -214,9 +214,9 @@ def test_training_begins_with_the_embeddings_of_another_model(few, tmp_path):
     assert not torch.allclose(own, theirs)
     train(recipe_from(settings, "diora.yaml"), tmp_path / "diora")
     settings["model"] = settings["model"] | {"embedding_size": 7}
-    with pytest.raises(InputError, match="model.embedding_size: found 7; expected 6, as in text.embeddings"):
+    with pytest.raises(InputError, match=r"model\.embedding_size: found 7; expected 6, as in text\.embeddings"):
         TextTask(recipe_from(settings, "diora.yaml"), torch.device("cpu"))
     settings["text"] = settings["text"] | {"embeddings": str(tmp_path / "diora")}
     settings["model"] = {"name": "simple-pcfg", "nonterminals": 3, "preterminals": 4, "embedding_size": 6}
-    with pytest.raises(InputError, match="text.embeddings: simple-pcfg has no embeddings of words"):
+    with pytest.raises(InputError, match=r"text\.embeddings: simple-pcfg has no embeddings of words"):
         TextTask(recipe_from(settings, "pcfg.yaml"), torch.device("cpu"))

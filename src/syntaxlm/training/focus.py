@@ -32,6 +32,8 @@ from syntaxlm.core.files import (
     write_text,
 )
 from syntaxlm.core.settings import Overrides
+from syntaxlm.core.text_files import no_sentence
+from syntaxlm.data.corpora import read_sentences
 from syntaxlm.models.abilities import LearnsFromTrees, ParsesSentences
 from syntaxlm.models.combination import PARSER_TYPES
 from syntaxlm.models.registry import MODELS
@@ -50,6 +52,7 @@ from syntaxlm.training.study_table import model_hashes
 
 AGREEMENT = "agreement.json"
 AVERAGE, LEARNED = "average", "learned"
+STRENGTH = 5.0  # nats
 _TRAINING = 0.85  # share of the minutes for training; the rest is for parsing
 
 
@@ -107,7 +110,7 @@ class FocusOptions:
     variants: settings that replace those of the recipe in further parsers, see `with_overrides`.
     also: folders of other models to use as parsers.
     student: recipe of a span parser to train on the trees of the average; its data are those of the parsers.
-    strength: `model.focus` of the focused grammar.
+    strength: `model.focus` of the focused grammar; None: STRENGTH.
     minutes: time for everything: each training takes an equal share at most; None: the epochs of the recipe.
     jobs: number of parsers to train at the same time.
     keep_all: use all parsers. By default, seeds of one recipe or variant that have collapsed or are outliers among its
@@ -118,7 +121,7 @@ class FocusOptions:
     variants: Sequence[Overrides] = ()
     also: Sequence[str | Path] = ()
     student: Recipe | None = None
-    strength: float = 5.0
+    strength: float | None = None
     minutes: float | None = None
     jobs: int = 1
     keep_all: bool = False
@@ -143,6 +146,9 @@ def focus(
     recipe, runs, parsers, groups = _parsers(recipe, folder, options)
     learners = _learners(recipe, runs, folder, options)
     fingerprints_of(recipe)  # so that a missing file is reported before anything is trained
+    for text in (recipe.data.train, recipe.data.valid):
+        if not any(recipe.data.normaliser.tokens(line) for _, line in read_sentences(text, recipe.data.normaliser)):
+            raise no_sentence(text)
     refuse_run(folder)
     try:
         for path, of_parser in runs.items():
@@ -227,7 +233,10 @@ def _learners(
     focus = [str(_trees(folder, "train"))]
     learners: dict[str, Recipe] = {}
     if hasattr(recipe.model, "focus"):
-        learners["focused"] = with_overrides(recipe, {"model.focus": options.strength, "text.focus": focus})
+        strength = STRENGTH if options.strength is None else options.strength
+        learners["focused"] = with_overrides(recipe, {"model.focus": strength, "text.focus": focus})
+    elif options.strength is not None:
+        raise InputError(f"--strength: {recipe.model.name} models are not focused; omit it, or use a recipe of a PCFG")
     if options.student is not None:
         name = options.student.model.name
         if not MODELS[name].has(LearnsFromTrees):
