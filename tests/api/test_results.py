@@ -27,7 +27,7 @@ def library(request, monkeypatch):
 def results():
     """One result of each type, with the columns and the number of rows of its data frame."""
     words = ["sentence", "position", "word", "begin", "end", "token", "in_vocabulary", "surprisal"]
-    parts = ["sentence", "start", "end", "text", "label", "score", "marginal", "rank", "confidence"]
+    parts = ["sentence", "start", "end", "text", "label", "score", "marginal", "rank", "confidence", "probability"]
     columns = [words, words, words, parts, parts, parts, ["number", "text", "tokens", "surprisals", "ended"]]
     columns += [["number", "text", "tokens", "tree", "spans", "labels", "word_labels"], []]
     counts = 7 + 3, 7, 0, 5 + 1, 5, 0, 2, 2, 0
@@ -79,7 +79,7 @@ def test_constituents_have_their_words_and_figures():
     rows = list(parse.rows())
     assert rows[0] == {
         "sentence": 1, "start": 0, "end": 3, "text": "the old cat", "label": parse.tree.constituents[0].label,
-        "score": None, "marginal": pytest.approx(1.0),
+        "score": None, "marginal": pytest.approx(1.0), "rank": 1, "confidence": parse.confidence, "probability": None,
     }  # fmt: skip
     assert [(row["start"], row["end"]) for row in rows] == [tuple(span) for span in parse.to_dict()["spans"]]
     assert next(language_model(fresh("palm")).parse("the cat").rows())["score"] is not None

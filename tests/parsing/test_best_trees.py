@@ -204,3 +204,16 @@ def test_the_evaluation_reports_reliability(tmp_path):
     assert "reliability of probabilities" in str(report)
     assert math.isclose(report.report().to_dict()["reliability"]["expected_calibration_error"], found.error)
     assert evaluate_parsing(fresh("prpn"), gold, preprocessing="none").reliability is None
+
+
+def test_options_that_contradict_several_trees_are_refused(folder, capsys):
+    for options, message in (
+        ({"best": 2, "labels": True}, "labels: found together with best"),
+        ({"samples": 2, "labels": True}, "labels: found together with samples"),
+        ({"sample_seed": 2}, "sample seed: found without samples"),
+    ):
+        with pytest.raises(InputError, match=message):
+            ParseOptions(**options)
+    for format_name in ("latex", "svg"):
+        assert main(["parse", folder, "--text", LINE, "--best", "2", "--format", format_name]) == 2
+        assert f"--best: --format {format_name} writes one tree of a sentence" in capsys.readouterr().err

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, TypedDict
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Bounds, Layers, Options, Seed
+from syntaxlm.core.options import Bounds, Layers, Options, Seed, Shown
 from syntaxlm.text.options import TextKeywords, TextOptions
 
 Decoder = Literal[
     "biased", "unbiased", "greedy-right", "greedy-sum", "cky", "mbr", "viterbi", "heads", "heads-binary"
 ]  # fmt: skip
 Ties = Literal["random", "first"]
-Best = Annotated[int, Bounds(ge=1, le=100)]
-Samples = Annotated[int, Bounds(ge=0, le=10_000)]
+Best = Annotated[int, Bounds(ge=1, le=100), Shown("N", help="{}; 1 to 100")]
+Samples = Annotated[int, Bounds(ge=0, le=10_000), Shown("N", help="{}; at most 10,000")]
 MarkUse = Literal["auto", "none", "both", "either", "end", "start"]
 
 
@@ -54,7 +54,8 @@ class ParseOptions(DecodingOptions, TextOptions):
     best: number of trees of each sentence, the best first, each with its confidence: the expected share of its
         constituents that is correct. Requires models of span probabilities and the decoder mbr
     samples: number of trees of each sentence, drawn from their probabilities given the sentence, instead of the best;
-        requires a single model with probabilities of trees (a PCFG, a span parser, a combination of these, ccm)
+        requires a single model with probabilities of trees (a PCFG, a span parser, a combination of these, ccm) and
+        the decoder mbr
     sample_seed: random seed of the samples
     """
 
@@ -67,6 +68,11 @@ class ParseOptions(DecodingOptions, TextOptions):
         super().__post_init__()
         if self.samples and self.best > 1:
             raise InputError("samples: found together with best; expected one of them")
+        if self.labels and (self.samples or self.best > 1):
+            name = "samples" if self.samples else "best"
+            raise InputError(f"labels: found together with {name}, whose trees have no labels; expected one of them")
+        if self.sample_seed and not self.samples:
+            raise InputError("sample seed: found without samples; expected both, or neither")
 
 
 class DecodingKeywords(TypedDict, total=False):

@@ -75,8 +75,9 @@ CONSTITUENTS = Columns(
         "label": Column("text", "its induced label; empty without labels"),
         "score": Column("number", "its log score; missing if the model does not score spans"),
         "marginal": Column("number", "its probability; missing if the model does not compute it"),
-        "rank": Column("integer", "rank of its tree among the best of the sentence, from 1"),
+        "rank": Column("integer", "rank of its tree among the best of the sentence, or number of the sample, from 1"),
         "confidence": Column("number", "mean probability of the constituents of its tree; missing without marginals"),
+        "probability": Column("number", "probability of its tree; missing unless several trees are requested"),
     },
 )
 
@@ -207,10 +208,8 @@ class Parse(HasRows):
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows of files and data frames, one per constituent, with the columns of `CONSTITUENTS`."""
-        trees: Sequence[tuple[Tree, float | None]] = [(self.tree, self.confidence)]
-        if self.alternatives:
-            trees = [(tree, confidence) for tree, confidence, _ in self.alternatives]
-        for rank, (tree, confidence) in enumerate(trees, 1):
+        trees: Sequence[tuple[Tree, float | None, float | None]] = [(self.tree, self.confidence, None)]
+        for rank, (tree, confidence, probability) in enumerate(self.alternatives or trees, 1):
             for part in filter(_is_long, tree.constituents):
                 values = {name: float(chart[part.start, part.end - 1]) for name, chart in self.span_values.items()}
                 yield {
@@ -223,6 +222,7 @@ class Parse(HasRows):
                     "marginal": values.get("marginals"),
                     "rank": rank,
                     "confidence": confidence,
+                    "probability": probability,
                 }
 
     def __len__(self) -> int:

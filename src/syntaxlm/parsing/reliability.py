@@ -59,7 +59,7 @@ class Reliability:
         """Return the bins of constituents as a table for reading."""
         headings = {"constituents": ",", "probability": PERCENT, "correct": PERCENT, "with a probability of": ""}
         rows = [
-            [of_bin.size, of_bin.probability, of_bin.correct, f"{of_bin.low:.1f} to {of_bin.high:.1f}"]
+            [of_bin.size, of_bin.probability, of_bin.correct, f"{100 * of_bin.low:.0f} to {100 * of_bin.high:.0f}%"]
             for of_bin in self.constituents
         ]
         title = f"reliability of probabilities   expected calibration error {100 * self.error:.1f}"

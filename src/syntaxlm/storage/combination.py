@@ -38,9 +38,11 @@ def combine(parsers: Sequence[ModelBundle], scorer: ModelBundle | None = None) -
         if parser.name not in PARSER_TYPES:
             raise InputError(f"combine: found a {parser.name} model as a parser; expected {', '.join(PARSER_TYPES)}")
         if parser.normaliser != expected:
+            differing = [name for name, value in vars(expected).items() if vars(parser.normaliser)[name] != value]
+            settings = ", ".join(f"normaliser.{name}" for name in differing if name[0] != "_")
             raise InputError(
-                f"combine: parser {number} has another normaliser than {'the scorer' if scorer else 'the others'};"
-                " expected models that read text in the same way"
+                f"combine: parser {number} has another normaliser than {'the scorer' if scorer else 'the others'}"
+                f" ({settings}); expected models that read text in the same way"
             )
     members: dict[str, Any] = {
         "parsers": tuple(parser.settings.model for parser in parsers),

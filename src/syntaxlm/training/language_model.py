@@ -39,6 +39,7 @@ from syntaxlm.parsing.collapse import TreeFigures, tree_figures
 from syntaxlm.parsing.structure import LONG_SENTENCE
 from syntaxlm.scoring.engine import TOKEN_BUDGET, Scorer, check_labels
 from syntaxlm.scoring.perplexity import Corpus, LanguageModelScore, evaluate_language_model
+from syntaxlm.storage.bundled import find_model
 from syntaxlm.storage.folder import (
     LABELS,
     VOCABULARY,
@@ -226,7 +227,7 @@ class TextTask(LanguageModelTask):
         path = self.recipe.text.embeddings
         if path is None:
             return
-        source = read_model(path)
+        source = read_model(find_model(path))
         weights: list[torch.Tensor] = []
         for name, of_name in ((self.recipe.model.name, model), (path, source.model)):
             embedding: Any = getattr(of_name, "embedding", None)

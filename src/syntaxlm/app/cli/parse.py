@@ -136,6 +136,11 @@ def parse(
     if options.labels and models.also:
         raise InputError("--labels: averaged trees have no labels; omit either --labels or --also")
     models.check_ties(options.ties)
+    if format in ("latex", "svg", "conllu") and (options.best > 1 or options.samples):
+        name = "samples" if options.samples else "best"
+        raise InputError(
+            f"--{name}: --format {format} writes one tree of a sentence; use brackets, tree, json or a table"
+        )
     if job.is_asked:
         from syntaxlm.app.jobs.work import ParseWork
 
