@@ -37,7 +37,7 @@ GRAMMARS: Mapping[str, tuple[int, Mapping[str, object]]] = {  # name: half of th
     "grammar-2": (2, {"model.marks": 1.0, "model.marks_side": "either"}),
 }
 SCORER, LEARNERS = "scorer", "learners"
-PARSED, LONGEST = 40_000, 30  # sentences from whose trees the small parsers learn, and their most words and marks
+PARSED, LONGEST = 80_000, 30  # sentences from whose trees the small parsers learn, and their most words and marks
 VALID_PARSED = 1_000
 FOCUS = 2.0  # nats, `model.focus`
 

@@ -128,6 +128,7 @@ def _rows(
 ) -> Iterator[list[WordSurprisal]]:
     """Yield the rows of each line. stream: None if each line is read by itself."""
     vocabulary, ends, first = scorer.vocabulary, scorer.mode.predict_eos, 1
+    unknown = frozenset(vocabulary.unknown_ids)
     while chunk := list(islice(lines, LINES_TOGETHER)):
         words = list(each_line(partial(written_words, reader), chunk, first))
         ids = [vocabulary.encode(token for word in line for token in word.tokens) for line in words]
@@ -151,7 +152,7 @@ def _rows(
                 if word.tokens:
                     read = line_ids[start:stop]
                     token = " ".join(vocabulary.tokens[part] for part in read)
-                    known, of_word = not vocabulary.is_unknown(np.asarray(read)).any(), sum(line_bits[start:stop])
+                    known, of_word = unknown.isdisjoint(read), sum(line_bits[start:stop])
                 rows.append(WordSurprisal(number, position, written, word.begin, word.end, token, known, of_word))
                 start = stop
             if line_ids and ends:
