@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -426,6 +426,14 @@ def shipped_reliability() -> str:
     return table(["probability", "constituents", "mean probability", "share in the gold trees"], rows)
 
 
+def shipped_pairs() -> str:
+    """Accuracy of `en` on minimal pairs."""
+    (one,) = json.loads((RESULTS / "shipped" / "en-blimp.json").read_text(encoding="utf-8"))["models"]
+    names = {"all": "all", "differing_words_known": "pairs whose differing words are known"}
+    rows = [[shown, f"{one[key]['pairs']:,}", percent(one[key]["accuracy"])] for key, shown in names.items()]
+    return table(["pairs of BLiMP", "number", "accuracy"], rows)
+
+
 def ordinary_sentences() -> str:
     """The trees of `en` for the ordinary sentences, with the gold constituents that they lack."""
     report = json.loads((RESULTS / "shipped" / "en-ordinary-trees.json").read_text(encoding="utf-8"))
@@ -467,26 +475,33 @@ def shipped_speed() -> str:
 
 
 READING_MODELS = {
-    "kn5": "5-grams, `kn5-en`",
-    "lstm-1": "LSTM, `lstm-en`",
-    "on-lstm-1": "ON-LSTM, `on-lstm-en`, 13 minutes",
-    "prpn-1": "PRPN, `prpn-en`, 13 minutes",
-    "pcfg-1": "SN-PCFG, `simple-pcfg-en`, seed 1",
-    "pcfg-2": "SN-PCFG, `simple-pcfg-en`, seed 2",
-    "en": "bundled `en`",
+    "kn5": "5-grams",
+    "lstm-1": "LSTM",
+    "on-lstm-1": "ON-LSTM, 13 minutes",
+    "prpn-1": "PRPN, 13 minutes",
+    "pcfg-1": "SN-PCFG, seed 1",
+    "pcfg-2": "SN-PCFG, seed 2",
+    "en": "combination of the SN-PCFGs and the LSTM",
 }
 
 
 def reading_times() -> str:
     """How well surprisals predict the reading times of Natural Stories."""
-    report = json.loads((RESULTS / "reading-times" / "natural-stories.json").read_text(encoding="utf-8"))
+    return _reading_times("reading-times/natural-stories")
+
+
+def shipped_reading_times() -> str:
+    """The same for the bundled model `en`."""
+    return _reading_times("shipped/en-stories", {"en": "`en`"})
+
+
+def _reading_times(name: str, models: Mapping[str, str] = READING_MODELS) -> str:
+    report = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     rows = []
     for one in report["models"]:
         gain = one["delta_log_likelihood"]
         value, low, high = (f"{1000 * gain[key]:.2f}" for key in ("value", "low", "high"))
-        rows.append(
-            [READING_MODELS[one["model"]], one["context"], f"{one['mean_surprisal']:.2f}", value, f"{low} to {high}"]
-        )
+        rows.append([models[one["model"]], one["context"], f"{one['mean_surprisal']:.2f}", value, f"{low} to {high}"])
     heads = ["model", "context", "mean surprisal, bits", "delta log-likelihood, 10^-3 nats per word", "95% interval"]
     return table(heads, rows)
 
@@ -596,6 +611,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "ordinary-sentences": ordinary_sentences,
     "unknown-words": unknown_words,
     "reading-times": reading_times,
+    "shipped-reading-times": shipped_reading_times,
+    "shipped-pairs": shipped_pairs,
     "stop-classifiers": stop_classifiers,
     "earlier-trees": earlier_trees,
     "earlier-perplexity": earlier_perplexity,
