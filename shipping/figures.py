@@ -77,8 +77,12 @@ def _report(name: str, *arguments: str) -> None:
     path = RESULTS / f"{name}.json"
     if code := run([*arguments, "--json", "--quiet", "-o", str(path)]):
         raise InputError(f"syntaxlm {' '.join(arguments)}: exit code {code}")
-    if str(ORDINARY) in (text := path.read_text(encoding="utf-8")):
-        write_text(text.replace(str(ORDINARY), f"shipping/{ORDINARY.name}"), path)
+    named = {str(ORDINARY): f"shipping/{ORDINARY.name}"}
+    named |= {file: Path(file).name for file in arguments if file.endswith("train.txt")}
+    text = path.read_text(encoding="utf-8")
+    for here, shown in named.items():
+        text = text.replace(here, shown)  # reports name no folder of this machine
+    write_text(text, path)
     print(path.name)
 
 

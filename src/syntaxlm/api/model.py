@@ -165,10 +165,10 @@ class LanguageModel(ModelBundle):
 
         >>> for row in nlp.surprisal("the cat sleeps"):
         ...     print(row.word or row.token, round(row.surprisal, 1))
-        the 4.3
-        cat 11.1
-        sleeps 12.1
-        </s> 2.3
+        the 3.5
+        cat 13.5
+        sleeps 18.6
+        </s> 4.7
         """
         self._check_reads_text("surprisal", "syntaxlm.scoring.surprisal.tree_surprisals")
         scored = Results(map(SentenceSurprisal, surprisals(self, _texts(text), ScoreOptions(**options))), SURPRISALS)
@@ -187,7 +187,7 @@ class LanguageModel(ModelBundle):
         Raises InputError for models without sentence probabilities and for dependency-tree models.
 
         >>> round(nlp.log_prob("the cat sleeps"), 1)
-        -20.7
+        -28.0
         """
         self._check_reads_text("log_prob", "syntaxlm.scoring.surprisal.log_probs_of_trees")
         reader = TextReader.of(self.normaliser, self.vocabulary, TextOptions(**options))
@@ -205,7 +205,7 @@ class LanguageModel(ModelBundle):
         Raises InputError for files that cannot be read and for models without probabilities.
 
         >>> round(nlp.perplexity(["the cat sleeps"]).perplexity)
-        179
+        1088
         """
         options = PerplexityOptions(context=context)
         return evaluate_text(self, text if isinstance(text, str | Path) else _texts(text), options, cache)
