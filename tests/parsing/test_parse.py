@@ -75,7 +75,7 @@ def test_json_has_labels_on_request_and_always_marginals():
     figures = json.loads(json.dumps(parse.to_dict()))
     assert list(figures) == [
         *("number", "words", "tokens", "offsets", "known", "not_read"),
-        *("spans", "labels", "word_labels", "marginals"),
+        *("spans", "labels", "word_labels", "marginals", "confidence"),
     ]
     assert len(figures["spans"]) == len(figures["labels"]) == len(figures["marginals"]) == 5
     assert len(figures["word_labels"]) == 6
@@ -86,7 +86,7 @@ def test_json_has_labels_on_request_and_always_marginals():
     np.testing.assert_allclose(figures["marginals"], expected, rtol=0, atol=1e-6)
     assert figures["marginals"][0] == pytest.approx(1, abs=1e-6)
     assert list(plain.to_dict()) == [
-        *("number", "words", "tokens", "offsets", "known", "not_read", "spans", "marginals")
+        *("number", "words", "tokens", "offsets", "known", "not_read", "spans", "marginals", "confidence")
     ]
     assert plain.to_dict()["spans"] == figures["spans"]
     assert parse._repr_svg_().startswith("<svg")

@@ -156,8 +156,8 @@ def word_surprisals(name: str) -> dict[str, Any]:
         options = ScoreOptions(context=context, **AS_WRITTEN)
         return [list(map(row_of, rows)) for rows in surprisals(model(name), lines(), options)]
 
-    other = "reset" if mode(name) == "stream" else "carry"
-    return {"as trained": rows_of(None), other: [[row[-1] for row in rows] for rows in rows_of(other)]}
+    trained, other = ("carry", "reset") if mode(name) == "stream" else ("reset", "carry")
+    return {"as trained": rows_of(trained), other: [[row[-1] for row in rows] for rows in rows_of(other)]}
 
 
 def sentence_log_probs(bundle: ModelBundle) -> list[float]:

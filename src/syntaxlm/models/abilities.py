@@ -513,6 +513,7 @@ MISSING_ABILITY: dict[type, str] = {
     ParsesDependencies: "gives no dependency trees",
     LabelsSpans: "does not label spans",
     FindsBestTrees: "does not find the most probable trees (Viterbi)",
+    ScoresTrees: "gives no probabilities of trees",
     HasGrammar: "has no grammar",
     HasMaps: "has no gates or attention",
     EncodesSentences: "does not encode sentences",

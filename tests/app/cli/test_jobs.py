@@ -56,7 +56,7 @@ def test_a_job_of_processes_writes_the_rows_of_parse_and_continues(trained, text
     settings = json.loads((tmp_path / "job" / "job.json").read_text())["settings"]
     assert settings["options"] == {
         "decoder": None, "layer": None, "labels": False, "ties": "random", "marks": "auto",
-        "punctuation": "auto", "contractions": "auto",
+        "punctuation": "auto", "contractions": "auto", "best": 1, "samples": 0, "sample_seed": 0,
     }  # fmt: skip
     assert cli.main([*words, "--decoder", "unbiased"]) == 2
     assert 'options.decoder: null before, "unbiased" now' in capsys.readouterr().err
@@ -79,14 +79,12 @@ def test_a_job_averages_trees_and_reads_the_words_of_tagged_text(trained, text, 
     assert plain.to_pylist() == words.to_pylist()
 
 
-def test_a_model_of_streams_is_only_scored_sentence_by_sentence_on_request(text, tmp_path):
+def test_a_model_of_streams_is_scored_sentence_by_sentence(text, tmp_path):
     model = tmp_path / "model"
     write_model(model, fresh("lstm", STREAM))
     work = partial(ScoreWork, (str(model),))
-    with pytest.raises(InputError, match="Add --context reset"):
-        run(work(ScoreOptions()), text, tmp_path / "job")
-    run(work(ScoreOptions(context="reset")), text, tmp_path / "job")
-    words = ["score", str(model), str(text), "--context", "reset", "-o", str(tmp_path / "rows.parquet")]
+    run(work(ScoreOptions()), text, tmp_path / "job")
+    words = ["score", str(model), str(text), "-o", str(tmp_path / "rows.parquet")]
     assert cli.main(words) == 0
     assert same(table(tmp_path / "job" / "rows"), table(tmp_path / "rows.parquet"), text)
 

@@ -34,7 +34,7 @@ def test_an_option_has_one_form_in_all_commands():
     # FILE or DIR; one file, or candidates and gold trees; trees as a file or as text
     assert {name for name, found in forms.items() if len(found) > 1} <= {"--output", "--tune", "--gold"}
     assert all(len(found) == 1 for found in names.values())
-    assert all(len(defaults[f"--{name}"]) == 1 for name in ("decoder", "layer", "protocol", "ties", "theme", "context"))
+    assert all(len(defaults[f"--{name}"]) == 1 for name in ("decoder", "layer", "protocol", "ties", "theme"))
 
 
 @pytest.mark.parametrize("name", LEAVES)

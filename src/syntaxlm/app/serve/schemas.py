@@ -128,7 +128,7 @@ class ModelsAnswer(Answer):
     limits: LimitsInfo
 
 
-class RankedTree(BaseModel):
+class ScoredTree(BaseModel):
     spans: list[tuple[int, int]]
     confidence: Annotated[float, Field(description="Mean probability of its constituents.")]
     probability: Annotated[float | None, Field(description="Of the tree, given the sentence.")] = None
@@ -150,7 +150,7 @@ class ParsedSentence(BaseModel):
     scores: Annotated[list[float] | None, Field(description="Log score of each span.")] = None
     marginals: Annotated[list[float] | None, Field(description="Probability of each span.")] = None
     confidence: Annotated[float | None, Field(description="Mean probability of the constituents.")] = None
-    alternatives: Annotated[list[RankedTree] | None, Field(description="The best trees, if requested.")] = None
+    alternatives: Annotated[list[ScoredTree] | None, Field(description="The best trees, if requested.")] = None
     brackets: Annotated[str | None, Field(description="The tree; null if a word cannot be written in brackets.")]
 
 
