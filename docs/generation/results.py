@@ -442,7 +442,7 @@ def ordinary_sentences() -> str:
         f"{label} {100 * share:.0f}% of {count}" for label, (share, count) in recall.items() if count > 10
     )
     parts = [
-        f"All constituents are right in {report['right']} of {len(report['sentences'])} sentences. Found: {shown}."
+        f"All constituents are correct in {report['right']} of {len(report['sentences'])} sentences. Found: {shown}."
     ]
     for one in report["sentences"]:
         (tree,) = parse_brackets(one["tree"])
