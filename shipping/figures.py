@@ -13,7 +13,9 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 
 from shipping.english_text import tokenised
@@ -120,30 +122,33 @@ def _store_ordinary() -> None:
 
 
 def _perplexities(runs: Path) -> None:
-    """Stores the perplexity of EWT: of all tokens, and of the words alone, which earlier models predicted."""
+    """Stores the perplexity of EWT: of all tokens, and of the words alone, which grammars predict."""
+    lines = [tokenised(line) for _, line in read_lines(EWT)]
+    contexts: Mapping[str, Context] = {"ewt": "carry", "ewt-sentences": "reset"}
+    here = Path.cwd()
     with TemporaryDirectory() as folder:
-        text = Path(folder) / "ewt-test.txt"
-        lines = [tokenised(line) for _, line in read_lines(EWT)]
-        text.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        here = Path.cwd()
-        os.chdir(folder)
+        os.chdir(folder)  # so that the reports name the text by its file alone
         try:
-            for model, named in (("en", "en"), ("kn5", str(runs / "kn5"))):
-                contexts: Mapping[str, Context] = {"ewt": "carry", "ewt-sentences": "reset"}
-                for ending, context in contexts.items():
-                    _report(f"{model}-{ending}", "evaluate", "perplexity", named, text.name, "--context", context)
-                    bits, count, unknown = 0.0, 0, 0
-                    for rows in surprisals(read_model(named), lines, ScoreOptions(context=context, **AS_WRITTEN)):
-                        for row in rows:
-                            if row.surprisal is not None and not (row.word and is_mark(row.word)):
-                                bits, count = bits + row.surprisal, count + 1
-                                unknown += row.in_vocabulary is False
-                    figures = {"perplexity": 2 ** (bits / count), "tokens": count, "unknown": unknown}
-                    figures["bits_per_character"] = bits / sum(map(len, lines))
-                    write_text(to_json(figures, indent=1) + "\n", RESULTS / f"{model}-{ending}-words.json")
+            text = Path("ewt-test.txt")
+            text.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            for (model, named), (ending, context) in product(
+                {"en": "en", "kn5": str(runs / "kn5")}.items(), contexts.items()
+            ):
+                _report(f"{model}-{ending}", "evaluate", "perplexity", named, text.name, "--context", context)
+                figures = _of_words(read_model(named), lines, context)
+                write_text(to_json(figures, indent=1) + "\n", RESULTS / f"{model}-{ending}-words.json")
             _report("en-fast-ewt-sentences", "evaluate", "perplexity", "en-fast", text.name)
         finally:
             os.chdir(here)
+
+
+def _of_words(model: ModelBundle, lines: Sequence[str], context: Context) -> dict[str, float]:
+    """The perplexity of the words and ends of tokenised sentences, given the marks before them."""
+    scored = surprisals(model, lines, ScoreOptions(context=context, **AS_WRITTEN))
+    rows = [row for of_line in scored for row in of_line if not (row.word and is_mark(row.word))]
+    bits = [row.surprisal for row in rows if row.surprisal is not None]
+    unknown = sum(row.in_vocabulary is False for row in rows)
+    return {"perplexity": 2 ** fmean(bits), "tokens": len(bits), "unknown": unknown}
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ The recipes are `simple-pcfg-en`, `simple-pcfg-en-fast`, `span-parser-text` and 
 makes the models again.
 """
 LIMITS = """\
-The trees are induced: more than a third of the brackets of a treebank differ. Unknown words are read by their
+The trees are induced: a quarter of the constituents of the WSJ sample is missing. Unknown words are read by their
 suffix. The text has the views and prejudices of its time, and so may sampled sentences.
 """
 

@@ -15,7 +15,7 @@ from statistics import fmean
 
 from syntaxlm.core.files import to_json, write_text
 from syntaxlm.core.text_files import read_lines
-from syntaxlm.scoring.options import ScoreOptions
+from syntaxlm.scoring.options import Context, ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.storage.folder import read_model
 from syntaxlm.text.options import AS_WRITTEN
@@ -38,12 +38,15 @@ def main() -> None:
 def compared(with_classes: Path, without: Path, text: Path) -> dict[str, object]:
     """The mean surprisals of the words that two models know, in bits."""
     lines = [line for _, line in read_lines(text)]
+    models = [read_model(folder) for folder in (with_classes, without)]
+    contexts: list[Context] = ["carry" if model.mode.carry_state else "reset" for model in models]
+    scored = [
+        surprisals(model, lines, ScoreOptions(context=context, **AS_WRITTEN))
+        for model, context in zip(models, contexts, strict=True)
+    ]
     pairs: list[tuple[float, float]] = []
     after_unknown: list[tuple[float, float]] = []
-    for one, other in zip(
-        *(surprisals(read_model(folder), lines, ScoreOptions(**AS_WRITTEN)) for folder in (with_classes, without)),
-        strict=True,
-    ):
+    for one, other in zip(*scored, strict=True):
         unknown_before = False
         for row, same in zip(one, other, strict=True):
             known = bool(row.in_vocabulary and same.in_vocabulary)

@@ -111,7 +111,7 @@ def _shipped_line() -> list[str]:
     one = trees("shipped", _WSJ, "mbr", "en")
     random = percent(run("shipped", "wsj", "en").first["baselines"]["random"]["mean"])
     place = f"{_named(_WSJ)} ({one.sentences:,}), `{one.protocol}`"
-    figure = f"{run('shipped', 'ewt', 'en').first['perplexity']:.1f} (EWT, stream)"
+    figure = f"{run('shipped', 'ewt', 'en').first['perplexity']:.1f} (EWT with marks, stream)"
     cells = place, "2, averaged", percent(one.f1), random, percent(one.right_branching), figure
     return ["`en`, bundled", "`mbr`", *cells, "its own"]
 

@@ -15,7 +15,7 @@ from syntaxlm.core.errors import InputWarning
 from syntaxlm.scoring import engine, surprisal
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.perplexity import evaluate_text
-from syntaxlm.scoring.surprisal import UnknownWords, surprisals, written_words
+from syntaxlm.scoring.surprisal import ReadingSummary, surprisals, written_words
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.text.reader import AS_TOKENISED, AUTO_STYLE
@@ -192,7 +192,7 @@ def test_the_share_of_unknown_words_is_reported_with_a_way_to_reduce_it():
         (AUTO_STYLE, ["xyzzy xyzzy plugh cat"], "4 words, 3 unknown (75.0%). Most frequent: xyzzy, plugh. The"),
         (AUTO_STYLE, [long_word], f"1 words, 1 unknown (100.0%). Most frequent: {'x' * 40} .... The surprisal"),
     ):
-        unknown = UnknownWords(stored, style)
+        unknown = ReadingSummary(stored, style)
         options = ScoreOptions(punctuation=style.punctuation, contractions=style.contractions)
         for rows in surprisals(stored, text, options):
             unknown.add(rows)
@@ -204,7 +204,7 @@ def test_what_a_model_does_not_read_or_distinguish_is_reported():
     stored = fresh("lstm")
     dropping = replace(stored.settings, normaliser=Normaliser(drop_punctuation=True))
     stored = replace(stored, settings=dropping)
-    unknown = UnknownWords(stored, AUTO_STYLE)
+    unknown = ReadingSummary(stored, AUTO_STYLE)
     for rows in surprisals(stored, ["the cat, sees", "the dog", "the cat sees -", "the cat, sees"], ScoreOptions()):
         unknown.add(rows)
     assert str(unknown) == (

@@ -98,6 +98,7 @@ class LanguageModel(ModelBundle):
         layer: the layer whose distances are used, from 1; by default the model's.
         labels: whether to add induced labels (PCFGs).
         ties: how to choose among equally good splits in an average, "random" (default) or "first".
+        best: number of trees of each sentence, in `alternatives` of the parse; samples, sample_seed: samples instead.
         punctuation, contractions: how words are split before the model reads them, by default "auto", as its vocabulary
         requires; see `TextReader.of`. "keep" for text that is tokenised like the model's training text.
         Raises InputError if the model does not parse, or does not support this decoder, layer or labels.

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from syntaxlm.models.batches import Reads, State, TokenBatch, TreeBatch
 from syntaxlm.models.structures import Heads, SpanMarginals, Structure
+from syntaxlm.ops.sampling import TreeSpans
 from syntaxlm.ops.tree_levels import Levels, States
 
 
@@ -340,9 +341,6 @@ class ParsesDependencies(ParsesSentences):
     def structure(self, batch: TokenBatch) -> Heads:
         """Return the most probable dependency tree of each sentence."""
 
-
-TreeSpans = list[tuple[int, int]]
-"""Start and end of the spans of two words or more of a binary tree."""
 
 LabelledSpans = list[tuple[int, int, int]]
 """The spans of a tree, including single words: (first word, last word, index into `LabelsSpans.labels`), both words

@@ -14,17 +14,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from syntaxlm.core.settings import Count, Settings
-from syntaxlm.models.abilities import (
-    HasHiddenStates,
-    Model,
-    PredictsNextToken,
-    ScoresTrees,
-    TokenScores,
-    TreeSpans,
-)
+from syntaxlm.models.abilities import HasHiddenStates, Model, PredictsNextToken, ScoresTrees, TokenScores
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.registry import MODELS, NamedConfig, config_among, model
 from syntaxlm.models.structures import SpanMarginals
+from syntaxlm.ops.sampling import TreeSpans
 
 PARSER_TYPES = "simple-pcfg", "holographic-pcfg", "tensor-pcfg", "neural-pcfg", "compound-pcfg", "span-parser"
 SCORER_TYPES = "lstm", "on-lstm", "prpn", "palm"

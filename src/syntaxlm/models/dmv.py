@@ -33,10 +33,11 @@ from syntaxlm.models.abilities import (
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import PROBABILITIES
 from syntaxlm.models.registry import model
-from syntaxlm.models.sentences import BOS, EOS, SPECIALS, Sums, draw_from, draw_short, token_of
+from syntaxlm.models.sentences import BOS, EOS, SPECIALS, draw_short, token_of
 from syntaxlm.models.sizes import check_chart
 from syntaxlm.models.structures import Heads
 from syntaxlm.ops.dmv import ADJACENT, LEFT, RIGHT, ZERO, TreeDecisions, best_heads, expected_counts, log_partition
+from syntaxlm.ops.sampling import Values, draw_from
 
 _LARGEST_TABLE = 1 << 28  # most probabilities of dependents
 _CHART = 1 << 22  # most divisions of spans of a group of sentences, all with gradients in memory
@@ -194,7 +195,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         words = torch.tensor([token_of(word) for word in range(self.vocabulary_size - SPECIALS)])
         root = self.root.cpu()[words].cumsum(0).numpy()
 
-        def draw(sums: Sums) -> int | None:
+        def draw(sums: Values) -> int | None:
             nothing = sums[-1] <= (sums[omitted - 1] if omitted else 0.0)
             return None if nothing else token_of(draw_from(sums, generator, omitted))
 

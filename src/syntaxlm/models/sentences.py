@@ -11,23 +11,21 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.models.abilities import FindsBestTrees, LabelledSpans, SampledSentence, ScoresTrees, TreeSpans
+from syntaxlm.models.abilities import FindsBestTrees, LabelledSpans, SampledSentence, ScoresTrees
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.ops import charts
+from syntaxlm.ops.sampling import TreeSpans
 from syntaxlm.trees.charts import spans_in
 
 BOS, EOS = 1, 2
 SPECIALS = 2  # BOS and EOS, which are not words
 
 _TRIES = 1000  # attempts to sample a sentence that is short enough
-
-Sums = npt.NDArray[np.float64]
 
 
 def token_of(word: int) -> int:
@@ -102,10 +100,3 @@ def draw_short(draw: Callable[[], SampledSentence | None], longest: int) -> Samp
         if sample is not None:
             return sample
     raise InputError(f"none of {_TRIES:,} sampled sentences has at most {longest} words; allow longer sentences")
-
-
-def draw_from(sums: Sums, generator: np.random.Generator, omitted: int = 0) -> int:
-    """Sample an index from a distribution's cumulative sums. omitted: number of the first indices not allowed."""
-    below = float(sums[omitted - 1]) if omitted else 0.0
-    point = below + generator.random() * (float(sums[-1]) - below)
-    return min(int(np.searchsorted(sums, point, side="right")), len(sums) - 1)

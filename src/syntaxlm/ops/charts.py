@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from syntaxlm.ops.inside.sample import drawing
+from syntaxlm.ops.sampling import TreeSpans, draw, top_down_tree
 from syntaxlm.trees.charts import blocks, checked_length, split_blocks
 
 
@@ -72,29 +72,24 @@ def best(weights: Tensor, split_weights: Tensor | None = None) -> MaximalTrees:
 @torch.no_grad()
 def sample(
     weights: Tensor, split_weights: Tensor | None, count: int, generator: np.random.Generator
-) -> list[list[list[tuple[int, int]]]]:
+) -> list[list[TreeSpans]]:
     """Return `count` trees of each sentence under P(tree) proportional to exp(weight): spans of two words or more.
 
     Other arguments: see `total`; not all trees of a sentence may have weight -inf.
     """
-    inside, draw = _InsideChart(weights, split_weights, best=False), drawing(generator)
-    length = inside.length
-    lefts = inside.lefts.cpu().numpy()
+    inside = _InsideChart(weights, split_weights, best=False)
+    length, lefts = inside.length, inside.lefts.cpu().numpy()
     own = None if split_weights is None else split_weights.cpu().numpy()
 
-    def tree(column: int) -> list[tuple[int, int]]:
-        spans, open_spans = [], [(0, length)] * (length > 1)
-        while open_spans:
-            start, width = open_spans.pop()
-            spans.append((start, start + width))
-            splits = np.arange(1, width)
-            sums = lefts[splits, start, column] + lefts[width - splits, start + splits, column]
+    def tree(column: int) -> TreeSpans:
+        def split(start: int, width: int, symbol: int) -> tuple[int, int, int]:
+            widths = np.arange(1, width)
+            sums = lefts[widths, start, column] + lefts[width - widths, start + widths, column]
             if own is not None:
-                rows = split_blocks(length)[width].start + (splits - 1) * (length - width + 1) + start
-                sums = sums + own[rows, column]
-            left = 1 + draw(np.exp(sums - sums.max()))
-            open_spans += [(start + left, width - left)] * (width - left > 1) + [(start, left)] * (left > 1)
-        return spans
+                sums = sums + own[split_blocks(length)[width], column].reshape(width - 1, -1)[:, start]
+            return 1 + draw(np.exp(sums - sums.max()), generator), symbol, symbol
+
+        return top_down_tree(length, 0, split)
 
     return [[tree(column) for _ in range(count)] for column in range(weights.shape[1])]
 

@@ -18,7 +18,7 @@ from syntaxlm.core.settings import check_number
 from syntaxlm.data.treebanks import Preprocessing, Treebank, read_treebank, treebank_tokens
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.models.registry import build_encoder, build_model
-from syntaxlm.models.structures import CorpusMarginals
+from syntaxlm.models.structures import CorpusMarginals, CorpusStructure
 from syntaxlm.parsing.options import Decoder, DecodingOptions, MarkUse
 from syntaxlm.parsing.reliability import reliability
 from syntaxlm.parsing.report import GoldTrees, ParsingReport, RandomWeights
@@ -146,13 +146,7 @@ def evaluate_parsing(
     return dataclasses.replace(
         report,
         layer=chosen[0].layer if layers else None,
-        f1_by_layer={
-            layer: {
-                decoder: score(structure.decode(decoder, layer), gold.spans, protocol, details=False).f1
-                for decoder in decoders
-            }
-            for layer in (range(1, layers + 1) if layers > 1 else ())
-        },
+        f1_by_layer=_f1_by_layer(structure, list(decoders), gold, protocol) if layers > 1 else {},
         random_weights=_random_weights(bundle, read, report, protocol, ways, random_weights),
         labels=label_mapping(structure.labelled(chosen[0].decoder, ways[name][1]), gold.spans, protocol)
         if structure.labels
@@ -161,6 +155,17 @@ def evaluate_parsing(
         if isinstance(structure, CorpusMarginals)
         else None,
     )
+
+
+def _f1_by_layer(
+    structure: CorpusStructure, decoders: Sequence[str], gold: GoldTrees, protocol: Protocol
+) -> dict[int, dict[str, float]]:
+    """Return F1 of the distances of each layer, by decoder."""
+
+    def f1(decoder: str, layer: int) -> float:
+        return score(structure.decode(decoder, layer), gold.spans, protocol, details=False).f1
+
+    return {layer: {decoder: f1(decoder, layer) for decoder in decoders} for layer in range(1, structure.layers + 1)}
 
 
 def marks_in(treebank: Treebank, side: MarkSide, use: MarkUse) -> Marks | None:

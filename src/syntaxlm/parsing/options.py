@@ -68,11 +68,16 @@ class ParseOptions(DecodingOptions, TextOptions):
         super().__post_init__()
         if self.samples and self.best > 1:
             raise InputError("samples: found together with best; expected one of them")
-        if self.labels and (self.samples or self.best > 1):
-            name = "samples" if self.samples else "best"
-            raise InputError(f"labels: found together with {name}, whose trees have no labels; expected one of them")
+        if self.labels and self.several:
+            reason = f"found together with {self.several}, whose trees have no labels; expected one of them"
+            raise InputError(f"labels: {reason}")
         if self.sample_seed and not self.samples:
             raise InputError("sample seed: found without samples; expected both, or neither")
+
+    @property
+    def several(self) -> str:
+        """The option that requests several trees of a sentence, or ""."""
+        return "samples" if self.samples else "best" if self.best > 1 else ""
 
 
 class DecodingKeywords(TypedDict, total=False):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,23 +16,16 @@ from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.core.text_files import LINES_TOGETHER, line_bytes, no_sentence, plain_size, source_name
 from syntaxlm.data.corpora import GivenText, read_sentences
-from syntaxlm.models.abilities import LabelsSpans, ScoresTrees
-from syntaxlm.models.structures import CorpusMarginals, CorpusStructure
+from syntaxlm.models.abilities import LabelsSpans
+from syntaxlm.models.structures import CorpusStructure
+from syntaxlm.parsing.alternatives import alternatives_of, check_several
 from syntaxlm.parsing.options import ParseOptions
-from syntaxlm.parsing.structure import (
-    Decoding,
-    combined_trees,
-    decodings,
-    sampled_trees,
-    structure_of,
-    trained_side,
-    tree_log_probs,
-)
+from syntaxlm.parsing.structure import combined_trees, decodings, structure_of, trained_side
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import AlignedToken, marks_of, without_tags
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import TextReader, each_line
-from syntaxlm.trees.averaging import RankedTree, best_averages
+from syntaxlm.trees.averaging import RankedTree
 from syntaxlm.trees.decoding import Scores
 from syntaxlm.trees.marks import Marks
 from syntaxlm.trees.matching import beginning
@@ -44,7 +36,7 @@ UNREAD = "UNREAD"  # tag of words and punctuation marks that the model does not 
 
 
 class Alternative(NamedTuple):
-    """One of the best trees of a sentence.
+    """One of several trees of a sentence.
 
     confidence: the mean probability of its constituents without the whole sentence: the expected share that is correct.
     probability: of the tree given the sentence; None for an average of several models (`also`), and for a model
@@ -251,8 +243,7 @@ class ParseBatch:
     structure: from which the trees were decoded; None for averages and without words.  layer: of its distances.
     labelled: whether spans and single words have induced labels.
     aligned: tokens and unread parts of each line; () if they are computed on request.
-    best: the best trees of each line with words, with the probability of each, see `Alternative`; () if only one was
-        requested.
+    alternatives: several trees of each line with words; () if one was requested.
     """
 
     lines: Sequence[str]
@@ -265,7 +256,7 @@ class ParseBatch:
     layer: int = 1
     labelled: bool = False
     aligned: Sequence[Sequence[AlignedToken]] = ()
-    best: Sequence[Sequence[tuple[RankedTree, float | None]]] = ()
+    alternatives: Sequence[Sequence[RankedTree]] = ()
 
     def brackets(self, with_unread: bool = False) -> list[str]:
         """Return the tree of each line in bracket notation; "" for a line without words.
@@ -311,7 +302,7 @@ class ParseBatch:
                 [(part.start, part.end) for part in aligned if part.token is not None],
                 list(map(self.reader.vocabulary.knows, tokens)),
                 [NotRead(part.written, part.start, part.end) for part in aligned if part.token is None],
-                [_alternative(tree, *ranked) for ranked in self.best[sentence]] if self.best else [],
+                [_alternative(tree, ranked) for ranked in self.alternatives[sentence]] if self.alternatives else [],
             )
             sentence += 1
 
@@ -332,10 +323,10 @@ class ParseBatch:
         return bracketed, list(filter(None, self.tokens)) if reads_tags else None
 
 
-def _alternative(tree: Tree, ranked: RankedTree, probability: float | None) -> Alternative:
-    """Return one of the best trees, with the words and tags of another tree of the sentence."""
+def _alternative(tree: Tree, ranked: RankedTree) -> Alternative:
+    """Return one of several trees, with the words and tags of another tree of the sentence."""
     constituents = tuple(Constituent(INDUCED_LABEL, start, end) for start, end in ranked.spans)
-    return Alternative(Tree(tree.words, tree.tags, constituents), ranked.confidence, probability)
+    return Alternative(Tree(tree.words, tree.tags, constituents), ranked.confidence, ranked.probability)
 
 
 def _is_long(part: Constituent) -> bool:
@@ -373,12 +364,7 @@ def parse_lines(
     if options.labels:
         bundles[0].require(LabelsSpans, "parsing with labels")
     chosen, is_average = decodings(bundles, options), len(bundles) > 1
-    if options.best > 1 or options.samples:
-        _check_probabilities(bundles, chosen, "samples" if options.samples else "best")
-    if options.samples:
-        if is_average:
-            raise InputError(f"samples: found {len(bundles)} models; expected one")
-        bundles[0].require(ScoresTrees, "samples of trees")
+    check_several(bundles, chosen, options)
     reader = TextReader.of(bundles[0].parser_normaliser, bundles[0].vocabulary, options)
     side = trained_side(bundles) if options.marks == "auto" else None if options.marks == "none" else options.marks
     readings = (
@@ -398,21 +384,10 @@ def parse_lines(
     if side is not None:
         before = np.array(list(chain.from_iterable(map(marks_of, batch.aligned))), bool)
         marks = Marks(before, structures[0].lengths, side)
-    if options.best > 1 or options.samples:
+    if options.several:
         read = [tokens for tokens in batch.tokens if tokens]
-        if options.samples and isinstance(structures[0], CorpusMarginals):
-            trees = sampled_trees(bundles[0], read, structures[0], options.samples, options.sample_seed)
-        else:
-            inputs = [of_model.averaging_input(*way) for of_model, way in zip(structures, chosen, strict=True)]
-            trees = best_averages(inputs, options.best, marks)
-        log_probs: Sequence[Sequence[float | None]] = [[None] * len(of_sentence) for of_sentence in trees]
-        if not is_average and isinstance(bundles[0].model, ScoresTrees):
-            log_probs = tree_log_probs(bundles[0], read, trees)
-        best = [
-            [(tree, None if value is None else math.exp(value)) for tree, value in zip(*of_sentence, strict=True)]
-            for of_sentence in zip(trees, log_probs, strict=True)
-        ]
-        batch = replace(batch, best=best)
+        several = alternatives_of(bundles, read, structures, chosen, options, marks)
+        batch = replace(batch, alternatives=several)
     if is_average:
         return replace(batch, spans=combined_trees(structures, chosen, options.ties, marks))
     (structure,), (decoding,) = structures, chosen
@@ -423,17 +398,6 @@ def parse_lines(
         layer=decoding.layer,
         labelled=options.labels,
     )
-
-
-def _check_probabilities(bundles: Sequence[ModelBundle], chosen: Sequence[Decoding], option: str) -> None:
-    """Raise InputError if no model has span probabilities, from which several trees are ranked."""
-    if not any(decoder == "mbr" for decoder, _ in chosen):
-        found = ", ".join(
-            dict.fromkeys(
-                f"{bundle.name} with decoder {way.decoder}" for bundle, way in zip(bundles, chosen, strict=True)
-            )
-        )
-        raise InputError(f"{option}: found {found}; expected a model of span probabilities, and the decoder mbr")
 
 
 def _readings(

@@ -17,12 +17,12 @@ from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import keep_freed_memory
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.models.abilities import FindsBestTrees, LabelsSpans, ParsesSentences, ScoresTrees
+from syntaxlm.models.abilities import FindsBestTrees, LabelsSpans, ParsesSentences
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.structures import CorpusDistances, CorpusMarginals, CorpusStructure, labelled_spans
 from syntaxlm.parsing.options import DecodingOptions, Ties
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.trees.averaging import RankedTree, average
+from syntaxlm.trees.averaging import average
 from syntaxlm.trees.charts import MAXIMUM_WORDS
 from syntaxlm.trees.marks import Marks, MarkSide
 from syntaxlm.trees.matching import beginning
@@ -99,7 +99,7 @@ def structure_of(
         _check_longest(bundle, corpus.sentence(longest), numbers[longest], read)
     try:
         structure = parser.structure_type.corpus(lengths, parser.distance_layers, names)
-        for batch, indices in _batches(bundle, corpus):
+        for batch, indices in batches_of(bundle, corpus):
             longest = int(indices[0])
             structure.add(read(batch), lengths[indices], indices)
     except (MemoryError, RuntimeError) as error:
@@ -122,47 +122,6 @@ def combined_trees(
         return structures[0].decode(*chosen[0], marks)
     inputs = [structure.averaging_input(*way) for structure, way in zip(structures, chosen, strict=True)]
     return average(inputs, ties=ties, marks=marks)
-
-
-def tree_log_probs(
-    bundle: ModelBundle, sentences: Sequence[Sequence[str]], trees: Sequence[Sequence[RankedTree]]
-) -> list[list[float]]:
-    """Return ln P(tree | sentence) of several binary trees of each sentence.
-
-    Raises InputError for a model without probabilities of trees.
-    """
-    model = bundle.require(ScoresTrees, "probabilities of trees")
-    ids = [bundle.vocabulary.encode(sentence) for sentence in sentences]
-    pairs = [(sentence, tree) for sentence, of_sentence in zip(ids, trees, strict=True) for tree in of_sentence]
-    corpus = EncodedCorpus.from_sentences([sentence for sentence, _ in pairs])
-    log_probs = np.zeros(len(pairs))
-    for batch, indices in _batches(bundle, corpus):
-        longest = len(batch.tokens) - 2
-        spans = torch.zeros(len(indices), longest, longest, dtype=torch.bool)
-        for column, index in enumerate(indices.tolist()):
-            for start, end in pairs[index][1].spans:
-                spans[column, start, end - 1] = True
-        log_probs[indices] = model.tree_log_probs(batch, spans.to(bundle.device)).cpu().numpy()
-    values = iter(log_probs.tolist())
-    return [[next(values) for _ in of_sentence] for of_sentence in trees]
-
-
-def sampled_trees(
-    bundle: ModelBundle, sentences: Sequence[Sequence[str]], structure: CorpusMarginals, count: int, seed: int
-) -> list[list[RankedTree]]:
-    """Return trees drawn from P(tree | sentence), with the confidence of each. structure: of the sentences.
-
-    The trees of a sentence do not depend on the others. Raises InputError for a model without probabilities of trees.
-    """
-    model = bundle.require(ScoresTrees, "samples of trees")
-    trees = []
-    for number, sentence in enumerate(sentences):
-        corpus = EncodedCorpus.from_sentences([bundle.vocabulary.encode(sentence)])
-        ((batch, _),) = _batches(bundle, corpus)
-        (drawn,) = model.sample_trees(batch, count, np.random.default_rng([seed, *corpus.sentence(0)]))
-        chart = structure.table.chart(number)
-        trees.append([RankedTree.of(spans, chart) for spans in drawn])
-    return trees
 
 
 def trained_side(bundles: Sequence[ModelBundle]) -> MarkSide | None:
@@ -195,7 +154,7 @@ def _best_trees(bundle: ModelBundle, corpus: EncodedCorpus) -> SpanSets:
     """Return the most probable trees of all sentences, with labels and single words."""
     parser = bundle.require(FindsBestTrees, "decoding by viterbi")
     rows: list[Integers] = [np.zeros((0, 4), np.int64)]
-    for batch, indices in _batches(bundle, corpus):
+    for batch, indices in batches_of(bundle, corpus):
         for index, tree in zip(indices.tolist(), parser.best_trees(batch), strict=True):
             rows.append(np.insert(np.array(tree, np.int64).reshape(-1, 3), 0, index, axis=1))
     spans = np.concatenate(rows)
@@ -204,7 +163,7 @@ def _best_trees(bundle: ModelBundle, corpus: EncodedCorpus) -> SpanSets:
     return labelled_spans(gathered(corpus.lengths, [(sentence, first, last + 1)]), label, names)
 
 
-def _batches(bundle: ModelBundle, corpus: EncodedCorpus) -> Iterator[tuple[TokenBatch, Integers]]:
+def batches_of(bundle: ModelBundle, corpus: EncodedCorpus) -> Iterator[tuple[TokenBatch, Integers]]:
     """Yield batches of sentences between BOS and EOS, longest first, on the model's device, with a progress bar.
 
     Also yields the index of the sentence of each column, (B,). Batches are smaller for models that compare spans, which
@@ -243,7 +202,7 @@ def _check_longest(
             f"{reported}; expected at most {MAXIMUM_WORDS:,}, {reason}. Split the sentence, or parse it with a model of"
             " syntactic distances."
         )
-    ((batch, _),) = _batches(bundle, EncodedCorpus.from_sentences([sentence[:TRIED_WORDS]]))
+    ((batch, _),) = batches_of(bundle, EncodedCorpus.from_sentences([sentence[:TRIED_WORDS]]))
     read(batch)  # warm-up
     started = time.perf_counter()
     read(batch)

@@ -169,7 +169,7 @@ REMEMBERED_UNKNOWN = 100_000  # maximum number of distinct unknown words that ar
 REMEMBERED_SENTENCES = 20_000  # maximum number of distinct sentences that are compared
 
 
-class UnknownWords:
+class ReadingSummary:
     """Counts what a model does not know, read or distinguish, and reports it, with advice on unknown words."""
 
     def __init__(self, bundle: ModelBundle, options: TextOptions) -> None:

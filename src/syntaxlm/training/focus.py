@@ -63,7 +63,8 @@ class FocusResult:
     parsers: names of the parsers.
     agreement: agreement of the parsers; None if training was interrupted before.
     omitted: reason, by name, to omit each parser that is not in the average.
-    average: folder of the average as a model; None if a parser is not a grammar, or before it is written.
+    average: folder of the average as a model; None before it is written, and if a combination cannot
+        have one of the parsers.
     focused, student: results of the focused grammar and of the student; None if there is none, or if training was
         interrupted before.
     learned: folder of the average of both as a model; None if one is missing.
@@ -145,10 +146,7 @@ def focus(
     """
     recipe, runs, parsers, groups = _parsers(recipe, folder, options)
     learners = _learners(recipe, runs, folder, options)
-    fingerprints_of(recipe)  # so that a missing file is reported before anything is trained
-    for text in (recipe.data.train, recipe.data.valid):
-        if not any(recipe.data.normaliser.tokens(line) for _, line in read_sentences(text, recipe.data.normaliser)):
-            raise no_sentence(text)
+    _check_texts(recipe)
     refuse_run(folder)
     try:
         for path, of_parser in runs.items():
@@ -200,6 +198,14 @@ def focus(
             learned = _write_average([read_model(folder / name) for name in learners], folder / LEARNED, say)
             result = replace(result, learned=learned)
     return replace(result, stopped=False)
+
+
+def _check_texts(recipe: TextRecipe) -> None:
+    """Raise InputError for missing files and for texts without words, before anything is trained."""
+    fingerprints_of(recipe)
+    for text in (recipe.data.train, recipe.data.valid):
+        if not any(recipe.data.normaliser.tokens(line) for _, line in read_sentences(text, recipe.data.normaliser)):
+            raise no_sentence(text)
 
 
 def _check_parsers(folder: Path, names: Sequence[str], begun: Sequence[Path]) -> None:
@@ -308,9 +314,9 @@ def _parsers(
 
 
 def _write_average(bundles: Sequence[ModelBundle], folder: Path, say: Callable[[str], None]) -> Path | None:
-    """Write the average of grammars as one model, if all parsers are grammars that read text in the same way."""
+    """Write the average of parsers as one model, if a combination can have them and they read text in the same way."""
     if any(one.name not in PARSER_TYPES or one.normaliser != bundles[0].normaliser for one in bundles):
-        say("average: not written as a model, because not all parsers are grammars that read text in the same way")
+        say(f"{folder}: not written, because not all parsers are PCFGs or span parsers that read text in the same way")
         return None
     if folder.exists():
         shutil.rmtree(folder)

@@ -38,7 +38,7 @@ from syntaxlm.models.batches import TextMode
 from syntaxlm.models.classifiers import ClassifierSettings
 from syntaxlm.models.registry import MODELS, ModelConfig
 from syntaxlm.storage.bundled import find_model
-from syntaxlm.storage.folder import Operators, PairTask
+from syntaxlm.storage.folder import WEIGHTS, Operators, PairTask
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.training.recipe_files import find_recipe
 from syntaxlm.trees.preprocessing import PREPROCESSINGS
@@ -103,7 +103,7 @@ class TextSettings(DataSettings, section="text"):
         for name in ("focus", "focus_valid"):
             paths |= {f"{name}.{number}": path for number, path in enumerate(getattr(self, name))}
         if self.embeddings is not None:
-            paths["embeddings"] = str(find_model(self.embeddings) / "weights.safetensors")
+            paths["embeddings"] = str(find_model(self.embeddings) / WEIGHTS)
         return paths
 
 

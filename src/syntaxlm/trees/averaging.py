@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -122,6 +121,7 @@ def check_same(predictions: Sequence[SpanSets | SpanTable]) -> None:
             raise InputError(f"prediction {number}, sentence {wrong[0] + 1}: the tree has {sizes}")
 
 
+_CANDIDATES = 1 << 20  # trees of spans that are compared at a time
 _DECIMALS = 9  # decimals of weights after the leading digit of the largest
 
 
@@ -147,21 +147,25 @@ def average(
     Goodman 1996, "Parsing algorithms and metrics".
     """
     charts = _expected_spans(predictions, weights)
-    return best_trees_of_charts(
-        predictions[0].lengths, partial(charts.with_marks, marks=marks), ties=ties, seeds=seeds_of(charts.spans)
-    )
+
+    def chart_of(chosen: Integers, length: int) -> Chart:
+        return charts.less_marks(charts(chosen, length), chosen, length, marks)
+
+    return best_trees_of_charts(predictions[0].lengths, chart_of, ties=ties, seeds=seeds_of(charts.spans))
 
 
 class RankedTree(NamedTuple):
-    """One of the best trees of a sentence.
+    """One of several trees of a sentence.
 
     spans: start and end of each span of two words or more, in pre-order.
     confidence: the mean probability of its spans without the whole sentence, which is the expected share of them that
         is correct; 1 if there are none.
+    probability: of the tree given the sentence; None if unknown.
     """
 
     spans: list[tuple[int, int]]
     confidence: float
+    probability: float | None = None
 
     @classmethod
     def of(cls, spans: Iterable[tuple[int, int]], probabilities: Scores) -> RankedTree:
@@ -181,16 +185,16 @@ def best_averages(
     charts = _expected_spans(predictions)
     lengths = predictions[0].lengths
     trees: list[list[RankedTree]] = [[] for _ in lengths]
-    for length, chosen in equal_lengths(lengths, lambda length: 1):
+    for length, chosen in equal_lengths(lengths, lambda length: max(1, _CANDIDATES // (length**2 * count))):
         starts, ends = spans_in(length)
-        probabilities = np.zeros((length, length))
-        probabilities[starts, ends - 1] = charts(chosen, length)[:, 0] / charts.total
-        weights = charts.with_marks(chosen, length, marks) / charts.total
-        scores, spans = k_best(weights, count)
-        for rank in np.flatnonzero(scores[:, 0] > -np.inf):
-            rows = length + np.flatnonzero(spans[length:, rank, 0])
+        plain = charts(chosen, length)
+        scores, spans = k_best(charts.less_marks(plain, chosen, length, marks) / charts.total, count)
+        probabilities = np.zeros((len(chosen), length, length))
+        probabilities[:, starts, ends - 1] = plain.T / charts.total
+        for column, rank in zip(*np.nonzero(np.isfinite(scores.T)), strict=True):
+            rows = length + np.flatnonzero(spans[length:, rank, column])
             places = zip(starts[rows].tolist(), ends[rows].tolist(), strict=True)
-            trees[chosen[0]].append(RankedTree.of(places, probabilities))
+            trees[chosen[column]].append(RankedTree.of(places, probabilities[column]))
     return trees
 
 
@@ -213,12 +217,11 @@ class _ExpectedSpans:
             chart += np.rint(table.charts(chosen, length).astype(np.float64) * weight).astype(np.int64)
         return chart
 
-    def with_marks(self, chosen: Integers, length: int, marks: Marks | None) -> Chart:
-        """Return the chart less the violations of marks."""
-        chart = self(chosen, length)
-        if marks is not None:
-            chart -= np.rint(marks.violations(chosen, length) * float(self.total)).astype(chart.dtype)
-        return chart
+    def less_marks(self, chart: Chart, chosen: Integers, length: int, marks: Marks | None) -> Chart:
+        """Return a chart less the violations of marks."""
+        if marks is None:
+            return chart
+        return chart - np.rint(marks.violations(chosen, length) * float(self.total)).astype(chart.dtype)
 
 
 def _expected_spans(

@@ -136,10 +136,9 @@ def parse(
     if options.labels and models.also:
         raise InputError("--labels: averaged trees have no labels; omit either --labels or --also")
     models.check_ties(options.ties)
-    if format in ("latex", "svg", "conllu") and (options.best > 1 or options.samples):
-        name = "samples" if options.samples else "best"
+    if format in ("latex", "svg", "conllu") and options.several:
         raise InputError(
-            f"--{name}: --format {format} writes one tree of a sentence; use brackets, tree, json or a table"
+            f"--{options.several}: --format {format} writes one tree of a sentence; use brackets, tree, json or a table"
         )
     if job.is_asked:
         from syntaxlm.app.jobs.work import ParseWork
@@ -174,14 +173,15 @@ def parse(
 
 
 def _alternatives(parse: Parse, format: str) -> str:
-    """Return the best trees of a sentence, each after its confidence and probability, and an empty line."""
+    """Return several trees of a sentence, each after its confidence and probability, and an empty line."""
     from syntaxlm.drawing.terminal import draw_tree
 
     lines = []
     for tree, confidence, probability in parse.alternatives:
-        of_tree = "" if probability is None else f"\tprobability {probability:.3g}"
-        shown = draw_tree(tree, parse.known) if format == "tree" else str(tree)
-        lines.append(f"confidence {confidence:.3f}{of_tree}{chr(10) if format == 'tree' else chr(9)}{shown}\n")
+        head = f"confidence {confidence:.3f}"
+        if probability is not None:
+            head += f"\tprobability {probability:.3g}"
+        lines.append(f"{head}\n{draw_tree(tree, parse.known)}\n" if format == "tree" else f"{head}\t{tree}\n")
     return "".join([*lines, "\n"])
 
 
@@ -199,7 +199,7 @@ def _formatted(parses: ParseBatch, format: str, with_unread: bool) -> str:
 
         dependencies = (parse.dependencies for parse in parses)
         return "".join(format_conllu(tree) for tree in dependencies if tree is not None)
-    if format in ("brackets", "tree") and parses.best:
+    if format in ("brackets", "tree") and parses.alternatives:
         return "".join(_alternatives(parse, format) for parse in parses)
     if format == "brackets":
         trees = parses.brackets(with_unread)

@@ -116,7 +116,7 @@ def _scored(
     from syntaxlm.data import tables
     from syntaxlm.data.corpora import read_sentences
     from syntaxlm.models.abilities import ScoresTokens
-    from syntaxlm.scoring.surprisal import SURPRISALS, UnknownWords, surprisals, tree_surprisals
+    from syntaxlm.scoring.surprisal import SURPRISALS, ReadingSummary, surprisals, tree_surprisals
 
     names: tuple[str, ...] = ()
     bundle, source = model.load(), text.read()
@@ -140,20 +140,20 @@ def _scored(
             names = tables.names_beside(list(SURPRISALS), names)
         texts, others = tee(rows)
         scored = zip(others, surprisals(bundle, (row.text for row in texts), options), strict=True)
-    unknown = UnknownWords(bundle, options)
+    summary = ReadingSummary(bundle, options)
 
     def rows_of_words() -> Iterator[Row]:
         any_sentence = False
         for row, words in progress_bar(scored, "scoring, sentences"):
             any_sentence = True
-            unknown.add(words)
+            summary.add(words)
             others = dict(zip(names, row.others, strict=True))
             for word in words:
                 yield (word._asdict() if is_parquet else word.to_dict()) | others
         if not any_sentence:
             raise no_sentence(source, "at least one row" if column else "one sentence per line")
-        if unknown.words:
-            print_note(str(unknown))
+        if summary.words:
+            print_note(str(summary))
 
     further = {name: Column("text", "column of the input table") for name in names}
     return rows_of_words(), Columns(SURPRISALS.name, SURPRISALS.row, {**SURPRISALS, **further})

@@ -22,8 +22,8 @@ from torch.nn.functional import linear, relu
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import NonNegative, Positive, Settings, Size
 from syntaxlm.models.abilities import SampledSentence, SymbolRule
-from syntaxlm.models.sentences import Sums, draw_from
 from syntaxlm.ops.inside import FactoredRules, Rules, TableRules
+from syntaxlm.ops.sampling import Values, draw_from
 from syntaxlm.ops.softmax import emission_log_probs, product_softmax
 from syntaxlm.trees.marks import MarkSide
 
@@ -452,7 +452,7 @@ class Sampler:
             self._tables |= {"left": rules.left, "right": rules.right}
             if rules.parent is not None:
                 self._tables["parent"] = rules.parent
-        self._sums: dict[tuple[str, int], Sums] = {}
+        self._sums: dict[tuple[str, int], Values] = {}
         self._size = 0
 
     def draw(self, longest: int, generator: np.random.Generator, omitted: int = 0) -> SampledSentence | None:

@@ -37,7 +37,6 @@ from syntaxlm.models.abilities import (
     SymbolRule,
     TextCounts,
     TokenScores,
-    TreeSpans,
 )
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LOG_PROBS, PROBABILITIES
@@ -55,7 +54,7 @@ from syntaxlm.models.pcfg.grammars import (
     top_rules,
 )
 from syntaxlm.models.registry import model
-from syntaxlm.models.sentences import BOS, EOS, SPECIALS, draw_from, draw_short, token_of
+from syntaxlm.models.sentences import BOS, EOS, SPECIALS, draw_short, token_of
 from syntaxlm.models.sizes import check_chart
 from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.ops.inside import (
@@ -66,9 +65,10 @@ from syntaxlm.ops.inside import (
     next_words,
     posteriors,
     prefix_log_probs,
+    sample_trees,
 )
-from syntaxlm.ops.inside.sample import sample_trees
 from syntaxlm.ops.products import tiles_usable
+from syntaxlm.ops.sampling import TreeSpans, draw_from
 
 ELBO_AT_MEAN = "ELBO at the mean of q(z|x), approximate"
 PSEUDO_COUNT = 10.0  # added occurrences of each word, with the overall rate of sentence ends
@@ -279,9 +279,11 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     def sample_trees(self, batch: TokenBatch, count: int, generator: np.random.Generator) -> list[list[TreeSpans]]:
         sentences = self._sentences(batch, closed=True)
         trees: list[list[TreeSpans]] = [[[] for _ in range(count)] for _ in sentences.lengths]
-        for index, part in self._groups(sentences, 1):  # one at a time
+        for index, part in self._groups(sentences, _CHART // 2):
             tables, layout = self._tables(part), Layout(part.lengths, self.device)
-            (trees[int(index)],) = sample_trees(tables.rules, tables.emissions, tables.words, layout, count, generator)
+            drawn = sample_trees(tables.rules, tables.emissions, tables.words, layout, count, generator)
+            for column, of_sentence in zip(index.tolist(), drawn, strict=True):
+                trees[column] = of_sentence
         return trees
 
     # ---- grammar

@@ -1,7 +1,7 @@
 """The inside algorithm of probabilistic context-free grammars.
 
 `rules`: grammars, and the layout of charts.  `partition`: probabilities of sentences and posteriors of spans.
-`prefix`: probabilities of prefixes and of next words.  `best`: most probable derivations.
+`prefix`: probabilities of prefixes and of next words.  `best`: most probable derivations.  `sample`: samples of trees.
 
 They do not share one recursion over a semiring. Sums of large grammars are matrix products of scaled probabilities, in
 bfloat16 for training, 50 to 190 times as fast as the recursion in logarithms (`log_partition_reference`); a left-corner
@@ -18,6 +18,7 @@ from syntaxlm.ops.inside.prefix import (
     prefix_log_probs_reference,
 )
 from syntaxlm.ops.inside.rules import FactoredRules, Layout, Rules, TableRules
+from syntaxlm.ops.inside.sample import sample_trees
 
 __all__ = [
     "Derivation",
@@ -35,4 +36,5 @@ __all__ = [
     "posteriors",
     "prefix_log_probs",
     "prefix_log_probs_reference",
+    "sample_trees",
 ]

@@ -130,7 +130,7 @@ def posteriors(rules: Rules, emissions: Tensor, words: Tensor, layout: Layout, l
         return _table_posteriors(rules, emissions, words, layout, labels)
     dtype = _charts_dtype(rules.left)
     with torch.autocast(rules.left.device.type, enabled=False):
-        charts = _Charts(*rules.over_factors(), emissions, words, layout, None, dtype)
+        charts = InsideCharts(*rules.over_factors(), emissions, words, layout, None, dtype)
         log_probs = charts.inside()
         charts.outside(torch.ones_like(log_probs))
         marginals = charts.span_marginals()
@@ -138,7 +138,7 @@ def posteriors(rules: Rules, emissions: Tensor, words: Tensor, layout: Layout, l
     return Posteriors(log_probs, layout.squares(marginals), span_labels)
 
 
-def _labels(charts: _Charts, rules: FactoredRules) -> Tensor:
+def _labels(charts: InsideCharts, rules: FactoredRules) -> Tensor:
     """(rows,) the most probable symbol of each span, from charts with gradients of log Z."""
     size, layout, count = charts.factors, charts.layout, len(rules.root)
     longer = slice(layout.of_width(1).stop, layout.rows)
@@ -165,14 +165,16 @@ def _charts_dtype(tensor: Tensor) -> torch.dtype:
 class _LogPartition(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
-        """Return log Z, (B,). arguments: those of `_Charts`."""
-        ctx.charts = _Charts(*arguments)  # save_for_backward is not needed: none of its tensors is an input or output
+        """Return log Z, (B,). arguments: those of `InsideCharts`."""
+        ctx.charts = InsideCharts(
+            *arguments
+        )  # save_for_backward is not needed: none of its tensors is an input or output
         result: Tensor = ctx.charts.inside()
         return result
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        charts: _Charts = ctx.charts
+        charts: InsideCharts = ctx.charts
         charts.outside(grads[0])
         return (*charts.gradients(), None, None, None, None)
 
@@ -184,7 +186,7 @@ _Chart = c_struct(
 )
 
 
-class _Charts:
+class InsideCharts:
     """The charts of one batch, forward and backward. One row per span, see `layout`.
 
     Sums over splits are computed in C (kernels/inside.c), where products are in tiles if the processor has them, or in
