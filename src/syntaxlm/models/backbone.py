@@ -6,7 +6,7 @@ Shapes: T time, B batch, E embedding size, F features of the decoder's input, n 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, TypeAlias, TypeVar
 
@@ -211,6 +211,17 @@ def _lacking(backbone: Backbone | type[Backbone]) -> list[type]:
 LayerSizes = Annotated[tuple[Size, ...], Field(min_length=1, max_length=100)]
 
 
+Cutoffs = Annotated[tuple[Size, ...], Field(max_length=10)]
+
+
+def cutoff_faults(cutoffs: Sequence[int], tied: bool) -> list[str]:
+    """Return what contradicts `cutoffs` of an adaptive softmax."""
+    faults = ["cutoffs: tied weights are needed; expected tied: true"] if cutoffs and not tied else []
+    if list(cutoffs) != sorted(set(cutoffs)):
+        faults.append(f"cutoffs: found {', '.join(map(str, cutoffs))}; expected rising numbers")
+    return faults
+
+
 @dataclass(frozen=True)
 class AWDConfig(Settings, section="model"):
     """Settings of models with AWD-LSTM's regularisation (Merity, Keskar, Socher 2018)."""
@@ -227,11 +238,12 @@ class AWDConfig(Settings, section="model"):
     ar: NonNegative = 2.0  # activation regularisation, alpha: weight of the mean square of the last layer's states
     tar: NonNegative = 1.0  # temporal AR, beta: weight of the mean square of their change per step
     init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
+    cutoffs: Cutoffs = ()  # ids of words from which embeddings are a quarter as large, for an adaptive softmax
 
     def contradictions(self) -> list[str]:
         last, size = self.layer_sizes[-1], self.embedding_size
         fault = f"layer_sizes: the last is {last}; tied weights need embedding_size, {size}"
-        return [fault] if self.tied and last != size else []
+        return ([fault] if self.tied and last != size else []) + cutoff_faults(self.cutoffs, self.tied)
 
 
 class AWDBackbone(Backbone):

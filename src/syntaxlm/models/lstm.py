@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
 from torch import Tensor, nn
 
 from syntaxlm.core.settings import Fraction, Layers, Positive, Settings, Size
-from syntaxlm.models.backbone import Backbone, BackboneOutput, neural_model
+from syntaxlm.models.backbone import Backbone, BackboneOutput, Cutoffs, cutoff_faults, neural_model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import dropout
-
-Cutoffs = Annotated[tuple[Size, ...], Field(max_length=10)]
 
 
 @dataclass(frozen=True)
@@ -32,10 +29,7 @@ class LSTMConfig(Settings, section="model"):
     cutoffs: Cutoffs = ()  # ids of words from which embeddings are a quarter as large, for an adaptive softmax
 
     def contradictions(self) -> list[str]:
-        faults = ["cutoffs: tied weights are needed; expected tied: true"] if self.cutoffs and not self.tied else []
-        if list(self.cutoffs) != sorted(set(self.cutoffs)):
-            faults.append(f"cutoffs: found {', '.join(map(str, self.cutoffs))}; expected rising numbers")
-        return faults
+        return cutoff_faults(self.cutoffs, self.tied)
 
 
 @neural_model("lstm", LSTMConfig)
