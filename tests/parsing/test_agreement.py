@@ -93,7 +93,7 @@ def test_two_models_have_no_outlier():
     found = agreement_of([[1, 0.2], [0.2, 1]])
     assert not found.stands_apart
     assert found.to_dict()["odd_one_out"] is None
-    assert "An outlier can be found among three models or more" in str(found)
+    assert "With two models, no outlier is determined" in str(found)
 
 
 def test_trees_of_one_branching_direction_are_reported_as_collapsed():

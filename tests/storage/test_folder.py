@@ -162,7 +162,8 @@ def test_a_missing_folder_and_a_file_in_its_place_raise_an_error(tmp_path):
         (b"[" * 100_000, "damaged or cut short"),
         (b"[1, 2]", "expected a section with the settings model, normaliser, carry_state, predict_eos, format"),
         (b"3", "expected a section"),
-        (b"{}", "model: missing"),
+        (b"{}", "format: missing; expected 2"),
+        (b'{"format": 2}', "model: missing"),
     ],
 )
 def test_a_damaged_config_raises_an_error(folder, content, expected):

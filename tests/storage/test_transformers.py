@@ -228,7 +228,7 @@ def test_commands_take_transformers_models(folders, models, tmp_path, capsys):
     (tmp_path / "answers.txt").write_text("the cat sees a dog\n" * 2)
     assert output("evaluate", "completion", model, tmp_path / "questions.txt", tmp_path / "answers.txt", "--json")
     assert cli.main(["parse", model, "the cat"]) == 2
-    assert "this transformers model" in capsys.readouterr().err
+    assert "a model of the library transformers only scores text" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ import inspect
 import math
 import re
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache
 from numbers import Integral, Real
@@ -31,6 +31,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import named_path
 
 T = TypeVar("T")
+TRANSFORMERS = "hf:"  # before the name of a model of the library transformers
 ReportFormat = Literal["text", "json", "tsv", "csv", "markdown", "html", "parquet"]
 LARGEST_COUNT, LARGEST_SEED = 2**31 - 1, 2**32 - 1
 
@@ -43,12 +44,14 @@ class Shown:
     use: what the value is, for checks before the command starts and for completion. "input", "output": a file that is
         read or written.  "format": the format of the output file, which its extension also chooses.  "overrides":
         settings of a recipe, given by their dotted names.
+    suffixes: extensions of the output file that keep the usual format, in addition to .txt.
     help: the help, without a line in a docstring or around it, at the place of "{}".
     """
 
     metavar: str | None = None
     flags: tuple[str, ...] = ()
     use: Literal["value", "input", "output", "format", "overrides"] = "value"
+    suffixes: tuple[str, ...] = ()
     is_positional: bool = False
     help: str = "{}"
 
@@ -92,6 +95,24 @@ class Only:
     """The options of a dataclass that a command takes; the others have their defaults."""
 
     names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a command needs of its models, such as "a model that parses", where a model of the library transformers does
+    not have it: these only score text.
+    """
+
+    what: str
+
+    def check(self, names: Iterable[object], use: str) -> None:
+        """Raise InputError for a model of transformers, which is not loaded.  names: of models.  use: the command."""
+        for name in filter(lambda name: name.startswith(TRANSFORMERS), map(str, names)):
+            raise InputError(
+                f"{name}: a model of the library transformers only scores text, but {use} needs {self.what}."
+                f" {TRANSFORMERS}NAME works in score, evaluate perplexity, evaluate pairs, evaluate completion and"
+                " evaluate reading-times"
+            )
 
 
 Count = Annotated[int, Bounds(ge=1, le=LARGEST_COUNT), Shown("N")]
@@ -197,10 +218,12 @@ def options_of(declared: Any) -> Mapping[str, Option]:
         if inner is None:
             options[name] = _option(name, hint, default, texts.get(name, ""))
             continue
-        only = [mark.names for mark in typing.get_args(hint)[1:] if isinstance(mark, Only)]
+        marks = typing.get_args(hint)[1:]
+        only = [mark.names for mark in marks if isinstance(mark, Only)]
+        needs = [mark for mark in marks if isinstance(mark, Needs)]
         for key, option in options_of(inner).items():
             if all(key in names for names in only):
-                options[key] = replace(option, text=texts.get(key, option.text))
+                options[key] = replace(option, text=texts.get(key, option.text), marks=(*option.marks, *needs))
     return options
 
 

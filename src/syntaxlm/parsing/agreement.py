@@ -131,7 +131,7 @@ class Agreement(HasReport):
         }
         verdict = f"{odd} agrees least with the others, but is not an outlier."
         if odd is None:
-            verdict = "An outlier can be found among three models or more; found two."
+            verdict = "With two models, no outlier is determined; this takes three or more."
         elif self.stands_apart:
             verdict = f"{odd} is an outlier: the others agree much more with each other than with it."
         names = [f"{name} ({decoder})" for name, decoder in zip(self.names, self.decoders, strict=True)]

@@ -190,9 +190,13 @@ def write_weights(folder: Path, model: Model, vocabulary: Vocabulary, dtype: tor
 def read_config(kind: type[T], path: Path, form: int) -> T:
     """Return settings from a JSON file whose entry `format` is `form`. Raises InputError."""
     data = parse_json(read_stored(path, LARGEST_CONFIG), str(path))
-    if isinstance(data, dict) and data.get("format", form) != form:  # checked before the settings, which may differ
-        shown = shortened(repr(data["format"]), 40)
-        raise InputError(f"{path}: format: found {shown}; expected {form}: the file needs another version of syntaxlm")
+    if isinstance(data, dict):  # checked before the settings, which may differ
+        if "format" not in data:
+            raise InputError(f"{path}: format: missing; expected {form}: the file is damaged or of another program")
+        if data["format"] != form:
+            shown = shortened(repr(data["format"]), 40)
+            expected = f"expected {form}: the file needs another version of syntaxlm"
+            raise InputError(f"{path}: format: found {shown}; {expected}")
     return read_settings(kind, data, str(path))
 
 

@@ -38,8 +38,9 @@ from syntaxlm.storage.folder import (
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
-PREFIX = "hf:"  # before the name of a model of transformers
 CARD = "README.md"
+NOT_STATED = "Not stated."  # of a card, in place of data or a licence
+SELF_DESCRIPTION = "A model of syntaxlm, a toolkit of language models that learn syntax."
 NEEDED = (CONFIG, VOCABULARY, WEIGHTS)
 MODEL_FILES = (*NEEDED, LABELS, STOPS, STOP_WEIGHTS)
 FILES = (*MODEL_FILES, CARD)
@@ -122,7 +123,7 @@ def model_card(bundle: ModelBundle, name: str, facts: CardFacts, weight_bytes: i
         f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n",
         f"# {name.rpartition('/')[2]}\n",
         *([] if facts.description is None else [facts.description.strip() + "\n"]),
-        "A model of syntaxlm, a toolkit of language models that learn syntax.\n",
+        SELF_DESCRIPTION + "\n",
         "## How to use\n",
         f"Install syntaxlm: `pip install {package}`. Then:\n\n{code}\n",
         "## Model\n",
@@ -130,9 +131,9 @@ def model_card(bundle: ModelBundle, name: str, facts: CardFacts, weight_bytes: i
         "## Settings\n",
         _table({name: value for name, value in settings.items() if name[0] != "_"}),
         "## Training data\n",
-        (facts.data or "Not stated.").strip() + "\n",
+        (facts.data or NOT_STATED).strip() + "\n",
         "## Licence\n",
-        (facts.licence or "Not stated.") + "\n",
+        (facts.licence or NOT_STATED) + "\n",
     ]
     return "\n".join(sections)
 

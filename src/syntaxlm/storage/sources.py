@@ -8,8 +8,9 @@ import torch
 
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import named_path, system_error
+from syntaxlm.core.options import TRANSFORMERS
 from syntaxlm.storage.folder import ModelBundle, find_device, read_model
-from syntaxlm.storage.hub import PREFIX, is_repository_name
+from syntaxlm.storage.hub import is_repository_name
 
 
 def read_named(
@@ -25,10 +26,10 @@ def read_named(
         exists = folder.exists()
     except OSError as error:  # such as a name that is too long
         raise system_error(shortened(str(folder), 80), "read", error) from error
-    if isinstance(name_or_folder, str) and name_or_folder.startswith(PREFIX):
+    if isinstance(name_or_folder, str) and name_or_folder.startswith(TRANSFORMERS):
         from syntaxlm.storage.transformers import read_transformers
 
-        return read_transformers(name_or_folder.removeprefix(PREFIX), target, revision, token), None
+        return read_transformers(name_or_folder.removeprefix(TRANSFORMERS), target, revision, token), None
     if isinstance(name_or_folder, str) and is_repository_name(name_or_folder) and not exists:
         from syntaxlm.storage.hub import read_repository
 

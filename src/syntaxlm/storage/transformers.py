@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.options import TRANSFORMERS as PREFIX
 from syntaxlm.core.progress import error_console, status
 from syntaxlm.core.tensor_files import refuse
 from syntaxlm.models.layers import value_faults
@@ -17,7 +18,6 @@ from syntaxlm.models.registry import ModelConfig
 from syntaxlm.models.sizes import shapes_of
 from syntaxlm.models.transformer import CausalTransformer, TransformersConfig, WordTokenizer
 from syntaxlm.storage.folder import ModelBundle, ModelSettings
-from syntaxlm.storage.hub import PREFIX
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import OpenVocabulary
 

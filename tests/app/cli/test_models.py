@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
+from syntaxlm.storage.folder import read_model
+from syntaxlm.storage.hub import CardFacts, write_card
 from syntaxlm.training.recipe_files import bundled_recipes, recipe_names
 
 STORED = Path(__file__).parents[2] / "stored_models" / "models"
@@ -59,6 +62,65 @@ def test_a_model_is_described_with_settings_decoders_and_perplexities(figures, r
     assert run("models", "info", trained.prpn, "-o", tmp_path / "info.txt")[0] == 0
     assert "carry state: no\n" in (tmp_path / "info.txt").read_text()
     assert "not a model folder: config.json is missing" in refused("models", "info", tmp_path)
+
+
+@pytest.fixture
+def carded(trained, tmp_path):
+    """Returns a model folder with a card."""
+    folder = shutil.copytree(trained.prpn, tmp_path / "mine")
+    table = "| treebank | F1 |\n|---|---|\n| WSJ | 63.0 |\n"
+    facts = CardFacts("mit", ["en", "no"], f"Novels.\n\n{table}", f"Small.\n\n## Figures\n\nIn percent:\n\n{table}")
+    write_card(folder, read_model(folder), "mine", facts)
+    return folder
+
+
+def test_a_model_is_described_with_what_its_card_states(figures, run, carded):
+    found = figures("models", "info", carded)
+    assert [found[name] for name in ("licence", "language", "description")] == ["mit", "en, no", "Small."]
+    table = {"columns": ["treebank", "F1"], "rows": [["WSJ", "63.0"]]}
+    assert (found["figures"], found["data"]) == (["In percent:", table], ["Novels.", table])
+    out = run("models", "info", carded)[1]
+    assert "licence: mit\n" in out
+    assert "figures:\n  In percent:\n\n  treebank   F1\n  WSJ        63.0\n" in out
+    assert figures("models", "info", "en")["licence"] == "mit"
+    assert "CC BY 4.0" in run("models", "info", "en")[1]
+    (listed,) = figures("models", "list", carded)["models"]
+    assert listed["licence"] == "mit"
+    assert "figures" not in listed
+
+
+# Merging the mappings of this front matter would double their size 88 times.
+BOMB = "a0: &a0 {b: c}\n" + "".join(f"a{k}: &a{k} {{<<: [*a{k - 1}, *a{k - 1}]}}\n" for k in range(1, 89))
+
+
+@pytest.mark.parametrize(
+    ("card", "said"),
+    [
+        ("---\nlicense: [\n---\n", "card: {}: the front matter is not YAML"),
+        ('---\nlicense: "\\U00110000"\n---\n', "card: {}: the front matter is not YAML"),
+        ("---\n" + "[" * 4000 + "\n---\n", "card: {}: the front matter is not YAML"),
+        ("---\n" + "a: b\n" * 4000 + "---\n", "card: {}: the front matter is too long"),
+        ("x" * (1 << 20), "card: {}: found 1,048,576 bytes; expected at most"),
+        ("# A page without front matter\n", None),
+        ("---\n3\n---\n## Figures\n\n| a | a |\n|---|---|\n| 1 | 2 |\n", "  | a | a | |---|---| | 1 | 2 |"),
+        ("---\nlicense: 3\nlanguage: {a: b}\n---\n## Figures\n|\n||\n", "licence: 3"),
+        (
+            '---\nlicense: "mit\\e[31m"\nlanguage: ["e\\u202en"]\n---\nA \x1b]0;title\x07 model.\n\n## Figures\n'
+            "| a\x1b[2J | b |\n|-|-|\n| \x9b1m | 2 |\n",
+            "language: e n",
+        ),
+        (f"---\n{BOMB}license: mit\n---\n", "licence: mit"),
+    ],
+)
+def test_a_damaged_or_hostile_card_does_not_stop_the_description_or_reach_the_terminal(run, carded, card, said):
+    (carded / "README.md").write_text(card)
+    for words in (["info", carded], ["list", carded], ["info", carded, "--json"], ["list", carded, "--format", "tsv"]):
+        code, out, error = run("models", *words)
+        assert (code, error) == (0, "")
+        assert all(line.isprintable() for line in out.replace("\t", " ").splitlines())
+        if said is not None and words == ["info", carded]:
+            assert said.format(carded / "README.md") in out
+    assert "prpn" in out
 
 
 def test_recipes_are_listed_and_shown(figures, run, refused, tmp_path):

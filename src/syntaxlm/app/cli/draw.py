@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from syntaxlm.app.cli.options import ModelOptions, Preprocessing, ProtocolOptions, Theme, Treebank
+from syntaxlm.app.cli.options import PARSES, ModelOptions, Preprocessing, ProtocolOptions, Theme, Treebank
 from syntaxlm.app.cli.output import OutputFile, ReportOutput, SummaryFormat, formatted, output_path
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Argument, Count, Only, Shown
+from syntaxlm.core.options import Argument, Count, Needs, Only, Shown
 from syntaxlm.core.progress import status
 from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 
 
 def draw(
-    model: ModelOptions,
+    model: Annotated[ModelOptions, PARSES],
     options: Annotated[ParseOptions, Only(("decoder", "layer", "marks", "punctuation", "contractions"))],
     sentence: Annotated[str, Argument("SENTENCE", use="value")] | None = None,
     output: Annotated[Path, Shown("FILE", ("-o", "--output"), "output")] | None = None,
@@ -83,7 +83,7 @@ def draw(
 
 
 def report(
-    model: ModelOptions,
+    model: Annotated[ModelOptions, Needs("a model folder")],
     decoding: Annotated[DecodingOptions, Only(("decoder", "layer"))],
     output: Annotated[Path, Folder(files=("report.html",))],
     protocol: ProtocolOptions,
@@ -99,6 +99,7 @@ def report(
     and the best and worst sentences beside their gold trees. The page lists what cannot be shown and why. For a model
     that does not parse, it covers only the language model.
 
+    model: model folder, written by train, or a bundled model, such as en
     output: folder for report.html
     example: syntaxlm report MODEL treebank.mrg -o my-report
     """
@@ -111,7 +112,7 @@ def report(
 
 
 def grammar(
-    model: ModelOptions,
+    model: Annotated[ModelOptions, Needs("a PCFG, such as en")],
     text: Annotated[str, Argument("TEXT")] | None = None,
     symbols: Count = 10,
     rule: Annotated[str, Shown("SYMBOLS", use="value")] | None = None,

@@ -10,16 +10,18 @@ from syntaxlm.app.cli.options import ModelOptions
 from syntaxlm.app.cli.output import OutputFile
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import text_output, to_json
-from syntaxlm.core.options import Count, Shown
+from syntaxlm.core.options import Count, Needs, Shown
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.generation.options import TreeSamplingOptions
 from syntaxlm.text.options import TextOptions
 
-GeneratedFormat = Annotated[Literal["text", "json", "conllu", "tsv", "csv", "parquet"], Shown(use="format")]
+GeneratedFormat = Annotated[
+    Literal["text", "json", "conllu", "tsv", "csv", "parquet"], Shown(use="format", suffixes=(".mrg",))
+]
 
 
 def generate(
-    model: ModelOptions,
+    model: Annotated[ModelOptions, Needs("a model that samples sentences, such as en")],
     options: TreeSamplingOptions,
     style: TextOptions,
     sentences: Count = 1,

@@ -17,9 +17,9 @@ from syntaxlm.app.cli.output import (
     print_summary,
 )
 from syntaxlm.app.cli.parser import Folder
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import read_text, text_output, to_json
-from syntaxlm.core.options import Argument, Name, Only, Shown
+from syntaxlm.core.options import Argument, Name, Needs, Only, Shown
 from syntaxlm.core.progress import status
 from syntaxlm.parsing.options import DecodingOptions
 
@@ -30,13 +30,14 @@ InputPath = Annotated[Path, Shown("FILE", use="input")]
 NewModel = Annotated[Path, Folder(may_hold="nothing")]
 Repository = Annotated[str, Argument("NAME", use="value")]
 Revision = Annotated[str, Shown("R")]
+_LONGEST_CELL = 100  # characters of a cell of a model card
 
 
 def list_models(output: ReportOutput, folder: Annotated[Path, Argument("FOLDER")] | None = None) -> None:
     """List the model folders below a folder.
 
     List the model folders below a folder, with model type, abilities, number of parameters, size of the weights on
-    disk, and training text. Weights are not read.
+    disk, licence and training text. Weights are not read.
 
     folder: folder to search; default: the current folder, with the bundled models first
     example: syntaxlm models list runs --json
@@ -53,8 +54,8 @@ def describe_model(
 ) -> None:
     """Describe a model.
 
-    Print a model's type, abilities, size, training text, settings and normaliser, and the perplexities stored by
-    training.
+    Print a model's type, abilities, size, training text, settings and normaliser, the perplexities stored by training
+    and, if the folder has a model card, the licence, language, description, figures and training data of the card.
 
     output: the description
     example: syntaxlm models info runs/toy
@@ -127,13 +128,20 @@ def push(
 
 def _lines(values: dict[str, Any], indent: str = "") -> list[str]:
     from syntaxlm.app.report.models import shown_size
-    from syntaxlm.core.tables import format_value
+    from syntaxlm.core.tables import ReportTable, aligned, format_value
 
     lines = []
     for key, value in values.items():
         name = indent + key.replace("_", " ")
         if isinstance(value, dict):
             lines += [f"{name}:", *_lines(value, indent + "  ")]
+        elif key in ("figures", "data") and value:  # paragraphs and tables of the model card
+            lines.append(f"{name}:")
+            for block in value:
+                if isinstance(block, dict):
+                    rows = [[shortened(cell, _LONGEST_CELL) for cell in row] for row in block["rows"]]
+                    block = aligned(ReportTable(dict.fromkeys(block["columns"], ""), rows))
+                lines += [f"  {line}".rstrip() for line in [*block.split("\n"), ""]]
         elif key == "bytes":
             lines.append(f"{indent}size: {shown_size(value)}")
         elif value not in (None, [], ()):
@@ -191,7 +199,7 @@ def to_arpa(model: ModelFolder, output: OutputFile | None = None, format: Summar
 def from_arpa(
     file: Annotated[Path, Argument("FILE")],
     output: Annotated[Path, Folder(may_hold="run")],
-    like: Annotated[Path, Shown("MODEL", use="input")] | None = None,
+    like: Annotated[Path, Shown("MODEL", use="input"), Needs("a model folder")] | None = None,
     format: SummaryFormat = "text",
 ) -> None:
     """Make a model folder from an ARPA file.
@@ -243,9 +251,9 @@ def average(
 
 
 def combine(
-    parsers: Annotated[Sequence[Path], Argument("MODEL")],
+    parsers: Annotated[Sequence[Path], Argument("MODEL"), Needs("neural PCFGs or span parsers")],
     output: NewModel,
-    scorer: Annotated[Path, Shown("MODEL", use="input")] | None = None,
+    scorer: Annotated[Path, Shown("MODEL", use="input"), Needs("an lstm, on-lstm, prpn or palm")] | None = None,
     precision: Literal["float32", "bfloat16"] = "float32",
     format: SummaryFormat = "text",
 ) -> None:
@@ -280,7 +288,7 @@ def combine(
 
 
 def rerank(
-    model: ModelOptions,
+    model: Annotated[ModelOptions, Needs("a dependency-tree model")],
     candidates: Annotated[Path, Argument("CANDIDATES")],
     gold: InputPath | None = None,
     weight: Share | None = None,

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from syntaxlm.app.cli.options import ComparedModels, TextSource, by_distinct_names
+from syntaxlm.app.cli.options import PARSES, ComparedModels, TextSource, by_distinct_names
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import text_output, to_json
 from syntaxlm.core.options import Count, Name, OutputFile, Shown
@@ -107,7 +107,7 @@ class JobOptions:
 
 
 def parse(
-    models: ComparedModels,
+    models: Annotated[ComparedModels, PARSES],
     text: TextSource,
     options: ParseOptions,
     job: JobOptions,

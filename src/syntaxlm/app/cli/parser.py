@@ -17,15 +17,15 @@ from typing import Any, Literal, NamedTuple, NoReturn
 
 from syntaxlm.core.errors import InputError, closest_match
 from syntaxlm.core.files import holds_model, refuse_overwriting, same_file
-from syntaxlm.core.options import Option, Shown, help_texts, options_from, options_of
+from syntaxlm.core.options import TRANSFORMERS, Needs, Option, Shown, help_texts, options_from, options_of
 
 Run = Callable[..., "int | None"]
 
 SUFFIXES = {
     ".txt": "text", ".json": "json", ".jsonl": "json", ".tsv": "tsv", ".csv": "csv", ".parquet": "parquet",
-    ".tex": "latex", ".svg": "svg", ".html": "html", ".conllu": "conllu",
+    ".tex": "latex", ".svg": "svg", ".html": "html", ".conllu": "conllu", ".md": "markdown", ".mrg": "brackets",
 }  # fmt: skip
-OTHER_SUFFIXES = {*SUFFIXES, ".png", ".pdf", ".xlsx"} - {".txt"}  # an error for commands without this format
+_ALSO_TRANSFORMERS = f". Also: a causal language model of the library transformers, {TRANSFORMERS}NAME"
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ class Parser(argparse.ArgumentParser):
     `parse MODEL --layer 2 TEXT`, even if TEXT is optional.
     inputs, outputs: the arguments that name files or folders, for `check_outputs` and completion; the outputs with the
         folder that they name, None for a file.
+    needs: what the command needs of its models, by the argument that names them; all others may be of transformers.
     formats: the formats that the extension of the output file chooses, by extension.
     """
 
@@ -70,7 +71,8 @@ class Parser(argparse.ArgumentParser):
         self._intermixing = False
         self.inputs: list[argparse.Action] = []
         self.outputs: list[tuple[argparse.Action, Folder | None]] = []
-        self.formats: dict[str, str] | None = None
+        self.needs: dict[str, Needs] = {}
+        self.formats: dict[str, str | None] | None = None
         self._declare: Callable[[], None] | None = None
 
     def add_commands(self, commands: Mapping[str, Run | Group]) -> None:
@@ -129,11 +131,17 @@ class Parser(argparse.ArgumentParser):
         elif option.count > 1:
             settings |= {"nargs": option.count, "metavar": tuple(str(shown.metavar).split())}
         if shown.use == "format":  # the default is set when it is not chosen by the output file
-            self.formats = {suffix: name for suffix, name in SUFFIXES.items() if name in option.choices}
+            self.formats = dict.fromkeys((".txt", *shown.suffixes), option.default)
+            self.formats |= {suffix: name for suffix, name in SUFFIXES.items() if name in option.choices}
             default, note = option.default or "see below", f". {option.help}" if option.help else ""
             chosen = f"{', '.join(self.formats)} of -o FILE also choose it"
             settings |= {"help": f"output format; default: {default}; {chosen}{note}", "default": None}
             self.set_defaults(usual_format=option.default)
+        if shown.metavar == "MODEL":
+            if (needs := option.mark(Needs)) is not None:
+                self.needs[option.name] = needs
+            elif shown.is_positional:
+                settings["help"] += _ALSO_TRANSFORMERS
         action = self.add_argument(*names, **settings)
         if shown.use == "input":
             self.inputs.append(action)
@@ -230,14 +238,18 @@ def _with_closest_match(text: str, word: str, known: Iterable[str]) -> str:
 def call(values: argparse.Namespace) -> int:
     """Call a command with the values of its arguments, and return its exit code.
 
-    Raises InputError, before anything is read: for outputs that would overwrite something, for an output file of
-    another format, and for Parquet without a file or without pyarrow.
+    Raises InputError, before anything is read: for models of transformers that the command cannot use, for outputs that
+    would overwrite something, for an output file of another format, and for Parquet without a file or without pyarrow.
     """
     parser: Parser = values.parser
+    for name, needs in parser.needs.items():
+        value = getattr(values, name)
+        needs.check(value if isinstance(value, list) else [value], parser.prog)
     check_outputs(parser, values)
+    is_job = any(getattr(values, name, None) is not None for name in ("workers", "engine"))  # -o is a folder
     if parser.formats is not None and values.format is None:
         suffix = "" if values.output is None else values.output.suffix.lower()
-        if suffix not in parser.formats and suffix in OTHER_SUFFIXES:
+        if suffix and suffix not in parser.formats and not is_job:
             raise InputError(
                 f"{values.output}: {parser.prog} does not write {suffix}; expected one of {', '.join(parser.formats)},"
                 " or a format chosen by --format"

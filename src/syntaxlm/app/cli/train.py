@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from syntaxlm.app.cli.options import (
+    PARSES,
     TREEBANK_HELP,
     AlsoModels,
     ModelFolder,
@@ -26,7 +27,7 @@ from syntaxlm.app.cli.options import (
 from syntaxlm.app.cli.output import ReportOutput, SummaryFormat, formatted, print_note
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Argument, Bounds, Count, InputFile, Name, Seed, Shown
+from syntaxlm.core.options import Argument, Bounds, Count, InputFile, Name, Needs, Seed, Shown
 from syntaxlm.core.progress import error_console, status
 from syntaxlm.scoring.options import PerplexityOptions
 
@@ -168,7 +169,7 @@ def focus(
     settings: RecipeSettings,
     seeds: Size = 5,
     variant: Annotated[Sequence[str], Shown("SETTINGS")] = (),
-    also: AlsoModels = (),
+    also: Annotated[AlsoModels, PARSES] = (),
     student: Annotated[str, Shown("RECIPE", use="input")] | None = None,
     minutes: Minutes | None = None,
     jobs: Annotated[int, Bounds(ge=1, le=64), Shown("N")] = 1,
@@ -226,7 +227,7 @@ def _settings(listed: str) -> list[tuple[str, str]]:
 
 
 def tune_cache(
-    model: ModelOptions,
+    model: Annotated[ModelOptions, Needs("a model with hidden states")],
     text: SentencesFile,
     options: PerplexityOptions,
     output: ReportOutput,

@@ -13,11 +13,12 @@ import yaml
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import read_text
-from syntaxlm.core.tables import Column, Columns, Report, ReportTable
+from syntaxlm.core.tables import Column, Columns, Report, ReportTable, plain
 from syntaxlm.models.abilities import ParsesSentences, TrainsByCounting, abilities_of
 from syntaxlm.models.registry import model_shapes
 from syntaxlm.models.sizes import shapes_of
 from syntaxlm.storage.bundled import bundled_folder, bundled_names, find_model
+from syntaxlm.storage.cards import read_card
 from syntaxlm.storage.folder import (
     CLASSIFIER,
     CLASSIFIER_FORMAT,
@@ -45,6 +46,7 @@ MODEL_FOLDERS = Columns(
         "abilities": Column("list of text", "abilities of the model"),
         "parameters": Column("integer", "number of parameters; missing for models that are counted"),
         "bytes": Column("integer", "size of the weights on disk"),
+        "licence": Column("text", "licence of the model, from its card"),
         "trained_on": Column("text", "training text"),
         "error": Column("text", "why the folder cannot be described"),
     },
@@ -78,15 +80,15 @@ def list_models(folder: Path | None) -> Report:
             except InputError as error:
                 models.append({"folder": str(Path(place)), "error": str(error).splitlines()[0]})
     cells = [
-        [model["folder"], None, None, None, None, model["error"]]
+        [model["folder"], None, None, None, None, None, model["error"]]
         if "error" in model
         else [
             model["folder"], model["model_type"], model["parameters"], shown_size(model["bytes"]),
-            model["trained_on"] or None, ", ".join(model["abilities"]),
+            model["licence"], model["trained_on"] or None, ", ".join(model["abilities"]),
         ]
         for model in models
     ]  # fmt: skip
-    headings = dict.fromkeys(("model", "type", "parameters", "size", "trained on", "abilities"), "")
+    headings = dict.fromkeys(("model", "type", "parameters", "size", "licence", "trained on", "abilities"), "")
     return Report(
         MODEL_FOLDERS,
         [{name: model.get(name) for name in MODEL_FOLDERS} for model in models],
@@ -119,19 +121,21 @@ def shown_size(number: int) -> str:
 def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
     """Return what a model folder holds, as snake_case figures.
 
-    full: with settings, normaliser, reading mode, vocabulary size, decoders and the perplexities of training.
+    full: with settings, normaliser, reading mode, vocabulary size, decoders, the perplexities of training, and what the
+        model card states; or `card`, why the card cannot be read.
     Raises InputError where the folder holds no model, or damaged settings.
     """
     folder = find_model(folder)
     facts: dict[str, Any] = {"folder": str(folder)}
+    of_card = _of_card(folder)
     if (folder / CLASSIFIER).exists():
         classifier = read_config(PairClassifierSettings, folder / CLASSIFIER, CLASSIFIER_FORMAT)
         abilities = ["logical inference" if classifier.task == "logic" else "pair classification"]
         if isinstance(shapes_of(lambda: classifier.build(1)).encoder, ParsesSentences):
             abilities.append("parsing")
         facts |= {"model_type": classifier.model.name, "abilities": abilities, "parameters": None}
-        facts |= {"bytes": _weight_bytes(folder), "trained_on": None}
-        return facts | ({"settings": _plain(classifier.model)} if full else {})
+        facts |= {"bytes": _weight_bytes(folder), "trained_on": None, "licence": of_card.pop("licence", None)}
+        return facts | (of_card | {"settings": _plain(classifier.model)} if full else {})
     check_folder(folder)
     settings = read_config(ModelSettings, folder / CONFIG, MODEL_FORMAT)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
@@ -143,9 +147,10 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
         "parameters": None if isinstance(model, TrainsByCounting) else model.parameter_count,
         "bytes": _weight_bytes(folder),
         "trained_on": recipe and recipe.data.train,
+        "licence": of_card.pop("licence", None),
     }
     if full:
-        facts |= {
+        facts |= of_card | {
             "reads": model.reads,
             "carry_state": settings.carry_state,
             "predict_eos": settings.predict_eos,
@@ -160,6 +165,15 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
             scores = {"valid": result.valid, "test": result.test}
             facts["perplexity"] = {name: score.perplexity for name, score in scores.items() if score is not None}
     return facts
+
+
+def _of_card(folder: Path) -> dict[str, Any]:
+    """Return what the model card states, if there is one, or `card`, why it cannot be read."""
+    try:
+        card = read_card(folder)
+    except InputError as error:
+        return {"card": str(error)}
+    return {} if card is None else plain(card)
 
 
 def _weight_bytes(folder: Path) -> int:
