@@ -68,7 +68,7 @@ def main() -> None:
     _time("en-score-speed", lambda stored, lines: list(surprisals(stored, lines)), "en")
     _store_ordinary()
     _perplexities(runs)
-    _report("en-blimp", "evaluate", "pairs", "en", *map(str, sorted(Path("blimp").glob("*.jsonl"))))
+    _report("blimp", "evaluate", "pairs", "en", "blimp", "--also", "en-fast", "--also", str(runs / "kn5"))
     _report(
         "en-stories", "evaluate", "reading-times", "en", *STORIES, "--frequencies", str(runs / "data" / "train.txt")
     )

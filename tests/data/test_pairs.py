@@ -1,8 +1,9 @@
-"""Files of minimal pairs: both formats, cases and groups, errors by file and line."""
+"""Files of minimal pairs: JSON lines and tables, cases and groups, errors by file and line."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -93,6 +94,45 @@ def test_a_folder_is_read_as_its_files_by_name(written, tmp_path):
     (tmp_path / "inner").mkdir()
     extra = written({"sentence_good": "once more", "sentence_bad": "x"}, name="c.jsonl")
     assert [pair.better for pair in read_pairs([tmp_path, extra])] == ["a.jsonl", "b.jsonl", "once more", "once more"]
+
+
+@pytest.mark.parametrize(("name", "separator"), [("pairs.tsv", "\t"), ("pairs.csv", ",")])
+@pytest.mark.parametrize("columns", [("sentence_good", "sentence_bad"), ("better", "worse")])
+def test_the_rows_of_a_table_are_items(written, name, separator, columns):
+    rows = [["note", "UID", "field", *columns], ["1", "a_case", "syntax/semantics", "Who sings?", "Who sing?"]]
+    rows.append(["", "", "", "He, too", "Him too"])
+    cells = [[f'"{cell}"' if separator in cell else cell for cell in row] for row in rows]
+    path = written(*map(separator.join, cells[:2]), "", separator.join(cells[2]), name=name)
+    assert read_pairs([path]) == [
+        MinimalPair("Who sings?", "Who sing?", "a_case", {"field": "syntax_semantics"}, str(path), 2),
+        MinimalPair("He, too", "Him too", "pairs", {}, str(path), 4),
+    ]
+
+
+def test_a_table_and_json_lines_of_the_same_items_are_the_same_pairs(written):
+    names = ["sentence_good", "sentence_bad", "field", "linguistics_term", "UID", "pairID"]
+    table = written("\t".join(names), "\t".join(BLIMP[name] for name in names), name="a.tsv")
+    (from_table, from_json) = read_pairs([table, written(BLIMP)])
+    assert replace(from_table, source="", line=0) == replace(from_json, source="", line=0)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["good\tbad", "a\tb"], "line 1: sentence_good and sentence_bad missing; found the columns good, bad"),
+        (["worse", "b"], "line 1: better missing; found the columns worse; expected"),
+        (["better\tworse", "a"], "line 2: found 1 cells, expected 2: better, worse"),
+        (["better\tworse", "a\t "], 'line 2: found " " in better, worse; expected a sentence'),
+        (["better\tworse"], "no minimal pairs found"),
+        (["better\tbetter", "a\tb"], "more than one column is named 'better'"),
+    ],
+)
+def test_tables_of_another_form_are_reported_by_file_and_line(written, lines, said):
+    path = written(*lines, name="pairs.tsv")
+    with pytest.raises(InputError) as reported:
+        read_pairs([path])
+    assert str(reported.value).startswith(f"{path}")
+    assert said in str(reported.value)
 
 
 @pytest.mark.parametrize(

@@ -101,12 +101,15 @@ def test_cases_and_groups_have_their_own_accuracy_and_cases_their_mean():
     ]
     report = PairsReport(tuple(pairs), (scores("m", [1, 0, 0, 1], [True, True, False, False]),), ("file",))
     assert {row["accuracy"] for row in report.rows() if (row["group"], row["words"]) == ("x", "all")} == {1 / 3}
+    shares = {row["group"]: row["share_unknown"] for row in report.rows()}
+    assert shares == {"": 0.5, "one": 0, "two": 0, "x": 1 / 3, "y": 1}
     (figures,) = report.to_dict()["models"]
     assert figures["all"] == {"accuracy": 0.5, "correct": 2, "pairs": 4}
     assert figures["differing_words_known"] == {"accuracy": 0.5, "correct": 1, "pairs": 2}
     assert figures["mean_over_cases"] == pytest.approx((1 / 3 + 1) / 2)
     assert figures["mean_over_cases_differing_words_known"] == 0.5  # of case x alone: y has no such pair
     assert figures["by_case"]["y"]["differing_words_known"] == {"accuracy": None, "correct": 0, "pairs": 0}
+    assert (figures["share_unknown"], figures["by_case"]["y"]["share_unknown"]) == (0.5, 1)
     by_field = {name: one["all"]["correct"] for name, one in figures["by_group"]["field"].items()}
     assert by_field == {"one": 1, "two": 0}
     assert report.to_dict()["identical"] == ["file, line 1"]
@@ -122,8 +125,8 @@ def test_the_table_has_all_models_and_the_style_of_the_text():
     rows = {line.split("   ")[0].strip(): line.split() for line in reported.splitlines() if line}
     assert rows["all pairs"][2:] == ["50.0", "(4)", "75.0", "(4)"]
     assert rows["pairs with all differing words known"][6:] == ["50.0", "(4)", "100.0", "(2)"]
-    assert rows["field: some"][2:] == ["4", "50.0", "50.0", "75.0", "100.0"]
-    assert rows["B"][1:] == ["1", "0.0", "0.0", "100.0", "-"]
+    assert rows["field: some"][2:] == ["4", "50.0", "0.0", "50.0", "75.0", "50.0", "100.0"]
+    assert rows["case: B"][2:] == ["1", "0.0", "0.0", "0.0", "100.0", "100.0", "-"]
     assert "right compared with left, all pairs: accuracy difference +25.0" in reported
     assert "right compared with left, pairs with all differing words known: accuracy difference +0.0" in reported
 

@@ -1,23 +1,28 @@
-"""Minimal pairs: two sentences of which one is better, from JSON lines.
+"""Minimal pairs: two sentences of which one is better, from JSON lines or tables.
 
-Each line is one item. It has either `sentence_good` and `sentence_bad` (BLiMP, Warstadt et al. 2020), or `sentences`,
-best first (Marvin & Linzen 2018: negative polarity items have three). Each sentence and the next one are a pair; other
-pairs of an item follow from these, so they only count in a group of their own.
+Each line or row is one item. It has `sentence_good` and `sentence_bad` (BLiMP, Warstadt et al. 2020), `better` and
+`worse`, or, in JSON, `sentences`, best first (Marvin & Linzen 2018: negative polarity items have three). Each sentence
+and the next one are a pair; other pairs of an item follow from these, so they only count in a group of their own.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from syntaxlm.core.errors import InputError, shortened
-from syntaxlm.core.text_files import STANDARD_INPUT, read_lines, source_name, uncompressed_name
+from syntaxlm.core.text_files import STANDARD_INPUT, content_suffix, read_lines, source_name, uncompressed_name
+from syntaxlm.data.tables import open_table
 
 _GROUPINGS = ("field", "linguistics_term", "group")  # entries that name the group of an item
+_SENTENCES = ("sentence_good", "sentence_bad"), ("better", "worse")  # entries with the two sentences of an item
+_ENTRIES = "sentence_good and sentence_bad, or better and worse"
+_LONGEST_ENTRIES = 200  # characters of entries in a message
+_TABLES = (".tsv", ".csv")
 _SHOWN = 60  # characters of a faulty entry
 
 # The cases of Marvin & Linzen's files, animate and inanimate together, as in the table of Shen et al. 2019 (ON-LSTM):
@@ -78,11 +83,13 @@ def read_pairs(paths: Sequence[str | Path]) -> list[MinimalPair]:
     pairs: list[MinimalPair] = []
     for file in (file for path in paths for file in _files(path)):
         before, source = len(pairs), source_name(file)
-        for number, line in read_lines(file):
-            if line.strip():
-                pairs += _pairs_of_line(line, source, number)
+        for number, item in _items(file, source):
+            pairs += _pairs_of_item(item, source, number)
         if len(pairs) == before:
-            raise InputError(f"{source}: no minimal pairs found; expected JSON lines, with one item per line.")
+            raise InputError(
+                f"{source}: no minimal pairs found; expected JSON lines with one item per line, or a table (.tsv, .csv)"
+                " with one per row"
+            )
     if not pairs:
         raise InputError("no file of minimal pairs given; expected at least one")
     return pairs
@@ -95,18 +102,33 @@ def _files(path: str | Path) -> list[str | Path]:
         file for file in sorted(Path(path).iterdir()) if file.is_file() and not file.name.startswith(".")
     ]
     if not files:
-        raise InputError(f"{path}: the folder contains no files; expected files of minimal pairs (JSON lines)")
+        raise InputError(f"{path}: the folder contains no files; expected files of minimal pairs")
     return files
 
 
-def _pairs_of_line(line: str, source: str, number: int) -> Iterator[MinimalPair]:
+def _items(file: str | Path, source: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the items of a file with their lines: the rows of a table, or JSON lines."""
+    if content_suffix(file) in _TABLES:
+        table = open_table(file)
+        _check_entries(table.names, f"{source}, line 1", "columns", _ENTRIES)
+        yield from ((number, dict(zip(table.names, cells, strict=True))) for number, cells in table.rows if cells)
+        return
+    for number, line in read_lines(file):
+        if not line.strip():
+            continue
+        place = f"{source}, line {number}"
+        try:
+            item = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            found = f"{place}: not JSON: {error}. Found {_short(line)}"
+            raise InputError(f"{found}; expected one item per line, or a table in a file .tsv or .csv") from error
+        if not isinstance(item, dict):
+            raise InputError(f"{place}: found {_short(item)}; expected an object with sentence_good and sentence_bad")
+        yield number, item
+
+
+def _pairs_of_item(item: dict[str, Any], source: str, number: int) -> Iterator[MinimalPair]:
     place = f"{source}, line {number}"
-    try:
-        item = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{place}: not JSON: {error}. Found {_short(line)}; expected one item per line.") from error
-    if not isinstance(item, dict):
-        raise InputError(f"{place}: found {_short(item)}; expected an object with sentence_good and sentence_bad")
     sentences = _sentences(item, place)
     case = _text(item, "UID" if "UID" in item else "case", place) or uncompressed_name(source).stem
     groups = {name: group for name in _GROUPINGS if (group := _text(item, name, place))}
@@ -130,25 +152,30 @@ def _pairs_of_line(line: str, source: str, number: int) -> Iterator[MinimalPair]
 
 def _sentences(item: dict[str, Any], place: str) -> list[str]:
     """Return the sentences of an item, best first."""
-    forms = "sentence_good and sentence_bad, or sentences"
-    if "sentences" in item:
-        sentences, names = item["sentences"], "sentences"
+    if "sentences" in item and not any(names <= item.keys() for names in map(set, _SENTENCES)):
+        sentences, shown = item["sentences"], "sentences"
         if not isinstance(sentences, list) or len(sentences) < 2:
             raise InputError(f"{place}: sentences is {_short(sentences)}; expected a list of two or more, best first")
     else:
-        missing = [name for name in ("sentence_good", "sentence_bad") if name not in item]
-        if missing:
-            entries = ", ".join(map(str, item)) or "none"
-            raise InputError(f"{place}: {' and '.join(missing)} missing; found the entries {entries}; expected {forms}")
-        sentences, names = [item["sentence_good"], item["sentence_bad"]], "sentence_good, sentence_bad"
+        names = _check_entries(item, place, "entries", f"{_ENTRIES}, or sentences")
+        sentences, shown = [item[name] for name in names], ", ".join(names)
     for sentence in sentences:
         if not isinstance(sentence, str) or not sentence.strip():
-            raise InputError(f"{place}: found {_short(sentence)} in {names}; expected a sentence")
+            raise InputError(f"{place}: found {_short(sentence)} in {shown}; expected a sentence")
         if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in sentence):
             raise InputError(
-                f"{place}: found {json.dumps(sentence)} in {names}; expected text without zero bytes or surrogates"
+                f"{place}: found {json.dumps(sentence)} in {shown}; expected text without zero bytes or surrogates"
             )
     return sentences
+
+
+def _check_entries(found: Collection[str], place: str, what: str, expected: str) -> tuple[str, str]:
+    """Return the names of the entries with the two sentences. Raises InputError if one is missing."""
+    names = max(_SENTENCES, key=lambda names: sum(name in found for name in names))
+    if missing := [name for name in names if name not in found]:
+        shown = shortened(", ".join(map(str, found)), _LONGEST_ENTRIES) or "none"
+        raise InputError(f"{place}: {' and '.join(missing)} missing; found the {what} {shown}; expected {expected}")
+    return names
 
 
 def _text(item: dict[str, Any], name: str, place: str) -> str:

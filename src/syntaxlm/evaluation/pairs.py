@@ -41,6 +41,11 @@ PAIR_ACCURACIES = Columns(
         "accuracy": Column("number", "share of correct pairs, 0 to 1; missing without pairs", PERCENT),
         "correct": Column("integer", "number of correct pairs"),
         "pairs": Column("integer", "number of pairs"),
+        "share_unknown": Column(
+            "number",
+            "share of the group's pairs with an unknown differing word, 0 to 1; missing if it is empty",
+            PERCENT,
+        ),
     },
 )
 _TITLES = {
@@ -151,7 +156,11 @@ class PairsReport(HasReport):
     def report(self) -> Report:
         """Return the accuracies of all models, in total and by group and case."""
         rows = [
-            {"model": model.name, "grouping": grouping, "group": group, "words": words, **_figures(accuracy)}
+            {
+                **{"model": model.name, "grouping": grouping, "group": group, "words": words},
+                **_figures(accuracy),
+                "share_unknown": _share_unknown(sets),
+            }
             for model, groupings in zip(self.models, self.accuracies, strict=True)
             for grouping, groups in groupings.items()
             for group, sets in groups.items()
@@ -196,7 +205,11 @@ class PairsReport(HasReport):
         """Return the figures of a model for JSON. A mean over cases is None if no case has a pair."""
         figures: dict[str, dict[str, Any]] = {
             grouping: {
-                group: {words: _figures(accuracy) for words, accuracy in sets.items()} for group, sets in groups.items()
+                group: {
+                    **{words: _figures(accuracy) for words, accuracy in sets.items()},
+                    "share_unknown": _share_unknown(sets),
+                }
+                for group, sets in groups.items()
             }
             for grouping, groups in accuracies.items()
         }
@@ -234,8 +247,8 @@ class PairsReport(HasReport):
         return lines
 
     def _tables(self, models: Sequence[Mapping[str, Any]]) -> list[ReportTable]:
-        """Return the totals of all models, then accuracies by group and by case: on all pairs, and on those whose
-        differing words are known.
+        """Return the totals of all models, then a row for each group and case: accuracy on all pairs, the share of
+        pairs with an unknown differing word, and accuracy on the others.
         """
         totals = [groupings["all"][""] for groupings in self.accuracies]
         rows: list[list[Any]] = [[title, *(str(sets[words]) for sets in totals)] for words, title in _TITLES.items()]
@@ -243,17 +256,21 @@ class PairsReport(HasReport):
             rows.append([title, *(format_value(figures[name], PERCENT) for figures in models)])
         rows += [[title, *(figures[name] for figures in models)] for name, title in _COUNTS.items()]
         names = {model.name: RIGHT for model in self.models}
-        tables = [ReportTable({"accuracy (number of pairs)": "", **names}, rows)]
-        sets = {"all": "all", "known": "differing_words_known"}
-        headings = {f"{model.name}\n{title}": PERCENT for model in self.models for title in sets}
-        by_type: dict[str, list[list[Any]]] = {"group": [], "case": []}
+        columns = ("all", "unknown", "known")
+        headings = {f"{model.name}\n{title}": PERCENT for model in self.models for title in columns}
+        by_group = []
         for grouping, groups in list(self.groupings.items())[1:]:  # the first has all pairs
             for name, members in groups.items():
-                accuracies = [groupings[grouping][name] for groupings in self.accuracies]
-                shown = [of_group[words].fraction for of_group in accuracies for words in sets.values()]
-                title = name if grouping == "case" else f"{grouping.replace('_', ' ')}: {name}"
-                by_type["case" if grouping == "case" else "group"].append([title, int(members.sum()), *shown])
-        return tables + [ReportTable({title: "", "pairs": ",", **headings}, rows) for title, rows in by_type.items()]
+                shown: list[float | None] = []
+                for groupings in self.accuracies:
+                    sets = groupings[grouping][name]
+                    known = sets["differing_words_known"].fraction
+                    shown += [sets["all"].fraction, _share_unknown(sets), known]
+                by_group.append([f"{grouping.replace('_', ' ')}: {name}", int(members.sum()), *shown])
+        return [
+            ReportTable({"accuracy (number of pairs)": "", **names}, rows),
+            ReportTable({"group": "", "pairs": ",", **headings}, by_group),
+        ]
 
     def details(self) -> Iterator[dict[str, Any]]:
         """Yield every pair with each model's scores.
@@ -281,6 +298,12 @@ def _figures(accuracy: Accuracy) -> dict[str, Any]:
     return {"accuracy": accuracy.fraction, "correct": accuracy.correct, "pairs": accuracy.items}
 
 
+def _share_unknown(sets: Mapping[str, Accuracy]) -> float | None:
+    """Return the share of a group's pairs with an unknown differing word; None without pairs."""
+    pairs, known = sets["all"].items, sets["differing_words_known"].items
+    return (pairs - known) / pairs if pairs else None
+
+
 def evaluate_pairs(
     models: ModelBundle | Mapping[str, ModelBundle],
     files: str | Path | Sequence[str | Path],
@@ -290,7 +313,7 @@ def evaluate_pairs(
 
     Every distinct sentence is scored once.
     models: one model, or several by name.
-    files: JSON Lines files of minimal pairs, or folders of such files.
+    files: files of minimal pairs (JSON lines, or tables .tsv and .csv), or folders of such files.
     style: how the text is changed before each model's own normaliser reads it.
     Raises InputError for the reasons of `read_pairs`, and for a sentence that a model's normaliser leaves empty.
     """
