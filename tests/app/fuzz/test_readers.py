@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -24,6 +25,7 @@ from syntaxlm.core.settings import override
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens, read_lines, read_sentences
 from syntaxlm.data.pairs import read_pairs
 from syntaxlm.data.running_text import Splitter, read_paragraphs
+from syntaxlm.data.suites import read_suites
 from syntaxlm.data.tables import read_table
 from syntaxlm.data.treebanks import read_treebank, treebank_tokens, write_words
 from syntaxlm.storage.arpa import read_arpa, write_arpa
@@ -127,6 +129,8 @@ TAGS = Normaliser(units="tags", drop_punctuation=True)
 TABLES = ['item\tsentence\tnote\n1\tthe "old" cat\t\n2\t"a\tb ""c"""\tx\n', "sentence\na cat\n"]
 TABLE_PIECES = ['"', '""', '"\t', '\t"', '"\n', "\t", "sentence", ",", "\r"]
 PAIRS = ['{"sentence_good": "A cat sees.", "sentence_bad": "A cat see.", "UID": "a", "field": "syntax"}\n' * 2]
+SUITES = [(Path(__file__).parents[2] / "stored_models" / "inputs" / "suite.json").read_text(encoding="utf-8")]
+SUITE_PIECES = [*JSON_PIECES, "(", ")", "[[", "(2;%match%)", "(*;%match%)", "<", "+", "&", "=", "|", "%", "9" * 5000]
 BOOKS = [
     "Mr. B. went to the U.S. (He left the U.S.).\n\n'Where?' he asked... It rained -- _so_ much; don't!\n"
     "\n1. A [12] :-)\n"
@@ -252,6 +256,12 @@ def pairs(path: Path) -> None:
     assert all(pair.better and pair.worse for pair in read_pairs([path]))
 
 
+def suites(path: Path) -> None:
+    for suite in read_suites([path]):
+        for prediction in suite.predictions:
+            prediction.holds(lambda region: np.ones(1))
+
+
 def book(path: Path) -> None:
     for encoding in ("utf-8", "utf-16"):
         with refusal(path):
@@ -264,6 +274,7 @@ def book(path: Path) -> None:
 READERS = [
     pytest.param(table, ".tsv", (TABLES, TABLE_PIECES), id="table"),
     pytest.param(pairs, ".jsonl", (PAIRS, JSON_PIECES), id="pairs"),
+    pytest.param(suites, ".json", (SUITES, SUITE_PIECES), id="suites"),
     pytest.param(book, ".txt", (BOOKS,), id="book"),
     pytest.param(tagged, ".tagged.txt", (TAGGED, TAGGED_PIECES), id="tagged"),
     pytest.param(brackets, ".mrg", (BRACKETS, BRACKET_PIECES), id="brackets"),

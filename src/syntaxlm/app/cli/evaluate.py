@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from syntaxlm.app.cli.options import (
+    PARSES,
     ComparedModels,
     Device,
     DisplayedWordColumns,
@@ -24,14 +25,16 @@ from syntaxlm.app.cli.options import (
 )
 from syntaxlm.app.cli.output import DetailedOutput, ReportOutput
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Argument, Count, InputFile, Name, Only, Shown
+from syntaxlm.core.options import Argument, Count, InputFile, Name, Needs, Only, Shown
 from syntaxlm.core.progress import status
 from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.parsing.options import DecodingOptions
 from syntaxlm.scoring.options import PerplexityOptions
 from syntaxlm.text.options import TextOptions
 
-Classifier = Annotated[Path, Argument("MODEL", help="folder of a classifier, written by train")]
+Classifier = Annotated[
+    Path, Argument("MODEL", help="folder of a classifier, written by train"), Needs("a classifier of pairs")
+]
 Pairs = Annotated[str, Argument("PAIRS")]
 
 
@@ -62,6 +65,7 @@ def perplexity(
     cache: CacheSettings | None = None
     if cache_weight is not None and cache_theta is not None:
         cache = CacheSettings(cache_weight, cache_theta, CACHE_SIZE if cache_size is None else cache_size)
+        Needs("a model with hidden states").check([model.model], "a neural cache")
     elif not cache_weight is cache_theta is cache_size is None:
         missing = "--cache-weight" if cache_weight is None else "--cache-theta"
         raise InputError(
@@ -74,7 +78,7 @@ def perplexity(
 
 
 def parse(
-    models: ComparedModels,
+    models: Annotated[ComparedModels, PARSES],
     treebank: Treebank,
     decoding: DecodingOptions,
     output: DetailedOutput,
@@ -143,7 +147,7 @@ def trees(
 
 def agreement(
     text: Annotated[str, Argument("TEXT")],
-    models: SeveralModels,
+    models: Annotated[SeveralModels, PARSES],
     decoding: Annotated[DecodingOptions, Only(("decoder",))],
     output: ReportOutput,
     protocol: ProtocolOptions,
@@ -170,7 +174,7 @@ def agreement(
 
 
 def boundaries(
-    model: ModelOptions,
+    model: Annotated[ModelOptions, Needs("a character-level model of distances")],
     text: Annotated[str, Argument("TEXT")],
     output: ReportOutput,
     tune: InputFile | None = None,
@@ -201,10 +205,12 @@ def pairs(
     """Measure accuracy on minimal pairs.
 
     Measure how often the better sentence of minimal pairs, such as those of BLiMP and of Marvin and Linzen, has the
-    higher log-probability. Files are JSON lines, one item per line, with sentence_good and sentence_bad, or with
-    sentences, best first. Several models appear in adjacent columns and are compared with the first.
+    higher log-probability. Files are JSON lines or tables (.tsv, .csv), one item per line, with sentence_good and
+    sentence_bad, with better and worse, or, in JSON, with sentences, best first. Prints accuracy by group and case
+    beside the share of pairs with an unknown differing word. Several models appear in adjacent columns and are compared
+    with the first.
 
-    files: files or folders of minimal pairs; - for standard input
+    files: files or folders of minimal pairs; - for JSON lines on standard input
     also: it is compared with the first
     details: each pair and its log-probabilities
     example: syntaxlm evaluate pairs MODEL pairs.jsonl --also ANOTHER --punctuation drop
@@ -212,6 +218,33 @@ def pairs(
     from syntaxlm.evaluation.pairs import evaluate_pairs
 
     output.write(evaluate_pairs(models.load_all(), files, style))
+
+
+def suites(
+    models: ComparedModels,
+    files: Annotated[Sequence[str], Argument("FILES")],
+    style: TextOptions,
+    output: DetailedOutput,
+    prediction: Annotated[Sequence[str], Shown("FORMULA")] = (),
+) -> None:
+    """Measure how often predictions about surprisals hold, on test suites.
+
+    Evaluate the test suites of SyntaxGym. The sentences of an item, its conditions, are divided into regions, and the
+    predictions of a suite compare the surprisals of regions: (7;%match%) < (7;%mismatch%). 7 is the region, * stands
+    for all; match is the condition. An item is correct if all predictions hold. Prints accuracy by circuit, suite and
+    prediction, also on items whose words are known. Several models appear in adjacent columns and are compared with the
+    first.
+
+    files: JSON suites, folders of them, or tables (.csv, .tsv) with the columns item and condition and one column per
+        region
+    also: it is compared with the first
+    prediction: prediction about the items of the tables; may be repeated
+    details: each item, the surprisals of its regions and which predictions hold
+    example: syntaxlm evaluate suites MODEL number_orc.json --also ANOTHER
+    """
+    from syntaxlm.evaluation.suites import evaluate_suites
+
+    output.write(evaluate_suites(models.load_all(), files, style, prediction))
 
 
 def completion(
@@ -295,7 +328,8 @@ def reading_times(
     example: syntaxlm evaluate reading-times MODEL --words words.tsv --times times.tsv --frequencies train.txt
     """
     from syntaxlm.core.tables import RowFormat, write_rows
-    from syntaxlm.evaluation.reading_times import check_picture, evaluate_reading_times, require_statsmodels
+    from syntaxlm.drawing.files import check_picture
+    from syntaxlm.evaluation.reading_times import evaluate_reading_times, require_statsmodels
 
     require_statsmodels()  # before the slow part
     if picture is not None:

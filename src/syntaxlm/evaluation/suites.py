@@ -1,0 +1,392 @@
+"""Targeted syntactic evaluation by regions: how often do a suite's predictions about surprisals hold?
+
+An item is correct if all predictions of its suite hold. The accuracy of several suites is the mean over suites. Each
+sentence is read by itself, and ends of sentences belong to no region. Hu et al. 2020, "A Systematic Assessment of
+Syntactic Generalization in Neural Language Models", section 3.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from syntaxlm.core.errors import InputError, shortened
+from syntaxlm.core.tables import PERCENT, RIGHT, Column, Columns, HasReport, Report, ReportTable, format_value
+from syntaxlm.data.suites import Condition, Region, Suite, Values, read_suites
+from syntaxlm.evaluation.completion import FEW_KNOWN
+from syntaxlm.evaluation.significance import Accuracy, compare_credits
+from syntaxlm.scoring.options import ScoreOptions
+from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
+from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.options import TextOptions
+from syntaxlm.trees.significance import BootstrapResult
+from syntaxlm.trees.spans import Flags
+
+SUITE_ACCURACIES = Columns(
+    "test suites",
+    "model, level (all suites, circuit, suite or prediction) and set of words",
+    {
+        "model": Column("text", "name of the model"),
+        "level": Column("text", "all, circuit, suite or prediction"),
+        "circuit": Column("text", "name of the circuit, a group of suites; empty for all"),
+        "suite": Column("text", "name of the suite; empty for all and circuits"),
+        "prediction": Column("integer", "number of the prediction in its suite, from 1; missing for other levels"),
+        "words": Column("text", "items that are counted: all, or words_known"),
+        "accuracy": Column("number", "share of correct items, 0 to 1; over several suites, their mean", PERCENT),
+        "low": Column("number", "lower end of the 95% interval of the accuracy; missing over several suites", PERCENT),
+        "high": Column("number", "upper end of the 95% interval", PERCENT),
+        "mean_over_predictions": Column("number", "mean share of items for which a prediction holds", PERCENT),
+        "correct": Column("integer", "number of items for which all predictions hold"),
+        "items": Column("integer", "number of items"),
+        "chance": Column("number", "accuracy with independent, equally distributed surprisals of all regions", PERCENT),
+    },
+)
+_ITEMS = {"all": "all items", "words_known": "items with all words known"}  # sets of words
+_MEANS = {"accuracy": "mean over suites", "mean_over_predictions": "mean over suites and predictions"}
+SOURCES_SHOWN = 3  # files that the report names
+FORMULA_SHOWN = 80  # characters of a formula in a table
+
+
+class RegionSurprisal(NamedTuple):
+    """A region's surprisal in bits, the sum over its words; 0 for a region without words.
+
+    known: whether the model has read the region, and knows all its words.
+    """
+
+    bits: float
+    known: bool
+
+
+@dataclass(frozen=True, eq=False)
+class SuiteScores:
+    """One model's results on a suite.
+
+    regions: of each item, the surprisals by condition and number of the region.
+    holds: (predictions, items).  known: (predictions, items), whether all words of the prediction's regions are known.
+    """
+
+    suite: Suite
+    regions: tuple[dict[str, dict[int, RegionSurprisal]], ...]
+    holds: Flags
+    known: Flags
+
+    @classmethod
+    def of(cls, suite: Suite, regions: Sequence[dict[str, dict[int, RegionSurprisal]]]) -> SuiteScores:
+        """Evaluate the predictions of a suite.  regions: see the class."""
+
+        def of_items(region: Region) -> Iterator[list[RegionSurprisal]]:
+            for item in regions:
+                numbered = item[region.condition]
+                yield list(numbered.values()) if region.number is None else [numbered[region.number]]
+
+        def surprisal(region: Region) -> Values:
+            return np.array([sum(part.bits for part in parts) for parts in of_items(region)])
+
+        def is_known(region: Region) -> Flags:
+            return np.array([all(part.known for part in parts) for parts in of_items(region)])
+
+        holds = [prediction.holds(surprisal) for prediction in suite.predictions]
+        known = [np.all([*map(is_known, prediction.regions)], axis=0) for prediction in suite.predictions]
+        return cls(suite, tuple(regions), np.array(holds), np.array(known))
+
+    @property
+    def correct(self) -> Flags:
+        """Whether all predictions hold, (items,)."""
+        return np.logical_and.reduce(self.holds)
+
+    @property
+    def all_known(self) -> Flags:
+        """Whether all words of the predictions' regions are known, (items,)."""
+        return np.logical_and.reduce(self.known)
+
+    @property
+    def predictions(self) -> list[SuiteScores]:
+        """The results of each prediction alone."""
+        return [
+            SuiteScores(replace(self.suite, predictions=(one,)), self.regions, self.holds[[n]], self.known[[n]])
+            for n, one in enumerate(self.suite.predictions)
+        ]
+
+    def accuracy(self, words: str) -> Accuracy:
+        """Return the share of correct items.  words: which items: all, or words_known."""
+        return Accuracy.of(self.correct[self.all_known | (words == "all")])
+
+
+@dataclass(frozen=True, eq=False)
+class ModelSuites:
+    """One model's results on all suites.  name: of the model."""
+
+    name: str
+    suites: tuple[SuiteScores, ...]
+
+    @property
+    def correct(self) -> Flags:
+        """Whether all predictions hold, for the items of all suites, (n,)."""
+        return np.concatenate([scores.correct for scores in self.suites])
+
+    @property
+    def all_known(self) -> Flags:
+        """Whether all words of the predictions' regions are known, for the items of all suites, (n,)."""
+        return np.concatenate([scores.all_known for scores in self.suites])
+
+    def of_circuit(self, circuit: str) -> list[SuiteScores]:
+        return [scores for scores in self.suites if scores.suite.circuit == circuit]
+
+
+@dataclass(frozen=True, eq=False)
+class SuitesReport(HasReport):
+    """The results of several models on the same suites.
+
+    sources: the files.  options: how words are split before the models' normalisers read them.
+    """
+
+    suites: tuple[Suite, ...]
+    models: tuple[ModelSuites, ...]
+    sources: tuple[str, ...]
+    options: TextOptions
+
+    @property
+    def circuits(self) -> list[str]:
+        """The circuits of the suites."""
+        return list(dict.fromkeys(suite.circuit for suite in self.suites))
+
+    @cached_property
+    def against_first(self) -> dict[str, dict[str, BootstrapResult]]:
+        """The share of correct items of every other model compared with the first, by model name, then by set of words.
+
+        Sets: "all"; "words_known", the items whose words both models know, if any.
+        """
+        first, *others = self.models
+        compared: dict[str, dict[str, BootstrapResult]] = {}
+        for other in others:
+            sets = {"all": np.ones(len(first.correct), np.bool_), "words_known": first.all_known & other.all_known}
+            compared[other.name] = {
+                words: compare_credits(other.correct[members].astype(float), first.correct[members].astype(float))
+                for words, members in sets.items()
+                if members.any()
+            }
+        return compared
+
+    def report(self) -> Report:
+        """Return the accuracies of all models: over all suites, and by circuit, suite and prediction."""
+        counts = {
+            "suites": len(self.suites),
+            "items": sum(len(suite.items) for suite in self.suites),
+            "sentences": len(_sentences(self.suites)),
+        }
+        models = list(map(self._figures_of, self.models))
+        few = len(self.sources) <= SOURCES_SHOWN
+        shown = ", ".join(self.sources) if few else f"{self.sources[0]} and {len(self.sources) - 1} others"
+        return Report(
+            SUITE_ACCURACIES,
+            [row for figures in models for row in _rows(figures)],
+            {
+                "schema_version": 1,
+                "files": self.sources,
+                **counts,
+                "punctuation": self.options.punctuation,
+                "contractions": self.options.contractions,
+                "models": models,
+                "against_first": self.against_first,
+            },
+            {shown: "", **counts},
+            [
+                "an item is correct if all predictions of its suite hold; the accuracy of several suites is their mean",
+                "surprisal of a region: sum over its words; each sentence is read by itself, its end is left out",
+                f"text: {self.options}; then each model's own normaliser",
+                *self._warnings(),
+            ],
+            self._tables(models),
+            [
+                f"{name} compared with {self.models[0].name}, {_ITEMS[words]}: {result}"
+                for name, results in self.against_first.items()
+                for words, result in results.items()
+            ],
+        )
+
+    def _figures_of(self, model: ModelSuites) -> dict[str, Any]:
+        """Return the figures of a model for JSON."""
+        return {
+            "model": model.name,
+            **_by_words(model.suites),
+            "unknown_words": int(np.count_nonzero(~model.all_known)),
+            "by_circuit": {circuit: _by_words(model.of_circuit(circuit)) for circuit in self.circuits},
+            "by_suite": {
+                scores.suite.name: {
+                    "circuit": scores.suite.circuit,
+                    **_by_words([scores]),
+                    "predictions": [
+                        {"formula": alone.suite.predictions[0].formula, **_by_words([alone])}
+                        for alone in scores.predictions
+                    ],
+                }
+                for scores in model.suites
+            },
+        }
+
+    def _warnings(self) -> list[str]:
+        foreign = [model.name for model in self.models if model.all_known.mean() < FEW_KNOWN]
+        if not foreign:
+            return []
+        return [f"warning: hardly any item has only words in the vocabulary of {', '.join(foreign)}"]
+
+    def _tables(self, models: Sequence[Mapping[str, Any]]) -> list[ReportTable]:
+        """Return the totals, then accuracies by circuit, suite, and prediction of suites with several."""
+        rows: list[list[Any]] = [
+            [
+                f"{title}{'' if words == 'all' else ', words known'}",
+                *(format_value(one[words][key], PERCENT) for one in models),
+            ]
+            for key, title in _MEANS.items()
+            for words in _ITEMS
+        ]
+        totals = [[Accuracy(one[words]["correct"], one[words]["items"]) for one in models] for words in _ITEMS]
+        rows += [[title, *map(str, accuracies)] for title, accuracies in zip(_ITEMS.values(), totals, strict=True)]
+        rows.append(["mean over suites, by chance", *(format_value(one["chance"], PERCENT) for one in models)])
+        tables = [ReportTable({"accuracy (number of items)": "", **{one["model"]: RIGHT for one in models}}, rows)]
+        headings = {f"{one['model']}\n{title}": PERCENT for one in models for title in ("all", "known")}
+
+        def row(title: str, figures: Sequence[Mapping[str, Any]]) -> list[Any]:
+            accuracies = (one[words]["accuracy"] for one in figures for words in _ITEMS)
+            return [title, figures[0]["all"]["items"], figures[0]["chance"], *accuracies]
+
+        by_level: dict[str, list[list[Any]]] = {"circuit": [], "suite": [], "prediction": []}
+        for circuit in self.circuits:
+            by_level["circuit"].append(row(circuit, [one["by_circuit"][circuit] for one in models]))
+        for suite in self.suites:
+            of_suite = [one["by_suite"][suite.name] for one in models]
+            by_level["suite"].append(row(suite.name, of_suite))
+            for place, prediction in enumerate(suite.predictions if len(suite.predictions) > 1 else ()):
+                title = f"{suite.name}, {place + 1}: {shortened(prediction.formula, FORMULA_SHOWN)}"
+                by_level["prediction"].append(row(title, [one["predictions"][place] for one in of_suite]))
+        headings = {"items": ",", "chance": PERCENT, **headings}
+        return tables + [ReportTable({level: "", **headings}, rows) for level, rows in by_level.items()]
+
+    def details(self) -> Iterator[dict[str, Any]]:
+        """Yield every item with each model's results.
+
+        surprisal: of each condition's regions, by their numbers, in bits.
+        """
+        for place, suite in enumerate(self.suites):
+            for number, item in enumerate(suite.items):
+                yield {
+                    **{"file": suite.source, "suite": suite.name, "item": item.name},
+                    "sentences": {name: condition.sentence for name, condition in item.conditions.items()},
+                    "models": {
+                        model.name: {
+                            "correct": bool(scores.correct[number]),
+                            "words_known": bool(scores.all_known[number]),
+                            "predictions": scores.holds[:, number],
+                            "surprisal": {
+                                name: {region: part.bits for region, part in parts.items()}
+                                for name, parts in scores.regions[number].items()
+                            },
+                        }
+                        for model in self.models
+                        for scores in [model.suites[place]]
+                    },
+                }
+
+
+def _by_words(suites: Sequence[SuiteScores]) -> dict[str, Any]:
+    """Return the figures of one or more suites for both sets of items: the accuracies are means over suites."""
+    figures: dict[str, Any] = {"chance": _mean(scores.suite.chance for scores in suites)}
+    for words in _ITEMS:
+        accuracies = [scores.accuracy(words) for scores in suites]
+        of_predictions = [_mean(one.accuracy(words).fraction for one in scores.predictions) for scores in suites]
+        low, high = accuracies[0].interval or (None, None) if len(suites) == 1 else (None, None)
+        figures[words] = {
+            "accuracy": _mean(one.fraction for one in accuracies),
+            "low": low,
+            "high": high,
+            "mean_over_predictions": _mean(of_predictions),
+            "correct": sum(one.correct for one in accuracies),
+            "items": sum(one.items for one in accuracies),
+        }
+    return figures
+
+
+def _mean(fractions: Iterable[float | None]) -> float | None:
+    """Return the mean of the fractions that are not None; None if there are none."""
+    values = [fraction for fraction in fractions if fraction is not None]
+    return float(np.mean(values)) if values else None
+
+
+def _rows(figures: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a model from its figures for JSON."""
+    places: list[tuple[str, str, str, int | None, Mapping[str, Any]]] = [("all", "", "", None, figures)]
+    places += [("circuit", name, "", None, one) for name, one in figures["by_circuit"].items()]
+    for name, suite in figures["by_suite"].items():
+        places.append(("suite", suite["circuit"], name, None, suite))
+        places += [("prediction", suite["circuit"], name, n, one) for n, one in enumerate(suite["predictions"], 1)]
+    for level, circuit, suite, number, one in places:
+        for words in _ITEMS:
+            place = {"level": level, "circuit": circuit, "suite": suite, "prediction": number, "words": words}
+            yield {"model": figures["model"], **place, **one[words], "chance": one["chance"]}
+
+
+def evaluate_suites(
+    models: ModelBundle | Mapping[str, ModelBundle],
+    files: str | Path | Sequence[str | Path],
+    options: TextOptions = TextOptions(),
+    predictions: Sequence[str] = (),
+) -> SuitesReport:
+    """Evaluate each model on the suites of files, and compare the models with the first.
+
+    Every distinct sentence is scored once.
+    models: one model, or several by name.
+    files: JSON files of SyntaxGym, tables (.csv, .tsv), or folders of JSON files.
+    options: how words are split before each model's own normaliser reads them.
+    predictions: formulas of the predictions of tables, such as "(2;%plural%) < (2;%singular%)".
+    Raises InputError for the reasons of `read_suites`, and for models without token probabilities.
+    """
+    named = {"model": models} if isinstance(models, ModelBundle) else models
+    if not named:
+        raise InputError("found no model; expected one model or more")
+    paths = [files] if isinstance(files, str | Path) else files
+    suites = read_suites(paths, predictions)
+    scores = [score_suites(bundle, suites, options, name) for name, bundle in named.items()]
+    return SuitesReport(tuple(suites), tuple(scores), tuple(map(str, paths)), options)
+
+
+def score_suites(
+    bundle: ModelBundle, suites: Sequence[Suite], options: TextOptions = TextOptions(), name: str = "model"
+) -> ModelSuites:
+    """Evaluate one model on suites.  name: of the model, for the report.  options: see `evaluate_suites`."""
+    reading = ScoreOptions(context="reset", punctuation=options.punctuation, contractions=options.contractions)
+    sentences = _sentences(suites)
+    words = dict(zip(sentences, surprisals(bundle, sentences, reading), strict=True))
+
+    def regions_of(suite: Suite) -> list[dict[str, dict[int, RegionSurprisal]]]:
+        return [
+            {name: region_surprisals(one, words[one.sentence]) for name, one in item.conditions.items()}
+            for item in suite.items
+        ]
+
+    return ModelSuites(name, tuple(SuiteScores.of(suite, regions_of(suite)) for suite in suites))
+
+
+def _sentences(suites: Sequence[Suite]) -> list[str]:
+    """Return the distinct sentences of suites, in order."""
+    items = (item for suite in suites for item in suite.items)
+    return list(dict.fromkeys(condition.sentence for item in items for condition in item.conditions.values()))
+
+
+def region_surprisals(condition: Condition, words: Iterable[WordSurprisal]) -> dict[int, RegionSurprisal]:
+    """Return the surprisal of each region of a sentence, by its number.  words: rows of the sentence."""
+    numbers, starts = list(condition.starts), list(condition.starts.values())
+    bits = dict.fromkeys(condition.regions, 0.0)
+    are_known: dict[int, list[bool]] = {number: [] for number in numbers}
+    for word in words:
+        if word.word and word.surprisal is not None and word.in_vocabulary is not None:
+            number = numbers[bisect_right(starts, word.begin) - 1]
+            bits[number] += word.surprisal
+            are_known[number].append(word.in_vocabulary)
+    known = {number: bool(flags) and all(flags) for number, flags in are_known.items()}
+    return {number: RegionSurprisal(value, known.get(number, True)) for number, value in bits.items()}
