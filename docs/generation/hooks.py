@@ -24,6 +24,8 @@ PARTS: dict[str, Callable[..., str]] = {
     "recipes": recipes.recipe_sections,
     "formats": tables.format_table,
     "tables": tables.column_sections,
+    "measures": tables.measure_table,
+    "items": tables.item_table,
     "protocols": scoring.protocol_table,
     "preprocessing": scoring.preprocessing_table,
     "preprocessing-settings": scoring.preprocessing_settings,
@@ -88,7 +90,7 @@ def _part(found: re.Match[str]) -> str:
 
 
 def _fenced(path: Path) -> str:
-    language = {".py": "python", ".yaml": "yaml"}[path.suffix]
+    language = {".py": "python", ".yaml": "yaml", ".csv": "text"}[path.suffix]
     return f"```{language}\n{path.read_text(encoding='utf-8').rstrip()}\n```"
 
 

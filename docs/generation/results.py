@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -387,6 +388,29 @@ def pairs() -> str:
     return table(["pairs", "seed", "all", "differing words known", "all words known", "mean over cases"], rows)
 
 
+SUITE_MODELS = {"en": "`en`", "en-fast": "`en-fast`", "kn5": "5-grams, same text as `en`"}
+
+
+def suites() -> str:
+    """Accuracy on the test suites of SyntaxGym by circuit, of all items and of those whose words are known."""
+    report = json.loads((RESULTS / "suites" / "syntaxgym.json").read_text(encoding="utf-8"))
+
+    def row(title: str, suites: int, figures: list[dict[str, Any]]) -> list[str]:
+        scores = (f"{percent(one['all']['accuracy'])} ({_or_dash(one['words_known']['accuracy'])})" for one in figures)
+        return [title, str(suites), str(figures[0]["all"]["items"]), percent(figures[0]["chance"]), *scores]
+
+    models = report["models"]
+    circuits = [suite["circuit"] for suite in models[0]["by_suite"].values()]
+    names = dict.fromkeys(circuits)
+    rows = [row(name, circuits.count(name), [one["by_circuit"][name] for one in models]) for name in names]
+    rows.append(row("mean over suites", report["suites"], models))
+    return table(["circuit", "suites", "items", "chance", *(SUITE_MODELS[one["model"]] for one in models)], rows)
+
+
+def _or_dash(value: float | None) -> str:
+    return "-" if value is None else percent(value)
+
+
 SHIPPED = {"en": "`en`", "en-fast": "`en-fast`"}
 SHIPPED_TREEBANKS = {
     "wsj": ("WSJ sample", "all"),
@@ -427,11 +451,47 @@ def shipped_reliability() -> str:
 
 
 def shipped_pairs() -> str:
-    """Accuracy of `en` on minimal pairs."""
-    (one,) = json.loads((RESULTS / "shipped" / "en-blimp.json").read_text(encoding="utf-8"))["models"]
-    names = {"all": "all", "differing_words_known": "pairs whose differing words are known"}
-    rows = [[shown, f"{one[key]['pairs']:,}", percent(one[key]["accuracy"])] for key, shown in names.items()]
-    return table(["pairs of BLiMP", "number", "accuracy"], rows)
+    """Accuracy on BLiMP of the bundled models and of Kneser-Ney 5-grams, by field and linguistics term."""
+    models = _blimp()
+    means = ("mean_over_cases", "mean_over_cases_differing_words_known")
+    paradigms = [[model[means[0]], None, model[means[1]]] for model in models]
+    title = f"mean over {len(models[0]['by_case'])} paradigms"
+    rows = [_pair_row("all", models), _cells_of_pairs(title, "", paradigms)]
+    for grouping, names in models[0]["by_group"].items():
+        title = grouping.replace("_", " ")
+        rows += [_pair_row(f"{title}: {name}", [one["by_group"][grouping][name] for one in models]) for name in names]
+    return table(_pair_heads(models), rows)
+
+
+def shipped_pairs_by_paradigm() -> str:
+    """The same by paradigm."""
+    models = _blimp()
+    rows = [_pair_row(f"`{name}`", [one["by_case"][name] for one in models]) for name in models[0]["by_case"]]
+    return table(_pair_heads(models), rows)
+
+
+def _blimp() -> list[dict[str, Any]]:
+    report = json.loads((RESULTS / "shipped" / "blimp.json").read_text(encoding="utf-8"))
+    return list(report["models"])
+
+
+def _pair_heads(models: Sequence[Mapping[str, Any]]) -> list[str]:
+    shown = [(SHIPPED | {"kn5": "5-grams"})[model["model"]] for model in models]
+    return ["pairs of BLiMP", "number", *(one + what for one in shown for what in ("", ", unknown", ", known"))]
+
+
+def _pair_row(title: str, of_models: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A group of pairs, with each model's accuracy, share of pairs with an unknown differing word, and accuracy on the
+    others.
+    """
+    figures = [
+        [one["all"]["accuracy"], one["share_unknown"], one["differing_words_known"]["accuracy"]] for one in of_models
+    ]
+    return _cells_of_pairs(title, f"{of_models[0]['all']['pairs']:,}", figures)
+
+
+def _cells_of_pairs(title: str, number: str, figures: Sequence[Sequence[float | None]]) -> list[str]:
+    return [title, number, *("" if one is None else percent(one) for of_model in figures for one in of_model)]
 
 
 def ordinary_sentences() -> str:
@@ -604,6 +664,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "agreeing-seeds": agreeing_seeds,
     "languages": languages,
     "pairs": pairs,
+    "suites": suites,
     "shipped-trees": shipped_trees,
     "shipped-perplexity": shipped_perplexity,
     "shipped-speed": shipped_speed,
@@ -613,6 +674,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "reading-times": reading_times,
     "shipped-reading-times": shipped_reading_times,
     "shipped-pairs": shipped_pairs,
+    "shipped-pairs-by-paradigm": shipped_pairs_by_paradigm,
     "stop-classifiers": stop_classifiers,
     "earlier-trees": earlier_trees,
     "earlier-perplexity": earlier_perplexity,

@@ -6,7 +6,9 @@ import importlib
 
 from docs.generation.markdown import plain, table
 from syntaxlm.app.cli import build_parser
-from syntaxlm.core.tables import Columns
+from syntaxlm.core.tables import Column, Columns
+from syntaxlm.evaluation.items import REGION_COLUMNS
+from syntaxlm.scoring.surprisal import MEASURES, SURPRISALS
 
 # Each table, and the commands that write it.
 TABLES = {
@@ -21,6 +23,7 @@ TABLES = {
     "syntaxlm.parsing.agreement:MODEL_AGREEMENT": ["evaluate agreement"],
     "syntaxlm.evaluation.boundaries:BOUNDARY_SCORES": ["evaluate boundaries"],
     "syntaxlm.evaluation.pairs:PAIR_ACCURACIES": ["evaluate pairs"],
+    "syntaxlm.evaluation.suites:SUITE_ACCURACIES": ["evaluate suites"],
     "syntaxlm.evaluation.completion:COMPLETION_ACCURACIES": ["evaluate completion"],
     "syntaxlm.evaluation.pair_classification:CLASSIFIER_ACCURACIES": ["evaluate logic", "evaluate classifier"],
     "syntaxlm.evaluation.significance:COMPARED_MODELS": ["evaluate significance"],
@@ -32,6 +35,20 @@ TABLES = {
     "syntaxlm.app.report.models:MODEL_FOLDERS": ["models list"],
     "syntaxlm.app.report.models:BUNDLED_RECIPES": ["recipes list"],
 }
+
+
+def measure_table() -> str:
+    """The columns of `syntaxlm score` that measure a word."""
+    columns = {"surprisal": SURPRISALS["surprisal"], **MEASURES}
+    rows = ([f"`{name}`", column.type, plain(column.meaning)] for name, column in columns.items())
+    return table(["column", "type", "meaning"], rows)
+
+
+def item_table() -> str:
+    """The columns of `syntaxlm items`."""
+    columns = {"model": Column("text", "name of the model"), **REGION_COLUMNS}
+    rows = ([f"`{name}`", column.type, plain(column.meaning)] for name, column in columns.items())
+    return table(["column", "type", "meaning"], rows)
 
 
 def format_table() -> str:

@@ -253,6 +253,10 @@ def test_evaluations_are_those_of_the_modules(toy, prpn, tmp_path):
     assert [one.name for one in report.models] == ["prpn", "other"]
     with pytest.raises(InputError, match="also: prpn is the name of this model"):
         prpn.evaluate_pairs(pairs, also={"prpn": fresh("lstm")})
+    table = tmp_path / "suite.csv"
+    table.write_text("item,condition,1,2\n1,a,the cat,sees\n1,b,the cats,sees\n")
+    suites = prpn.evaluate_suites(table, predictions=["(2;%a%) < (2;%b%)"], also={"other": fresh("lstm")})
+    assert [one.name for one in suites.models] == ["prpn", "other"]
 
 
 @pytest.mark.parametrize(

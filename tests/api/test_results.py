@@ -101,3 +101,46 @@ def test_every_result_is_a_picture_or_a_table_in_a_notebook():
 def test_dicts_are_json():
     for result, _, _ in results():
         to_json(result.to_dict())
+
+
+def test_surprisals_are_drawn_as_bars_or_against_another_model():
+    first, second = language_model(fresh("lstm")), language_model(fresh("on-lstm"))
+    texts = ["the cat sees xyzzy", "a dog"]
+    one, other = (model.surprisal(texts) for model in (first, second))
+    assert one.plot().svg().count("<rect") > 6
+    assert one[0].plot().svg().count("vocabulary") == 1
+    points = one.plot(against=other, names=("lstm", "on-lstm")).svg()
+    assert points.count("known to both: ") == 5
+    assert "surprisal in bits, on-lstm" in points
+    with pytest.raises(InputError, match="expected the same sentences"):
+        one.plot(against=second.surprisal(["a cat"] * 2))
+    with pytest.raises(InputError, match="found 0 sentences"):
+        first.surprisal([]).plot()
+
+
+def test_a_table_keeps_its_other_columns(tmp_path):
+    model = language_model(fresh("lstm"))
+    (tmp_path / "items.csv").write_text("item,sentence,word\n1,the cat,x\n2,a dog,y\n")
+    scored = model.surprisal(tmp_path / "items.csv", column="sentence")
+    rows = list(scored.rows())
+    assert [row["item"] for row in rows] == ["1"] * 3 + ["2"] * 3
+    assert [row["input_word"] for row in rows[:3]] == ["x"] * 3
+    assert [row["surprisal"] for row in rows] == [
+        word.surprisal for one in model.surprisal(["the cat", "a dog"]) for word in one
+    ]
+    assert list(scored.columns) == list(rows[0])
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_csv(tmp_path / "items.csv")
+    assert model.surprisal(frame, column="sentence").to_dataframe().equals(scored.to_dataframe())
+    with pytest.raises(InputError, match="choose its column of sentences"):
+        model.surprisal(frame)
+    with pytest.raises(InputError, match="no column 'text'"):
+        model.surprisal(frame, column="text")
+
+
+def test_the_probability_of_a_continuation_is_that_of_its_words():
+    model = language_model(fresh("lstm"))
+    whole, context = model.surprisal("the old dog sees a cat"), "the old dog"
+    expected = -sum(word.surprisal for word in whole[3:]) * 0.6931471805599453
+    assert model.log_prob("sees a cat", given=context) == pytest.approx(expected)
+    assert model.log_prob(["sees a cat"], given=context) == [pytest.approx(expected)]

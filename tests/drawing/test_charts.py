@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.drawing.charts import (
     BinnedMean,
     bar_chart,
@@ -278,3 +279,32 @@ def test_charts_of_several_models_have_the_same_axes():
     assert labels[: len(labels) // 4] * 4 == labels
     first, other = of_role(root, "area-0")[0], of_role(root, "area-0")[2]
     assert float(other.get("cy")) > float(first.get("cy"))
+
+
+def test_bars_have_intervals_instead_of_values_and_unknown_words_are_marked():
+    bars = {"a": [2.0, 4.0]}
+    plain, marked = (
+        read_svg(picture.svg())
+        for picture in (
+            bar_chart(["x", "y"], bars, ""),
+            bar_chart(["x", "y"], bars, "", intervals={"a": [(1.0, 3.0), (math.nan, math.nan)]}, unknown=[1]),
+        )
+    )
+    texts = [[element.text for element in svg.iter() if element.text] for svg in (plain, marked)]
+    assert {"2", "4"} <= set(texts[0])
+    lines = [len(list(svg.iter("{http://www.w3.org/2000/svg}line"))) for svg in (plain, marked)]
+    assert lines[1] == lines[0] + 3  # one interval with two ends
+    (bar,) = [part for part in of_role(marked, "area-0") if part.get("fill-opacity")]
+    assert "not in the model's vocabulary" in tooltip(bar)
+    assert [element.text for element in of_role(marked, "unknown")] == ["y"]
+
+
+def test_a_picture_is_saved_in_the_format_of_its_file(tmp_path):
+    picture = bar_chart(["x"], {"a": [1.0]}, "title")
+    picture.save(tmp_path / "a.svg")
+    assert (tmp_path / "a.svg").read_text() == picture.svg()
+    picture.save(tmp_path / "a.html")
+    assert picture.svg() in (tmp_path / "a.html").read_text()
+    for name in ("a.tex", "a.jpg", "a"):
+        with pytest.raises(InputError, match="expected one of"):
+            picture.save(tmp_path / name)

@@ -15,6 +15,7 @@ import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.tables import format_rows
+from syntaxlm.drawing.files import check_picture
 from syntaxlm.evaluation import displayed_words as words_module
 from syntaxlm.evaluation.displayed_words import (
     Frequencies,
@@ -29,7 +30,6 @@ from syntaxlm.evaluation.reading_times import (
     assigned_folds,
     binned_means,
     bootstrap_mean,
-    check_picture,
     evaluate_reading_times,
     fit,
     held_out_log_likelihood,

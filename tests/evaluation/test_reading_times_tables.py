@@ -228,3 +228,29 @@ def test_times_beyond_the_limit_and_repeated_columns_are_refused(tmp_path):
     frame = pd.DataFrame([["a", "b"]], columns=["word", "word"])
     with pytest.raises(InputError, match="more than one column is named 'word'"):
         InputTable.read(frame)
+
+
+def test_frequencies_of_wordfreq_are_on_the_zipf_scale():
+    wordfreq = pytest.importorskip("wordfreq")
+    frequencies = Frequencies.read("wordfreq:en")
+    for word in ("the", "garden", "hyphenation"):
+        assert frequencies.zipf(word) == pytest.approx(wordfreq.zipf_frequency(word, "en"), abs=0.05)
+    with pytest.raises(InputError, match="found the language 'xx'; expected one of"):
+        Frequencies.read("wordfreq:xx")
+
+
+def test_several_columns_name_a_group():
+    frame = {"story": list("aaabb"), "page": list("11222"), "word": list("vwxyz")}
+    words = displayed_words(InputTable.read(pd.DataFrame(frame)), group=["story", "page"])
+    assert words.groups.tolist() == [0, 0, 1, 2, 2]
+    assert words.group_column == "story, page"
+
+
+def test_a_small_table_teaches_no_abbreviations(monkeypatch):
+    sentences = ["Sam is in bed.", "Kim put it on the bed.", "Ann sat on her bed.", "Max left the bed."]
+    frame = pd.DataFrame({"word": " ".join(sentences).split()})
+    words = displayed_words(InputTable.read(frame))
+    assert [end - first for first, end in words.spans(words.sentences)] == [len(one.split()) for one in sentences]
+    monkeypatch.setattr("syntaxlm.evaluation.displayed_words.LEARNT", 0)
+    learned = displayed_words(InputTable.read(frame))
+    assert learned.sentences[-1] < words.sentences[-1]  # "bed." looks like an abbreviation

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice, starmap
+from itertools import cycle, islice, starmap
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
 import torch
 
-from syntaxlm.api.results import Results, SentenceSurprisal
+from syntaxlm.api.results import Results, SentenceSurprisal, Surprisals
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import named_path
 from syntaxlm.core.settings import check_number
+from syntaxlm.core.tables import Column, Columns
 from syntaxlm.core.text_files import LINES_TOGETHER, check_encodable
+from syntaxlm.data.tables import names_beside
 from syntaxlm.evaluation.completion import CompletionReport, evaluate_completion
-from syntaxlm.evaluation.displayed_words import WordTable, word_table
+from syntaxlm.evaluation.displayed_words import InputTable, WordTable, word_table
+from syntaxlm.evaluation.items import SEPARATOR, ItemsReport, evaluate_items
 from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.evaluation.pairs import PairsReport, evaluate_pairs
 from syntaxlm.evaluation.reading_times import Contexts, ReadingTimesReport, evaluate_reading_times
+from syntaxlm.evaluation.suites import SuitesReport, evaluate_suites
 from syntaxlm.generation.options import SamplingKeywords, SamplingOptions, TreeSamplingOptions
 from syntaxlm.generation.sentences import (
     GeneratedSentence,
@@ -37,11 +42,12 @@ from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
 from syntaxlm.parsing.options import DecodingKeywords, DecodingOptions, ParseKeywords, ParseOptions
 from syntaxlm.parsing.parse import CONSTITUENTS, Parse, parse_lines
 from syntaxlm.parsing.report import ParsingReport
+from syntaxlm.parsing.word_measures import word_measures
 from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.options import Context, PerplexityOptions, ReadingOptions, ScoreKeywords, ScoreOptions
 from syntaxlm.scoring.perplexity import LanguageModelScore, evaluate_text
-from syntaxlm.scoring.surprisal import SURPRISALS, surprisals
+from syntaxlm.scoring.surprisal import word_columns
 from syntaxlm.storage.folder import STOPS, ModelBundle, write_model
 from syntaxlm.storage.hub import CardFacts, check_repository_name, has_card, upload, write_card
 from syntaxlm.storage.sources import read_named
@@ -150,17 +156,26 @@ class LanguageModel(ModelBundle):
     ) -> SentenceSurprisal: ...
 
     @overload
-    def surprisal(self, text: Iterable[str], **options: Unpack[ScoreKeywords]) -> Results[SentenceSurprisal]: ...
+    def surprisal(self, text: Iterable[str], **options: Unpack[ScoreKeywords]) -> Surprisals: ...
+
+    @overload
+    def surprisal(self, text: Any, *, column: str, **options: Unpack[ScoreKeywords]) -> Surprisals: ...
 
     def surprisal(
-        self, text: str | Iterable[str], **options: Unpack[ScoreKeywords]
-    ) -> SentenceSurprisal | Results[SentenceSurprisal]:
+        self, text: Any, *, column: str | None = None, **options: Unpack[ScoreKeywords]
+    ) -> SentenceSurprisal | Surprisals:
         """Compute the surprisal of every word of one sentence or several, in bits.
 
         Each row is a word as written, separated by white space, or a character for a character-level model. The rows
         of a sentence add up to -log2 of its probability. A text without words has no rows.
+        column: the column of sentences, if `text` is a data frame or the file of a table; its other columns are added
+        to every row.
         options: the fields of `ScoreOptions`:
         context: "reset" reads each sentence by itself; "carry" reads all as one stream.
+        given: the beginning of the sentence, which every text continues.
+        measures: further values of each word, in `measures` of its row and as columns: "entropy", "entropy_reduction",
+        "rank", "prefix_surprisal", "constituents_ended", "depth", "distance".  next_words: number of most probable next
+        words before each word.
         punctuation, contractions: see `parse`.
         Raises InputError for models without token probabilities and for dependency-tree models.
 
@@ -172,25 +187,51 @@ class LanguageModel(ModelBundle):
         </s> 4.7
         """
         self._check_reads_text("surprisal", "syntaxlm.scoring.surprisal.tree_surprisals")
-        scored = Results(map(SentenceSurprisal, surprisals(self, _texts(text), ScoreOptions(**options))), SURPRISALS)
-        return scored[0] if isinstance(text, str) else scored
+        chosen = ScoreOptions(**options)
+        others: Iterator[dict[str, str]] = cycle([{}])
+        columns, texts, is_one = word_columns(chosen), text, isinstance(text, str) and column is None
+        if column is not None:
+            table = InputTable.read(text)
+            texts = table.column(column, "column")
+            names = [name for name in table.names if name != column]
+            new = names_beside(list(columns), names)
+            places = list(map(table.names.index, names))
+            others = iter([dict(zip(new, (row[place] for place in places), strict=True)) for row in table.rows])
+            further = {name: Column("text", "column of the input table") for name in new}
+            columns = Columns(columns.name, columns.row, {**columns, **further})
+        elif hasattr(text, "columns"):
+            raise InputError("surprisal: found a data frame; choose its column of sentences: column='sentence'")
+        scored = word_measures(self, _texts(texts), chosen)
+        rows = Surprisals((SentenceSurprisal(words, columns, next(others)) for words in scored), columns)
+        return rows[0] if is_one else rows
 
     @overload
-    def log_prob(self, text: str, **options: Unpack[TextKeywords]) -> float: ...  # type: ignore[overload-overlap]
+    def log_prob(  # type: ignore[overload-overlap]
+        self, text: str, *, given: str | None = None, **options: Unpack[TextKeywords]
+    ) -> float: ...
 
     @overload
-    def log_prob(self, text: Iterable[str], **options: Unpack[TextKeywords]) -> list[float]: ...
+    def log_prob(
+        self, text: Iterable[str], *, given: str | None = None, **options: Unpack[TextKeywords]
+    ) -> list[float]: ...
 
-    def log_prob(self, text: str | Iterable[str], **options: Unpack[TextKeywords]) -> float | list[float]:
+    def log_prob(
+        self, text: str | Iterable[str], *, given: str | None = None, **options: Unpack[TextKeywords]
+    ) -> float | list[float]:
         """Compute the natural log-probability of one sentence, or of each of several sentences, in nats.
 
         Each sentence is read by itself. EOS counts if the model predicts it. punctuation, contractions: see `parse`.
-        Raises InputError for models without sentence probabilities and for dependency-tree models.
+        given: the beginning of the sentence, which every text continues; its own probability is not included.
+        Raises InputError for models without sentence probabilities and for dependency-tree models, and with `given`,
+        for models without token probabilities.
 
         >>> round(nlp.log_prob("the cat sleeps"), 1)
         -28.0
         """
         self._check_reads_text("log_prob", "syntaxlm.scoring.surprisal.log_probs_of_trees")
+        if given is not None:
+            nats = [-one.bits * math.log(2) for one in self.surprisal(list(_texts(text)), given=given, **options)]
+            return nats[0] if isinstance(text, str) else nats
         reader = TextReader.of(self.normaliser, self.vocabulary, TextOptions(**options))
         scorer = Scorer.of(self, ReadingOptions(context="reset").mode(self.mode))
         log_probs: list[float] = scorer.sentences(list(each_line(reader.tokens, _texts(text)))).tolist()
@@ -305,11 +346,28 @@ class LanguageModel(ModelBundle):
     ) -> PairsReport:
         """Measure how often the model prefers the better sentence of minimal pairs.
 
-        files: files of pairs (JSON lines), or folders of such files.  punctuation, contractions: see `parse`.
+        files: files of pairs (JSON lines or tables), or folders of such files.  punctuation, contractions: see `parse`.
         also: other models by name, which are compared with this one.
         Raises InputError for files that cannot be read and for models without sentence probabilities.
         """
         return evaluate_pairs(self._with(also), files, TextOptions(**options))
+
+    def evaluate_suites(
+        self,
+        files: str | Path | Sequence[str | Path],
+        *,
+        predictions: Sequence[str] = (),
+        also: Mapping[str, ModelBundle] | None = None,
+        **options: Unpack[TextKeywords],
+    ) -> SuitesReport:
+        """Measure how often the predictions of test suites about the surprisals of regions hold.
+
+        files: suites of SyntaxGym (JSON), tables, or folders of JSON suites.
+        predictions: formulas of tables, such as "(2;%plural%) < (2;%singular%)".  punctuation, contractions: see
+        `parse`.  also: other models by name, which are compared with this one.
+        Raises InputError for files that cannot be read, invalid formulas, and models without token probabilities.
+        """
+        return evaluate_suites(self._with(also), files, TextOptions(**options), predictions)
 
     def evaluate_completion(
         self,
@@ -339,7 +397,7 @@ class LanguageModel(ModelBundle):
         table: Any,
         column: str = "word",
         *,
-        group: str | None = None,
+        group: str | Sequence[str] | None = None,
         sentence: str | None = None,
         is_text: bool = False,
         frequencies: str | Path | None = None,
@@ -351,8 +409,8 @@ class LanguageModel(ModelBundle):
 
         table: a file or data frame with one displayed word per row, in the order of reading; with `is_text`, with
         running text.  column: its column of words, or of text.
-        group: the column that names the text (story, item) of a row.  sentence: the column whose value changes where a
-        sentence starts; None: sentences are found from punctuation.
+        group: the column, or several, that name the text (story, item) of a row.  sentence: the column whose value
+        changes where a sentence starts; None: sentences are found from punctuation.
         frequencies: a file with a list of words and counts, or with text; None: no log frequency.
         context: "reset" reads each sentence by itself; "carry" carries the state within a group.
         spillover: number of previous words whose values are in the row.  punctuation, contractions: see `parse`.
@@ -361,6 +419,38 @@ class LanguageModel(ModelBundle):
         return word_table(
             self, table, column, group=group, sentence=sentence, is_text=is_text, frequencies=frequencies,
             spillover=spillover, options=ScoreOptions(context=context, **options),
+        )  # fmt: skip
+
+    def evaluate_items(
+        self,
+        table: Any,
+        column: str = "sentence",
+        *,
+        item: str = "item",
+        condition: str | Sequence[str] = "condition",
+        regions: Sequence[str] = (),
+        separator: str = SEPARATOR,
+        critical: str | None = None,
+        frequencies: str | Path | None = None,
+        spillover: int = 0,
+        also: Mapping[str, ModelBundle] | None = None,
+        **options: Unpack[TextKeywords],
+    ) -> ItemsReport:
+        """Sum the surprisals of stimuli by region, and average them by condition over items.
+
+        table: a file or data frame with one stimulus per row.  column: its sentences, with a separator between regions;
+        without separators, each word is a region.  item: its column of items.  condition: one column or several.
+        regions: columns with the regions, instead of `column`.
+        critical: the region whose unknown words are reported; None: all.  frequencies: a file with a list of words and
+        counts, or with text, or "wordfreq:en".  spillover: number of words before a region whose values are in its row.
+        also: other models by name.  punctuation, contractions: see `parse`.
+        The result has `to_dataframe()` with a row per region and `plot()`.
+        Raises InputError for tables that cannot be read and for models without token probabilities.
+        """
+        conditions = [condition] if isinstance(condition, str) else condition
+        return evaluate_items(
+            self._with(also), table, column, item=item, condition=conditions, regions=regions, separator=separator,
+            critical=critical, frequencies=frequencies, spillover=spillover, style=TextOptions(**options),
         )  # fmt: skip
 
     def evaluate_reading_times(
@@ -372,7 +462,7 @@ class LanguageModel(ModelBundle):
         time_column: str = "time",
         word_column: str = "word",
         sentence: str | None = None,
-        group: str | None = None,
+        group: str | Sequence[str] | None = None,
         key: Sequence[str] | None = None,
         context: Contexts | None = None,
         minimum: float | None = None,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.core.tables import Columns, HasRows, Row
-from syntaxlm.drawing.charts import bar_chart
+from syntaxlm.drawing.charts import bar_chart, scatter_chart
 from syntaxlm.drawing.files import table_html
+from syntaxlm.drawing.svg import Picture, stacked
 from syntaxlm.scoring.surprisal import SURPRISALS, WordSurprisal
 
 T = TypeVar("T")
@@ -53,24 +55,67 @@ class Results(list[T], HasRows):
 class SentenceSurprisal(Results[WordSurprisal]):
     """The words of one sentence with their surprisals in bits; the last is EOS if the model predicts it."""
 
-    def __init__(self, words: Iterable[WordSurprisal] = ()) -> None:
-        super().__init__(words, SURPRISALS)
+    def __init__(
+        self,
+        words: Iterable[WordSurprisal] = (),
+        columns: Columns = SURPRISALS,
+        others: Mapping[str, Any] | None = None,
+    ) -> None:
+        """columns: of the rows.  others: further values of every row: the cells of a table beside the sentence."""
+        super().__init__(words, columns)
+        self.others = others or {}
+
+    def rows(self) -> Iterator[Row]:
+        """Yield a row per word."""
+        return ({**word.row(), **self.others} for word in self)
 
     @property
     def bits(self) -> float:
         """The surprisal of the whole sentence, -log2 of its probability."""
         return sum(word.surprisal for word in self if word.surprisal is not None)
 
+    def plot(self) -> Picture:
+        """Return a bar per word, with unknown words marked; `.save("picture.svg")` writes it."""
+        bits = [float("nan") if word.surprisal is None else word.surprisal for word in self]
+        names = [word.word or word.token for word in self]
+        unknown = [place for place, word in enumerate(self) if word.in_vocabulary is False]
+        return bar_chart(names, {"surprisal": bits}, "", "surprisal in bits", unknown=unknown)
+
     def _repr_svg_(self) -> str | None:
         """Return a bar per word, for notebooks."""
-        if not self:
-            return None
-        bits = [float("nan") if word.surprisal is None else word.surprisal for word in self]
-        return bar_chart([word.word or word.token for word in self], {"surprisal": bits}, "", "bits").svg()
+        return self.plot().svg() if self else None
 
     def _repr_html_(self) -> str:
         """Return the bars above a table, because notebooks prefer HTML to a picture."""
         return f"<div>{self._repr_svg_() or ''}</div>" + super()._repr_html_()
+
+
+class Surprisals(Results[SentenceSurprisal]):
+    """The surprisals of several sentences."""
+
+    def plot(self, against: Surprisals | None = None, names: tuple[str, str] = ("", "")) -> Picture:
+        """Return bars of each sentence, below each other; or a scatter plot of two models.
+
+        against: the surprisals of the same sentences under another model; then each word that both read is a point.
+        names: of the two models.
+        Raises InputError for too many sentences for bars, and for other sentences in `against`.
+        """
+        if against is None:
+            if not 0 < len(self) <= SHOWN:
+                raise InputError(f"found {len(self):,} sentences; expected 1 to {SHOWN} in a picture")
+            return stacked([sentence.plot() for sentence in self])
+        # Models may differ in whether they predict the end of a sentence.
+        first, second = ([word for sentence in side for word in sentence if word.word] for side in (self, against))
+        if [word[:3] for word in first] != [word[:3] for word in second]:
+            raise InputError("against: found other sentences; expected the same sentences under another model")
+        points: dict[str, list[tuple[float, float]]] = {"known to both": [], "unknown to one": []}
+        for word, other in zip(first, second, strict=True):
+            if word.surprisal is not None and other.surprisal is not None:
+                name = "known to both" if word.in_vocabulary and other.in_vocabulary else "unknown to one"
+                points[name].append((word.surprisal, other.surprisal))
+        most = min(max((pair[side] for own in points.values() for pair in own), default=1.0) for side in (0, 1))
+        x_label, y_label = (f"surprisal in bits{name and f', {name}'}" for name in names)
+        return scatter_chart(points, "", x_label, y_label, [((0.0, 0.0), (most, most))])
 
 
 def _rest(count: int) -> str:

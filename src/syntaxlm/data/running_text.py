@@ -138,10 +138,12 @@ class Splitter:
     begins_with_small_letters: bool = False  # whether sentences often begin so
 
     @classmethod
-    def learn(cls, texts: Sequence[Sequence[str]], abbreviations: Sequence[str] = ()) -> Splitter:
+    def learn(
+        cls, texts: Sequence[Sequence[str]], abbreviations: Sequence[str] = (), fewest_words: int = 0
+    ) -> Splitter:
         """Learn abbreviations from the paragraphs of books.
 
-        abbreviations: additional abbreviations, with or without full stop.
+        abbreviations: additional abbreviations, with or without full stop.  fewest_words: from fewer, none are learned.
         """
         trainer = PunktTrainer(lang_vars=_Marks())
         share = LEARNT // max(1, len(texts))
@@ -158,7 +160,8 @@ class Splitter:
             if word[-1] == "." and len(word) > 4 and word[:-1].isalpha() and following[0].isalpha()
         ]
         small_letters = sum(map(str.islower, firsts)) / max(1, len(firsts)) > SMALL_LETTERS
-        parameters.abbrev_types = likely_abbreviations(parameters.abbrev_types, words, small_letters)
+        likely = likely_abbreviations(parameters.abbrev_types, words, small_letters)
+        parameters.abbrev_types = likely if len(words) >= fewest_words else set()
         parameters.abbrev_types.update(word.lower().removesuffix(".") for word in abbreviations)
         learnt = tuple(sorted(parameters.abbrev_types))
         english = is_english(words)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,6 +66,30 @@ def find_column(names: Sequence[str], column: str, place: str, advice: str = "")
         hints = filter(None, [closest_match(column, names), advice])
         raise InputError(" ".join([f"{place}: no column {column!r}; found {', '.join(names)}.", *hints]))
     return names.index(column)
+
+
+_LINES_COMPARED = 50  # of a file that may be a table
+
+
+def refuse_table(path: str | Path, advice: str) -> None:
+    """Raise InputError for a file that is a table, not a text: by its extension, or if the lines have equal separators.
+
+    A table without such an extension has one-word names in its header, and as many tabs, commas or semicolons in every
+    line.  advice: what to do, about the column {}.
+    """
+    suffixes = Path(path).suffixes
+    lines = list(islice((line for _, line in read_lines(path) if line.strip()), _LINES_COMPARED))
+    is_named = any(suffix.lower() in (".csv", ".tsv") for suffix in suffixes[-2:])
+    sign = next((sign for sign in "\t,;" if lines and sign in lines[0]), None)
+    if not lines or sign is None:
+        return
+    names, numbers = lines[0].split(sign), {line.count(sign) for line in lines}
+    is_like = len(lines) > 1 and len(numbers) == 1 and all(name.strip() and " " not in name for name in names)
+    if is_named or is_like:
+        names = [name.strip().strip('"') for name in names]
+        longest = max(range(len(names)), key=lambda place: len((lines[-1].split(sign) + [""] * len(names))[place]))
+        found = f"found a table with the columns {', '.join(names)}; expected one sentence per line"
+        raise InputError(f"{source_name(path)}: {found}. {advice.format(names[longest])}")
 
 
 class Row(NamedTuple):

@@ -7,7 +7,7 @@ charts are on one page; its charts cannot be stacked with trees, and take 0.5 s 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, groupby, pairwise
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from syntaxlm.drawing.layout import MARGIN
 from syntaxlm.drawing.svg import (
     SERIES,
     TEXT_SIZES,
+    UNKNOWN,
     Anchor,
     Picture,
     figure,
@@ -87,8 +88,8 @@ def line_chart(
         parts.append(svg.line(frame.left, y, frame.left + width, y, "level"))
         parts.append(svg.text(frame.left + 4, y + 12 if y + 16 < frame.foot else y - 4, name, "small"))
     for place, (name, line) in enumerate(series.items()):
-        for interval in intervals.get(name, ()):
-            frame.add_interval(*interval)
+        for x, *ends_of in intervals.get(name, ()):
+            frame.add_interval(frame.across(x), *ends_of)
         for is_finite, group in groupby(line, lambda point: all(map(math.isfinite, point))):
             run = list(group) if is_finite else []
             placed = [(frame.across(x), frame.up(y)) for x, y in run]
@@ -124,7 +125,7 @@ def binned_means_picture(series: Mapping[str, Sequence[BinnedMean]], x_label: st
         frame = _Frame(shortened(visible(name), NAME), (), x_label, y_label, x_axis, y_axis, 300.0, 200.0)
         frame.parts.append(svg.polyline([(frame.across(point.x), frame.up(point.mean)) for point in bins], "line-0"))
         for point in bins:
-            frame.add_interval(point.x, point.low, point.high)
+            frame.add_interval(frame.across(point.x), point.low, point.high)
             interval = f"{point.low:.4g} to {point.high:.4g}"
             tooltip = f"{point.x:.2f}: {point.mean:.4g} ({interval}), {point.size:,} words"
             frame.parts.append(svg.circle(frame.across(point.x), frame.up(point.mean), 3, "area-0", tooltip))
@@ -167,16 +168,26 @@ def _marker(place: int, x: float, y: float, tooltip: str = "") -> str:
     return svg.path([*steps, "Z"], role, tooltip)
 
 
-def bar_chart(names: Sequence[str], series: Mapping[str, Sequence[float]], title: str, y_label: str = "") -> Picture:
+def bar_chart(
+    names: Sequence[str],
+    series: Mapping[str, Sequence[float]],
+    title: str,
+    y_label: str = "",
+    intervals: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+    unknown: Collection[int] = (),
+) -> Picture:
     """Return a group of bars per name, one bar per series, from 0; a non-finite value has no bar.
 
-    Values are written above the bars if all of them fit.
+    Values are written above the bars if all of them fit and there are no intervals.
+    intervals: of each bar, (low, high), by series; a non-finite one is not drawn.
+    unknown: indices of names that are words unknown to a model: marked, with paler bars.
     Raises ValueError for a series whose number of values is not that of the names, and for more series than colours.
     """
     for name, values in series.items():
         if len(values) != len(names):
             raise ValueError(f"series {name!r} has {len(values)} values for {len(names)} names")
     finite = [value for values in series.values() for value in values if math.isfinite(value)]
+    ends = [end for pairs in (intervals or {}).values() for pair in pairs for end in pair if math.isfinite(end)]
     shown = [shortened(visible(name), LABEL) for name in names]
     group = max(GROUP, BAR * len(series) * 1.4)
     width = max(min(WIDTH, len(names) * 140.0), len(names) * group)
@@ -185,7 +196,7 @@ def bar_chart(names: Sequence[str], series: Mapping[str, Sequence[float]], title
     is_turned, angle = widest > group - 6, math.radians(TURNED)
     # Turned names need room below, and extend to the left of the first group.
     below, reach = (widest * math.sin(angle) + 20, widest * math.cos(angle) - group / 2) if is_turned else (22.0, 0.0)
-    y_axis = _Axis([0.0, *finite] if finite else [0.0, 1.0])
+    y_axis = _Axis([0.0, *finite, *ends] if finite else [0.0, 1.0])
 
     def key(place: int, x: float, y: float) -> str:
         return svg.rectangle(x + KEY / 2 - 12, y - 6, 12, 12, f"area-{place}")
@@ -193,19 +204,23 @@ def bar_chart(names: Sequence[str], series: Mapping[str, Sequence[float]], title
     frame = _Frame(title, list(series), "", y_label, None, y_axis, width, below=below, reach=reach, key=key)
     parts = frame.parts
     bar = min(0.8 * group / max(1, len(series)), GROUP)  # with the gap to the next one
-    with_values = all(text_width(f"{value:.4g}", TEXT_SIZES["small"]) <= bar for value in finite)
+    with_values = not intervals and all(text_width(f"{value:.4g}", TEXT_SIZES["small"]) <= bar for value in finite)
     for place, name in enumerate(shown):
         middle = frame.left + (place + 0.5) * group
+        role, opacity = ("unknown", 0.35) if place in unknown else ("label", None)
         if is_turned:
-            parts.append(svg.text(middle + 4, frame.foot + 15, name, "label", "end", -TURNED))
+            parts.append(svg.text(middle + 4, frame.foot + 15, name, role, "end", -TURNED))
         else:
-            parts.append(svg.text(middle, frame.foot + 16, name, "label", "middle"))
+            parts.append(svg.text(middle, frame.foot + 16, name, role, "middle"))
         for number, (series_name, values) in enumerate(series.items()):
             if math.isfinite(values[place]):
                 value, x = values[place], middle + (number - len(series) / 2) * bar
                 low, high = sorted((frame.up(0), frame.up(value)))
-                tooltip = f"{names[place]}, {series_name}: {value:.4g}"
-                parts.append(svg.rectangle(x + 1, low, bar - 2, max(high - low, 1), f"area-{number}", tooltip))
+                tooltip = f"{names[place]}, {series_name}: {value:.4g}" + (f", {UNKNOWN}" if place in unknown else "")
+                size = bar - 2, max(high - low, 1)
+                parts.append(svg.rectangle(x + 1, low, *size, f"area-{number}", tooltip, opacity))
+                if intervals and all(map(math.isfinite, intervals[series_name][place])):
+                    frame.add_interval(x + bar / 2, *intervals[series_name][place])
                 if with_values:
                     y = high + 10 if value < 0 else low - 3
                     parts.append(svg.text(x + bar / 2, y, f"{value:.4g}", "small", "middle"))
@@ -300,10 +315,10 @@ class _Frame:
         return self.foot - self.y_axis.share(y) * self.height
 
     def add_interval(self, x: float, low: float, high: float) -> None:
-        """Draw a vertical line with short horizontal ends."""
-        across, ends = self.across(x), (self.up(low), self.up(high))
-        self.parts.append(svg.line(across, ends[0], across, ends[1], "axis"))
-        self.parts += [svg.line(across - CAP, y, across + CAP, y, "axis") for y in ends]
+        """Draw a vertical line with short horizontal ends.  x: in pixels."""
+        ends = self.up(low), self.up(high)
+        self.parts.append(svg.line(x, ends[0], x, ends[1], "axis"))
+        self.parts += [svg.line(x - CAP, y, x + CAP, y, "axis") for y in ends]
 
     def picture(self) -> Picture:
         return Picture(*self.size, tuple(self.parts), self.title, self.description)

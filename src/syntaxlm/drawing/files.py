@@ -9,7 +9,7 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from syntaxlm.core.errors import InputError, InputWarning
@@ -244,3 +244,16 @@ def write_picture(
         return
     texts = {".svg": lambda: picture().svg(theme), ".html": page, ".tex": latex}
     write_text(texts[suffix](), path)
+
+
+def check_picture(path: Path) -> None:
+    """Raise InputError for the file of a picture without a form in LaTeX: expected .svg, .png or .html."""
+    if check_format(path) == ".tex":
+        raise InputError(f"{path}: found the extension '.tex'; expected one of .svg, .png, .html")
+
+
+def save_picture(picture: Picture, path: Path, theme: Theme = "auto") -> None:
+    """Write a picture without a form in LaTeX. Raises InputError as `check_picture` does."""
+    check_picture(path)
+    page = partial(html_page, picture.title, [PageSection("", (picture,))], theme)
+    write_picture(path, lambda: picture, page, str, theme)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import accumulate
+from pathlib import Path
 from typing import Literal
 
 # Width and direction of text, and visible forms of invisible characters.
@@ -262,6 +263,12 @@ class Picture:
             + "".join(self.elements)
             + "</svg>\n"
         )
+
+    def save(self, path: str | Path, theme: Theme = "auto") -> None:
+        """Write an .svg, .png or .html file, atomically. Raises InputError for other extensions."""
+        from syntaxlm.drawing.files import save_picture  # which imports this module
+
+        save_picture(self, Path(path), theme)
 
     def _repr_svg_(self) -> str:
         return self.svg()

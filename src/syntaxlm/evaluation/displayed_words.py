@@ -36,6 +36,7 @@ from syntaxlm.text.normaliser import word_spans
 
 MISSING = frozenset(["", "NA", "NaN", "nan", "N/A", "null", "None", "."])  # cells without a number
 LARGEST = 1e9  # number in a table: far above any time in milliseconds, and safe in sums of squares
+LEARNT = 5_000  # words of a table from which abbreviations are learned; in a smaller one, "bed." looks like one
 LONGEST = 100  # words of a sentence for models of whole sentences, whose time grows with the cube of the length
 FEW_FREQUENT = 0.5  # share of the displayed words that a frequency list should have
 
@@ -44,6 +45,7 @@ _ENDING = re.compile(r"(?i)(?<=\w) (n['’]t|['’](?:s|re|ve|ll|d|m))(?!\S)")  
 _DASH = re.compile(r"--+|[—–]")
 _ENTRY = re.compile(r"([^\t]+)\t\s*(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*")  # of a list: a word and its count
 _BILLION = 1e9
+WORDFREQ = "wordfreq:"  # before the code of a language, instead of a file of frequencies
 _BREAKS = (",", ";", ":", "—", "--", ")")  # a long sentence is split after a word that ends in one of these
 _SHOWN = 3  # keys in a message
 
@@ -67,12 +69,14 @@ class Frequencies:
     def read(cls, path: str | Path | Frequencies) -> Frequencies:
         """Read a list of words and counts, separated by a tab, with or without a header line; or count a text.
 
-        Frequencies are returned as they are.
+        Frequencies are returned as they are; "wordfreq:en" stands for those of the package wordfreq in a language.
         In a text, dashes separate words, and endings of split contractions are joined to their words (do n't: don't).
         Raises InputError for a file without words, and for a list with a negative or invalid count.
         """
         if isinstance(path, Frequencies):
             return path
+        if str(path).startswith(WORDFREQ):
+            return cls._of_wordfreq(str(path))
         lines = ((number, line) for number, line in read_lines(path) if line.strip())
         first = list(islice(lines, 100))
         is_list = bool(first) and all(_ENTRY.fullmatch(line) for _, line in first[1:]) and first[0][1].count("\t") == 1
@@ -98,6 +102,21 @@ class Frequencies:
                 " by a tab"
             )
         return cls(counts, total, source_name(path))
+
+    @classmethod
+    def _of_wordfreq(cls, source: str) -> Frequencies:
+        """Return the frequencies of the package wordfreq (Speer 2022), per billion words."""
+        try:
+            import wordfreq
+        except ImportError:
+            message = "requires the package wordfreq: pip install 'syntaxlm[frequencies]'"
+            raise InputError(f"{source}: {message}") from None
+        language = source.removeprefix(WORDFREQ)
+        if language not in wordfreq.available_languages():
+            known = ", ".join(sorted(wordfreq.available_languages()))
+            raise InputError(f"{source}: found the language {language!r}; expected one of {known}")
+        counts = {word: share * _BILLION for word, share in wordfreq.get_frequency_dict(language).items()}
+        return cls(counts, _BILLION, source)
 
     def count(self, word: str) -> float:
         """Return the count of a displayed word; of words joined by a dash, that of the rarest."""
@@ -196,7 +215,7 @@ class DisplayedWords:
     words: as displayed.  rows: row of each word in `table`.  groups: number of its group (story), from 0, ascending.
     sentences: number of its sentence, from 0, ascending; a sentence is within one group.
     columns: names of the table's columns that are repeated for every word.
-    group_column, sentence_column: the columns that were given.
+    group_column, sentence_column: the columns that were given; several names of groups are joined.
     """
 
     table: InputTable
@@ -224,7 +243,7 @@ class DisplayedWords:
 def displayed_words(
     table: InputTable,
     column: str = "word",
-    group: str | None = None,
+    group: str | Sequence[str] | None = None,
     sentence: str | None = None,
     is_text: bool = False,
 ) -> DisplayedWords:
@@ -232,8 +251,9 @@ def displayed_words(
 
     column: the column with the words, one per row (a region of several words counts as one); with `is_text`, the column
         with running text, whose words are separated by white space, and whose rows also end sentences.
-    group: the column that changes where a new text (story, item) starts; None: all rows are one text.
-    sentence: the column that changes where a new sentence starts; None: sentences end at final punctuation.
+    group: the column, or several, that change where a new text (story, item) starts; None: all rows are one text.
+    sentence: the column that changes where a new sentence starts; None: sentences end at final punctuation, and
+        abbreviations are learned from tables of LEARNT words or more.
     Raises InputError for missing columns, an empty word, and if the rows of a group are not together.
     """
     texts = table.column(column, "--column" if is_text else "--word-column")
@@ -250,14 +270,15 @@ def displayed_words(
         rows += [row] * len(split)
     places = np.array(rows, np.int64)
     starts_group = _starts([""] * len(texts))
-    if group is not None:
-        cells = table.column(group, "--group")
+    groups_by = [group] if isinstance(group, str) else list(group or ())
+    if groups_by:
+        cells = [", ".join(row) for row in zip(*(table.column(name, "--group") for name in groups_by), strict=True)]
         starts_group = _starts(cells)
         first_rows: dict[str, int] = {}
         for row in np.flatnonzero(starts_group).tolist():
             if cells[row] in first_rows:
                 raise InputError(
-                    f"{table.place(row)}: {group} {cells[row]} continues after other rows (it started at"
+                    f"{table.place(row)}: {', '.join(groups_by)} {cells[row]} continues after other rows (it started at"
                     f" {table.place(first_rows[cells[row]])}); expected the rows in the order in which readers saw the"
                     " words"
                 )
@@ -269,7 +290,8 @@ def displayed_words(
     else:
         sentences = np.cumsum(_sentence_starts(words, places if is_text else groups)) - 1
     columns = tuple(name for name in table.names if not (is_text and name == column))
-    return DisplayedWords(table, tuple(words), places, groups, sentences, columns, group, sentence)
+    joined = ", ".join(groups_by) or None
+    return DisplayedWords(table, tuple(words), places, groups, sentences, columns, joined, sentence)
 
 
 def _starts(cells: Sequence[str]) -> Flags:
@@ -286,7 +308,7 @@ def _sentence_starts(words: Sequence[str], texts: Integers) -> Flags:
 
     starts = np.diff(texts, prepend=-1) != 0
     spans = list(pairwise([*np.flatnonzero(starts).tolist(), len(words)]))
-    splitter = Splitter.learn([[" ".join(words[first:end]) for first, end in spans]])
+    splitter = Splitter.learn([[" ".join(words[first:end]) for first, end in spans]], fewest_words=LEARNT)
     for first, end in spans:
         text, position = " ".join(words[first:end]), 0
         begins = accumulate((len(word) + 1 for word in words[first : end - 1]), initial=0)
@@ -550,10 +572,11 @@ class WordTable(HasRows):
 
     @property
     def summary(self) -> str:
-        """Numbers of words and unknown words, such as "120 words, 3 unknown (2.5%), 1 not read"."""
+        """Numbers of sentences and words, such as "9 sentences, 120 words, 3 unknown (2.5%), 1 not read"."""
         known = self.values["in_vocabulary"]
         unknown, not_read = list(known).count(False), list(known).count(None)
-        text = f"{len(known):,} words, {unknown:,} unknown ({unknown / len(known):.1%})"
+        sentences = self.values["sentence_number"][-1]
+        text = f"{sentences:,} sentences, {len(known):,} words, {unknown:,} unknown ({unknown / len(known):.1%})"
         return text + (f", {not_read:,} not read" if not_read else "")
 
     def to_dict(self) -> list[dict[str, Any]]:
@@ -575,7 +598,7 @@ def word_table(
     table: Any,
     column: str = "word",
     *,
-    group: str | None = None,
+    group: str | Sequence[str] | None = None,
     sentence: str | None = None,
     is_text: bool = False,
     frequencies: str | Path | Frequencies | None = None,

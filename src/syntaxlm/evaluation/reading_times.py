@@ -25,7 +25,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.drawing.charts import BinnedMean, binned_means_picture
-from syntaxlm.drawing.files import PageSection, check_format, html_page, write_picture
+from syntaxlm.drawing.files import PageSection, check_picture, html_page, write_picture
 from syntaxlm.drawing.svg import Picture, Theme
 from syntaxlm.evaluation.displayed_words import (
     DisplayedWords,
@@ -431,12 +431,6 @@ def _columns(coefficients: Sequence[str]) -> Columns:
     return Columns("reading times", "model and context", columns)
 
 
-def check_picture(path: Path) -> None:
-    """Raise InputError for a picture file with another extension than .svg, .png or .html."""
-    if check_format(path) == ".tex":
-        raise InputError(f"{path}: found the extension '.tex'; expected one of .svg, .png, .html")
-
-
 def evaluate_reading_times(
     models: Mapping[str, ModelBundle],
     words: Any,
@@ -446,7 +440,7 @@ def evaluate_reading_times(
     time_column: str = "time",
     word_column: str = "word",
     sentence: str | None = None,
-    group: str | None = None,
+    group: str | Sequence[str] | None = None,
     key: Sequence[str] | None = None,
     context: Contexts | None = None,
     minimum: float | None = None,

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,15 @@ from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus
-from syntaxlm.models.abilities import GeneratesTrees, HasHiddenStates, Model, ScoresSentences, ScoresTokens, TokenScores
+from syntaxlm.models.abilities import (
+    GeneratesTrees,
+    HasHiddenStates,
+    Model,
+    PredictsNextToken,
+    ScoresSentences,
+    ScoresTokens,
+    TokenScores,
+)
 from syntaxlm.models.batches import State, TextMode, TokenBatch, TreeBatch
 from syntaxlm.models.registry import require
 from syntaxlm.storage.folder import ModelBundle
@@ -34,10 +42,24 @@ TOKEN_BUDGET = 8192  # tokens of a batch of sentences or trees, padding included
 SENTENCES = 1 << 15  # sentences batched at a time: enough for batches of similar length
 TOKENS = 1 << 15  # tokens of a part of a text whose hidden states are in memory until they are in order
 COLUMNS, STEPS = 32, 128  # of a batch of a stream if only the sum is needed
+DISTRIBUTIONS = 1 << 24  # probabilities of next tokens that are in memory together
 STREAM_STEPS = 1024  # of a batch of a stream in one column
 
 LogProbs = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+
+
+class Predictions(NamedTuple):
+    """The distributions of the model before each of n tokens.
+
+    entropy: (n,) nats.  rank: (n,) int64, 1 for the most probable token.
+    best: (n, k) int64, the most probable tokens, the most probable first.  log_probs: theirs, (n, k), natural.
+    """
+
+    entropy: Tensor
+    rank: Tensor
+    best: Tensor
+    log_probs: Tensor
 
 
 @dataclass(frozen=True)
@@ -45,12 +67,13 @@ class ScoredTokens:
     """The predicted tokens of a part of a text, in text order.
 
     tokens: (n,) int64, including ends of sentences if these are predicted.  log_probs: (n,), natural.
-    hidden: (n, F), the decoder's inputs; None unless requested.
+    hidden: (n, F), the decoder's inputs.  predictions: of these tokens.  Both are None unless requested.
     """
 
     tokens: Tensor
     log_probs: Tensor
     hidden: Tensor | None = None
+    predictions: Predictions | None = None
 
 
 @dataclass(frozen=True)
@@ -95,21 +118,22 @@ class Scorer:
             )
         return scorer
 
-    def tokens(self, corpus: EncodedCorpus, hidden: bool = False) -> Iterator[ScoredTokens]:
+    def tokens(self, corpus: EncodedCorpus, hidden: bool = False, best: int | None = None) -> Iterator[ScoredTokens]:
         """Return all predicted tokens of a text in text order, in parts. Leaves the model in evaluation mode.
 
         A stream is read in one column. hidden: whether hidden states are returned too.
-        Raises InputError for a model without token probabilities or, if requested, hidden states.
+        best: return predictions too, with this number of most probable tokens.
+        Raises InputError for a model without token probabilities or, if requested, hidden states or predictions.
         """
-        model = self._token_model(hidden)
+        model = self._token_model(hidden, best)
         if self.mode.carry_state:
-            stream = self.stream(hidden)
+            stream = self.stream(hidden, best)
             return (stream.read(part) for part in _parts(corpus, TOKENS))
-        return (self._sentence_tokens(model, part, hidden) for part in _parts(corpus, TOKENS))
+        return (self._sentence_tokens(model, part, hidden, best) for part in _parts(corpus, TOKENS))
 
-    def stream(self, hidden: bool = False) -> TokenStream:
-        """Read sentences as one stream that continues from call to call. Raises InputError like `tokens`."""
-        return TokenStream(self, self._token_model(hidden), hidden)
+    def stream(self, hidden: bool = False, best: int | None = None) -> TokenStream:
+        """Read sentences as one stream that continues from call to call. Parameters and errors: see `tokens`."""
+        return TokenStream(self, self._token_model(hidden, best), hidden, best)
 
     def sentences(self, sentences: Iterable[Sequence[str]]) -> LogProbs:
         """Return natural log-probability of each tokenised sentence, read independently: (S,), in order.
@@ -169,7 +193,9 @@ class Scorer:
             total += float(counted.sum(dtype=torch.float64))
         return total
 
-    def _token_model(self, hidden: bool = False) -> ScoresTokens:
+    def _token_model(self, hidden: bool = False, best: int | None = None) -> ScoresTokens:
+        if best is not None:
+            return require(self.model, PredictsNextToken, self.name, "entropy, rank and next words")
         if hidden:
             return require(self.model, HasHiddenStates, self.name, "a neural cache")
         return require(self.model, ScoresTokens, self.name, "scoring of tokens")
@@ -178,11 +204,14 @@ class Scorer:
         ends = self.mode.predict_eos
         return SentenceBatches(corpus, self.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, predict_eos=ends)
 
-    def _sentence_tokens(self, model: ScoresTokens, corpus: EncodedCorpus, hidden: bool) -> ScoredTokens:
+    def _sentence_tokens(
+        self, model: ScoresTokens, corpus: EncodedCorpus, hidden: bool, best: int | None
+    ) -> ScoredTokens:
         """Score the sentences of a part of a text, each read independently."""
         distinct, index = _distinct(corpus)
         batches = self._batches(distinct)
         places, tokens, log_probs, states = [], [], [], []
+        predicted: list[Predictions] = []
         for batch, scores in _read(model, batches.iterate()):
             places.append(batches.places(batch))
             mask = batch.mask()
@@ -191,13 +220,18 @@ class Scorer:
             if hidden:
                 assert scores.hidden is not None
                 states.append(scores.hidden)
+            if best is not None:
+                predicted.append(_batch_predictions(model, batch, best))
         # Positions, among the tokens of the distinct sentences, of those of all sentences.
         lengths = distinct.lengths + int(self.mode.predict_eos)
         starts, counts = np.cumsum(lengths) - lengths, lengths[index]
         positions = np.arange(counts.sum()) + np.repeat(starts[index] - np.cumsum(counts) + counts, counts)
         order = torch.cat(places).argsort()[torch.from_numpy(positions)].to(tokens[0].device)
         values = _checked(torch.cat(log_probs)[order], self.name)
-        return ScoredTokens(torch.cat(tokens)[order], values, torch.cat(states)[order] if hidden else None)
+        predictions = None
+        if predicted:
+            predictions = Predictions(*(torch.cat(parts)[order] for parts in zip(*predicted, strict=True)))
+        return ScoredTokens(torch.cat(tokens)[order], values, torch.cat(states)[order] if hidden else None, predictions)
 
     @torch.no_grad()
     def _sentence_sums(self, model: ScoresSentences, corpus: EncodedCorpus) -> LogProbs:
@@ -229,8 +263,8 @@ class Scorer:
 class TokenStream:
     """A text read as one stream across calls. The first token follows BOS."""
 
-    def __init__(self, scorer: Scorer, model: ScoresTokens, hidden: bool) -> None:
-        self._scorer, self._model, self._hidden = scorer, model, hidden
+    def __init__(self, scorer: Scorer, model: ScoresTokens, hidden: bool, best: int | None) -> None:
+        self._scorer, self._model, self._hidden, self._best = scorer, model, hidden, best
         self._state: State = None
         self._last: int | None = None  # the last token read
 
@@ -240,20 +274,56 @@ class TokenStream:
         targets = torch.from_numpy(np.insert(np.asarray(corpus.ids), ends, vocabulary.end_id)).long()
         inputs = torch.cat([torch.tensor([vocabulary.begin_id if last is None else last]), targets[:-1]])
         self._last = int(targets[-1])
-        batches = (
+        batches = [
             TokenBatch(inputs[start:end, None], targets[start:end, None], carries=start > 0 or last is not None)
             for start, end in ((start, start + STREAM_STEPS) for start in range(0, len(targets), STREAM_STEPS))
-        )
+        ]
+        predictions = None
+        if self._best is not None:
+            whole = TokenBatch(inputs[:, None], targets[:, None])
+            predictions = _batch_predictions(self._model, whole.to(self._scorer.model.device), self._best, self._state)
         scored = [scores for _, scores in _read(self._model, batches, self._state)]
         self._state = scored[-1].state
         log_probs = _checked(torch.cat([scores.log_probs[:, 0] for scores in scored]), self._scorer.name)
         hidden = torch.cat([part.hidden for part in scored if part.hidden is not None]) if self._hidden else None
         targets = targets.to(log_probs.device)
         if self._scorer.mode.predict_eos:
-            return ScoredTokens(targets, log_probs, hidden)
+            return ScoredTokens(targets, log_probs, hidden, predictions)
         kept = torch.ones(len(targets), dtype=torch.bool, device=targets.device)
         kept[torch.from_numpy(ends + np.arange(len(ends))).to(targets.device)] = False
-        return ScoredTokens(targets[kept], log_probs[kept], None if hidden is None else hidden[kept])
+        if predictions is not None:
+            predictions = Predictions(*(part[kept] for part in predictions))
+        return ScoredTokens(targets[kept], log_probs[kept], None if hidden is None else hidden[kept], predictions)
+
+
+@torch.no_grad()
+def _batch_predictions(model: ScoresTokens, batch: TokenBatch, best: int, state: State = None) -> Predictions:
+    """Return the predictions at each real step of a batch, in the order of `TokenBatch.mask()`.
+
+    One step at a time, because the distributions of all steps may not fit in memory; columns of one length together.
+    """
+    assert isinstance(model, PredictsNextToken)
+    assert isinstance(model, Model)
+    model.eval()
+    best = min(best, model.vocabulary_size)
+    shape = batch.targets.shape
+    entropy, log_probs = torch.zeros(shape), torch.zeros(*shape, best)
+    rank, tokens = torch.ones(shape, dtype=torch.long), torch.zeros(*shape, best, dtype=torch.long)
+    columns, most = 0, max(1, DISTRIBUTIONS // model.vocabulary_size)
+    for length, count in zip(*batch.step_counts().unique_consecutive(return_counts=True), strict=True):
+        end = columns + int(count)
+        for first in range(columns, end, most):
+            chosen, after = slice(first, min(first + most, end)), state
+            for step in range(int(length)):
+                one = TokenBatch(batch.tokens[step : step + 1, chosen], batch.targets[step : step + 1, chosen])
+                values, after = model.next_log_probs(one, after)
+                target = values.gather(1, one.targets[0, :, None])
+                entropy[step, chosen] = torch.special.entr(values.exp()).sum(1).float().cpu()
+                rank[step, chosen] = 1 + (values > target).sum(1).cpu()
+                log_probs[step, chosen], tokens[step, chosen] = (part.cpu() for part in values.float().topk(best))
+        columns = end
+    mask = batch.mask().cpu()
+    return Predictions(entropy[mask], rank[mask], tokens[mask], log_probs[mask])
 
 
 def check_labels(model: Model, corpus: DependencyCorpus) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from syntaxlm.core.options import Options
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.options import Bounds, Options, Shown
 from syntaxlm.text.options import TextKeywords, TextOptions
 
 if TYPE_CHECKING:
     from syntaxlm.models.batches import TextMode
 
 Context = Literal["reset", "carry"]
+Measure = Literal["entropy", "entropy_reduction", "rank", "prefix_surprisal", "constituents_ended", "depth", "distance"]
+TREE_MEASURES = frozenset(["constituents_ended", "depth", "distance"])
+MOST_NEXT_WORDS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +42,31 @@ class ScoreOptions(ReadingOptions, TextOptions):
     context: read each sentence by itself (reset, the default), or the text as one stream whose state is carried from
         sentence to sentence (carry), for running text. A model that was trained on a stream reads a sentence by itself
         after the end of a sentence
+    given: the beginning of the sentence, which every text continues; its words are read, but have no rows
+    measures: a further column; may be repeated. entropy: of the next token before the word, in bits; entropy_reduction:
+        by how much the word lowers it; rank: of the word among all, 1 for the most probable; prefix_surprisal: -log2 of
+        the probability of the sentence up to the word; constituents_ended: constituents of the best tree whose last
+        word it is; depth: constituents around the word; distance: height in the tree where the word and the one before
+        it meet
+    next_words: add a column with the N most probable next words before each word, with their probabilities
     """
 
     context: Context = "reset"
+    given: Annotated[str, Shown("WORDS")] | None = None
+    measures: Annotated[Sequence[Measure], Shown("NAME", ("--measure",))] = ()
+    next_words: Annotated[int, Bounds(ge=0, le=MOST_NEXT_WORDS), Shown("N")] = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "measures", tuple(self.measures))  # hashable, also if given as a list
+        if self.given is not None and self.context == "carry":
+            raise InputError('given: found with the context "carry"; expected sentences that are read by themselves')
+
+    @property
+    def predictions(self) -> int | None:
+        """The number of most probable tokens to ask of the scorer; None if no measure needs distributions."""
+        needs = self.next_words or {"entropy", "entropy_reduction", "rank"}.intersection(self.measures)
+        return self.next_words if needs else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,3 +87,6 @@ class ScoreKeywords(TextKeywords, total=False):
     """The fields of `ScoreOptions` as keyword arguments."""
 
     context: Context
+    given: str | None
+    measures: Sequence[Measure]
+    next_words: int

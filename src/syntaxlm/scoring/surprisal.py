@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from syntaxlm.core.errors import shortened
 from syntaxlm.core.tables import Column, Columns
@@ -25,9 +26,9 @@ from syntaxlm.core.text_files import LINES_TOGETHER
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus, read_words
 from syntaxlm.data.treebanks import dependency_trees
-from syntaxlm.models.abilities import GeneratesTrees
-from syntaxlm.scoring.engine import ScoredTokens, Scorer, TokenStream
-from syntaxlm.scoring.options import ScoreOptions
+from syntaxlm.models.abilities import GeneratesTrees, PredictsNextToken
+from syntaxlm.scoring.engine import Predictions, ScoredTokens, Scorer, TokenStream
+from syntaxlm.scoring.options import TREE_MEASURES, ScoreOptions
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.options import TextOptions
@@ -50,6 +51,24 @@ SURPRISALS = Columns(
     },
 )
 
+MEASURES = {
+    "entropy": Column("number", "entropy of the next token before the word, in bits"),
+    "entropy_reduction": Column("number", "this entropy minus that after the word; missing after the last word"),
+    "rank": Column("integer", "rank of the (first) token of the word among all tokens, 1 for the most probable"),
+    "prefix_surprisal": Column("number", "-log2 of the probability of the sentence up to the word; in bits"),
+    "constituents_ended": Column("integer", "constituents of the best tree whose last word it is"),
+    "depth": Column("integer", "constituents of the best tree around the word, the sentence included"),
+    "distance": Column("integer", "height in the best tree where it meets the word before it; missing for the first"),
+    "next_words": Column("text", "most probable next tokens before the word, each with its probability"),
+}
+
+
+def word_columns(options: ScoreOptions) -> Columns:
+    """Return the columns of words with these options."""
+    chosen = [*options.measures, *(["next_words"] if options.next_words else [])]
+    measures = {name: column for name, column in MEASURES.items() if name in chosen}
+    return Columns(SURPRISALS.name, SURPRISALS.row, {**SURPRISALS, **measures})
+
 
 class WordSurprisal(NamedTuple):
     """One word of a text with its surprisal.
@@ -61,6 +80,7 @@ class WordSurprisal(NamedTuple):
     token: the tokens of the word, joined by spaces; "" if the normaliser dropped the word.
     in_vocabulary: whether all its tokens are in the model's vocabulary; None if it was dropped.
     surprisal: surprisal in bits; None if the word was dropped.
+    measures: further measures by name, see `MEASURES`; None where a word has none.
     """
 
     sentence: int
@@ -71,14 +91,21 @@ class WordSurprisal(NamedTuple):
     token: str
     in_vocabulary: bool | None
     surprisal: float | None
+    measures: Mapping[str, Any] = {}
 
     def to_dict(self) -> dict[str, Any]:
-        bits = None if self.surprisal is None else round(self.surprisal, 6)
-        return self._asdict() | {"surprisal": bits}
+        """Return the row with rounded numbers."""
+        return {name: round(value, 6) if isinstance(value, float) else value for name, value in self.row().items()}
+
+    def row(self) -> dict[str, Any]:
+        """Return the row, with the columns of `word_columns`."""
+        values = self._asdict()
+        measures = values.pop("measures")
+        return {**values, **measures}
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield one row, with the columns of `SURPRISALS`."""
-        yield self._asdict()
+        """Yield the row."""
+        yield self.row()
 
 
 class WrittenWord(NamedTuple):
@@ -114,34 +141,44 @@ def surprisals(
     lines: one sentence per line; some thousand lines are read at a time. A line without tokens has no end, and a line
         without words has no rows.
     options: the context "carry" gives an InputWarning for a model that was trained on single sentences. However words
-        are split, a row is a word as written, with the sum of the surprisals of its tokens.
+        are split, a row is a word as written, with the sum of the surprisals of its tokens. Measures of trees are not
+        computed, see `word_measures`.
+    Raises InputError for measures that need distributions if the model does not give them.
     """
     if isinstance(lines, str):
         raise TypeError("surprisals takes lines, not one string")
     reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
     scorer = Scorer.of(bundle, options.mode(bundle.mode))
-    return _rows(scorer, scorer.stream() if scorer.mode.carry_state else None, reader, iter(lines))
+    if options.predictions is not None:
+        bundle.require(PredictsNextToken, "entropy, rank and next words")
+    stream = scorer.stream(best=options.predictions) if scorer.mode.carry_state else None
+    return _rows(scorer, stream, reader, iter(lines), options)
 
 
 def _rows(
-    scorer: Scorer, stream: TokenStream | None, reader: TextReader, lines: Iterator[str]
+    scorer: Scorer, stream: TokenStream | None, reader: TextReader, lines: Iterator[str], options: ScoreOptions
 ) -> Iterator[list[WordSurprisal]]:
     """Yield the rows of each line. stream: None if each line is read by itself."""
     vocabulary, ends, first = scorer.vocabulary, scorer.mode.predict_eos, 1
     unknown = frozenset(vocabulary.unknown_ids)
+    given = vocabulary.encode(reader.tokens(options.given)) if options.given else []
+    columns = [name for name in word_columns(options) if name in MEASURES and name not in TREE_MEASURES]
     while chunk := list(islice(lines, LINES_TOGETHER)):
         words = list(each_line(partial(written_words, reader), chunk, first))
         ids = [vocabulary.encode(token for word in line for token in word.tokens) for line in words]
-        full = [sentence for sentence in ids if sentence]
-        scored: Iterable[ScoredTokens] = ()
+        full = [[*given, *sentence] for sentence in ids if sentence]
+        scored: list[ScoredTokens] = []
         if full:
             corpus = EncodedCorpus.from_sentences(full)
-            scored = scorer.tokens(corpus) if stream is None else [stream.read(corpus)]
+            scored = list(scorer.tokens(corpus, best=options.predictions)) if stream is None else [stream.read(corpus)]
         nats = [part.log_probs.double().cpu().numpy() for part in scored]
         bits = 0.0 - np.concatenate([[], *nats]) / math.log(2)  # never -0
+        predictions = [part.predictions for part in scored if part.predictions is not None]
+        distributions = Predictions(*map(torch.cat, zip(*predictions, strict=True))) if predictions else None
+        measure = partial(_measures, columns, distributions, vocabulary)
         end = 0
         for number, (line, line_words, line_ids) in enumerate(zip(chunk, words, ids, strict=True), first):
-            begin, end = end, end + (len(line_ids) + ends if line_ids else 0)
+            begin, end = end + len(given), end + (len(given) + len(line_ids) + ends if line_ids else 0)
             line_bits = bits[begin:end].tolist()
             rows = []
             start = 0
@@ -153,13 +190,45 @@ def _rows(
                     read = line_ids[start:stop]
                     token = " ".join(vocabulary.tokens[part] for part in read)
                     known, of_word = unknown.isdisjoint(read), sum(line_bits[start:stop])
-                rows.append(WordSurprisal(number, position, written, word.begin, word.end, token, known, of_word))
+                place = (number, position, written, word.begin, word.end)
+                measures = measure(line_bits, start, stop, begin, end)
+                rows.append(WordSurprisal(*place, token, known, of_word, measures))
                 start = stop
             if line_ids and ends:
                 last, size = len(line_words) + 1, len(line)
-                rows.append(WordSurprisal(number, last, "", size, size, vocabulary.end, True, line_bits[-1]))
+                place = (number, last, "", size, size)
+                measures = measure(line_bits, start, start + 1, begin, end)
+                rows.append(WordSurprisal(*place, vocabulary.end, True, line_bits[-1], measures))
             yield rows
         first += len(chunk)
+
+
+def _measures(
+    columns: Sequence[str],
+    distributions: Predictions | None,
+    vocabulary: Vocabulary,
+    bits: Sequence[float],
+    start: int,
+    stop: int,
+    begin: int,
+    end: int,
+) -> dict[str, Any]:
+    """Return the measures of the word with the tokens [start, stop) of a line; None if it has none.
+
+    bits: of the line's tokens, [begin, end) among those of the text.
+    """
+    if start == stop or not columns:
+        return dict.fromkeys(columns)
+    values: dict[str, Any] = {"prefix_surprisal": sum(bits[:stop])}
+    if distributions is not None:
+        first, after = begin + start, begin + stop
+        entropy = distributions.entropy[[first, min(after, end - 1)]].tolist()
+        best = zip(distributions.best[first].tolist(), distributions.log_probs[first].exp().tolist(), strict=True)
+        values["entropy"] = entropy[0] / math.log(2)
+        values["entropy_reduction"] = (entropy[0] - entropy[1]) / math.log(2) if after < end else None
+        values["rank"] = int(distributions.rank[first])
+        values["next_words"] = "; ".join(f"{vocabulary.tokens[token]} {share:.4g}" for token, share in best)
+    return {name: values[name] for name in columns}
 
 
 MANY_UNKNOWN = 0.1  # share of unknown words above which advice is printed

@@ -23,6 +23,7 @@ WITHOUT = {"draw", "recipes show", "completion", "serve", "models download", "mo
 TABLES = {
     "parse": "PCFG sentences.txt --labels",
     "score": "MODEL sentences.txt",
+    "items": "MODEL stimuli.csv",
     "generate": "MODEL --sentences 3",
     "grammar": "PCFG sentences.txt",
     "models list": "MODEL",
@@ -33,6 +34,7 @@ TABLES = {
     "evaluate agreement": "sentences.txt PCFG stored/prpn --sentences 20",
     "evaluate boundaries": "stored/prpn-chars test.txt",
     "evaluate pairs": "MODEL pairs.jsonl",
+    "evaluate suites": "MODEL suite.json",
     "evaluate completion": "MODEL questions.txt answers.txt --also stored/lstm --weights 0.5",
     "evaluate logic": "stored/logic-lstm logic/test.tsv",
     "evaluate classifier": "stored/logic-lstm logic/test.tsv",
@@ -113,6 +115,10 @@ def test_the_extension_of_the_output_selects_the_format_unless_one_is_given(run,
     assert "spans" in json.loads((tmp_path / "trees.JSON").read_text().splitlines()[0])
     run("parse", "-o", tmp_path / "trees.mrg")
     assert (tmp_path / "trees.mrg").read_text().startswith("(")
+    run("evaluate perplexity", "-o", tmp_path / "report.md")
+    assert (tmp_path / "report.md").read_text().startswith("# ")
+    run("evaluate perplexity", "-o", tmp_path / "out.xml", "--format", "text")
+    assert (tmp_path / "out.xml").read_text().startswith("perplexity ")
     assert run("recipes list", "--json") == run("recipes list", "--format", "json")
 
 
@@ -121,6 +127,8 @@ def test_the_extension_of_the_output_selects_the_format_unless_one_is_given(run,
     [
         (["recipes", "list", "--format", "parquet"], "--format parquet: found standard output; expected a file: -o"),
         (["recipes", "list", "-o", "list.svg"], "list.svg: syntaxlm recipes list does not write .svg; expected one of"),
+        (["grammar", "M", "-o", "g.xml"], "g.xml: syntaxlm grammar does not write .xml; expected one of .txt, .json"),
+        (["score", "M", "T", "-o", "rows.tsv.gz"], "rows.tsv.gz: syntaxlm score does not write .gz; expected one of"),
         (["recipes", "list", "--format", "xml"], "invalid choice: 'xml'"),
         (["compare", "kn5-toy", "-o", "runs", "--format", "parquet"], "invalid choice: 'parquet'"),
     ],

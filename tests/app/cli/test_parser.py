@@ -15,8 +15,9 @@ from syntaxlm.app.cli.parser import Parser
 from syntaxlm.core.options import OutputFile, Shown, options_of
 
 LEAVES = {leaf.prog.removeprefix("syntaxlm "): leaf for leaf in cli.build_parser().leaves()}
-PATHS = {"MODEL", "TEXT", "TREEBANK", "FILE", "FILES", "DIR", "FOLDER", "TREES", "TREE", "TRAIN", "RECIPE", "RULE",
-         "PREDICTED", "GOLD", "CANDIDATES", "QUESTIONS", "ANSWERS", "PAIRS", ("CANDIDATES", "GOLD")}  # fmt: skip
+PATHS = {"MODEL", "TEXT", "ITEMS", "TREEBANK", "FILE", "FILES", "DIR", "FOLDER", "TREES", "TREE", "TRAIN", "RECIPE",
+         "RULE", "PREDICTED", "GOLD", "CANDIDATES", "QUESTIONS", "ANSWERS", "PAIRS",
+         ("CANDIDATES", "GOLD")}  # fmt: skip
 
 
 def options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
@@ -64,6 +65,40 @@ def test_a_command_that_runs_a_model_has_a_device_and_its_model_is_called_model(
     assert has_device == (
         (bool(models or parser.get_default("takes_overrides")) and name not in without) or name == "quickstart"
     )
+
+
+def test_models_of_transformers_are_in_the_help_of_commands_that_take_them_and_refused_by_all_others(refused):
+    for parser in LEAVES.values():
+        (positional,) = [one for one in parser._actions if one.metavar == "MODEL" and not one.option_strings] or [None]
+        if positional is not None:
+            assert ("hf:NAME" in positional.help) == (positional.dest not in parser.needs)
+    taking = {"score", "serve", *(f"evaluate {one}" for one in ("perplexity", "pairs", "completion", "reading-times"))}
+    assert not [name for name in taking if LEAVES[name].needs]
+    model = "hf:no-such-user/no-such-model"
+    for words in (
+        ["parse", model, "a sentence"],
+        ["parse", "no-such-folder", "a sentence", "--also", model],
+        ["draw", model, "a sentence"],
+        ["report", model, "-o", "page"],
+        ["grammar", model],
+        ["generate", model],
+        ["combine", "no-such-folder", model, "-o", "combined"],
+        ["combine", "no-such-folder", "--scorer", model, "-o", "combined"],
+        ["focus", "simple-pcfg-text", "-o", "focused", "--also", model],
+        ["rerank", model, "k-best.conllu"],
+        ["models", "info", model],
+        ["ngram", "to-arpa", model],
+        ["tune", "cache", model, "text"],
+        ["tune", "stops", model, "trees", "--valid", "trees"],
+        ["evaluate", "parse", model, "trees"],
+        ["evaluate", "agreement", "text", "no-such-folder", model],
+        ["evaluate", "boundaries", model, "text"],
+        ["evaluate", "logic", model, "pairs"],
+        ["evaluate", "perplexity", model, "text", "--cache-weight", "0.1", "--cache-theta", "1"],
+    ):
+        error = refused(*words)
+        assert f"{model}: a model of the library transformers only scores text, but " in error
+        assert " needs " in error
 
 
 @pytest.mark.parametrize("name", LEAVES)

@@ -141,3 +141,69 @@ def test_the_share_of_unknown_words_is_printed_and_punctuation_is_dropped_by_def
 
 def test_carried_state_of_a_model_of_single_sentences_warns(score):
     assert "warning: the model was trained on single sentences" in score("the cat\n", "--context", "carry")[2]
+
+
+def test_measures_and_next_words_are_columns(score):
+    code, out, _ = score("the cat sees a dog\n", "--measure", "rank", "--measure", "depth", "--next-words", "2")
+    rows = table(out)
+    assert code == 0
+    assert list(rows[0]) == [*COLUMNS, "rank", "depth", "next_words"]
+    assert all(row["rank"].isdigit() and row["next_words"].count(";") == 1 for row in rows)
+    assert rows[-1]["depth"] == ""  # the end of the sentence
+    code, _, error = score("the cat\n", "--measure", "depth", model="lstm")
+    assert code == 2
+    assert "measures of trees" in error
+
+
+def test_several_models_have_a_column_and_a_scatter_plot(score, trained, tmp_path):
+    picture = tmp_path / "both.svg"
+    code, out, _ = score("the cat\nthe dog sees a cat\n", "--also", trained.lstm, "--picture", picture)
+    rows = table(out)
+    assert code == 0
+    assert list(rows[0]) == ["model", *COLUMNS]
+    names = [row["model"] for row in rows]
+    assert len(set(names)) == 2
+    assert names == sorted(names, key=names.index)
+    alone = table(score("the cat\nthe dog sees a cat\n", model="lstm")[1])
+    assert [row["surprisal"] for row in rows[len(rows) // 2 :]] == [row["surprisal"] for row in alone]
+    assert picture.read_text().count("<circle") >= 7
+    bars = tmp_path / "bars.html"
+    assert score("the cat\n", "--picture", bars)[0] == 0
+    assert "<svg" in bars.read_text()
+    assert score("the cat\n", "--picture", tmp_path / "bars.tex")[0] == 2
+
+
+def test_a_given_beginning_is_not_in_the_rows(score):
+    rows = table(score("a cat\n", "--given", "the dog sees")[1])
+    whole = table(score("the dog sees a cat\n")[1])
+    assert [row["word"] for row in rows] == ["a", "cat", ""]
+    assert [row["surprisal"] for row in rows] == [row["surprisal"] for row in whole[3:]]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("items.csv", "item,sentence\n1,the cat\n"),
+        ("items.tsv", "item\tsentence\n1\tthe cat\n"),
+        ("items.txt", "item\tsentence\n1\tthe cat\n2\tthe dog\n"),
+        ("items.txt", '"item";"sentence"\n1;the cat\n2;the dog\n'),
+    ],
+)
+def test_a_table_without_column_is_refused_with_the_command_that_was_meant(refused, trained, tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    error = refused("score", trained.lstm, tmp_path / name)
+    assert f"{tmp_path / name}: found a table with the columns item, sentence; expected one sentence per line" in error
+    assert "--column sentence" in error
+
+
+def test_a_text_with_commas_is_no_table(score):
+    assert score("the cat, the dog\na cat, a dog\n")[0] == 0
+    assert score("the, cat\n")[0] == 0
+
+
+def test_options_that_exclude_each_other_are_refused(refused, trained, tmp_path):
+    (tmp_path / "words.tsv").write_text("word\nthe\ncat\n")
+    words = "score", trained.lstm, "--words", tmp_path / "words.tsv"
+    assert "without these" in refused(*words, "--measure", "rank")
+    assert "without these" in refused(*words, "--also", trained.prpn)
+    assert "given: found with" in refused("score", trained.lstm, "--text", "the", "--given", "a", "--context", "carry")

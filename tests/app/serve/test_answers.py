@@ -47,6 +47,18 @@ def test_surprisals_are_those_of_single_sentences(client, models, name):
     assert [one["bits"] for one in found] == pytest.approx([one.bits for one in expected], abs=1e-5)
 
 
+def test_measures_of_words_are_answered_on_request(client, models):
+    asked = {"measures": ["entropy", "rank", "depth"], "next_words": 2, "given": "the old"}
+    found = post(client, "surprisal", model="simple-pcfg", sentences=SENTENCES, **asked)["sentences"]
+    for one, expected in zip(found, models["simple-pcfg"].surprisal(SENTENCES, **asked), strict=True):
+        assert one["words"] == expected.to_dict()
+    plain = post(client, "surprisal", model="simple-pcfg", sentences=SENTENCES)["sentences"]
+    assert "rank" not in plain[0]["words"][0]
+    refused = client.post("/api/surprisal", json={"sentences": ["the cat"], "measures": ["surprise"]})
+    assert refused.status_code == 422
+
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_an_analysis_has_what_the_model_gives(client, models, name):
     model = models[name].model

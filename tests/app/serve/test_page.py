@@ -178,6 +178,11 @@ def test_tables_and_downloads_have_what_the_pictures_show(opened, models, tmp_pa
     ]
     spans = page.get_by_role("table", name="Constituents").locator("tbody tr")
     assert spans.locator("td:first-child").all_text_contents() == [row["text"] for row in parse.rows()]
+    page.get_by_role("button", name="Entropy, rank and next words").click()
+    page.get_by_role("columnheader", name="most probable instead").wait_for()
+    measured = models["simple-pcfg"].surprisal(SENTENCE, measures=["rank"], next_words=5)
+    assert words.locator("td:nth-child(3)").all_text_contents() == [str(row.measures["rank"]) for row in measured]
+    assert words.locator("td:nth-child(5)").all_text_contents() == [row.measures["next_words"] for row in measured]
 
     def saved(name: str) -> bytes:
         with page.expect_download() as download:

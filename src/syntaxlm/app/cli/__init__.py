@@ -33,10 +33,11 @@ def named(*commands: Run) -> dict[str, Run]:
 
 EVALUATIONS = (
     evaluate.perplexity, evaluate.parse, evaluate.trees, evaluate.agreement, evaluate.boundaries, evaluate.pairs,
-    evaluate.completion, evaluate.reading_times, evaluate.significance, evaluate.logic, evaluate.classifier,
+    evaluate.suites, evaluate.completion, evaluate.reading_times, evaluate.significance, evaluate.logic,
+    evaluate.classifier,
 )  # fmt: skip
 COMMANDS: Mapping[str, Run | Group] = {  # in the order of the help
-    **named(parse.parse, score.score, generate.generate, draw.draw, serve.serve, draw.report),
+    **named(parse.parse, score.score, score.items, generate.generate, draw.draw, serve.serve, draw.report),
     "evaluate": Group(
         "evaluate a model or a file of trees",
         "syntaxlm evaluate parse MODEL treebank.mrg",

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import LARGEST_COUNT, Argument, Bounds, Count, Form, Name, Shown
+from syntaxlm.core.options import LARGEST_COUNT, Argument, Bounds, Count, Form, Name, Needs, Shown
 from syntaxlm.parsing.options import Ties
 
 if TYPE_CHECKING:
     from syntaxlm.data.corpora import GivenText
+    from syntaxlm.drawing.svg import Picture
     from syntaxlm.storage.folder import ModelBundle
     from syntaxlm.trees.scoring import Protocol
 
-ModelFolder = Annotated[Path, Argument("MODEL", help="model folder, written by train{}")]
+PARSES = Needs("a model that parses, such as en")
+ModelFolder = Annotated[Path, Argument("MODEL", help="model folder, written by train{}"), Needs("a model folder")]
 AlsoModels = Annotated[Sequence[Path], Shown("MODEL", use="input", help="another model; may be repeated: {}")]
 DeviceName = Annotated[str, Form(r"auto|cpu|mps|cuda(:\d+)?", "cpu, cuda, cuda:N, mps or auto")]
 Device = Annotated[
@@ -60,8 +62,8 @@ Weights = Annotated[Sequence[str], Shown("W,W,...")]
 class ModelOptions:
     """A model, and where it runs.
 
-    model: model folder, written by train; a bundled model, such as en; a repository of the Hugging Face hub, user/name;
-        or, to score text, a causal language model of the library transformers, hf:NAME
+    model: model folder, written by train; a bundled model, such as en; or a repository of the Hugging Face hub,
+        user/name
     """
 
     model: Annotated[Path, Argument("MODEL")]
@@ -195,18 +197,44 @@ class TextSource:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PictureOutput:
+    """Where a picture is written.
+
+    picture: draw a picture into this file: .svg, .png (requires the extra draw) or .html
+    theme: , for --picture
+    """
+
+    picture: Annotated[Path, Shown("FILE", use="output")] | None = None
+    theme: Theme = "auto"
+
+    def check(self) -> None:
+        """Raise InputError for another extension, before the slow part."""
+        from syntaxlm.drawing.files import check_picture
+
+        if self.picture is not None:
+            check_picture(self.picture)
+
+    def write(self, draw: Callable[[], Picture]) -> None:
+        """Write the picture, if it is asked for."""
+        from syntaxlm.drawing.files import save_picture
+
+        if self.picture is not None:
+            save_picture(draw(), self.picture, self.theme)
+
+
+@dataclass(frozen=True, kw_only=True)
 class DisplayedWordColumns:
     """Columns of a table of displayed words.
 
     word_column: column of the displayed words; default: word
-    group: column that names the text of each row, such as the story; the model's state is carried at most within a
-        text; default: all rows are one text
+    group: column that names the text of each row, such as the story; may be repeated. The model's state and the values
+        of previous words are carried at most within a text; default: all rows are one text
     sentence_column: column whose value changes where a sentence starts; default: sentences are found from punctuation
     spillover: number of previous words whose surprisal, length and frequency are included
     """
 
     word_column: Name = "word"
-    group: Name | None = None
+    group: Annotated[Sequence[str], Shown("NAME")] = ()
     sentence_column: Name | None = None
     spillover: Size = 1
 

@@ -1,33 +1,39 @@
-"""`score`."""
+"""`score` and `items`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import tee
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from syntaxlm.app.cli.options import DisplayedWordColumns, ModelOptions, TextSource
-from syntaxlm.app.cli.output import print_note
+from syntaxlm.app.cli.options import ComparedModels, DisplayedWordColumns, PictureOutput, Size, TextSource
+from syntaxlm.app.cli.output import ReportOutput, print_note
 from syntaxlm.app.cli.parse import JobOptions
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import InputFile, Name, OutputFile, Shown
+from syntaxlm.core.options import Argument, InputFile, Name, OutputFile, Shown
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.scoring.options import ScoreOptions
+from syntaxlm.text.options import TextOptions
 
 if TYPE_CHECKING:
-    from syntaxlm.core.tables import Columns, Row
+    from pathlib import Path
+
+    from syntaxlm.core.tables import Columns, Row, RowFormat
+    from syntaxlm.data.corpora import GivenText
     from syntaxlm.scoring.surprisal import WordSurprisal
+    from syntaxlm.storage.folder import ModelBundle
 
 ScoreFormat = Annotated[Literal["tsv", "csv", "json", "parquet"], Shown(use="format")]
 
 
 def score(
-    model: ModelOptions,
+    model: ComparedModels,
     text: TextSource,
     options: ScoreOptions,
     displayed: DisplayedWordColumns,
     job: JobOptions,
+    drawn: PictureOutput,
     column: Name | None = None,
     words: InputFile | None = None,
     frequencies: InputFile | None = None,
@@ -44,7 +50,10 @@ def score(
     on its path in the tree, and ends of sentences have none. With --words, or for running text with --group, print one
     row per word that was displayed to readers, with all columns of the table, and with surprisal, length and frequency
     of the word and of previous words. With --workers, a job scores very large texts into a folder of Parquet files.
+    Columns: sentence, position, word, begin, end, token, in_vocabulary, surprisal, those of --measure and --next-words,
+    those of the table, and with --also, model as the first. For sums by region and means by condition, see items.
 
+    also: its rows follow those of the first model, which then have a column with the name of the model
     column: column with the sentences, if TEXT is a table (a header line, and cells separated by tabs, commas or
         semicolons); in a job, column of Parquet files, default text
     words: table with one displayed word per row, read instead of TEXT; print one row per displayed word
@@ -52,6 +61,8 @@ def score(
         by a tab, or a plain text whose words are counted, such as the models' training text
     format: Otherwise tsv; a job always writes Parquet. json: JSON lines
     output: write the rows to this file (written atomically); default, or -: standard output. Or the folder of a job
+    picture: draw the surprisals as bars, or, with one --also, those of the two models as a scatter plot: .svg, .png
+        (requires the extra draw) or .html
     example: syntaxlm score MODEL items.tsv --column sentence -o surprisals.tsv
     """
     asked = _asks_for_displayed_words(text, displayed, column, words, frequencies)
@@ -62,14 +73,21 @@ def score(
             raise InputError("--context carry: the shards of a job are scored independently; omit it")
         if asked:
             raise InputError("--words and --group: cannot be used in a job; omit --workers and --engine")
+        if model.also or drawn.picture:
+            raise InputError("--also and --picture: cannot be used in a job; omit --workers and --engine")
         work = partial(ScoreWork, options=options)
         return job.run(work, [model.model], text, output, format, column, model.device)
     from syntaxlm.core.tables import write_rows
 
     if not asked:
-        rows, columns = _scored(model, text, column, options, is_parquet=format == "parquet")
-        write_rows(rows, columns, output, format or "tsv")
+        drawn.check()
+        _write_scores(model.load_all(), text, column, options, drawn, output, format or "tsv")
         return 0
+    if model.also or drawn.picture or options.measures or options.next_words or options.given:
+        raise InputError(
+            "--words, --group, --sentence-column and --frequencies: found with --also, --picture, --measure,"
+            " --next-words or --given; expected rows of displayed words without these"
+        )
     from syntaxlm.evaluation.displayed_words import word_table
 
     source = words or text.read()
@@ -98,34 +116,83 @@ def _asks_for_displayed_words(
             raise InputError("--words: found with TEXT, --text or --column; expected only one of them")
         return True
     values = {"group": displayed.group, "sentence-column": displayed.sentence_column, "frequencies": frequencies}
-    given = [name for name, value in values.items() if value is not None]
+    given = [name for name, value in values.items() if value]
     if given and (column is None or text.sentence is not None):
         raise InputError(f"--{given[0]}: requires a table: --words FILE, or TEXT with --column")
     return bool(given)
 
 
-def _scored(
-    model: ModelOptions, text: TextSource, column: str | None, options: ScoreOptions, is_parquet: bool
-) -> tuple[Iterator[Row], Columns]:
-    """Return the rows of all words, one sentence at a time, and their columns.
+def _write_scores(
+    bundles: Mapping[str, ModelBundle],
+    text: TextSource,
+    column: str | None,
+    options: ScoreOptions,
+    drawn: PictureOutput,
+    output: Path | None,
+    format: RowFormat,
+) -> None:
+    """Write the rows of all models, and draw them. Raises InputError for a text without sentences."""
+    from syntaxlm.api.results import SentenceSurprisal, Surprisals
+    from syntaxlm.core.tables import Column, Columns, write_rows
+    from syntaxlm.core.text_files import read_lines
+    from syntaxlm.data.corpora import GivenText
+    from syntaxlm.data.tables import refuse_table
 
-    After the last row, the number of unknown words is printed. Raises InputError for a text without sentences.
+    source = text.read()
+    if isinstance(source, str) and source != "-" and column is None:
+        if next(iter(bundles.values())).model.reads != "trees":
+            refuse_table(source, "Choose the column with the sentences: --column {}")
+    elif source == "-" and len(bundles) > 1:
+        if column is not None:
+            raise InputError("--also: found a table on standard input; expected a file, which can be read twice")
+        source = GivenText(tuple(line for _, line in read_lines(source)))
+    drawings = {name: Surprisals() for name in bundles}
+    scored = {name: _scored(name, bundle, source, column, options) for name, bundle in bundles.items()}
+    several = {"model": Column("text", "name of the model")} if len(bundles) > 1 else {}
+    columns = next(iter(scored.values()))[1]
+    columns = Columns(columns.name, columns.row, {**several, **columns})
+    is_parquet = format == "parquet"
+
+    def rows() -> Iterator[Row]:
+        for name, (sentences, _) in scored.items():
+            for others, words in sentences:
+                if drawn.picture is not None:
+                    drawings[name].append(SentenceSurprisal(words))
+                for word in words:
+                    row = {**(word.row() if is_parquet else word.to_dict()), **others}
+                    yield {"model": name} | row if several else row
+
+    write_rows(rows(), columns, output, format)
+    first, *others = drawings.values()
+    if len(others) > 1 and drawn.picture:
+        raise InputError(f"--picture: found {len(bundles)} models; expected one, or two for a scatter plot")
+    names = [*bundles, ""]
+    drawn.write(lambda: first.plot(others[0], (names[0], names[1])) if others else first.plot())
+
+
+def _scored(
+    name: str, bundle: ModelBundle, source: str | GivenText, column: str | None, options: ScoreOptions
+) -> tuple[Iterator[tuple[Row, list[WordSurprisal]]], Columns]:
+    """Return the words of each sentence with the other cells of its row, and the columns of both.
+
+    After the last sentence, the number of unknown words is printed. Raises InputError for a text without sentences.
     """
     from syntaxlm.core.tables import Column, Columns
     from syntaxlm.core.text_files import no_sentence
     from syntaxlm.data import tables
     from syntaxlm.data.corpora import read_sentences
     from syntaxlm.models.abilities import ScoresTokens
-    from syntaxlm.scoring.surprisal import SURPRISALS, ReadingSummary, surprisals, tree_surprisals
+    from syntaxlm.parsing.word_measures import word_measures
+    from syntaxlm.scoring.surprisal import ReadingSummary, tree_surprisals, word_columns
 
     names: tuple[str, ...] = ()
-    bundle, source = model.load(), text.read()
+    columns = word_columns(options)
     scored: Iterator[tuple[tables.Row, list[WordSurprisal]]]
     if bundle.model.reads == "trees":
-        if column is not None or options.context == "carry" or not isinstance(source, str):
+        if column is not None or options != ScoreOptions() or not isinstance(source, str):
             raise InputError(
-                f"{model.model}: a dependency-tree model scores each tree by itself, so --column, --context and"
-                " sentences do not apply; expected only TEXT, a file of dependency trees"
+                f"{name}: a dependency-tree model scores each tree by itself, so --column, --context, further measures"
+                " and sentences do not apply; expected only TEXT, a file of dependency trees"
             )
         scored = ((tables.Row("", ()), words) for words in tree_surprisals(bundle, source))
     else:
@@ -137,23 +204,73 @@ def _scored(
             raise InputError("--column: found a sentence as TEXT; expected a table file")
         else:
             names, rows = tables.read_table(source, column)
-            names = tables.names_beside(list(SURPRISALS), names)
+            names = tables.names_beside(["model", *columns], names)
         texts, others = tee(rows)
-        scored = zip(others, surprisals(bundle, (row.text for row in texts), options), strict=True)
+        scored = zip(others, word_measures(bundle, (row.text for row in texts), options), strict=True)
     summary = ReadingSummary(bundle, options)
 
-    def rows_of_words() -> Iterator[Row]:
+    def sentences() -> Iterator[tuple[Row, list[WordSurprisal]]]:
         any_sentence = False
         for row, words in progress_bar(scored, "scoring, sentences"):
             any_sentence = True
             summary.add(words)
-            others = dict(zip(names, row.others, strict=True))
-            for word in words:
-                yield (word._asdict() if is_parquet else word.to_dict()) | others
+            yield dict(zip(names, row.others, strict=True)), words
         if not any_sentence:
             raise no_sentence(source, "at least one row" if column else "one sentence per line")
         if summary.words:
             print_note(str(summary))
 
     further = {name: Column("text", "column of the input table") for name in names}
-    return rows_of_words(), Columns(SURPRISALS.name, SURPRISALS.row, {**SURPRISALS, **further})
+    return sentences(), Columns(columns.name, columns.row, {**columns, **further})
+
+
+def items(
+    models: ComparedModels,
+    table: Annotated[str, Argument("ITEMS")],
+    style: TextOptions,
+    output: ReportOutput,
+    drawn: PictureOutput,
+    column: Name = "sentence",
+    item: Name = "item",
+    condition: Annotated[Sequence[str], Shown("NAME")] = (),
+    regions: Annotated[Sequence[str], Shown("NAME", ("--region",))] = (),
+    separator: Annotated[str, Shown("SIGN")] = "|",
+    critical: Name | None = None,
+    frequencies: InputFile | None = None,
+    spillover: Size = 0,
+) -> None:
+    """Sum the surprisals of stimuli by region, and average them by condition.
+
+    Read a table of stimuli, one sentence per row, and print the mean surprisal of each region and condition over items,
+    with 95% intervals, and the difference to the first condition within items. The rows of TSV, CSV and Parquet have
+    one region each: the name of the model; region, region_name, region_text; words, unknown, not_read; surprisal in
+    bits, length, log_frequency; values of words before the region; and all columns of the table. Each sentence is read
+    by itself.
+
+    table: table with a header line, and cells separated by tabs, commas or semicolons
+    also: another model, scored on the same stimuli
+    column: column with the sentences; regions are separated by --separator, and without it each word is a region
+    item: column that names the item of each row
+    condition: column that names the condition of each row; may be repeated, then values are joined; default: condition
+    regions: column with a region of the sentence, instead of --column; repeated in order
+    separator: sign between regions
+    critical: the region whose unknown words are reported: the name of its column, or its number; default: all regions
+    frequencies: add columns of log frequencies: a list with a word and its count per line, separated by a tab; a plain
+        text whose words are counted; or wordfreq:en, the package wordfreq (extra frequencies)
+    spillover: number of words before each region whose surprisal, length and frequency are in its row
+    picture: draw the mean surprisals by region and condition, with intervals: .svg, .png (requires the extra draw) or
+        .html
+    example: syntaxlm items en stimuli.csv --critical 3 --picture regions.svg -o regions.csv
+    """
+    from syntaxlm.evaluation.items import evaluate_items
+
+    drawn.check()
+    report = evaluate_items(
+        models.load_all(), table, column, item=item, condition=condition or ("condition",), regions=regions,
+        separator=separator, critical=critical, frequencies=frequencies, spillover=spillover, style=style,
+    )  # fmt: skip
+    output.write(report)
+    if output.output is not None:  # the rows are in a file
+        for warning in report.warnings:
+            print_note(warning)
+    drawn.write(report.plot)

@@ -89,7 +89,8 @@ class ScoreWork(Work):
     options: ScoreOptions
 
     def load(self, device: str) -> Loaded:
-        from syntaxlm.scoring.surprisal import SURPRISALS, surprisals
+        from syntaxlm.parsing.word_measures import word_measures
+        from syntaxlm.scoring.surprisal import word_columns
 
         (name,) = self.models
         bundle = _load(name, device)
@@ -97,11 +98,11 @@ class ScoreWork(Work):
             raise InputError(f"{name}: a dependency-tree model reads trees; expected a model that reads text")
 
         def rows(lines: Sequence[str], first: int) -> list[Row]:
-            scored = surprisals(bundle, lines, self.options)
-            return [word._asdict() | {"sentence": word.sentence + first - 1} for words in scored for word in words]
+            scored = word_measures(bundle, lines, self.options)
+            return [word.row() | {"sentence": word.sentence + first - 1} for words in scored for word in words]
 
         rows([], 1)  # raises InputError
-        return Loaded(rows, SURPRISALS, bundle.normaliser.units == "tags", (model_hash(bundle),))
+        return Loaded(rows, word_columns(self.options), bundle.normaliser.units == "tags", (model_hash(bundle),))
 
 
 def _load(name: str, device: str) -> ModelBundle:

@@ -239,7 +239,7 @@ async def parse(request: schemas.ParseRequest, served: ServedHere) -> schemas.Pa
 
 
 @_post("/surprisal", summary="Compute the surprisal of each word")
-async def surprisal(request: schemas.SentencesRequest, served: ServedHere) -> schemas.SurprisalAnswer:
+async def surprisal(request: schemas.SurprisalRequest, served: ServedHere) -> schemas.SurprisalAnswer:
     return await _by_sentence(served, request, "surprisal", schemas.SurprisalAnswer)
 
 

@@ -187,10 +187,13 @@ class ServedModel:
         parses = self.model.parse(sentences, **options)
         return [parse.to_dict() | {"brackets": _brackets(parse.tree)} for parse in parses]
 
-    def surprisal(self, sentences: list[str]) -> list[Values]:
-        """Return the surprisal of each word, each sentence read by itself: requests must not depend on each other."""
+    def surprisal(self, sentences: list[str], **options: Any) -> list[Values]:
+        """Return the surprisal of each word, each sentence read by itself: requests must not depend on each other.
+
+        options: of `LanguageModel.surprisal`.
+        """
         self._check(sentences)
-        return [_surprisal_values(scored) for scored in self.model.surprisal(sentences, context="reset")]
+        return [_surprisal_values(scored) for scored in self.model.surprisal(sentences, **options)]
 
     def analyse(
         self,

@@ -13,7 +13,8 @@ from syntaxlm.core.text_files import check_encodable
 from syntaxlm.generation.options import SamplingOptions
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import NotRead
-from syntaxlm.scoring.surprisal import SURPRISALS, WordSurprisal
+from syntaxlm.scoring.options import ScoreOptions
+from syntaxlm.scoring.surprisal import MEASURES, SURPRISALS, WordSurprisal
 
 SCHEMA_VERSION = 1
 
@@ -30,12 +31,14 @@ def _fields_of(declared: type, *names: str) -> dict[str, Any]:
     return {name: (hints[name], Field(options[name].default, description=options[name].help)) for name in names}
 
 
-def _row_model(row: type, meanings: dict[str, str]) -> type[BaseModel]:
-    """Return the model of a named tuple. meanings: of its fields."""
+def _row_model(row: type, meanings: dict[str, str], **further: Any) -> type[BaseModel]:
+    """Return the model of a named tuple. meanings: of its fields, if only some belong to it.  further: other fields."""
     fields: dict[str, Any] = {
-        name: (hint, Field(description=meanings.get(name))) for name, hint in typing.get_type_hints(row).items()
+        name: (hint, Field(description=meanings.get(name)))
+        for name, hint in typing.get_type_hints(row).items()
+        if not meanings or name in meanings
     }
-    return create_model(row.__name__, **fields)
+    return create_model(row.__name__, **fields, **further)
 
 
 Text = Annotated[str, AfterValidator(_check_text)]
@@ -71,6 +74,7 @@ if TYPE_CHECKING:
     GenerateRequest = SampleRequest
     ParseRequest = SentencesRequest
     AnalyseRequest = SentencesRequest
+    SurprisalRequest = SentencesRequest
     UnreadPart = BaseModel
     ScoredWord = BaseModel
 else:
@@ -80,7 +84,13 @@ else:
     _SAMPLING = _fields_of(SamplingOptions, "temperature", "top_k", "seed")
     GenerateRequest = create_model("GenerateRequest", __base__=SampleRequest, **_SAMPLING)
     UnreadPart = _row_model(NotRead, {})
-    ScoredWord = _row_model(WordSurprisal, {name: column.meaning for name, column in SURPRISALS.items()})
+    _SCORING = _fields_of(ScoreOptions, "given", "measures", "next_words")
+    SurprisalRequest = create_model("SurprisalRequest", __base__=SentencesRequest, **_SCORING)
+    _MEASURES = {
+        name: ((str if column.type == "text" else float) | None, Field(None, description=column.meaning))
+        for name, column in MEASURES.items()
+    }
+    ScoredWord = _row_model(WordSurprisal, {name: column.meaning for name, column in SURPRISALS.items()}, **_MEASURES)
 
 
 class PairRequest(Request):

@@ -246,7 +246,9 @@ function sentenceColumn(model, result) {
   }
   const tables = element("details", {}, element("summary", {}, "As tables"));
   const marks = parse ? tableOfSpans(parse) : null;
-  tables.append(tableOfWords(parse, surprisal));
+  const words = tableOfWords(parse, surprisal);
+  tables.append(words);
+  if (surprisal && model.by_word) tables.append(moreMeasures(model, result.sentence, words));
   if (marks) tables.append(marks);
   if (parse?.alternatives) tables.append(tableOfTrees(parse));
   if (parse) connect(drawn, marks, parse);
@@ -279,6 +281,26 @@ function tableOfWords(parse, surprisal) {
       row.word || "(end)", row.token, row.in_vocabulary === null ? "not read" : row.in_vocabulary ? "yes" : "no",
       right(number(row.surprisal)),
     ]));
+}
+
+// Computed on request, because distributions of all words take a grammar seconds.
+function moreMeasures(model, sentence, words) {
+  const more = button("Entropy, rank and next words", async () => {
+    more.disabled = true;
+    try {
+      const asked = { model: model.name, sentences: [sentence], measures: ["entropy", "rank"], next_words: 5 };
+      const answer = await ask("api/surprisal", asked);
+      words.replaceWith(table("Words", ["word", right("surprisal, bits"), right("rank"), right("entropy, bits"), "most probable instead"],
+        answer.sentences[0].words.map((row) => [
+          row.word || "(end)", right(number(row.surprisal)), right(row.rank ?? ""), right(row.entropy == null ? "" : number(row.entropy)),
+          row.next_words ?? "",
+        ])));
+      more.remove();
+    } catch (fault) {
+      more.replaceWith(element("p", { class: "wrong" }, fault.message));
+    }
+  });
+  return more;
 }
 
 function tableOfSpans(parse) {

@@ -1,0 +1,406 @@
+"""Surprisals of stimuli: sums by region of each item, and means by condition over items, for one model or several.
+
+A table of stimuli has one row per sentence, with columns that name its item and its condition. The regions of a
+sentence are separated in its text ("The old man | the boats"), or they are columns; without regions, each word is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from syntaxlm.core.errors import InputError, shortened
+from syntaxlm.core.settings import check_number
+from syntaxlm.core.tables import Column, Columns, HasReport, Report, ReportTable, Row
+from syntaxlm.data.tables import names_beside
+from syntaxlm.drawing.charts import bar_chart
+from syntaxlm.drawing.svg import SERIES, Picture, stacked
+from syntaxlm.evaluation.displayed_words import (
+    DisplayedWords,
+    Frequencies,
+    InputTable,
+    Integers,
+    WordScores,
+    previous_name,
+    score_words,
+    with_previous,
+    word_properties,
+)
+from syntaxlm.evaluation.options import MOST_SPILLOVER
+from syntaxlm.evaluation.reading_times import Interval, bootstrap_mean
+from syntaxlm.scoring.options import ScoreOptions
+from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.normaliser import word_spans
+from syntaxlm.text.options import TextOptions
+
+SEPARATOR = "|"
+_EXAMPLES = 5  # unknown words in a warning
+_BETWEEN = " / "  # the values of several condition columns
+_SHOWN = 40  # characters of a region in tables and pictures
+
+REGION_COLUMNS: Mapping[str, Column] = {
+    "region": Column("integer", "number of the region in the sentence, from 1"),
+    "region_name": Column("text", "name of the region's column; its number if regions are separated in the text"),
+    "region_text": Column("text", "its words"),
+    "words": Column("integer", "number of its words"),
+    "unknown": Column("integer", "number of its words that the vocabulary does not have"),
+    "not_read": Column("integer", "number of its words of which the model reads nothing, such as a dash"),
+    "surprisal": Column("number", "sum of the surprisals of its words, in bits", ".2f"),
+    "length": Column("integer", "characters of its words"),
+    "log_frequency": Column("number", "mean log frequency of its words, on the Zipf scale"),
+}
+
+
+@dataclass(frozen=True)
+class Stimuli:
+    """The sentences of a table of stimuli, and their regions.
+
+    words: all words, as the words of texts of one sentence each; their rows are those of the table.
+    regions: (n,) number of each word's region in its sentence, from 0.
+    names: of the regions of each sentence.  texts: theirs.
+    items, conditions: of each sentence.
+    """
+
+    words: DisplayedWords
+    regions: Integers
+    names: tuple[tuple[str, ...], ...]
+    texts: tuple[tuple[str, ...], ...]
+    items: tuple[str, ...]
+    conditions: tuple[str, ...]
+
+    @classmethod
+    def read(
+        cls,
+        table: Any,
+        column: str = "sentence",
+        *,
+        item: str = "item",
+        condition: Sequence[str] = ("condition",),
+        regions: Sequence[str] = (),
+        separator: str = SEPARATOR,
+    ) -> Stimuli:
+        """Read a table.
+
+        table: a file or data frame, see `InputTable.read`.  column: of the sentences.  item, condition: columns; the
+        values of several condition columns are joined.
+        regions: columns with the regions, instead of `column`; an empty cell is a region without words.
+        separator: sign between the regions in a sentence; if no sentence has it, each word is a region.
+        Raises InputError for missing columns, a sentence without words, and two equal sentences of an item and
+        condition.
+        """
+        read = InputTable.read(table)
+        items = read.column(item, "--item")
+        if not condition:
+            raise InputError("condition: found no column; expected one or more")
+        values = zip(*(read.column(one, "--condition") for one in condition), strict=True)
+        conditions = [_BETWEEN.join(cells) for cells in values]
+        if regions:
+            texts = list(zip(*(read.column(name, "--region") for name in regions), strict=True))
+            names = [tuple(regions)] * len(texts)
+        else:
+            cells = read.column(column, "--column")
+            if any(separator in cell for cell in cells):
+                texts = [tuple(cell.split(separator)) for cell in cells]
+            else:
+                texts = [tuple(cell[begin:end] for begin, end in word_spans(cell)) for cell in cells]
+            names = [tuple(map(str, range(1, len(of_row) + 1))) for of_row in texts]
+        words: list[str] = []
+        rows: list[int] = []
+        of_regions: list[int] = []
+        for row, of_row in enumerate(texts):
+            before = len(words)
+            for number, text in enumerate(of_row):
+                own = [text[begin:end] for begin, end in word_spans(text)]
+                words += own
+                of_regions += [number] * len(own)
+            rows += [row] * (len(words) - before)
+            if len(words) == before:
+                raise InputError(f"{read.place(row)}: the sentence has no words; expected a sentence in every row")
+        places = np.array(rows, np.int64)
+        displayed = DisplayedWords(read, tuple(words), places, places, places, read.names)
+        stripped = tuple(tuple(" ".join(text.split()) for text in of_row) for of_row in texts)
+        return cls(displayed, np.array(of_regions, np.int64), tuple(names), stripped, tuple(items), tuple(conditions))
+
+    @property
+    def region_spans(self) -> list[list[tuple[int, int]]]:
+        """The (first, end) of the words of each region of each sentence."""
+        starts = np.searchsorted(self.words.rows, np.arange(len(self.texts) + 1))
+        spans = []
+        for row, (first, end) in enumerate(pairwise(starts.tolist())):
+            edges = first + np.searchsorted(self.regions[first:end], np.arange(len(self.texts[row]) + 1))
+            spans.append(list(pairwise(edges.tolist())))
+        return spans
+
+
+@dataclass(frozen=True, eq=False)
+class ItemsReport(HasReport):
+    """The surprisals of stimuli by region, item and condition.
+
+    scores: of each model, by name.  frequencies: of words; None without.  spillover: number of words before a region.
+    critical: name of the region that the question is about; None for all.
+    """
+
+    stimuli: Stimuli
+    scores: Mapping[str, WordScores]
+    frequencies: Frequencies | None = None
+    spillover: int = 0
+    critical: str | None = None
+    style: TextOptions = TextOptions()
+
+    def report(self) -> Report:
+        conditions = list(dict.fromkeys(self.stimuli.conditions))
+        tables, means, differences = [], [], []
+        for model in self.scores:
+            by_region = self.means[model]
+            rows = []
+            for name in by_region:
+                for condition, interval in by_region[name].items():
+                    means.append({"model": model, "region": name, "condition": condition, **interval._asdict()})
+                    difference = self.differences[model][name].get(condition)
+                    if difference is not None:
+                        of = {"model": model, "region": name, "condition": condition, "minus": conditions[0]}
+                        differences.append({**of, **difference._asdict()})
+                    shown = [interval.value, _ends(interval)]
+                    shown += [None, ""] if difference is None else [difference.value, _ends(difference)]
+                    rows.append([shortened(self.labels[name], _SHOWN), condition, self.sizes[name][condition], *shown])
+            headings = {"region": "", "condition": "", "items": ",", "surprisal": ".2f", "95%": ""}
+            headings |= {f"minus {conditions[0]}": ".2f", "95% ": ""} if len(conditions) > 1 else {}
+            tables.append(ReportTable(headings, [row[: len(headings)] for row in rows], model if self.scores else ""))
+        items = len(dict.fromkeys(self.stimuli.items))
+        facts = {
+            "stimuli": f"{self.stimuli.words.table.source}, {len(self.stimuli.items):,} sentences",
+            "items": f"{items:,}", "conditions": f"{len(conditions):,}",
+        }  # fmt: skip
+        figures = {
+            "models": list(self.scores), "items": items, "conditions": conditions, "means": means,
+            "differences": differences,
+            "unknown_words": {model: self._unknown(model) for model in self.scores},
+        }  # fmt: skip
+        explanation = (
+            "Surprisal in bits, summed over the words of a region; ends of sentences are not included. Means over"
+            " items, with 95% intervals by a bootstrap over items"
+            + ("; differences are within items." if len(conditions) > 1 else "."),
+        )
+        return Report(self.columns, list(self._rows()), figures, facts, explanation, tables, self.warnings)
+
+    @property
+    def columns(self) -> Columns:  # type: ignore[override]  # they depend on the input
+        """The columns: the model, those of the table, and those of the region."""
+        names = names_beside(list(self._added()), self.stimuli.words.table.names)
+        columns = {name: Column("text", "column of the input table") for name in names}
+        return Columns("stimuli", "region of a stimulus, and model", self._added() | columns)
+
+    def _added(self) -> dict[str, Column]:
+        added = dict(REGION_COLUMNS)
+        if self.frequencies is None:
+            del added["log_frequency"]
+        for lag in range(1, self.spillover + 1):
+            place = "the word before the region" if lag == 1 else f"the word {lag} words before"
+            for name in ("surprisal", "length", "log_frequency"):
+                if name in added:
+                    kind = added[name].type
+                    added[previous_name(name, lag)] = Column(kind, f"{name.replace('_', ' ')} of {place}")
+        return {"model": Column("text", "name of the model")} | added
+
+    def _rows(self) -> list[Row]:
+        words, spans = self.stimuli.words, self.stimuli.region_spans
+        names = names_beside(list(self._added()), words.table.names)
+        properties = word_properties(words, self.frequencies)
+        rows: list[Row] = []
+        for model, scores in self.scores.items():
+            values = {"surprisal": np.nan_to_num(scores.surprisal), **properties}
+            shifted = with_previous(values | {"surprisal": scores.surprisal}, words, self.spillover)
+            previous = {name: column for name, column in shifted.items() if name not in values}
+            unknown = scores.is_read & ~scores.known
+            for row, regions in enumerate(spans):
+                others = dict(zip(names, words.table.rows[row], strict=True))
+                for number, (first, end) in enumerate(regions):
+                    region: dict[str, Any] = {
+                        "model": model, "region": number + 1, "region_name": self.stimuli.names[row][number],
+                        "region_text": self.stimuli.texts[row][number], "words": end - first,
+                        "unknown": int(unknown[first:end].sum()), "not_read": int((~scores.is_read[first:end]).sum()),
+                        "surprisal": round(float(values["surprisal"][first:end].sum()), 6),
+                        "length": int(values["length"][first:end].sum()),
+                    }  # fmt: skip
+                    of_words = {name: column[first] if first < end else np.nan for name, column in previous.items()}
+                    if self.frequencies is not None:
+                        mean = values["log_frequency"][first:end].mean() if first < end else np.nan
+                        of_words = {"log_frequency": mean} | of_words
+                    region |= {name: _number(value, name) for name, value in of_words.items()}
+                    rows.append(region | others)
+        return rows
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """What tables and pictures show of each region: its name, and its text if all sentences have the same."""
+        texts: dict[str, set[str]] = {}
+        for names, of_row in zip(self.stimuli.names, self.stimuli.texts, strict=True):
+            for name, text in zip(names, of_row, strict=True):
+                texts.setdefault(name, set()).add(text)
+        return {name: f"{name} {next(iter(own))}".strip() if len(own) == 1 else name for name, own in texts.items()}
+
+    @cached_property
+    def _by_item(self) -> dict[str, dict[str, dict[str, dict[str, float]]]]:
+        """The mean surprisal of each model, region, condition and item."""
+        spans = self.stimuli.region_spans
+        result: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
+        for model, scores in self.scores.items():
+            bits = np.nan_to_num(scores.surprisal)
+            found: dict[str, dict[str, dict[str, list[float]]]] = {name: {} for name in self.labels}
+            for row, (item, condition) in enumerate(zip(self.stimuli.items, self.stimuli.conditions, strict=True)):
+                for name, (first, end) in zip(self.stimuli.names[row], spans[row], strict=True):
+                    of_items = found[name].setdefault(condition, {})
+                    of_items.setdefault(item, []).append(float(bits[first:end].sum()))
+            result[model] = {
+                name: {one: {item: float(np.mean(own)) for item, own in items.items()} for one, items in by_one.items()}
+                for name, by_one in found.items()
+            }
+        return result
+
+    @cached_property
+    def sizes(self) -> dict[str, dict[str, int]]:
+        """The number of items of each region and condition."""
+        first = next(iter(self._by_item.values()))
+        return {name: {one: len(items) for one, items in by_one.items()} for name, by_one in first.items()}
+
+    @cached_property
+    def means(self) -> dict[str, dict[str, dict[str, Interval]]]:
+        """The mean surprisal of each model, region and condition over items."""
+        return {
+            model: {
+                name: {one: _mean(list(items.values())) for one, items in by_one.items()}
+                for name, by_one in regions.items()
+            }
+            for model, regions in self._by_item.items()
+        }
+
+    @cached_property
+    def differences(self) -> dict[str, dict[str, dict[str, Interval]]]:
+        """The mean difference to the first condition, over the items that have both."""
+        first = self.stimuli.conditions[0]
+        result: dict[str, dict[str, dict[str, Interval]]] = {}
+        for model, regions in self._by_item.items():
+            result[model] = {name: {} for name in regions}
+            for name, by_one in regions.items():
+                for one, items in by_one.items():
+                    shared = [item for item in items if item in by_one.get(first, {})]
+                    if one != first and shared:
+                        result[model][name][one] = _mean([items[item] - by_one[first][item] for item in shared])
+        return result
+
+    def _unknown(self, model: str) -> dict[str, list[str]]:
+        """Return the unknown words of each item in the critical region, or in all regions."""
+        scores, found = self.scores[model], dict[str, list[str]]()
+        is_unknown = scores.is_read & ~scores.known
+        for row, regions in enumerate(self.stimuli.region_spans):
+            for name, (first, end) in zip(self.stimuli.names[row], regions, strict=True):
+                if self.critical in (None, name):
+                    unknown = [self.stimuli.words.words[place] for place in range(first, end) if is_unknown[place]]
+                    if unknown:
+                        found.setdefault(self.stimuli.items[row], []).extend(unknown)
+        return {item: list(dict.fromkeys(words)) for item, words in found.items()}
+
+    @property
+    def warnings(self) -> list[str]:
+        """A line for each model that does not know words of the critical region, or reads two stimuli alike."""
+        items, lines = len(dict.fromkeys(self.stimuli.items)), []
+        for model in self.scores:
+            if unknown := self._unknown(model):
+                place = "" if self.critical is None else f" in region {self.critical}"
+                examples = [f"item {item}: {', '.join(words)}" for item, words in list(unknown.items())[:_EXAMPLES]]
+                more = "; ..." if len(unknown) > _EXAMPLES else ""
+                lines.append(
+                    f"{model}: unknown words{place} in {len(unknown):,} of {items:,} items"
+                    f" ({len(unknown) / items:.0%}): {'; '.join(examples)}{more}. The surprisal of an unknown word is"
+                    " not informative"
+                )
+            if alike := self._alike(model):
+                lines.append(
+                    f"{model}: cannot distinguish sentences of {len(alike):,} of {items:,} items, which differ only in"
+                    f" what it does not read or know, such as those of item {alike[0]}"
+                )
+        return lines
+
+    def _alike(self, model: str) -> list[str]:
+        """Return the items with several sentences that differ as written, but not as the model reads them."""
+        words, tokens = self.stimuli.words, self.scores[model].tokens
+        found: dict[tuple[str, str], set[str]] = {}
+        for item, (first, end) in zip(self.stimuli.items, words.spans(words.rows), strict=True):
+            read = " ".join(filter(None, tokens[first:end]))
+            found.setdefault((item, read), set()).add(" ".join(words.words[first:end]))
+        return list(dict.fromkeys(item for (item, _), written in found.items() if len(written) > 1))
+
+    def plot(self) -> Picture:
+        """Return bars of the mean surprisals by region and condition with 95% intervals, a chart for each model.
+
+        Raises InputError for more conditions than there are colours.
+        """
+        conditions = list(dict.fromkeys(self.stimuli.conditions))
+        if len(conditions) > len(SERIES):
+            raise InputError(f"found {len(conditions)} conditions; expected at most {len(SERIES)} in a picture")
+        pictures = []
+        for model, regions in self.means.items():
+            missing = Interval(np.nan, np.nan, np.nan)
+            cells = {one: [by_one.get(one, missing) for by_one in regions.values()] for one in conditions}
+            pictures.append(
+                bar_chart(
+                    [self.labels[name] for name in regions],
+                    {one: [cell.value for cell in own] for one, own in cells.items()},
+                    model if len(self.scores) > 1 else "",
+                    "surprisal in bits",
+                    {one: [(cell.low, cell.high) for cell in own] for one, own in cells.items()},
+                )
+            )
+        return stacked(pictures)
+
+
+def evaluate_items(
+    models: ModelBundle | Mapping[str, ModelBundle],
+    table: Any,
+    column: str = "sentence",
+    *,
+    item: str = "item",
+    condition: Sequence[str] = ("condition",),
+    regions: Sequence[str] = (),
+    separator: str = SEPARATOR,
+    critical: str | None = None,
+    frequencies: str | Path | None = None,
+    spillover: int = 0,
+    style: TextOptions = TextOptions(),
+) -> ItemsReport:
+    """Score stimuli, each by itself, with one model or several.
+
+    table, column, item, condition, regions, separator: see `Stimuli.read`.
+    critical: name or number of the region whose unknown words are reported; None: all.
+    frequencies: see `Frequencies.read`.  spillover: number of words before each region whose values are columns.
+    Raises InputError as `Stimuli.read` and `score_words` do, and if no sentence has the critical region.
+    """
+    check_number("spillover", spillover, 0, MOST_SPILLOVER)
+    named = {"model": models} if isinstance(models, ModelBundle) else models
+    stimuli = Stimuli.read(table, column, item=item, condition=condition, regions=regions, separator=separator)
+    known = dict.fromkeys(name for names in stimuli.names for name in names)
+    if critical is not None and critical not in known:
+        raise InputError(f"critical: found {critical!r}; expected the name of a region: {', '.join(known)}")
+    listed = None if frequencies is None else Frequencies.read(frequencies)
+    options = ScoreOptions(punctuation=style.punctuation, contractions=style.contractions)
+    scores = {name: score_words(bundle, stimuli.words, options) for name, bundle in named.items()}
+    return ItemsReport(stimuli, scores, listed, spillover, critical, style)
+
+
+def _mean(values: Sequence[float]) -> Interval:
+    return bootstrap_mean(np.array(values), np.arange(len(values)), seed=0)
+
+
+def _ends(interval: Interval) -> str:
+    return "" if np.isnan(interval.low) else f"{interval.low:.2f} to {interval.high:.2f}"
+
+
+def _number(value: float, name: str) -> float | None:
+    """Return the value of a column for a row: None for NaN, a whole number for a length."""
+    return None if np.isnan(value) else int(value) if "length" in name else round(float(value), 6)

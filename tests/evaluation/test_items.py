@@ -1,0 +1,179 @@
+"""Stimuli: sums by region, means by condition over items, warnings, and their picture."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.evaluation.items import Stimuli, evaluate_items
+from syntaxlm.scoring.options import ScoreOptions
+from syntaxlm.scoring.surprisal import surprisals
+from tests.fresh_models import STREAM, fresh
+
+TABLE = """item,condition,sentence,note
+1,short,the cat | sees | a dog .,x
+1,long,the old cat | sees | a dog .,y
+2,short,a dog | sees | the cat .,z
+2,long,a old dog | xyzzy | the cat .,"q, r"
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text: str, name: str = "items.csv"):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return write
+
+
+def by_region(stored, sentence: str) -> list[float]:
+    """The sums of a sentence's regions, word by word."""
+    regions = [part.split() for part in sentence.split("|")]
+    (words,) = surprisals(stored, [" ".join(word for region in regions for word in region)])
+    bits = iter([word.surprisal for word in words])
+    return [sum(next(bits) for _ in region) for region in regions]
+
+
+@pytest.mark.parametrize("name", ["lstm", "prpn", "ngram", "simple-pcfg"])
+def test_regions_have_the_sums_of_their_words(name, write):
+    stored = fresh(name)
+    report = evaluate_items(stored, write(TABLE))
+    rows = list(report.rows())
+    sentences = [line.split(",")[2] for line in TABLE.splitlines()[1:]]
+    expected = [bits for sentence in sentences for bits in by_region(stored, sentence)]
+    assert [row["surprisal"] for row in rows] == pytest.approx(expected, abs=1e-5)
+    assert [row["region"] for row in rows] == [1, 2, 3] * 4
+    assert [row["words"] for row in rows[:6]] == [2, 1, 3, 3, 1, 3]
+    assert {row["note"] for row in rows} == {"x", "y", "z", "q, r"}
+    assert all(list(row) == list(report.columns) for row in rows)
+
+
+def test_each_stimulus_is_read_by_itself(write):
+    stored = fresh("lstm", STREAM)
+    report = evaluate_items(stored, write(TABLE))
+    first = [row["surprisal"] for row in report.rows()][:3]
+    assert first == pytest.approx(by_region(stored, "the cat | sees | a dog ."), abs=1e-5)
+    again = evaluate_items(stored, write("\n".join([*TABLE.splitlines()[:1], *TABLE.splitlines()[:0:-1]]) + "\n"))
+    assert [row["surprisal"] for row in again.rows()][-3:] == pytest.approx(first)
+
+
+def test_regions_may_be_columns_or_single_words(write):
+    stored = fresh("lstm")
+    columns = "item,condition,start,verb,end\n1,a,the cat,sees,a dog\n1,b,the cat,,a dog\n"
+    report = evaluate_items(stored, write(columns), regions=["start", "verb", "end"])
+    rows = list(report.rows())
+    assert [row["region_name"] for row in rows] == ["start", "verb", "end"] * 2
+    assert (rows[4]["words"], rows[4]["surprisal"], rows[4]["region_text"]) == (0, 0, "")
+    words = evaluate_items(stored, write("item,condition,sentence\n1,a,the cat sees a dog\n"))
+    assert [row["region_text"] for row in words.rows()] == ["the", "cat", "sees", "a", "dog"]
+    joined = sum(row["surprisal"] for row in words.rows())
+    assert sum(row["surprisal"] for row in rows[:3]) == pytest.approx(joined)
+
+
+def test_means_and_differences_over_items(write):
+    report = evaluate_items(fresh("lstm"), write(TABLE))
+    bits = {(row["item"], row["condition"], row["region_name"]): row["surprisal"] for row in report.rows()}
+    for region, by_condition in report.means["model"].items():
+        for condition, mean in by_condition.items():
+            values = [bits[item, condition, region] for item in "12"]
+            assert mean.value == pytest.approx(np.mean(values), abs=1e-5)
+        values = [bits[item, "long", region] - bits[item, "short", region] for item in "12"]
+        assert report.differences["model"][region]["long"].value == pytest.approx(np.mean(values), abs=1e-5)
+        assert math.isnan(by_condition["long"].low)  # two items give no interval
+
+
+def test_intervals_of_many_items_contain_their_mean(write):
+    words = ["the", "cat", "dog", "sees", "old", "a"]
+    lines = [f"{item},{name},{words[item % 6]} {words[item % 5]} | {word}" for item in range(12) for name, word in
+             (("a", "cat"), ("b", words[item % 4]))]  # fmt: skip
+    report = evaluate_items(fresh("lstm"), write("\n".join(["item,condition,sentence", *lines]) + "\n"))
+    for by_condition in report.means["model"].values():
+        for mean in by_condition.values():
+            assert mean.low <= mean.value <= mean.high
+    low, high = (getattr(report.differences["model"]["1"]["b"], end) for end in ("low", "high"))
+    assert low == pytest.approx(0, abs=1e-9)
+    assert high == pytest.approx(0, abs=1e-9)  # the first region is the same in both conditions
+
+
+def test_items_with_several_rows_of_a_condition_count_once(write):
+    repeated = TABLE + "2,long,a old dog | sees | the cat .,w\n"
+    report = evaluate_items(fresh("lstm"), write(repeated))
+    assert report.sizes["2"] == {"short": 2, "long": 2}
+
+
+def test_spillover_is_of_the_words_before_the_region_of_the_same_sentence(write):
+    report = evaluate_items(fresh("lstm"), write(TABLE), spillover=2, frequencies=write("the\t5\ncat\t3\n", "f.tsv"))
+    rows = list(report.rows())
+    stored = fresh("lstm")
+    (words,) = surprisals(stored, ["the cat sees a dog ."], ScoreOptions())
+    assert rows[0]["previous_surprisal"] is None
+    assert rows[1]["previous_surprisal"] == pytest.approx(words[1].surprisal, abs=1e-5)
+    assert rows[1]["previous_surprisal_2"] == pytest.approx(words[0].surprisal, abs=1e-5)
+    assert rows[2]["previous_length"] == 4
+    assert rows[0]["log_frequency"] > rows[2]["log_frequency"]
+
+
+def test_unknown_words_of_the_critical_region_are_named_by_item(write):
+    report = evaluate_items({"small": fresh("lstm")}, write(TABLE), critical="2")
+    (warning,) = report.warnings
+    assert "small: unknown words in region 2 in 1 of 2 items (50%): item 2: xyzzy" in warning
+    assert not evaluate_items(fresh("lstm"), write(TABLE), critical="3").warnings
+    assert report.to_dict()["unknown_words"] == {"small": {"2": ["xyzzy"]}}
+
+
+def test_sentences_that_a_model_reads_alike_are_reported(write):
+    text = 'item,condition,sentence\n1,a,the cat | sees\n1,b,"the cat, | sees"\n'
+    stored = fresh("lstm", splitting="punctuation", drop_words=(",",))
+    (warning,) = evaluate_items(stored, write(text)).warnings
+    assert "cannot distinguish sentences of 1 of 1 items" in warning
+
+
+def test_conditions_of_several_columns_and_models(write):
+    text = "item,verb,comma,sentence\n1,x,yes,the cat\n1,x,no,a cat\n1,y,yes,the dog\n"
+    models = {"one": fresh("lstm"), "two": fresh("ngram")}
+    report = evaluate_items(models, write(text), condition=["verb", "comma"])
+    assert report.to_dict()["conditions"] == ["x / yes", "x / no", "y / yes"]
+    assert {row["model"] for row in report.rows()} == {"one", "two"}
+    text = str(report)
+    assert "one" in text
+    assert "minus x / yes" in text
+    assert report.plot().svg().count("<rect") > 6
+
+
+def test_a_data_frame_has_the_same_rows(write):
+    pandas = pytest.importorskip("pandas")
+    path = write(TABLE)
+    frame = evaluate_items(fresh("lstm"), pandas.read_csv(path)).to_dataframe()
+    assert frame["surprisal"].tolist() == [row["surprisal"] for row in evaluate_items(fresh("lstm"), path).rows()]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("item,condition,text\n1,a,the\n", {}, "no column 'sentence'"),
+        ("item,condition,sentence\n1,a,the\n1,b,\n", {}, "line 3: the sentence has no words"),
+        ("item,condition,sentence\n1,a,|\n", {}, "line 2: the sentence has no words"),
+        ("item,condition,sentence\n1,a,the\n", {"condition": ()}, "condition: found no column"),
+        ("item,condition,sentence\n1,a,the\n", {"item": "number"}, "no column 'number'.*--item"),
+        ("item,condition,sentence\n1,a,the | cat\n", {"critical": "verb"}, "critical: found 'verb'; .*1, 2"),
+        ("item,condition,sentence\n1,a,the\n", {"spillover": 11}, "spillover"),
+        ("item,condition,sentence\n", {}, "found only a header"),
+    ],
+)
+def test_wrong_tables_and_options_are_refused(text, options, message, write):
+    with pytest.raises(InputError, match=message):
+        evaluate_items(fresh("lstm"), write(text), **options)
+
+
+def test_words_of_regions_are_those_of_the_table(write):
+    stimuli = Stimuli.read(write(TABLE))
+    assert [len(regions) for regions in stimuli.region_spans] == [3] * 4
+    flat = [span for regions in stimuli.region_spans for span in regions]
+    assert flat[0][0] == 0
+    assert flat[-1][1] == len(stimuli.words)
+    assert all(before[1] == after[0] for before, after in pairwise(flat))
