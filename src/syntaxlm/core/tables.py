@@ -283,7 +283,7 @@ def aligned(shown: ReportTable) -> str:
     for cells in shown.cells():
         table.add_row(*map(Text, cells))
     output = io.StringIO()
-    Console(file=output, width=_TEXT_WIDTH, color_system=None).print(table)
+    Console(file=output, width=_TEXT_WIDTH, color_system=None, force_jupyter=False).print(table)
     return "\n".join(line.rstrip() for line in output.getvalue().splitlines())
 
 
@@ -350,9 +350,10 @@ def format_rows(rows: Iterable[Row], columns: Columns, format: RowFormat) -> Ite
         return
     # The writer returns what `write` returns: the line.
     write = csv.writer(cast(Any, SimpleNamespace(write=str)), delimiter="\t" if format == "tsv" else ",").writerow
-    header = write(columns)[:-2] + "\n"
+    header, names = write(columns)[:-2] + "\n", list(columns)
     for row in rows:
-        yield header + write([_cell(row[name]) for name in columns])[:-2] + "\n"
+        values = [row[name] for name in names]
+        yield header + write([one if type(one) in _AS_CSV else _cell(one) for one in values])[:-2] + "\n"
         header = ""
     if header:
         yield header
@@ -363,6 +364,9 @@ def format_cells(cells: Iterable[str]) -> str:
     line = io.StringIO()
     csv.writer(line, delimiter="\t").writerow(cells)
     return line.getvalue().removesuffix("\r\n")
+
+
+_AS_CSV = frozenset([str, int, type(None)])  # types that the writer writes as `_cell` does
 
 
 def _cell(value: Any) -> str:

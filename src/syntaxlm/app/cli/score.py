@@ -57,8 +57,9 @@ def score(
     column: column with the sentences, if TEXT is a table (a header line, and cells separated by tabs, commas or
         semicolons); in a job, column of Parquet files, default text
     words: table with one displayed word per row, read instead of TEXT; print one row per displayed word
-    frequencies: add a column of log frequencies. word frequencies: a list with a word and its count per line, separated
-        by a tab, or a plain text whose words are counted, such as the models' training text
+    frequencies: add a column of log frequencies: a list with a word and its count per line, separated by a tab; a plain
+        text whose words are counted, such as the models' training text; or wordfreq:en, the package wordfreq (extra
+        frequencies)
     format: Otherwise tsv; a job always writes Parquet. json: JSON lines
     output: write the rows to this file (written atomically); default, or -: standard output. Or the folder of a job
     picture: draw the surprisals as bars, or, with one --also, those of the two models as a scatter plot: .svg, .png
