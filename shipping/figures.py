@@ -63,18 +63,16 @@ def main() -> None:
     os.chdir(data)  # so that the reports name the data by relative paths
     for model in MODELS:
         for name, (treebank, further) in TREEBANKS.items():
-            _report(f"{model}-{name}", "evaluate", "parse", model, treebank, *further)
+            report(f"{model}-{name}", "evaluate", "parse", model, treebank, *further)
         _time(f"{model}-speed", lambda stored, lines: parse_lines(stored, lines), model)
     _time("en-score-speed", lambda stored, lines: list(surprisals(stored, lines)), "en")
     _store_ordinary()
     _perplexities(runs)
-    _report("blimp", "evaluate", "pairs", "en", "blimp", "--also", "en-fast", "--also", str(runs / "kn5"))
-    _report(
-        "en-stories", "evaluate", "reading-times", "en", *STORIES, "--frequencies", str(runs / "data" / "train.txt")
-    )
+    report("blimp", "evaluate", "pairs", "en", "blimp", "--also", "en-fast", "--also", str(runs / "kn5"))
+    report("en-stories", "evaluate", "reading-times", "en", *STORIES, "--frequencies", str(runs / "data" / "train.txt"))
 
 
-def _report(name: str, *arguments: str) -> None:
+def report(name: str, *arguments: str) -> None:
     """Stores the JSON that a command prints."""
     path = RESULTS / f"{name}.json"
     if code := run([*arguments, "--json", "--quiet", "-o", str(path)]):
@@ -134,10 +132,10 @@ def _perplexities(runs: Path) -> None:
             for (model, named), (ending, context) in product(
                 {"en": "en", "kn5": str(runs / "kn5")}.items(), contexts.items()
             ):
-                _report(f"{model}-{ending}", "evaluate", "perplexity", named, text.name, "--context", context)
+                report(f"{model}-{ending}", "evaluate", "perplexity", named, text.name, "--context", context)
                 figures = _of_words(read_model(named), lines, context)
                 write_text(to_json(figures, indent=1) + "\n", RESULTS / f"{model}-{ending}-words.json")
-            _report("en-fast-ewt-sentences", "evaluate", "perplexity", "en-fast", text.name)
+            report("en-fast-ewt-sentences", "evaluate", "perplexity", "en-fast", text.name)
         finally:
             os.chdir(here)
 

@@ -524,6 +524,36 @@ def shipped_perplexity() -> str:
     return table(["model", "read", "predicted", "perplexity", "tokens", "unknown words"], rows)
 
 
+def shipped_icelandic() -> str:
+    """Figures of the Icelandic model on the last tenth of IcePaHC."""
+    rows = []
+    for name, length in (("icepahc", "all"), ("icepahc10", "up to 10 words")):
+        one = run("shipped", name, "is")
+        with_marks = percent(one.first["f1_by_decoder"]["mbr with marks (both)"])
+        figures = [
+            percent(one.f1),
+            with_marks,
+            percent(one.right_branching),
+            percent(one.first["baselines"]["balanced"]),
+        ]
+        rows.append([length, f"{one.first['sentences']:,}", *figures])
+    return table(["length", "sentences", "F1", "F1 with marks", "right branching", "balanced"], rows)
+
+
+SCORERS = {"lstm-en": "LSTM", "awd-lstm-en": "AWD-LSTM", "on-lstm-en": "ON-LSTM"}
+
+
+def scorer_types() -> str:
+    """Language models of three types on the text of `en`, in the same minutes, as `compare` stored them."""
+    compared = json.loads((RESULTS / "shipped/scorer-types.json").read_text(encoding="utf-8"))
+    rows = []
+    for row in compared["rows"]:
+        perplexities = [f"{row[part]['perplexity']['mean']:.1f}" for part in ("valid", "test")]
+        read = [f"{row['minutes']['mean']:.0f}", f"{row['epochs']['mean']:.2f}"]
+        rows.append([SCORERS[row["recipe"]], f"`{row['recipe']}`", f"{row['parameters']:,}", *read, *perplexities])
+    return table(["model", "recipe", "parameters", "minutes", "epochs", "validation", "test"], rows)
+
+
 def shipped_speed() -> str:
     """Sentences parsed and scored per second by the bundled models."""
     rows = []
@@ -667,6 +697,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "suites": suites,
     "shipped-trees": shipped_trees,
     "shipped-perplexity": shipped_perplexity,
+    "scorer-types": scorer_types,
+    "shipped-icelandic": shipped_icelandic,
     "shipped-speed": shipped_speed,
     "shipped-reliability": shipped_reliability,
     "ordinary-sentences": ordinary_sentences,

@@ -19,7 +19,7 @@ MOST_BYTES = 24_000_000  # of all bundled models in the wheel
 SENTENCE = "The keys to the cabinet are on the table."
 ORDINARY = Path(__file__).parents[2] / "shipping" / "ordinary-sentences.mrg"
 COMPLETE, VERB_PHRASES = 40, 0.85  # sentences with all constituents, and recall, at least
-NAMES = ["en", "en-fast"]
+NAMES = ["en", "en-fast", "is"]
 FILES = {"config.json", "vocabulary.json", "weights.safetensors", "README.md"}
 
 
@@ -46,10 +46,18 @@ def test_the_bundled_models_fit_into_the_wheel(tmp_path):
     assert (tmp_path / "wheel").stat().st_size < MOST_BYTES
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["en", "en-fast"])
 def test_phrases_of_a_plain_sentence_are_constituents(name):
     parse = syntaxlm.load(name).parse(SENTENCE)
     assert {"the cabinet", "to the cabinet", "on the table"} <= constituents(parse)
+
+
+def test_icelandic_is_parsed_and_scored():
+    icelandic = syntaxlm.load("is")
+    parse = icelandic.parse("Í flestum löndum setja menn á bækur þann fróðleik sem þar hefur gerst.")
+    assert {"flestum löndum", "á bækur", "þann fróðleik"} <= constituents(parse)
+    good, bad = icelandic.log_prob(["Hann fór heim með mönnum sínum.", "Hann fór heim mönnum með sínum."])
+    assert good > bad
 
 
 def test_surprisals_add_up_and_mark_unknown_words(en):
@@ -91,7 +99,7 @@ def test_a_folder_comes_before_a_bundled_model(tmp_path, monkeypatch):
 
 
 def test_a_wrong_name_lists_the_bundled_models():
-    with pytest.raises(InputError, match="or the name of a bundled model: en, en-fast"):
+    with pytest.raises(InputError, match="or the name of a bundled model: en, en-fast, is"):
         syntaxlm.load("de")
 
 

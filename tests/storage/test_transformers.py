@@ -8,6 +8,7 @@ import math
 import pickle
 import shutil
 
+import pandas
 import pytest
 import safetensors.torch
 import torch
@@ -16,10 +17,13 @@ import syntaxlm
 from syntaxlm.app import cli
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.evaluation.displayed_words import InputTable, displayed_words, score_words
 from syntaxlm.models.batches import TextMode
 from syntaxlm.scoring.engine import Scorer
+from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.storage import transformers as reader
+from syntaxlm.storage.transformers import read_transformers
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import OpenVocabulary
 from tests.fresh_models import reading
@@ -180,6 +184,20 @@ def test_streams_keep_half_a_window_of_context(models, direct):
     value = sum(log_probs[len(context) - 1 + step, one] for step, one in enumerate(new))
     value += bounded[-1] - bounded[len(context) - 1]
     assert read(words[100:101]) == pytest.approx([float(value)], rel=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_displayed_words_have_the_number_of_their_subtokens(name, folders, direct):
+    words = ["the", "oldest", "doghouse,", "sees.", "a", "catnap"]
+    table = pandas.DataFrame({"word": words, "sentence": [1, 1, 1, 1, 2, 2]})
+    displayed = displayed_words(InputTable.read(table), sentence="sentence")
+    _, tokenizer = direct[name]
+    lines = [words[:4], words[4:]]
+    for context in ("reset", "carry"):
+        scores = score_words(read_transformers(str(folders[name])), displayed, ScoreOptions(context=context))
+        texts = lines if context == "reset" else [words]
+        assert scores.token_counts.sum() == sum(len(subtokens(tokenizer, " ".join(text))) for text in texts)
+        assert scores.token_counts.max() > 1
 
 
 def test_batches_give_what_single_sentences_give(models, monkeypatch):
