@@ -34,6 +34,8 @@ from syntaxlm.evaluation.reading_times import (
     fit,
     held_out_log_likelihood,
     independent,
+    smooth_terms,
+    spline_terms,
 )
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
@@ -150,7 +152,7 @@ def test_the_table_has_all_columns_of_the_input_and_values_of_previous_words():
     assert [row["length"] for row in rows] == [3, 4, 5, 3]
     assert [row["previous_length_2"] for row in rows] == [None, None, 3, None]
     assert rows[1]["log_frequency"] == round(FREQUENCIES.zipf("cat"), 6)
-    assert found.summary == "4 words, 1 unknown (25.0%)"
+    assert found.summary == "2 sentences, 4 words, 1 unknown (25.0%)"
 
 
 @pytest.mark.parametrize(("format", "separator"), [("tsv", "\t"), ("csv", ",")])
@@ -211,6 +213,61 @@ def test_held_out_rows_are_not_in_their_own_regression():
     assert held_out_log_likelihood(changed, x, folds)[4] > 0 > found[4]
 
 
+@pytest.mark.parametrize("knots", [3, 4, 7])
+def test_splines_are_smooth_and_linear_outside_their_knots(knots):
+    places = np.linspace(0, 1, knots) ** 1.5 * 10
+    inside, step = np.linspace(places[0], places[-1], 2001), 1e-3
+    terms = spline_terms(inside, places)
+    assert len(terms) == knots - 2
+    assert np.linalg.matrix_rank(np.column_stack([np.ones_like(inside), inside, *terms])) == knots
+    for outside in (np.linspace(-5, places[0], 9), np.linspace(places[-1], 15, 9)):
+        for term in spline_terms(outside, places):
+            assert np.abs(np.diff(term, 2)).max() < 1e-9
+    for knot in places:  # value, slope and curvature agree on both sides
+        around = knot + step * np.arange(-2, 3)
+        for term in spline_terms(around, places):
+            assert np.abs(np.diff(term, 3)).max() < 20 * step**3
+
+
+def test_smooth_terms_remove_a_curved_effect_of_length_from_the_gain(experiment):
+    models, words, times = experiment
+    lengths = words["word"].str.len() ** 3
+    curved = times.assign(curved=300 + lengths / 10 + times["null"] / 100)
+    linear, smooth = (evaluate((models, words, curved), "curved", smooth=count) for count in (0, 3))
+    assert not any("spline" in name for name in linear.predictors)
+    assert "splines with 3 knots" in str(smooth)
+    assert "splines" not in str(linear)
+    before, after = linear.models[0].baseline, smooth.models[0].baseline
+    assert after.log_likelihood > before.log_likelihood
+
+
+def test_terms_are_left_out_where_quantiles_are_equal():
+    values = {"length": np.array([3.0] * 20), "log_frequency": np.arange(20.0)}
+    terms = smooth_terms(values, np.ones(20, bool), 0, 5)
+    assert list(terms) == [f"log_frequency_spline_{number}" for number in (1, 2, 3)]
+    assert not smooth_terms(values, np.ones(20, bool), 0, 2)
+
+
+def test_the_number_of_tokens_is_in_the_baseline_and_a_note_reports_what_it_gains(experiment):
+    models, words, times = experiment
+    counts = 1 + words["word"].str.endswith(".")
+    times = times.assign(counted=300 + 30 * counts + times["null"] / 20)
+    report = evaluate((models, words, times), "counted")
+    for one in report.models:
+        assert one.scores.token_counts.tolist() == counts.tolist()
+        assert one.split_words == (counts > 1)[report.analysed].sum()
+        assert one.baseline.coefficient("tokens").value == pytest.approx(30, abs=0.5)
+        assert one.token_gain.low > 10 * abs(one.delta.value)
+    note = "lstm, reset; kn, reset: 14% of the words are several tokens. The number of tokens alone gains"
+    assert note in str(report)
+    plain = words.assign(word=words["word"].str.rstrip("."))
+    report = evaluate((models, plain, times), "counted")
+    assert report.models[0].baseline.coefficient("tokens") is None
+    assert report.models[0].token_gain.value == 0
+    assert "several tokens" not in str(report)
+    assert "tokens" not in report.models[0].baseline.collinear
+
+
 def test_folds_never_split_a_unit_and_have_equal_numbers_of_units():
     units = np.repeat(np.arange(25), np.arange(25) % 4 + 1)
     folds = assigned_folds(units, 10, seed=3)
@@ -267,7 +324,7 @@ def experiment():
     columns = word_table(models["lstm"], table, group="story").to_dataframe()
     noise = generator.normal(0, 20, 1800)
     own = columns["surprisal"] + 0.5 * columns["previous_surprisal"].fillna(0)
-    times = 300 + 6 * own + 2 * columns["length"] + noise
+    times = 300 + 6 * own + 2 * columns["length"] + noise / 10
     return models, table, table[["story", "zone"]].assign(time=times, null=300 + noise)
 
 
@@ -351,6 +408,7 @@ def test_figures_for_json_and_details_agree_with_the_report(report):
     assert len(figures["models"][0]["fold_delta_log_likelihoods"]) == figures["folds"] == 10
     assert figures["baseline_predictors"] == [
         "length", "log_frequency", "previous_length", "previous_log_frequency", "word_in_sentence", "word_in_group",
+        "log_frequency_spline_1", "previous_log_frequency_spline_1",
     ]  # fmt: skip
     rows = report.word_table().to_dataframe()
     assert len(rows) == 1800
@@ -374,6 +432,8 @@ def test_a_numeric_column_can_be_a_predictor_and_logarithms_are_predicted(experi
         evaluate(experiment, predictors=("missing",))
     with pytest.raises(InputError, match="the baseline has a predictor of this name"):
         evaluate(experiment, predictors=("length",))
+    with pytest.raises(InputError, match="the baseline has a predictor of this name"):
+        evaluate((models, words.assign(tokens=1.0), times), predictors=("tokens",))
 
 
 @pytest.mark.parametrize(
@@ -391,7 +451,9 @@ def test_wrong_settings_are_reported(settings, reported):
 
 def test_too_few_words_are_reported(experiment):
     models, words, times = experiment
-    with pytest.raises(InputError, match=r"found \d+ words for the regression with 8 predictors; expected at least 45"):
+    with pytest.raises(
+        InputError, match=r"found \d+ words for the regression with 12 predictors; expected at least 65"
+    ):
         evaluate((models, words[:20], times))
 
 

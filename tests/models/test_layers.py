@@ -118,6 +118,18 @@ def test_layer_norm_equals_its_equation_in_value_and_every_gradient():
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
 
+def test_adaptive_embeddings_without_gradients_are_those_with_gradients():
+    torch.manual_seed(0)
+    embedding = AdaptiveEmbedding(50, 16, (10, 25)).double()
+    embedding.initialise(0.1)
+    tokens = torch.randint(50, (7, 3))
+    expected = embedding(tokens)
+    assert expected.requires_grad
+    with torch.no_grad():
+        assert torch.allclose(embedding(tokens), expected)
+        assert embedding(tokens[:, :0]).shape == (7, 0, 16)
+
+
 def test_an_adaptive_softmax_has_the_probabilities_of_its_two_levels():
     torch.manual_seed(0)
     embedding = AdaptiveEmbedding(50, 16, (10, 25, 80)).double()

@@ -239,6 +239,20 @@ def test_next_words_are_the_prefix_probabilities_of_every_continuation(kind):
         torch.testing.assert_close(row, torch.stack(expected).detach(), rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("kind", RULES)
+def test_one_chart_gives_the_next_words_after_each_prefix(kind):
+    rules, log_probs = RULES[kind](), word_log_probs(8, 4)
+    sentences = [[3, 1, 7, 0], [], [5], [2, 2, 6, 1]]
+    words = torch.tensor([word for sentence in sentences for word in sentence])
+    found = inside.next_words_after_each(rules, log_probs, words, tuple(map(len, sentences)))
+    for sentence, after in zip(sentences, found, strict=True):
+        prefixes = [sentence[:end] for end in range(len(sentence) + 1)]
+        words = torch.tensor([word for prefix in prefixes for word in prefix], dtype=torch.long)
+        expected = inside.next_words(rules, log_probs, words, tuple(map(len, prefixes)))
+        torch.testing.assert_close(after.weights, expected.weights, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(after.scales, expected.scales, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize(("kind", "length", "shift"), [("simple", 150, 4), ("rank above m", 36, 20), ("table", 36, 20)])
 def test_next_words_of_long_prefixes_do_not_underflow(kind, length, shift):
     rules, log_probs = RULES[kind](), word_log_probs(8, 4) - shift

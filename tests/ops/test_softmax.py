@@ -38,6 +38,18 @@ def test_parts_of_any_size_change_nothing(monkeypatch, rows, elements):
     check_targets(rows, 11, TORCH)
 
 
+@pytest.mark.parametrize("elements", [1, 30 * 11, 1 << 21])
+@pytest.mark.parametrize("words", [2, 15, 16, 512, 1023, 2500])
+def test_log_probs_without_gradients_are_those_with_gradients(monkeypatch, words, elements):
+    monkeypatch.setattr(softmax, "FORWARD_CHUNK", elements)
+    tensors = leaves({"rows": (150, 20), "weight": (words, 20), "bias": (words,)})
+    float32 = {name: tensor.detach().float().requires_grad_() for name, tensor in tensors.items()}
+    targets = torch.randint(words, (150,), generator=torch.Generator().manual_seed(0))
+    with_gradients = target_log_probs(**float32, targets=targets)
+    with torch.no_grad():
+        assert torch.allclose(target_log_probs(**float32, targets=targets), with_gradients, atol=1e-6)
+
+
 @every_form
 @pytest.mark.parametrize("words", [2, 1023, 1024, 2500])
 def test_log_probs_of_targets_equal_the_reference_in_value_and_every_gradient(words, form):

@@ -17,13 +17,14 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.models.abilities import NATS_PER_TOKEN
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.tree_rnn import TreeRNNConfig
-from syntaxlm.storage.folder import WEIGHTS, distinct_tensors, write_tensors
+from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.storage.folder import WEIGHTS, distinct_tensors, read_model, write_tensors
 from syntaxlm.training import run as run_module
 from syntaxlm.training.loop import CountingLoop, Task
 from syntaxlm.training.progress import Event
-from syntaxlm.training.recipe import DataSettings, RunSettings, ScheduleSettings, TreeRecipe
+from syntaxlm.training.recipe import DataSettings, RunSettings, ScheduleSettings, TreeRecipe, read_recipe
 from syntaxlm.training.result import CHECKPOINT, INPUTS, METRICS, RESULT, Validation
-from syntaxlm.training.run import RECIPE, Run
+from syntaxlm.training.run import RECIPE, Run, train
 from tests.models.mixture import MixtureOfUnigrams
 from tests.models.variants import WORDS, ragged
 from tests.training.runs import metrics
@@ -235,3 +236,19 @@ def test_a_round_without_anything_to_count_is_refused(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="run: found nothing to count"):
         ran(tmp_path / "run")
     assert not (tmp_path / "run" / WEIGHTS).exists()
+
+
+def test_ngrams_of_ones_own_text_need_no_validation_text(tmp_path):
+    text = tmp_path / "my.txt"
+    text.write_text("The cat sees the dog.\nA dog sees the old cat, too.\n" * 20, encoding="utf-8")
+    changes = {"text.train": str(text)}
+    result = train(read_recipe("kn5-text", changes), tmp_path / "kn5")
+    assert (result.valid, result.criterion) == (None, None)
+    assert "valid" not in str(result)
+    bundle = read_model(tmp_path / "kn5")
+    (rows,) = surprisals(bundle, ["The old dog sees the cat."])
+    assert all(row.surprisal > 0 for row in rows)
+    validated = train(read_recipe("kn5-text", {**changes, "text.valid": str(text)}), tmp_path / "validated")
+    assert validated.valid is not None
+    with pytest.raises(InputError, match=r"text\.valid: found null; expected a file: prpn models are validated"):
+        read_recipe("prpn-toy", {"text.valid": None})

@@ -220,3 +220,24 @@ def test_training_begins_with_the_embeddings_of_another_model(few, tmp_path):
     settings["model"] = {"name": "simple-pcfg", "nonterminals": 3, "preterminals": 4, "embedding_size": 6}
     with pytest.raises(InputError, match=r"text\.embeddings: simple-pcfg has no embeddings of words"):
         TextTask(recipe_from(settings, "pcfg.yaml"), torch.device("cpu"))
+
+
+def test_a_masked_model_draws_the_same_masks_after_an_interruption_and_validates_with_fixed_ones(few, tmp_path):
+    model = {"name": "structformer", "embedding_size": 8, "layers": 1, "heads": 2, "parser_layers": 1}
+    data = few.recipe_data("lstm", batches={"token_budget": 64}, schedule={"epochs": 2, "validations_per_epoch": 2})
+    masked = recipe_from(data | {"model": model}, "structformer.yaml")
+    finished = train(masked, tmp_path / "whole")
+    assert str(finished.criterion).startswith("masked negative log-likelihood ")
+    assert str(finished.criterion).endswith(" nats per masked word")
+    assert_resumes(finished, masked, 3, finished.steps // 2 + 2)
+    task = TextTask(masked, torch.device("cpu"))
+    assert task.validate().cost == task.validate().cost
+
+
+def test_a_masked_model_is_not_validated_on_a_text_without_known_words(few, tmp_path):
+    (tmp_path / "valid.txt").write_text("zzz\n")
+    data = few.recipe_data("lstm") | {"model": {"name": "structformer", "embedding_size": 8, "heads": 2, "layers": 1}}
+    data["text"] = data["text"] | {"valid": str(tmp_path / "valid.txt")}
+    task = TextTask(recipe_from(data, "structformer.yaml"), torch.device("cpu"))
+    with pytest.raises(InputError, match=r"valid\.txt: found nothing to validate on; expected more known words"):
+        task.validate()

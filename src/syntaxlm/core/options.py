@@ -110,8 +110,8 @@ class Needs:
         for name in filter(lambda name: name.startswith(TRANSFORMERS), map(str, names)):
             raise InputError(
                 f"{name}: a model of the library transformers only scores text, but {use} needs {self.what}."
-                f" {TRANSFORMERS}NAME works in score, evaluate perplexity, evaluate pairs, evaluate completion and"
-                " evaluate reading-times"
+                f" {TRANSFORMERS}NAME works in score, items, and evaluate perplexity, pairs, suites, completion and"
+                " reading-times"
             )
 
 

@@ -44,6 +44,7 @@ _PUNCTUATION_AROUND = re.compile(r"^[\W_]+|[\W_]+$")
 _ENDING = re.compile(r"(?i)(?<=\w) (n['’]t|['’](?:s|re|ve|ll|d|m))(?!\S)")  # of a contraction in tokenised text
 _DASH = re.compile(r"--+|[—–]")
 _ENTRY = re.compile(r"([^\t]+)\t\s*(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*")  # of a list: a word and its count
+_INTEGERS = re.compile(r"(previous_)?(length(_\d+)?|tokens_.*)")  # columns of whole numbers
 _BILLION = 1e9
 WORDFREQ = "wordfreq:"  # before the code of a language, instead of a file of frequencies
 _BREAKS = (",", ";", ":", "—", "--", ")")  # a long sentence is split after a word that ends in one of these
@@ -445,13 +446,15 @@ class WordScores:
 
     surprisal: (n,) bits; NaN for a word of which the model reads nothing, such as a dash.
     known: (n,) whether the model reads the word and all its tokens are in the vocabulary.
-    tokens: of each word, joined by spaces.  carries: whether the state was carried within groups.
+    tokens: of each word, joined by spaces.  token_counts: (n,) the number of tokens of each word; if the model splits
+    its tokens into sub-tokens, of these.  carries: whether the state was carried within groups.
     long_sentences: number of sentences that were split because they are too long for the model.
     """
 
     surprisal: Numbers
     known: Flags
     tokens: tuple[str, ...]
+    token_counts: Integers
     carries: bool
     long_sentences: int = 0
 
@@ -477,7 +480,10 @@ def score_words(bundle: ModelBundle, words: DisplayedWords, options: ScoreOption
     carries = options.context == "carry"
     texts = words.groups[[first for first, _ in spans]] if carries else np.zeros(len(spans), np.int64)
     bits, known, tokens = np.zeros(len(words)), np.ones(len(words), bool), [""] * len(words)
-    for (first, end), rows in zip(spans, _scored(bundle, lines, texts, options), strict=True):
+    token_counts = np.zeros(len(words), np.int64)
+    starts_text = np.diff(texts, prepend=-1) != 0 if carries else np.ones(len(spans), bool)
+    scored = _scored(bundle, lines, texts, options)
+    for (first, end), starts, rows in zip(spans, starts_text.tolist(), scored, strict=True):
         begins = list(accumulate((len(word) + 1 for word in words.words[first : end - 1]), initial=0))
         for row in rows:
             if row.word and row.surprisal is not None:
@@ -485,6 +491,8 @@ def score_words(bundle: ModelBundle, words: DisplayedWords, options: ScoreOption
                 bits[place] += row.surprisal
                 known[place] &= bool(row.in_vocabulary)
                 tokens[place] += (" " if tokens[place] else "") + row.token
+                is_first = starts and row.position == 1
+                token_counts[place] += sum(bundle.model.subtoken_count(one, is_first) for one in row.token.split(" "))
     is_read = np.array([bool(token) for token in tokens])
     known &= is_read
     if not np.isfinite(bits[known]).all():
@@ -501,7 +509,7 @@ def score_words(bundle: ModelBundle, words: DisplayedWords, options: ScoreOption
             InputWarning,
             stacklevel=2,
         )
-    return WordScores(np.where(is_read, bits, np.nan), known, tuple(tokens), carries, long_sentences)
+    return WordScores(np.where(is_read, bits, np.nan), known, tuple(tokens), token_counts, carries, long_sentences)
 
 
 def _firsts(words: DisplayedWords, longest: int) -> list[int]:
@@ -557,7 +565,9 @@ class WordTable(HasRows):
                 return value
             if value != value:
                 return None
-            return bool(value) if "in_vocabulary" in name else int(value) if "length" in name else round(value, 6)
+            if name.removeprefix("previous_").startswith("in_vocabulary"):
+                return bool(value)
+            return int(value) if _INTEGERS.fullmatch(name) else round(value, 6)
 
         rows = [words.table.rows[row] for row in words.rows.tolist()]
         places = map(words.table.names.index, words.columns)

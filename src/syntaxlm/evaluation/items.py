@@ -166,8 +166,8 @@ class ItemsReport(HasReport):
                     if difference is not None:
                         of = {"model": model, "region": name, "condition": condition, "minus": conditions[0]}
                         differences.append({**of, **difference._asdict()})
-                    shown = [interval.value, _ends(interval)]
-                    shown += [None, ""] if difference is None else [difference.value, _ends(difference)]
+                    shown = [interval.value, interval.ends()]
+                    shown += [None, ""] if difference is None else [difference.value, difference.ends()]
                     rows.append([shortened(self.labels[name], _SHOWN), condition, self.sizes[name][condition], *shown])
             headings = {"region": "", "condition": "", "items": ",", "surprisal": ".2f", "95%": ""}
             headings |= {f"minus {conditions[0]}": ".2f", "95% ": ""} if len(conditions) > 1 else {}
@@ -395,10 +395,6 @@ def evaluate_items(
 
 def _mean(values: Sequence[float]) -> Interval:
     return bootstrap_mean(np.array(values), np.arange(len(values)), seed=0)
-
-
-def _ends(interval: Interval) -> str:
-    return "" if np.isnan(interval.low) else f"{interval.low:.2f} to {interval.high:.2f}"
 
 
 def _number(value: float, name: str) -> float | None:

@@ -12,6 +12,7 @@ FoldUnit = Literal["sentence", "group"]
 Unknown = Literal["exclude", "keep"]
 
 MOST_SPILLOVER = 10  # previous words
+MOST_KNOTS = 20
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,8 @@ class RegressionSettings(Options):
 
     log: predict the natural logarithm of the time; default: the time itself
     spillover: number of previous words whose surprisal, length and frequency are predictors
+    smooth: number of knots of the natural cubic splines of length and log frequency, of the word and of previous words,
+        in the baseline; fewer than 3: linear terms only
     unknown: treatment of words that a model does not know: exclude (default), leave them and the following --spillover
         words out for all models; keep, with indicators of unknown words in each model's baseline and regression
     keep_last: keep the last word of each text; by default it is left out, because its time often includes a pause
@@ -33,6 +36,7 @@ class RegressionSettings(Options):
 
     log: Annotated[bool, Shown(flags=("--log-times",))] = False
     spillover: Annotated[int, Bounds(ge=0, le=MOST_SPILLOVER), Shown("N")] = 1
+    smooth: Annotated[int, Bounds(ge=0, le=MOST_KNOTS), Shown("N")] = 3
     unknown: Unknown = "exclude"
     keep_last: bool = False
     predictors: Annotated[Sequence[str], Shown("NAME", flags=("--predictor",))] = ()

@@ -1,9 +1,13 @@
 """How well surprisal predicts reading times: several models in one table, on the same words.
 
-Baseline predictors of a word: its length in characters, its log frequency, its position in the sentence and in the
-group (story), columns that the user names, and length and log frequency of the previous words. Every model adds its
-surprisal of the word and of the previous words. Words are left out for all models if one of them cannot be compared:
-see `RegressionSettings.unknown`.
+Baseline predictors of a word: its length in characters and its log frequency, as smooth terms, its position in the
+sentence and in the group (story), columns that the user names, and length and log frequency of the previous words. The
+baseline of a model also has the number of tokens in which the model reads these words. Every model adds its surprisal
+of the word and of the previous words. Words are left out for all models if one of them cannot be compared: see
+`RegressionSettings.unknown`.
+
+The number of tokens is in the baseline because surprisal is a sum over tokens: a model that gives all tokens the same
+probability, and so has learned nothing, predicts reading times from the number of tokens alone.
 
 Delta log-likelihood is the mean, over held-out words, of the difference between the log-likelihood of a word's reading
 time under the regression with surprisal and under the baseline, which has all other predictors (Frank & Bod 2011;
@@ -60,6 +64,10 @@ SAMPLES = 10_000  # of the bootstrap
 BINS = 10  # of the picture, with equal numbers of words
 _TOLERANCE = 1e-7  # share of a predictor's variation that earlier ones must leave unexplained
 _UNKNOWN = "unknown"  # the indicator of unknown words
+_TOKENS = "tokens"  # the number of tokens of a word
+_SMOOTH = ("length", "log_frequency")
+_EDGE = 0.05  # quantiles of the first knot, and from above, of the last
+MANY_SPLIT = 0.05  # share of words of several tokens above which a note is printed
 
 
 class Interval(NamedTuple):
@@ -69,9 +77,9 @@ class Interval(NamedTuple):
     low: float
     high: float
 
-    def __str__(self) -> str:
-        """Return the ends of the interval in thousandths."""
-        return "-" if math.isnan(self.low) else f"{1000 * self.low:.2f} to {1000 * self.high:.2f}"
+    def ends(self, factor: float = 1) -> str:
+        """Return the ends of the interval, times a factor, for tables."""
+        return "-" if math.isnan(self.low) else f"{factor * self.low:.2f} to {factor * self.high:.2f}"
 
 
 @dataclass(frozen=True)
@@ -161,6 +169,44 @@ def held_out_log_likelihood(times: Numbers, predictors: Predictors, folds: Integ
     return log_likelihoods
 
 
+def spline_terms(values: Numbers, knots: Numbers) -> list[Numbers]:
+    """Return the nonlinear terms of a natural cubic spline, which is linear outside the knots: (r,) each.
+
+    knots: (k,) ascending.  Returns k - 2 terms; with the values themselves they span all such splines. Divided by the
+    square of the range of the knots, they have the unit of the values. Harrell 2015, section 2.4.5.
+    """
+    first, last, before_last = knots[0], knots[-1], knots[-2]
+
+    def cube(knot: float) -> Numbers:
+        return np.maximum(values - knot, 0.0) ** 3
+
+    return [
+        (
+            cube(knot)
+            - cube(before_last) * (last - knot) / (last - before_last)
+            + cube(last) * (before_last - knot) / (last - before_last)
+        )
+        / (last - first) ** 2
+        for knot in knots[:-2].tolist()
+    ]
+
+
+def smooth_terms(predictors: Predictors, rows: Flags, spillover: int, count: int) -> dict[str, Numbers]:
+    """Return the nonlinear terms of length and log frequency of the word and of previous words, (n,) each.
+
+    rows: (n,) the words whose quantiles are the knots.  count: number of knots; a predictor has fewer if quantiles are
+    equal, and no term if fewer than 3 differ.
+    """
+    terms: dict[str, Numbers] = {}
+    for name in (previous_name(name, lag) for lag in range(spillover + 1) for name in _SMOOTH):
+        values = predictors[name]
+        knots = np.unique(np.quantile(values[rows], np.linspace(_EDGE, 1 - _EDGE, count))) if rows.any() else values[:0]
+        if len(knots) < 3:
+            continue
+        terms |= {f"{name}_spline_{number}": term for number, term in enumerate(spline_terms(values, knots), 1)}
+    return terms
+
+
 def assigned_folds(units: Integers, count: int, seed: int) -> Integers:
     """Return the fold, from 0, of each row; all rows of a unit (sentence or group) are in one fold.
 
@@ -200,6 +246,8 @@ class ModelResult:
     scores: of all displayed words.  mean_surprisal: bits, over the analysed words.
     delta: held-out delta log-likelihood in nats per word, with its 95% interval by a bootstrap over sentences.
     deltas: (r,) of each analysed word.  fold_deltas: the means of the folds.
+    split_words: number of analysed words that the model reads as several tokens.  token_gain: held-out gain of the
+    baseline from the numbers of tokens.
     baseline, regression: of all analysed words.  bins: reading time by surprisal.
     """
 
@@ -210,6 +258,8 @@ class ModelResult:
     delta: Interval
     deltas: Numbers
     fold_deltas: tuple[float, ...]
+    split_words: int
+    token_gain: Interval
     baseline: Regression
     regression: Regression
     bins: tuple[BinnedMean, ...]
@@ -239,6 +289,8 @@ class ModelResult:
             "mean_surprisal": self.mean_surprisal,
             "delta_log_likelihood": self.delta,
             "fold_delta_log_likelihoods": self.fold_deltas,
+            "words_of_several_tokens": self.split_words,
+            "token_count_delta_log_likelihood": self.token_gain,
             "in_sample_delta_log_likelihood": gain / len(self.deltas),
             "baseline": self.baseline,
             "regression": self.regression,
@@ -295,7 +347,7 @@ class ReadingTimesReport(HasReport):
             row |= {"unknown_words": model.unknown_words, "surprisal": model.mean_surprisal}
             row |= {"delta_log_likelihood": model.delta.value, "low": model.delta.low, "high": model.delta.high}
             cells = [model.name, model.context, model.unknown_words, model.mean_surprisal, 1000 * model.delta.value]
-            cells.append(str(model.delta))
+            cells.append(model.delta.ends(1000))
             for name in coefficients:
                 coefficient = model.regression.coefficient(name)
                 row[f"{name}_coefficient"] = None if coefficient is None else coefficient.value
@@ -312,7 +364,8 @@ class ReadingTimesReport(HasReport):
         facts = {words.table.source: "", "words": len(words), "sentences": f"{words.sentences[-1] + 1:,}{guessed}"}
         facts |= {words.group_column: int(words.groups[-1]) + 1} if words.group_column else {}
         differences = [
-            f"{label} minus {self.models[0].label}: {1000 * difference.value:+.2f}  95% interval {difference}"
+            f"{label} minus {self.models[0].label}: {1000 * difference.value:+.2f}"
+            f"  95% interval {difference.ends(1000)}"
             for label, difference in self.differences.items()
         ]
         return Report(
@@ -322,8 +375,21 @@ class ReadingTimesReport(HasReport):
             facts,
             self._explanation(),
             [ReportTable(headings, shown)],
-            differences,
+            differences + self._token_notes(),
         )
+
+    def _token_notes(self) -> list[str]:
+        """Return notes on models that read many words as several tokens, whose number predicts reading times."""
+        labels: dict[str, list[str]] = {}
+        for model in self.models:
+            gain, share = model.token_gain, model.split_words / self.count
+            if share > MANY_SPLIT:
+                note = (
+                    f"{share:.0%} of the words are several tokens. The number of tokens alone gains"
+                    f" {1000 * gain.value:.2f}, 95% interval {gain.ends(1000)}; it is in the baseline"
+                )
+                labels.setdefault(note, []).append(model.label)
+        return [f"{'; '.join(of_models)}: {note}" for note, of_models in labels.items()]
 
     def _figures(self) -> dict[str, Any]:
         words, times = self.words, self.times.values[self.analysed]
@@ -362,12 +428,16 @@ class ReadingTimesReport(HasReport):
         words, times, settings = self.words, self.times, self.settings
         left_out = ", ".join(f"{count:,} {reason}" for reason, count in self.excluded.items() if count)
         texts = f"texts ({words.group_column})" if words.group_column else "texts"
-        indicators = "" if settings.unknown == "exclude" else ", indicators of unknown words"
+        further = ["indicators of unknown words"] if settings.unknown == "keep" else []
+        if any(_TOKENS in (term.name for term in model.baseline.coefficients) for model in self.models):
+            further.append("number of the model's tokens")
+        linear = [name for name in self.predictors if "_spline_" not in name or name in settings.predictors]
+        smooth = f"; splines with {settings.smooth} knots" if len(linear) < len(self.predictors) else ""
         lines = [
             f"analysed: {self.count:,} words{f'; left out: {left_out}' if left_out else ''}",
             f"reading time: {'log ' if settings.log else ''}{times.column} of {times.source}, mean"
             f" {times.values[self.analysed].mean():.4g}",
-            f"baseline: {', '.join(self.predictors)}{indicators}; frequencies from {self.frequencies.source}",
+            f"baseline: {', '.join([*linear, *further])}{smooth}; frequencies from {self.frequencies.source}",
             f"delta log-likelihood: of held-out words, {self.fold.max() + 1} folds of whole"
             f" {'sentences' if settings.fold_unit == 'sentence' else texts} (seed {settings.seed}); 95% intervals by"
             " bootstrap over sentences",
@@ -392,7 +462,9 @@ class ReadingTimesReport(HasReport):
         known = {*added, *self.settings.predictors}
         added |= {name: values for name, values in self.predictors.items() if name not in known}
         for model in self.models:
-            columns = score_columns(model.scores, f"_{model.name}_{model.context}")
+            suffix = f"_{model.name}_{model.context}"
+            columns = score_columns(model.scores, suffix)
+            columns[f"{_TOKENS}{suffix}"] = model.scores.token_counts.astype(float)
             added |= with_previous(columns, self.words, self.settings.spillover)
         return WordTable.of(self.words, added)
 
@@ -485,8 +557,11 @@ def evaluate_reading_times(
         for _, bundle, used in progress_bar(runs, "scoring, models")
     ]
     analysed, excluded = _analysed(displayed, joined_times, predictors, scores, settings)
+    predictors |= smooth_terms(predictors, analysed, settings.spillover, settings.smooth)
     units = (displayed.sentences if settings.fold_unit == "sentence" else displayed.groups)[analysed]
-    count, fewest = len(predictors) + settings.spillover + 1, 5 * (len(predictors) + settings.spillover + 2)
+    vary = any(len(np.unique(of_model.token_counts[analysed])) > 1 for of_model in scores)
+    count = len(predictors) + (settings.spillover + 1) * (2 if vary else 1)
+    fewest = 5 * (count + 1)
     if len(units) < fewest:
         raise InputError(
             f"found {len(units):,} words for the regression with {count} predictors; expected at least {fewest}."
@@ -510,7 +585,7 @@ def _baseline(words: DisplayedWords, frequencies: Frequencies, settings: Regress
     predictors["word_in_sentence"] = words.position_in(words.sentences).astype(float)
     predictors["word_in_group"] = words.position_in(words.groups).astype(float)
     for name in settings.predictors:
-        if name in predictors:
+        if name in predictors or name == _TOKENS:
             raise InputError(f"--predictor {name}: the baseline has a predictor of this name; rename the column")
         predictors[name] = words.table.numbers(name, "--predictor")[words.rows]
     return predictors
@@ -560,14 +635,23 @@ def _analysed(
 def _result(data: ReadingTimesReport, name: str, model_type: str, scores: WordScores) -> ModelResult:
     """Fit the regressions of one model."""
     words, analysed, settings = data.words, data.analysed, data.settings
-    baseline = dict(data.predictors)
-    if settings.unknown == "keep":
-        baseline |= with_previous({_UNKNOWN: (~scores.known).astype(float)}, words, settings.spillover)
-    surprisals = with_previous({"surprisal": scores.surprisal}, words, settings.spillover)
-    before = {key: values[analysed] for key, values in baseline.items()}
-    after = before | {key: values[analysed] for key, values in surprisals.items()}
     observed, folds = data.times.values[analysed], data.fold[analysed]
-    deltas = held_out_log_likelihood(observed, after, folds) - held_out_log_likelihood(observed, before, folds)
+
+    def of_analysed(columns: Predictors) -> dict[str, Numbers]:
+        """Return predictors and those of previous words, of the analysed words."""
+        previous = with_previous(columns, words, settings.spillover)
+        return {key: values[analysed] for key, values in previous.items()}
+
+    before = {key: values[analysed] for key, values in data.predictors.items()}
+    if settings.unknown == "keep":
+        before |= of_analysed({_UNKNOWN: (~scores.known).astype(float)})
+    without_tokens = of_baseline = held_out_log_likelihood(observed, before, folds)
+    counts = scores.token_counts[analysed]
+    if np.ptp(counts):
+        before |= of_analysed({_TOKENS: scores.token_counts.astype(float)})
+        of_baseline = held_out_log_likelihood(observed, before, folds)
+    after = before | of_analysed({"surprisal": scores.surprisal})
+    deltas = held_out_log_likelihood(observed, after, folds) - of_baseline
     bits = scores.surprisal[analysed]
     return ModelResult(
         name,
@@ -577,6 +661,8 @@ def _result(data: ReadingTimesReport, name: str, model_type: str, scores: WordSc
         bootstrap_mean(deltas, words.sentences[analysed], settings.seed),
         deltas,
         tuple(float(deltas[folds == fold].mean()) for fold in np.unique(folds)),
+        int((counts > 1).sum()),
+        bootstrap_mean(of_baseline - without_tokens, words.sentences[analysed], settings.seed),
         fit(observed, before),
         fit(observed, after),
         tuple(binned_means(bits, observed)),

@@ -6,7 +6,7 @@ Shapes: T time, B batch, E embedding size, F features of the decoder's input, n 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, TypeAlias, TypeVar
 
@@ -169,14 +169,20 @@ class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNext
 
     def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
         output = self.read(batch, state)
-        logits = self.decoder(output.hidden[batch.last_rows()])
-        return torch.log_softmax(logits.to(self.decoder.bias.dtype), dim=-1), output.state
+        return self._log_probs(output.hidden[batch.last_rows()]), output.state
+
+    def each_next_log_probs(self, batch: TokenBatch, state: State = None) -> Iterator[Tensor]:
+        yield from map(self._log_probs, self.read(batch, state).hidden.split(batch.tokens.shape[1]))
 
     def structure(self, batch: TokenBatch) -> Structure:
         return self.backbone.structure(batch, self.embedding)
 
     def maps(self, batch: TokenBatch) -> Maps:
         return self.read(batch).maps
+
+    def _log_probs(self, rows: Tensor) -> Tensor:
+        """Return natural log-probability of every token. (n, F) -> (n, V)."""
+        return torch.log_softmax(self.decoder(rows).to(self.decoder.bias.dtype), dim=-1)
 
     def _target_log_probs(self, output: BackboneOutput, batch: TokenBatch) -> Tensor:
         """Return the log-probabilities of the targets of real steps: (n,)."""

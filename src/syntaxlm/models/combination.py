@@ -122,3 +122,6 @@ class Combination(ParserCombination, HasHiddenStates, PredictsNextToken):
 
     def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
         return self.scorer.next_log_probs(batch, state)
+
+    def each_next_log_probs(self, batch: TokenBatch, state: State = None) -> Iterator[Tensor]:
+        yield from self.scorer.each_next_log_probs(batch, state)

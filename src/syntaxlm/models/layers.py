@@ -240,7 +240,20 @@ class AdaptiveEmbedding(nn.Module):
         return torch.cat([first, *(band @ part.T for band, part in zip(others, self.maps, strict=True))])
 
     def forward(self, tokens: Tensor) -> Tensor:
-        return nn.functional.embedding(tokens, self.weight)
+        """Return the embeddings of tokens, (...) -> (..., size). Without gradients, those of other words are not
+        computed.
+        """
+        if torch.is_grad_enabled():
+            return nn.functional.embedding(tokens, self.weight)
+        flat = tokens.flatten()
+        result = self.bands[0].new_empty(len(flat), self.embedding_dim)
+        for number, (first, end) in enumerate(pairwise(self.edges)):
+            (chosen,) = torch.nonzero((flat >= first) & (flat < end), as_tuple=True)
+            embedded = self.bands[number][flat[chosen] - first]
+            if number:
+                embedded = embedded @ self.maps[number - 1].T
+            result[chosen] = embedded.to(result.dtype)
+        return result.view(*tokens.shape, self.embedding_dim)
 
 
 class AdaptiveDecoder(nn.Module):

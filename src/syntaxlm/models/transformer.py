@@ -126,6 +126,9 @@ class CausalTransformer(Model, ScoresTokens):
         boundaries = None if tokenizer.boundaries is None else torch.tensor(sorted(tokenizer.boundaries))
         self.register_buffer("boundaries", boundaries, persistent=False)
 
+    def subtoken_count(self, token: str, is_first: bool) -> int:
+        return len(self.tokenizer.subtokens(token, is_first))
+
     def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:
         columns = zip(self._contexts(batch, state), batch.targets.T.tolist(), batch.step_counts().tolist(), strict=True)
         is_stream = batch.indices is None

@@ -27,6 +27,7 @@ from syntaxlm.ops.products import product_dtype, product_into, product_of_sums, 
 FORWARD_CHUNK, FORWARD_ROWS = 1 << 21, 64
 BACKWARD_CHUNK, BACKWARD_ROWS = 1 << 23, 256
 
+_LINE, _PAGE = 16, 512  # numbers of 4 bytes in 64 and 2048 bytes
 _BLOCK = 64  # the compiled kernel of emissions needs a multiple of this many preterminals
 _CACHED, _ON_DEVICE = 1 << 20, 1 << 28  # logits of emissions at a time
 
@@ -65,14 +66,19 @@ class _TargetLogProbs(torch.autograd.Function):
         result, sums = torch.empty(2, len(rows)).unbind()
         keep = any(ctx.needs_input_grad[:3])
         kept = torch.empty(len(rows) if keep else 0, len(weight), dtype=dtype)
-        for part in parts(len(rows), max(FORWARD_ROWS, FORWARD_CHUNK // len(weight))):
-            logits = torch.mm(low_rows[part], low_weight.T, out=kept[part] if keep else torch.empty(0, dtype=dtype))
+        together = max(FORWARD_ROWS, FORWARD_CHUNK // len(weight))
+        unkept = torch.empty(0 if keep else min(together, len(rows)), _aligned(len(weight)), dtype=dtype)
+        for part in parts(len(rows), together):
             of_part = bias, targets[part], sums[part], result[part]
+            logits = kept[part] if keep else unkept[: len(of_part[1])]
+            torch.mm(low_rows[part], low_weight.T, out=logits[:, : len(weight)])
             call(
                 library.softmax_forward,
                 logits,
                 dtype == torch.bfloat16,
-                *logits.shape,
+                len(logits),
+                len(weight),
+                logits.shape[1],
                 *of_part,
                 torch.get_num_threads(),
             )
@@ -93,6 +99,15 @@ class _TargetLogProbs(torch.autograd.Function):
             torch.mm(logit_grad, weight, out=rows_grad[part])
             weight_grad += logit_grad.T @ rows[part]
         return rows_grad.to(ctx.row_dtype), weight_grad, bias_grad, *(None,) * 3
+
+
+def _aligned(size: int) -> int:
+    """Return the row length of a matrix with `size` columns into which a product is written fastest.
+
+    Rows start at multiples of 64 bytes, but not of 2048: those of a page share few lines of the cache.
+    """
+    length = -(-size // _LINE) * _LINE
+    return length if length % _PAGE else length + _LINE
 
 
 def emission_log_probs_reference(hidden: Tensor, words: Tensor, bias: Tensor | None, columns: Tensor) -> Tensor:

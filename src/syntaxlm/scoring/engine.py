@@ -300,7 +300,7 @@ class TokenStream:
 def _batch_predictions(model: ScoresTokens, batch: TokenBatch, best: int, state: State = None) -> Predictions:
     """Return the predictions at each real step of a batch, in the order of `TokenBatch.mask()`.
 
-    One step at a time, because the distributions of all steps may not fit in memory; columns of one length together.
+    Columns of one length are read together, as many as `DISTRIBUTIONS` allows.
     """
     assert isinstance(model, PredictsNextToken)
     assert isinstance(model, Model)
@@ -313,14 +313,13 @@ def _batch_predictions(model: ScoresTokens, batch: TokenBatch, best: int, state:
     for length, count in zip(*batch.step_counts().unique_consecutive(return_counts=True), strict=True):
         end = columns + int(count)
         for first in range(columns, end, most):
-            chosen, after = slice(first, min(first + most, end)), state
-            for step in range(int(length)):
-                one = TokenBatch(batch.tokens[step : step + 1, chosen], batch.targets[step : step + 1, chosen])
-                values, after = model.next_log_probs(one, after)
-                target = values.gather(1, one.targets[0, :, None])
+            chosen = slice(first, min(first + most, end))
+            part = TokenBatch(batch.tokens[:length, chosen], batch.targets[:length, chosen])
+            for step, values in enumerate(model.each_next_log_probs(part, state)):
+                target = values.gather(1, part.targets[step, :, None])
                 entropy[step, chosen] = torch.special.entr(values.exp()).sum(1).float().cpu()
                 rank[step, chosen] = 1 + (values > target).sum(1).cpu()
-                log_probs[step, chosen], tokens[step, chosen] = (part.cpu() for part in values.float().topk(best))
+                log_probs[step, chosen], tokens[step, chosen] = (one.cpu() for one in values.float().topk(best))
         columns = end
     mask = batch.mask().cpu()
     return Predictions(entropy[mask], rank[mask], tokens[mask], log_probs[mask])

@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,9 +31,8 @@ from syntaxlm.models.abilities import GeneratesTrees, PredictsNextToken
 from syntaxlm.scoring.engine import Predictions, ScoredTokens, Scorer, TokenStream
 from syntaxlm.scoring.options import TREE_MEASURES, ScoreOptions
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.options import TextOptions
-from syntaxlm.text.reader import TextReader, each_line
+from syntaxlm.text.reader import REMEMBERED_WORDS, TextReader, each_line
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.tree import DependencyTree
 
@@ -63,6 +63,9 @@ MEASURES = {
 }
 
 
+NO_MEASURES: Mapping[str, Any] = MappingProxyType({})
+
+
 def word_columns(options: ScoreOptions) -> Columns:
     """Return the columns of words with these options."""
     chosen = [*options.measures, *(["next_words"] if options.next_words else [])]
@@ -91,45 +94,25 @@ class WordSurprisal(NamedTuple):
     token: str
     in_vocabulary: bool | None
     surprisal: float | None
-    measures: Mapping[str, Any] = {}
+    measures: Mapping[str, Any] = NO_MEASURES
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row with rounded numbers."""
-        return {name: round(value, 6) if isinstance(value, float) else value for name, value in self.row().items()}
+        values = self.row()
+        for name, value in values.items():
+            if isinstance(value, float):
+                values[name] = round(value, 6)
+        return values
 
     def row(self) -> dict[str, Any]:
         """Return the row, with the columns of `word_columns`."""
         values = self._asdict()
-        measures = values.pop("measures")
-        return {**values, **measures}
+        values |= values.pop("measures")
+        return values
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the row."""
         yield self.row()
-
-
-class WrittenWord(NamedTuple):
-    """A part of a line, line[begin:end], and its tokens; no tokens if the normaliser dropped it."""
-
-    begin: int
-    end: int
-    tokens: tuple[str, ...]
-
-
-def written_words(reader: TextReader | Normaliser, line: str) -> list[WrittenWord]:
-    """Return the words of a line, separated by white space; for a character-level model, its characters."""
-    normaliser = reader.normaliser if isinstance(reader, TextReader) else reader
-    in_characters = normaliser.units == "characters"
-    words: list[WrittenWord] = []
-    for _, begin, end, token in reader.align(line):
-        tokens = () if token is None else (token,)
-        before = words[-1] if words else None
-        # Tokens of one character have the same position. Parts of one word are adjacent; words are not.
-        if before and ((begin, end) == before[:2] if in_characters else begin <= before.end):
-            words[-1] = WrittenWord(before.begin, end, before.tokens + tokens)
-        else:
-            words.append(WrittenWord(begin, end, tokens))
-    return words
 
 
 def surprisals(
@@ -163,9 +146,18 @@ def _rows(
     unknown = frozenset(vocabulary.unknown_ids)
     given = vocabulary.encode(reader.tokens(options.given)) if options.given else []
     columns = [name for name in word_columns(options) if name in MEASURES and name not in TREE_MEASURES]
+
+    @lru_cache(REMEMBERED_WORDS)
+    def read(tokens: tuple[str, ...]) -> tuple[list[int], str, bool | None]:
+        """Return the ids of the tokens of a word, as they are shown, and whether all are known."""
+        of_word = vocabulary.encode(tokens)
+        shown = " ".join([vocabulary.tokens[token] for token in of_word])
+        return of_word, shown, unknown.isdisjoint(of_word) if of_word else None
+
     while chunk := list(islice(lines, LINES_TOGETHER)):
-        words = list(each_line(partial(written_words, reader), chunk, first))
-        ids = [vocabulary.encode(token for word in line for token in word.tokens) for line in words]
+        words = list(each_line(reader.words, chunk, first))
+        read_words = [[read(word.tokens) for word in line] for line in words]
+        ids = [[token for of_word, _, _ in line for token in of_word] for line in read_words]
         full = [[*given, *sentence] for sentence in ids if sentence]
         scored: list[ScoredTokens] = []
         if full:
@@ -177,27 +169,25 @@ def _rows(
         distributions = Predictions(*map(torch.cat, zip(*predictions, strict=True))) if predictions else None
         measure = partial(_measures, columns, distributions, vocabulary)
         end = 0
-        for number, (line, line_words, line_ids) in enumerate(zip(chunk, words, ids, strict=True), first):
+        for number, line in enumerate(chunk, first):
+            line_words, line_read, line_ids = words[number - first], read_words[number - first], ids[number - first]
             begin, end = end + len(given), end + (len(given) + len(line_ids) + ends if line_ids else 0)
             line_bits = bits[begin:end].tolist()
             rows = []
             start = 0
-            for position, word in enumerate(line_words, 1):
-                written = line[word.begin : word.end]
-                stop = start + len(word.tokens)
-                token, known, of_word = "", None, None
-                if word.tokens:
-                    read = line_ids[start:stop]
-                    token = " ".join(vocabulary.tokens[part] for part in read)
-                    known, of_word = unknown.isdisjoint(read), sum(line_bits[start:stop])
-                place = (number, position, written, word.begin, word.end)
-                measures = measure(line_bits, start, stop, begin, end)
-                rows.append(WordSurprisal(*place, token, known, of_word, measures))
+            for position, (word, (of_word, token, known)) in enumerate(zip(line_words, line_read, strict=True), 1):
+                low, high, _ = word
+                stop = start + len(of_word)
+                surprisal = sum(line_bits[start:stop]) if of_word else None
+                measures = measure(line_bits, start, stop, begin, end) if columns else NO_MEASURES
+                rows.append(
+                    WordSurprisal(number, position, line[low:high], low, high, token, known, surprisal, measures)
+                )
                 start = stop
             if line_ids and ends:
                 last, size = len(line_words) + 1, len(line)
                 place = (number, last, "", size, size)
-                measures = measure(line_bits, start, start + 1, begin, end)
+                measures = measure(line_bits, start, start + 1, begin, end) if columns else NO_MEASURES
                 rows.append(WordSurprisal(*place, vocabulary.end, True, line_bits[-1], measures))
             yield rows
         first += len(chunk)
@@ -217,7 +207,7 @@ def _measures(
 
     bits: of the line's tokens, [begin, end) among those of the text.
     """
-    if start == stop or not columns:
+    if start == stop:
         return dict.fromkeys(columns)
     values: dict[str, Any] = {"prefix_surprisal": sum(bits[:stop])}
     if distributions is not None:
@@ -245,6 +235,7 @@ class ReadingSummary:
         """Create a counter for a model.  options: those with which the rows were read."""
         self._reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
         self._auto = TextReader.of(bundle.normaliser, bundle.vocabulary, TextOptions())
+        self._not_read_of = lru_cache(REMEMBERED_WORDS)(self._find_not_read)
         self.words = 0  # words that the model read, without ends of sentences
         self.not_read: Counter[str] = Counter()  # words and punctuation marks that the normaliser dropped
         self.alike: list[tuple[int, int]] = []  # sentences that differ as written, but not as read
@@ -261,13 +252,16 @@ class ReadingSummary:
                 self.alike.append((number, rows[0].sentence))
         for row in rows:
             if not row.word.isalnum():
-                self.not_read.update(part.written for part in self._reader.align(row.word) if part.token is None)
+                self.not_read.update(self._not_read_of(row.word))
             if row.word and row.in_vocabulary is not None:
                 self.words += 1
                 if not row.in_vocabulary:
                     self.unknown_count += 1
                     if row.word in self.unknown or len(self.unknown) < REMEMBERED_UNKNOWN:
                         self.unknown[row.word] += 1
+
+    def _find_not_read(self, word: str) -> list[str]:
+        return [part.written for part in self._reader.align(word) if part.token is None]
 
     def __str__(self) -> str:
         """Return a line such as "120 words, 3 unknown (2.5%)", with advice if the share is large."""

@@ -5,10 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.text.normaliser import AlignedToken, Normaliser, Piece, UntaggedTokenError, word_spans
+from syntaxlm.text.normaliser import (
+    REMEMBERED_LENGTH,
+    AlignedToken,
+    Normaliser,
+    Piece,
+    UntaggedTokenError,
+    word_spans,
+)
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
@@ -50,6 +57,14 @@ _SPELLINGS = {  # a mark, and how other texts write it
 }
 
 
+class WrittenWord(NamedTuple):
+    """A part of a line, line[begin:end], and its tokens; no tokens if the normaliser dropped it."""
+
+    begin: int
+    end: int
+    tokens: tuple[str, ...]
+
+
 def each_line(read: Callable[[str], Result], lines: Iterable[str], first: int = 1) -> Iterator[Result]:
     """Yield what a function of a reader returns for each line; an error names the sentence. first: its number."""
     for number, line in enumerate(lines, first):
@@ -78,6 +93,7 @@ class TextReader:
         self.is_plain = style == AS_TOKENISED and not adapts
         self._known_ids = lru_cache(REMEMBERED_WORDS)(self._find_known_ids)
         self._spelled_pieces = lru_cache(REMEMBERED_WORDS)(self._find_spelled_pieces)
+        self._known_tokens = lru_cache(REMEMBERED_WORDS)(self._find_tokens)
         if adapts:  # how the vocabulary spells words
             tokens = vocabulary.tokens
             special = {vocabulary.unknown, vocabulary.begin, vocabulary.end, "N"}
@@ -141,6 +157,32 @@ class TextReader:
         """
         return self.normaliser.align(line, None if self.is_plain else self._pieces(line))
 
+    def words(self, line: str) -> list[WrittenWord]:
+        """Return the words of a line, separated by white space, with their tokens; for a character-level model, its
+        characters.
+        """
+        if self.normaliser.units != "words":
+            return self._aligned_words(line)
+        words: list[WrittenWord] = []
+        for word, begin, end, is_first, is_last, opens in self._words(line):
+            find = self._known_tokens if len(word) <= REMEMBERED_LENGTH else self._find_tokens
+            words.append(WrittenWord(begin, end, find(word, is_first, is_last, opens)))
+        return words
+
+    def _aligned_words(self, line: str) -> list[WrittenWord]:
+        """Return `words` from the positions of the tokens: tags are no part of a word, and characters are words."""
+        in_characters = self.normaliser.units == "characters"
+        words: list[WrittenWord] = []
+        for _, begin, end, token in self.align(line):
+            tokens = () if token is None else (token,)
+            before = words[-1] if words else None
+            # Tokens of one character have the same position. Parts of one word are adjacent; words are not.
+            if before and ((begin, end) == before[:2] if in_characters else begin <= before.end):
+                words[-1] = WrittenWord(before.begin, end, before.tokens + tokens)
+            else:
+                words.append(WrittenWord(begin, end, tokens))
+        return words
+
     def split(self, line: str) -> str:
         """Return the line with its words split by the style but not respelled, separated by single spaces."""
         if self.is_plain:
@@ -153,21 +195,39 @@ class TextReader:
 
     def _pieces(self, line: str, spelled: bool = True) -> list[Piece]:
         """Return the pieces of a line. spelled: in the spelling of the vocabulary, if the reader adapts to it."""
-        spans = list(word_spans(line))
         pieces: list[Piece] = []
-        quotes = 0
-        for number, (begin, end) in enumerate(spans, 1):
-            word, is_last = line[begin:end], number == len(spans)
-            if not self.adapts:
-                of_word: Sequence[Piece] = self.style.pieces(word, is_last)
-            elif not spelled:
-                of_word = self.style.pieces(word, is_last, self._rank)
-            else:
-                quotes += word.count(_PLAIN_QUOTE)
-                opens = word == _PLAIN_QUOTE and quotes % 2 == 1
-                of_word = self._spelled_pieces(word, number == 1, is_last, opens)
+        for word, begin, _, is_first, is_last, opens in self._words(line):
+            of_word = self._pieces_of_word(word, is_first, is_last, opens, spelled)
             pieces += [Piece(begin + start, begin + stop, text) for start, stop, text in of_word]
         return pieces
+
+    def _words(self, line: str) -> Iterator[tuple[str, int, int, bool, bool, bool]]:
+        """Yield the words of a line, their begin and end, and whether each is the first and the last word of the line
+        and opens a quotation; only the end of a line matters to a reader that does not adapt.
+        """
+        spans = list(word_spans(line))
+        adapts, last, quotes = self.adapts, len(spans), 0
+        for number, (begin, end) in enumerate(spans, 1):
+            word = line[begin:end]
+            opens = False
+            if adapts and _PLAIN_QUOTE in word:
+                quotes += word.count(_PLAIN_QUOTE)
+                opens = word == _PLAIN_QUOTE and quotes % 2 == 1
+            yield word, begin, end, adapts and number == 1, number == last, opens
+
+    def _pieces_of_word(
+        self, word: str, is_first: bool, is_last: bool, opens: bool, spelled: bool = True
+    ) -> Sequence[Piece]:
+        if not self.adapts:
+            return self.style.pieces(word, is_last)
+        if not spelled:
+            return self.style.pieces(word, is_last, self._rank)
+        return self._spelled_pieces(word, is_first, is_last, opens)
+
+    def _find_tokens(self, word: str, is_first: bool, is_last: bool, opens: bool) -> tuple[str, ...]:
+        """Return the tokens of a word of a line, see `_words`."""
+        pieces = None if self.is_plain else self._pieces_of_word(word, is_first, is_last, opens)
+        return tuple([part.token for part in self.normaliser.align(word, pieces) if part.token is not None])
 
     def _find_spelled_pieces(self, word: str, is_first: bool, is_last: bool, opens: bool) -> Sequence[Piece]:
         """Return the pieces of a word, spelled as in the vocabulary. opens: whether it opens a quotation."""

@@ -168,7 +168,8 @@ def focus(
             check_stored(_trees(folder, part))
         if train_all(runs, watching, say, options.jobs):
             return FocusResult(folder, list(parsers))
-        agreement = measure_agreement([read_model(path) for path in parsers.values()], recipe.data.valid, list(parsers))
+        valid = str(recipe.data.valid)
+        agreement = measure_agreement([read_model(path) for path in parsers.values()], valid, list(parsers))
         say(str(agreement))
         reasons = {} if options.keep_all else agreement.reasons_to_omit(groups)
         omitted = {name: reasons[number] for number, name in enumerate(parsers) if number in reasons}
@@ -203,7 +204,7 @@ def focus(
 def _check_texts(recipe: TextRecipe) -> None:
     """Raise InputError for missing files and for texts without words, before anything is trained."""
     fingerprints_of(recipe)
-    for text in (recipe.data.train, recipe.data.valid):
+    for text in (recipe.data.train, str(recipe.data.valid)):
         if not any(recipe.data.normaliser.tokens(line) for _, line in read_sentences(text, recipe.data.normaliser)):
             raise no_sentence(text)
 

@@ -113,9 +113,12 @@ class LanguageModelTask(Task):
     def validate(self) -> Validation:
         """Evaluate the model's criterion; for models that score sentences, the negative log-likelihood per token.
 
-        A model without either is trained by counting in one round; its criterion is 0.
+        A model without either is trained by counting in one round, as is one without validation data; the criterion
+        is 0.
         """
         model = self.model
+        if self.valid is None:
+            return NO_VALIDATION
         if isinstance(model, ScoresSentences):
             loss = self._score(model, self.valid).loss
             figures = {"valid_loss": loss, "valid_perplexity": math.exp(min(loss, 700.0))}
@@ -128,6 +131,8 @@ class LanguageModelTask(Task):
             for batch in self._in_order(self.valid, TOKEN_BUDGET).iterate():
                 loss_of_batch = model.loss(batch.to(model.device))
                 total, count = total + float(loss_of_batch.total), count + loss_of_batch.count
+        if not count:
+            raise InputError(f"{self.recipe.data.valid}: found nothing to validate on; expected more known words")
         value = total / count
         return Validation(model.criterion, value, {"valid_loss": value})
 
@@ -193,7 +198,7 @@ class TextTask(LanguageModelTask):
 
     recipe: TextRecipe
     train: EncodedCorpus
-    valid: EncodedCorpus
+    valid: EncodedCorpus | None
 
     def _read(self) -> None:
         text, batches = self.recipe.text, self.recipe.batches
@@ -202,7 +207,8 @@ class TextTask(LanguageModelTask):
         self.vocabulary = Vocabulary.build(counts, "<unk>", *special, **vars(text.vocabulary))
         encode = partial(EncodedCorpus.encode, normaliser=text.normaliser, vocabulary=self.vocabulary)
         with_marks = bool(getattr(self.recipe.model, "marks", 0))
-        self.train, self.valid = encode(text.train, marks=with_marks), encode(text.valid)
+        self.train = encode(text.train, marks=with_marks)
+        self.valid = encode(text.valid) if text.valid is not None else None
         if self.train.marks is not None and not self.train.marks.any():
             raise InputError(
                 f"{text.train}: found no punctuation mark that text.normaliser drops; expected some for model.marks."
@@ -216,7 +222,7 @@ class TextTask(LanguageModelTask):
             sources.append((text.trees, text.trees_preprocessing))
         read = partial(read_supervision, normaliser=text.normaliser, vocabulary=self.vocabulary)
         self.supervision = [read(path, preprocessing, self.train) for path, preprocessing in sources]
-        of_valid = [read(path, "none", self.valid).spans for path in text.focus_valid]
+        of_valid = [read(path, "none", self.valid).spans for path in text.focus_valid if self.valid is not None]
         self.valid_spans = joined(of_valid) if of_valid else None
 
     def _copy_embeddings(self, model: Model) -> None:
@@ -327,6 +333,7 @@ class TextTask(LanguageModelTask):
 
     def limit_evaluation(self, words: int) -> None:
         longest, valid = getattr(self.recipe.batches, "maximum_words", None), self.valid
+        assert valid is not None, "models that are trained by gradient descent have validation text"
         self.valid = valid.first(words, self.vocabulary, longest)
         if self.valid_spans is not None:
             kept = np.flatnonzero(np.isin(valid.line_numbers, self.valid.line_numbers))

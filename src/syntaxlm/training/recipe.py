@@ -33,7 +33,7 @@ from syntaxlm.core.settings import (
     read_yaml,
 )
 from syntaxlm.data.labelled_pairs import TRAINED_OPERATORS
-from syntaxlm.models.abilities import LearnsFromTrees
+from syntaxlm.models.abilities import HasLoss, LearnsFromTrees, TrainsByCounting
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.classifiers import ClassifierSettings
 from syntaxlm.models.registry import MODELS, ModelConfig
@@ -60,7 +60,7 @@ class DataSettings(Settings):
     """The files of a run and how their words are read. Paths are relative to the working directory."""
 
     train: str  # file
-    valid: str  # file; the weights with the lowest loss (of pairs: the highest accuracy) on it are kept
+    valid: str | None  # file; the weights with the lowest loss (of pairs: the highest accuracy) on it are kept
     test: str | None = None  # file; evaluated once, at the end
     normaliser: Normaliser = field(default_factory=Normaliser)
     vocabulary: VocabularySettings = field(default_factory=VocabularySettings)
@@ -83,6 +83,7 @@ class DataSettings(Settings):
 class TextSettings(DataSettings, section="text"):
     """Text: UTF-8 files with one sentence per line. Paths are relative to the working directory."""
 
+    valid: str | None  # file; the weights with the lowest loss on it are kept; null: none, for n-gram models
     trees: str | None = None  # file, folder or pattern; trees of `train`, for models that learn from them
     focus: tuple[
         str, ...
@@ -111,6 +112,8 @@ class TextSettings(DataSettings, section="text"):
 class TreeSettings(DataSettings, section="trees"):
     """Dependency trees: each of `train`, `valid` and `test` is a file, a folder or a pattern."""
 
+    valid: str
+
     _treebanks = ("train", "valid", "test")
 
     def contradictions(self) -> list[str]:
@@ -123,6 +126,7 @@ class TreeSettings(DataSettings, section="trees"):
 class PairSettings(DataSettings, section="pairs"):
     """Files of pairs. Labels and vocabulary are those of the training file; for formulas they are fixed."""
 
+    valid: str
     task: PairTask = "logic"  # format: logic: as written by data logic; sentences: sentence1, sentence2, label
     maximum_operators: Operators = TRAINED_OPERATORS  # logic: longer pairs of train and valid are left out
 
@@ -306,6 +310,8 @@ class TextRecipe(Recipe):
         faults += _learns_from(self.model, "supervision", "trees", self.text.trees, None)
         faults += self._focus_faults()
         batches, name = self.batches, self.model.name
+        if self.text.valid is None and not (MODELS[name].has(TrainsByCounting) and not MODELS[name].has(HasLoss)):
+            faults.append(f"text.valid: found null; expected a file: {name} models are validated during training")
         reads_sentences = MODELS[name].reads == "sentences"
         if isinstance(batches, StreamBatchSettings):
             if reads_sentences:

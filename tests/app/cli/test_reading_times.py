@@ -63,13 +63,14 @@ def test_json_has_the_figures_and_options_reach_the_evaluation(run, trained, exp
     path = tmp_path / "figures.json"
     code, out, _ = run(
         "evaluate", "reading-times", trained.lstm, *experiment, "--json", "-o", path, "--log-times", "--spillover", 2,
+        "--smooth", 4,
         "--unknown", "keep", "--keep-last", "--predictor", "code", "--seed", 3, "--context", "reset", "--min-time", 301,
     )  # fmt: skip
     assert (code, out) == (0, "")
     figures = json.loads(path.read_text())
     assert figures["settings"] == {
-        "log": True, "spillover": 2, "unknown": "keep", "keep_last": True, "predictors": ["code"], "folds": 10,
-        "fold_unit": "sentence", "seed": 3,
+        "log": True, "spillover": 2, "smooth": 4, "unknown": "keep", "keep_last": True, "predictors": ["code"],
+        "folds": 10, "fold_unit": "sentence", "seed": 3,
     }  # fmt: skip
     assert figures["times"]["out_of_range"] > 0
     assert figures["models"][0]["context"] == "reset"
@@ -94,7 +95,7 @@ def test_words_are_scored_one_row_per_displayed_word(run, trained, words, toy):
     assert [row["sentence_number"] for row in rows] == ["1", "1", "1", "2", "3", "3"]
     assert [row["in_vocabulary"] for row in rows] == ["true", "true", "true", "false", "true", "true"]
     assert [row["previous_surprisal"] == "" for row in rows] == [True, False, False, False, True, False]
-    assert "6 words, 1 unknown (16.7%)" in error
+    assert "3 sentences, 6 words, 1 unknown (16.7%)" in error
     plain = run("score", trained.lstm, "--text", "the house is.")[1]
     bits = [row["surprisal"] for row in csv.DictReader(io.StringIO(plain), delimiter="\t")]
     assert [float(row["surprisal"]) for row in rows[:3]] == pytest.approx([float(one) for one in bits[:3]], abs=1e-5)

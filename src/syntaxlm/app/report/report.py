@@ -179,7 +179,8 @@ def training_section(run: StoredRun, reading: str) -> Section:
         table = HtmlTable(ReportTable(headings, rows, "All validations"), is_folded=True)
     else:
         summary += "Not validated yet."
-    texts = "" if run.recipe is None else f"; training text {run.recipe.data.train}, validation {run.recipe.data.valid}"
+    data = None if run.recipe is None else run.recipe.data
+    texts = "" if data is None else f"; training text {data.train}, validation {data.valid or 'none'}"
     source = (
         f"{METRICS}{texts}; read as {reading}. Training: mean over the steps since the previous validation, with"
         " dropout; validation: the whole text, without dropout."

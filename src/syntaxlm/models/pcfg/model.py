@@ -59,10 +59,12 @@ from syntaxlm.models.sizes import check_chart
 from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.ops.inside import (
     Layout,
+    NextWords,
     Rules,
     best_derivations,
     log_partition,
     next_words,
+    next_words_after_each,
     posteriors,
     prefix_log_probs,
     sample_trees,
@@ -477,20 +479,45 @@ class PCFG(SentencePCFG, PredictsNextToken):
         sentences = Sentences.of(places, self.device)
         prefixes, wholes = self._prefixes(sentences)
         tables = self._tables(sentences)  # of the words in the prefixes only
-        emissions = self._all_tables()[1]
-        rest = torch.log1p(-self.one_word_share.double())
         predicted = next_words(tables.rules, tables.emissions, tables.words, sentences.lengths)
-        words = torch.log(predicted.weights @ emissions.exp().double().T) + predicted.scales[:, None] + rest
-        empty = torch.tensor([not length for length in sentences.lengths], device=words.device)
-        alone = self.unigrams.double() + self.one_word_share.double().log()
-        words[empty] = torch.logaddexp(words[empty], alone)
-        last = torch.tensor(sentences.lengths, device=words.device)[:, None]
-        of_prefix = prefixes.gather(1, last)
-        result = words.new_full((len(words), self.vocabulary_size), -torch.inf)
-        result[:, 0] = words[:, 0] - of_prefix[:, 0]
-        result[:, SPECIALS + 1 :] = words[:, 1:] - of_prefix
-        result[:, EOS] = (wholes.gather(1, last) - of_prefix)[:, 0]
+        last = torch.tensor(sentences.lengths, device=self.device)
+        emissions = self._all_tables()[1].exp().double()
+        of_last = (chart.gather(1, last[:, None])[:, 0] for chart in (prefixes, wholes))
+        result = self._distributions(predicted, emissions, last == 0, *of_last)
         return result[torch.tensor([places[part] for part in parts], device=self.device)]
+
+    @torch.no_grad()
+    def each_next_log_probs(self, batch: TokenBatch, state: State = None) -> Iterator[Tensor]:
+        if state is not None:
+            yield from super().each_next_log_probs(batch, state)
+            return
+        sentences = self._sentences(TokenBatch(batch.tokens, batch.tokens))
+        prefixes, wholes = self._prefixes(sentences)
+        tables = self._tables(sentences)
+        predicted = next_words_after_each(tables.rules, tables.emissions, tables.words, sentences.lengths)
+        weights, scales = (torch.stack(parts, 1) for parts in zip(*predicted, strict=True))  # (n + 1, B, ...)
+        emissions = self._all_tables()[1].exp().double()
+        for step, found in enumerate(zip(weights, scales, strict=True)):
+            is_empty = torch.full(batch.tokens.shape[1:], step == 0, device=self.device)
+            yield self._distributions(NextWords(*found), emissions, is_empty, prefixes[:, step], wholes[:, step])
+
+    def _distributions(
+        self, predicted: NextWords, emissions: Tensor, is_empty: Tensor, prefixes: Tensor, wholes: Tensor
+    ) -> Tensor:
+        """Return the next-token distributions, (B, V), after prefixes.
+
+        emissions: (V - 2, t) probabilities of words.  is_empty: whether a prefix has no words.
+        prefixes, wholes: (B,) log-probabilities of each prefix, and of the sentence that ends after it.
+        """
+        rest = torch.log1p(-self.one_word_share.double())
+        words = torch.log(predicted.weights @ emissions.T) + predicted.scales[:, None] + rest
+        alone = self.unigrams.double() + self.one_word_share.double().log()
+        words[is_empty] = torch.logaddexp(words[is_empty], alone)
+        result = words.new_full((len(words), self.vocabulary_size), -torch.inf)
+        result[:, 0] = words[:, 0] - prefixes
+        result[:, SPECIALS + 1 :] = words[:, 1:] - prefixes[:, None]
+        result[:, EOS] = wholes - prefixes
+        return result
 
 
 # ---- the end bias: which words end constituents, estimated from the words that end sentences

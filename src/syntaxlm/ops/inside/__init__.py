@@ -14,6 +14,7 @@ from syntaxlm.ops.inside.prefix import (
     NextWords,
     PrefixLogProbs,
     next_words,
+    next_words_after_each,
     prefix_log_probs,
     prefix_log_probs_reference,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "log_partition",
     "log_partition_reference",
     "next_words",
+    "next_words_after_each",
     "posteriors",
     "prefix_log_probs",
     "prefix_log_probs_reference",

@@ -197,60 +197,66 @@ class NextWords(NamedTuple):
     scales: Tensor
 
 
-@torch.no_grad()
 def next_words(rules: Rules, emissions: Tensor, words: Tensor, lengths: tuple[int, ...]) -> NextWords:
     """For each prefix, the linear function of a next word's emissions that gives the probability of the longer prefix.
 
     emissions, words: as in `log_partition`; a prefix may have any number of words, including 0.
     """
+    parts = next_words_after_each(rules, emissions, words, lengths)
+    return NextWords(*(torch.stack([values[-1] for values in of_prefixes]) for of_prefixes in zip(*parts, strict=True)))
+
+
+@torch.no_grad()
+def next_words_after_each(rules: Rules, emissions: Tensor, words: Tensor, lengths: tuple[int, ...]) -> list[NextWords]:
+    """Return the same for the prefixes of 0, 1, ... n words of each sentence, from one chart."""
     rules, emissions = rules.double(), emissions.double()
-    weights = torch.zeros(len(lengths), rules.preterminals, dtype=torch.float64, device=rules.root.device)
-    scales = weights.new_zeros(len(lengths))
     parts = words.split(lengths)
+    found: list[NextWords | None] = [None] * len(lengths)
     for length in sorted(set(lengths)):
         index = torch.tensor([column for column, each in enumerate(lengths) if each == length])
         chosen = torch.stack([parts[column] for column in index.tolist()])
         if isinstance(rules, FactoredRules):
-            result = _next_by_factors(rules, emissions, chosen)
+            weights, scales = _next_by_factors(rules, emissions, chosen)
         else:
-            result = _next_by_tables(TableGroup(rules.of(index), index, chosen), emissions)
-        place = index.to(weights.device)
-        weights[place], scales[place] = result
-    return NextWords(weights, scales)
+            weights, scales = _next_by_tables(TableGroup(rules.of(index), index, chosen), emissions)
+        for place, column in enumerate(index.tolist()):
+            found[column] = NextWords(weights[place], scales[place])
+    return [one for one in found if one is not None]
 
 
 def _next_by_factors(rules: FactoredRules, emissions: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
-    """Return weights and scales of prefixes of one length: words (B, n) -> (B, t), (B,)."""
+    """Return weights and scales of all prefixes of sentences of one length. (B, n) -> (B, n + 1, t), (B, n + 1)."""
     root, left, right = rules.over_factors()
     count, (batch, length) = len(root), words.shape
     closure = closure_of(left[:, :count])
     reached = (root @ closure).expand(batch, 1, count)  # H, (B, j, R), and its scales
     scales = reached.new_zeros(batch, 1)
     if not length:
-        return reached[:, 0] @ left[:, count:], scales[:, 0]
+        return reached @ left[:, count:], scales
     layout = Layout([length] * batch, words.device) if length > 1 else None
     lefts, left_scales, _ = _complete_chart(root, left, right, emissions, words.flatten(), layout)
     sentence = torch.arange(batch)[:, None]
-    opened = reached[:, 0]
-    for end in range(1, length + 1):  # C of the position after `end` words
+    opened = [torch.zeros_like(reached[:, 0])]  # of each position, C
+    for end in range(1, length + 1):
         first = torch.arange(end)[None]
         rows = sentence * length + first if layout is None else layout.row(sentence, first, end - first)
         top, factors = split_factors(scales + left_scales[rows])
-        opened, scale = rescaled(torch.einsum("bi,bim,bim->bm", factors, reached, lefts[rows]), top)
+        of_end, scale = rescaled(torch.einsum("bi,bim,bim->bm", factors, reached, lefts[rows]), top)
+        opened.append(of_end)
         scales = torch.cat([scales, scale[:, None]], 1)
-        reached = torch.cat([reached, (opened @ right[:, :count] @ closure)[:, None]], 1)
-    return reached[:, -1] @ left[:, count:] + opened @ right[:, count:], scales[:, -1]
+        reached = torch.cat([reached, (of_end @ right[:, :count] @ closure)[:, None]], 1)
+    return reached @ left[:, count:] + torch.stack(opened, 1) @ right[:, count:], scales
 
 
 def _next_by_tables(group: TableGroup, emissions: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the same with a full rule table, or one per prefix."""
+    """Return the same with a full rule table, or one per sentence."""
     rules, (batch, length) = group.rules, group.words.shape
     count, symbols = rules.nonterminals, rules.binary.shape[-1]
     closure, of_words = _corners(rules)
     table = rules.binary.expand(batch, count, symbols, symbols)
     reached = [(rules.root.unsqueeze(-2) @ closure).expand(batch, 1, count)[:, 0]]
     scales = [reached[0].new_zeros(batch)]
-    opened = reached[0].new_zeros(batch, symbols)  # the next symbol as a right child
+    opened = [reached[0].new_zeros(batch, symbols)]  # the next symbol as a right child
     chart = group.chart(emissions) if length else []
     for end in range(1, length + 1):
         spans = [chart[end - first - 1] for first in range(end)]
@@ -261,7 +267,9 @@ def _next_by_tables(group: TableGroup, emissions: Tensor) -> tuple[Tensor, Tenso
         for first, span in enumerate(spans):
             weighted = factors[:, first, None] * reached[first]
             pairs[..., span.symbols] += weighted[:, :, None] * span.values[:, None, first]
-        opened, scale = rescaled(torch.einsum("bac,bacd->bd", pairs, table), top)
+        of_end, scale = rescaled(torch.einsum("bac,bacd->bd", pairs, table), top)
+        opened.append(of_end)
         scales.append(scale)
-        reached.append((opened[:, None, :count] @ closure)[:, 0])
-    return (reached[-1][:, None] @ of_words)[:, 0] + opened[:, count:], scales[-1]
+        reached.append((of_end[:, None, :count] @ closure)[:, 0])
+    weights = torch.stack(reached, 1) @ of_words + torch.stack(opened, 1)[..., count:]
+    return weights, torch.stack(scales, 1)
