@@ -43,12 +43,12 @@ The trees are induced: a quarter of the constituents of the WSJ sample is missin
 suffix. The text has the views and prejudices of its time, and so may sampled sentences.
 """
 ICELANDIC = """\
-Icelandic trees and surprisals from one small neural PCFG (SN-PCFG). It was trained without any tree or tag, and learned from
-the trees of three grammars of the same text.
+Icelandic trees and surprisals from one small neural PCFG (SN-PCFG). It was trained without any tree or tag, and learned
+from the trees of three grammars of the same text.
 """
 ICEPAHC = """\
-The words of the Icelandic Parsed Historical Corpus (IcePaHC; Wallenberg, Ingason, Sigurðsson and Rögnvaldsson), texts of the
-12th to the 21st century, CC BY 4.0: the first eight tenths, 0.8 million words. Its trees were not used.
+The words of the Icelandic Parsed Historical Corpus (IcePaHC; Wallenberg, Ingason, Sigurðsson and Rögnvaldsson), texts of
+the 12th to the 21st century, CC BY 4.0: the first eight tenths, 0.8 million words. Its trees were not used.
 
 The recipe is `simple-pcfg-is`; `python -m shipping.icelandic` makes the model again.
 """
@@ -80,12 +80,12 @@ def write_icelandic() -> None:
     parts = [
         ICELANDIC,
         "## Figures",
-        "The last tenth of IcePaHC. Unlabelled F1, decoder `mbr`, protocol `wsj-test`, preprocessing `letters`, without and"
-        " with punctuation as evidence.",
+        "The last tenth of IcePaHC. Unlabelled F1, decoder `mbr`, protocol `wsj-test`, preprocessing `letters`, without"
+        " and with punctuation as evidence.",
         shipped_icelandic(),
         "## Limits",
-        "Most of the text is older than the 20th century, and so are its spelling, words and topics. One word of seven of the"
-        " test text is unknown.",
+        "Most of the text is older than the 20th century, and so are its spelling, words and topics. One word of seven of"
+        " the test text is unknown.",
     ]
     write_card(SHIPPED / "is", read_model(SHIPPED / "is"), "is", CardFacts("mit", "is", ICEPAHC, "\n\n".join(parts)))
 

@@ -19,7 +19,7 @@ RECIPES = sorted(bundled_recipes().glob("*.yaml"))
 SMALL = {
     "embedding_size": "12", "hidden_size": "16", "memory_slots": "4", "token_budget": "256", "batch_size": "8",
     "bptt": "20", "log_steps": "1", "epochs": "1", "layer_sizes": "[16, 12]", "chunk_size": "2",
-    "validations_per_epoch": "1", "nonterminals": "8", "preterminals": "16",
+    "heads": "2", "validations_per_epoch": "1", "nonterminals": "8", "preterminals": "16",
 }  # fmt: skip
 
 

@@ -96,7 +96,8 @@ def test_a_missing_ability_raises_an_error_with_the_model_types_that_have_it(nam
     message, _, types = str(caught.value).partition(" Model types that can: ")
     others = [one for one in model_types_with(ability) if one != model_type]
     settings = " with these settings" if MODELS[model_type].has(ability) else ""
-    assert message == f"this {model_type} model{settings} {MISSING_ABILITY[ability]}, so a test cannot use it."
+    reason = model.reasons.get(ability, MISSING_ABILITY[ability])
+    assert message == f"this {model_type} model{settings} {reason}, so a test cannot use it."
     assert types == (f"{', '.join(others)}." if others else "")
 
 

@@ -22,7 +22,7 @@ BOS, EOS = 1, 2
 SMALL = {
     "embedding_size": 6, "hidden_size": 8, "layers": 2, "memory_slots": 4, "look_back": 3, "init_range": 0.5,
     "layer_sizes": (8, 6), "chunk_size": 2, "attention_after": 1, "span_size": 6, "scorer_size": 5, "maximum_span": 4,
-    "nonterminals": 3, "preterminals": 4, "rank": 5, "latent_size": 2, "encoder_size": 3,
+    "nonterminals": 3, "preterminals": 4, "rank": 5, "latent_size": 2, "encoder_size": 3, "heads": 3,
 }  # fmt: skip
 
 
@@ -53,6 +53,7 @@ OTHERS = {
     "elman rnn": ("lstm", {"cell": "rnn"}),
     "awd-lstm": ("on-lstm", {"cell": "lstm"}),
     "lstm with an adaptive softmax": ("lstm", {"cutoffs": (5, 12)}),
+    "transformer with a short window": ("transformer", {"heads": 1, "window": 3}),
     "palm, right-branching": ("palm", {"scores": "right-branching"}),
     "palm, paper's form": ("palm", {"form": "paper"}),
     "palm, attention after the last layer": ("palm", {"attention_after": 2}),

@@ -63,6 +63,17 @@ def treebank(tmp_path):
     return path
 
 
+def test_heads_of_a_model_of_distances_and_heights_are_scored(treebank):
+    bundle = fresh("structformer")
+    report = evaluate_attachment(bundle, treebank)
+    (parse,) = parse_lines(bundle, ["the cat sees"])
+    assert report.sentences[0].predicted == tuple(parse.heads)
+    assert sorted(parse.word_values) == ["distances", "heads", "heights"]
+    assert parse.dependencies.heads == tuple(parse.heads)
+    highest = int(np.argmax(parse.word_values["heights"]))
+    assert [word for word, head in enumerate(parse.heads) if head == 0] == [highest]
+
+
 def test_attachment_is_counted_over_words_without_punctuation(treebank):
     report = evaluate_attachment(dependency_model(), treebank)
     assert [sentence.number for sentence in report.sentences] == [1, 2], "sentences of one word are left out"
@@ -123,7 +134,9 @@ def test_other_models_and_tagged_text_are_refused(folder, treebank, tmp_path, ca
     write_model(tmp_path / "prpn", fresh("prpn"))
     assert cli.main(["evaluate", "parse", str(tmp_path / "prpn"), str(treebank)]) != 0
     assert "found dependency trees or tagged text; expected constituency trees" in capsys.readouterr().err
-    with pytest.raises(InputError, match=r"this prpn model gives no dependency trees, so .* Model types that can: dmv"):
+    with pytest.raises(
+        InputError, match=r"this prpn model gives no dependency trees, so .* Model types that can: structformer, dmv"
+    ):
         evaluate_attachment(fresh("prpn"), treebank)
     text = tmp_path / "some.tagged.txt"
     text.write_text(LINE)

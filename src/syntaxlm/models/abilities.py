@@ -7,7 +7,7 @@ types that have it. Nothing outside `models/` checks a model's type.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.models.batches import Reads, State, TokenBatch, TreeBatch
-from syntaxlm.models.structures import Heads, SpanMarginals, Structure
+from syntaxlm.models.structures import DistancesAndHeights, Heads, SpanMarginals, Structure
 from syntaxlm.ops.sampling import TreeSpans
 from syntaxlm.ops.tree_levels import Levels, States
 
@@ -38,6 +38,7 @@ class Model(nn.Module, Ability):
 
     reads: the type of batches the model takes.
     lacks: abilities of the class that the model lacks because of its settings.
+    reasons: why models of this class lack an ability, for messages; other abilities have the text of MISSING_ABILITY.
     mixes_lengths: whether training batches must mix sentences of different lengths. Models with batch normalisation
         need this: with sentences of one length, the batch statistics would reveal where the sentences end.
     """
@@ -45,6 +46,7 @@ class Model(nn.Module, Ability):
     vocabulary_size: int
     reads: ClassVar[Reads] = "tokens"
     lacks: Collection[type] = ()
+    reasons: ClassVar[Mapping[type, str]] = {}
     mixes_lengths: bool = False
 
     @property
@@ -57,6 +59,13 @@ class Model(nn.Module, Ability):
         """Number of parameters, tied weights counted once; without parameters, of floating-point values in buffers."""
         weights: list[Tensor] = list(self.parameters())
         return sum(weight.numel() for weight in weights or self.buffers() if weight.is_floating_point())
+
+    def subtoken_count(self, token: str, is_first: bool) -> int:
+        """Return the number of units that the model predicts for a token of its vocabulary.
+
+        is_first: whether the token is the first of its text.
+        """
+        return 1
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """Resize buffers whose sizes depend on the training text to match stored tensors, before these are loaded.
@@ -240,6 +249,16 @@ class PredictsNextToken(ScoresTokens):
     def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
         """Return natural log-probability of every token after each column's last real step, (B, V), and the state."""
 
+    def each_next_log_probs(self, batch: TokenBatch, state: State = None) -> Iterator[Tensor]:
+        """Yield natural log-probability of every token after each step, (B, V), of a batch without padding.
+
+        One step at a time, because the distributions of all steps may not fit in memory.
+        """
+        for step in range(len(batch.tokens)):
+            one = TokenBatch(batch.tokens[step : step + 1], batch.targets[step : step + 1])
+            values, state = self.next_log_probs(one, state)
+            yield values
+
 
 class SampledSentence(NamedTuple):
     """A sentence sampled from a model, with its tree.
@@ -333,13 +352,16 @@ class ScoresTrees(ParsesSentences):
 
 
 class ParsesDependencies(ParsesSentences):
-    """Gives projective dependency trees. The constituents of the structure follow from them."""
+    """Gives projective dependency trees: `word_values` of its structure's corpus has "heads".
 
-    structure_type = Heads
+    The constituents of `Heads` follow from the heads. `DistancesAndHeights` has constituents of its own.
+    """
+
+    structure_type: type[Heads | DistancesAndHeights] = Heads
 
     @abstractmethod
-    def structure(self, batch: TokenBatch) -> Heads:
-        """Return the most probable dependency tree of each sentence."""
+    def structure(self, batch: TokenBatch) -> Heads | DistancesAndHeights:
+        """Return the dependency tree of each sentence, or what it follows from."""
 
 
 LabelledSpans = list[tuple[int, int, int]]

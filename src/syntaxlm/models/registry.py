@@ -28,12 +28,14 @@ _MODULES = {
     "lstm": "lstm",
     "on-lstm": "on_lstm",
     "palm": "palm",
+    "transformer": "causal_transformer",
     "simple-pcfg": "pcfg.model",
     "holographic-pcfg": "pcfg.model",
     "tensor-pcfg": "pcfg.model",
     "neural-pcfg": "pcfg.model",
     "compound-pcfg": "pcfg.model",
     "diora": "diora",
+    "structformer": "structformer",
     "span-parser": "span_parser",
     "ngram": "ngram",
     "ccm": "ccm",
@@ -160,7 +162,8 @@ def require(model: object, ability: type[Ability], name: str, use: str, alternat
     sufficient = {*names, *(model_types_with(alternative) if alternative else ())}
     others = [other for other in MODELS if other in sufficient and other != name]
     can = f" Model types that can: {', '.join(others)}." if others else ""
-    raise InputError(f"this {name} model{settings} {MISSING_ABILITY[ability]}, so {use} cannot use it.{can}")
+    reason = getattr(model, "reasons", {}).get(ability, MISSING_ABILITY[ability])
+    raise InputError(f"this {name} model{settings} {reason}, so {use} cannot use it.{can}")
 
 
 def build_model(config: ModelConfig, vocabulary_size: int) -> Model:

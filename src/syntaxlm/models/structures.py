@@ -1,9 +1,9 @@
 """The structures from which trees are decoded: distances, scores or probabilities of spans, or heads.
 
-A parser returns the structure of a batch: `Distances`, `SpanScores`, `SpanMarginals` or `Heads`, with tensors. Its
-`corpus` is the class that collects the batches of a corpus in the order of the sentences. It knows all that depends on
-the type: the decoders, what an average of models takes, labels, and the values of one sentence. Models with the ability
-`FindsBestTrees` add the decoder `viterbi`.
+A parser returns the structure of a batch: `Distances`, `DistancesAndHeights`, `SpanScores`, `SpanMarginals` or `Heads`,
+with tensors. Its `corpus` is the class that collects the batches of a corpus in the order of the sentences. It knows
+all that depends on the type: the decoders, what an average of models takes, labels, and the values of one sentence.
+Models with the ability `FindsBestTrees` add the decoder `viterbi`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from syntaxlm.trees.decoding import (
     decode,
     decode_heads,
     decode_spans,
+    heads_of,
     places_of,
 )
 from syntaxlm.trees.marks import Marks
@@ -117,6 +118,29 @@ class CorpusDistances(CorpusStructure):
 
     def word_values(self, layer: int) -> dict[str, list[Any]]:
         return {"distances": self.values[layer - 1].tolist()}
+
+
+class CorpusDistancesAndHeights(CorpusDistances):
+    """Distances, and heights of words: (words,). Constituents follow from the distances, and heads from both.
+
+    A constituent's head is its highest word, so every dependency tree is projective and fits the constituents.
+    """
+
+    name = "distances and heights"
+    decoders = ("unbiased", "biased")
+
+    def __init__(self, lengths: Integers, layers: int = 1, labels: Sequence[str] = ()) -> None:
+        super().__init__(lengths, layers)
+        self.heights = np.zeros(int(self._offsets[-1]), np.float32)
+
+    def add(self, batch: Distances, words: Integers, indices: Integers) -> None:
+        assert isinstance(batch, DistancesAndHeights)
+        super().add(batch, words, indices)
+        _add_of_words(self.heights[None], batch.heights[None, 1:-1], self._offsets[indices], words)
+
+    def word_values(self, layer: int) -> dict[str, list[Any]]:
+        heads = heads_of(self.values[layer - 1], self.heights, self.lengths)
+        return super().word_values(layer) | {"heights": self.heights.tolist(), "heads": heads.tolist()}
 
 
 class CorpusSpanScores(CorpusStructure):
@@ -246,6 +270,17 @@ class Distances:
 
     values: Tensor
     corpus: ClassVar[type[CorpusStructure]] = CorpusDistances
+
+
+@dataclass(frozen=True)
+class DistancesAndHeights(Distances):
+    """Distances, and a height of each word; the highest word of a constituent is its head.
+
+    heights: (T, B).
+    """
+
+    heights: Tensor
+    corpus: ClassVar[type[CorpusStructure]] = CorpusDistancesAndHeights
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,41 @@ def decode(distances: Distances, lengths: Integers, rule: DecodingRule) -> SpanS
     )
 
 
+def heads_of(distances: Distances, heights: Distances, lengths: Integers) -> AnyIntegers:
+    """Return the head of each word, from 1, 0 for the root, if a constituent's head is its highest word.
+
+    distances, lengths: see `decode`; constituents are those of the rule `unbiased`.  heights: (W,) one per word.
+    Every split joins two constituents: the head of one becomes the head of the other. Of equal heights the first wins.
+    """
+    trees, offsets = decode(distances, lengths, "unbiased"), offsets_of(lengths)
+    first = offsets[:-1][trees.sentences()]
+    splits = np.delete(np.arange(len(heights)), offsets[:-1])  # one for each span, in the same order
+    lefts = highest_words(heights, first + trees.starts, splits)
+    rights = highest_words(heights, splits, first + trees.ends)
+    right_wins = heights[rights] > heights[lefts]
+    heads = np.zeros(len(heights), np.int32)
+    heads[np.where(right_wins, lefts, rights)] = np.where(right_wins, rights, lefts) - first + 1
+    return heads
+
+
+def highest_words(heights: Distances, starts: Integers, ends: Integers) -> Integers:
+    """Return the first highest word of each range [start, end) of one word or more.
+
+    Ranges of 1, 2, 4, ... words are compared for all places together; any range is the union of two of these.
+    """
+    result, highest, size = np.empty(len(starts), np.int64), np.arange(len(heights)), 1
+    while True:
+        own = np.flatnonzero((size <= ends - starts) & (ends - starts < 2 * size))
+        result[own] = _higher(heights, highest[starts[own]], highest[ends[own] - size])
+        if len(highest) <= size or (ends - starts < 2 * size).all():
+            return result
+        highest, size = _higher(heights, highest[:-size], highest[size:]), 2 * size
+
+
+def _higher(heights: Distances, first: Integers, second: Integers) -> Integers:
+    return np.where(heights[second] > heights[first], second, first)
+
+
 def nearest_larger_after(distances: npt.NDArray[Any], bound: Integers, passes: np.ufunc = np.less_equal) -> Integers:
     """(W,) the nearest later position whose distance is larger; `bound` if there is none before it.
 

@@ -31,7 +31,7 @@ from tests.trees.faults import dependency_faults
 BRACKETS = {"brackets": True, "brackets without labels": False}  # test models that give span probabilities
 NAMES = [*names_with(ParsesSentences), *BRACKETS]
 OF_MARGINALS = [name for name in NAMES if name in BRACKETS or built(name).structure_type is SpanMarginals]
-OF_HEADS = names_with(ParsesDependencies)
+OF_HEADS = [name for name in names_with(ParsesDependencies) if built(name).structure_type is Heads]
 every_model = pytest.mark.parametrize("name", NAMES)
 every_dependency_model = every(ParsesDependencies)
 every_left_to_right_model = every(NeuralModel, ParsesSentences)
@@ -81,7 +81,7 @@ def test_padding_and_other_sentences_never_change_the_structure_of_a_sentence(na
         alone = own.values
         if isinstance(model, LabelsSpans):
             assert torch.equal(structure.labels[column, : length - 2, : length - 2], own.labels[0])
-        if model.structure_type is Distances:
+        if issubclass(model.structure_type, Distances):
             found, expected = together[:, :length, column], alone[:, :, 0]
         elif model.structure_type is SpanMarginals:
             found, expected = together[column, : length - 2, : length - 2], alone[0]
@@ -183,6 +183,16 @@ def test_marginals_are_probabilities_of_spans_that_add_up_to_those_of_a_binary_t
 
 
 @every_dependency_model
+def test_the_heads_of_a_corpus_are_projective_trees(name):
+    heads = structure_of(dataclasses.replace(fresh("lstm"), model=built(name)), SENTENCES).word_values(1)["heads"]
+    for sentence in SENTENCES:
+        own, heads = heads[: len(sentence)], heads[len(sentence) :]
+        blank = ("",) * len(sentence)
+        assert dependency_faults(DependencyTree(blank, blank, tuple(own), blank)) == []
+    assert not heads
+
+
+@pytest.mark.parametrize("name", OF_HEADS)
 @EVERY_LENGTHS
 def test_heads_are_projective_trees(name, lengths):
     model, batch = built(name), closed_sentences(lengths)

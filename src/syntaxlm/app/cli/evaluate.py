@@ -89,8 +89,8 @@ def parse(
     """Score a model's trees against a treebank.
 
     Parse the words of a treebank, score the trees against the gold trees, and print F1 with baselines and upper bounds.
-    For a model of dependency trees (dmv), TREEBANK may have dependency trees; then print directed and undirected
-    attachment.
+    For a model of dependency trees (dmv, structformer), TREEBANK may have dependency trees; then print directed and
+    undirected attachment.
 
     also: the trees are the average of all models' trees
     details: each sentence's trees and scores

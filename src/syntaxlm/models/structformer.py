@@ -1,0 +1,331 @@
+"""StructFormer: a masked language model whose attention follows induced constituents and dependencies.
+
+Shen, Tay, Zheng, Bahri, Metzler, Courville 2021, "StructFormer: Joint Unsupervised Induction of Dependency and
+Constituency Structure from Masked Language Modeling". Where the paper is silent, this is the authors' program. A masked
+word is predicted from words on both sides, so the model gives no probability of a sentence.
+Shapes: B sentences, n words of the longest, D features, H heads, V vocabulary size. `real` is true at words, false at
+padding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import layer_norm, leaky_relu, pad
+
+from syntaxlm.core.settings import Fraction, Layers, Settings, Size
+from syntaxlm.models.abilities import (
+    Criterion,
+    Loss,
+    Model,
+    ParsesDependencies,
+    PredictsNextToken,
+    ScoresSentences,
+    ScoresTokens,
+    TrainsByGradient,
+)
+from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.layers import dropout
+from syntaxlm.models.registry import model
+from syntaxlm.models.sentences import BOS, EOS
+from syntaxlm.models.structures import DistancesAndHeights
+from syntaxlm.ops.softmax import target_log_probs
+
+UNKNOWN, PADDING, MASK = 0, BOS, EOS  # sentences are read without BOS and EOS, whose embeddings are free
+_LOWEST = -40.0  # exponents are limited: in float32, the square of a larger weight's inverse would overflow
+
+
+@dataclass(frozen=True)
+class StructFormerConfig(Settings, section="model"):
+    """Settings of StructFormer (Shen et al. 2021)."""
+
+    name: Literal["structformer"] = "structformer"
+    embedding_size: Size = 512  # D, features of a word in all layers
+    layers: Layers = 8  # of the Transformer encoder
+    heads: Size = 8  # attention heads of a layer; embedding_size must be a multiple
+    parser_layers: Layers = 3  # convolutions of the parser
+    parser_width: Annotated[int, Field(ge=1, le=99)] = 9  # words that a convolution reads; odd
+    positions: Size = 500  # learned position embeddings; later words have the last one
+    margin: Literal["sentence", "batch"] = "sentence"  # what calibrates distances: a sentence, or as released a batch
+    mask_rate: Annotated[float, Field(gt=0, lt=1)] = 0.3  # share of known words that are masked and predicted
+    dropout: Fraction = 0.1  # rate on the output of attention, in and after feed-forward layers, and at the end
+    attention_dropout: Fraction = 0.0  # rate on attention weights
+
+    def contradictions(self) -> list[str]:
+        faults = []
+        if self.embedding_size % self.heads:
+            faults.append(
+                f"heads: found {self.heads} with embedding_size {self.embedding_size}; expected embedding_size to be a"
+                " multiple of heads"
+            )
+        if self.parser_width % 2 == 0:
+            faults.append(f"parser_width: found {self.parser_width}; expected an odd number")
+        return faults
+
+
+# ---- from heights and distances to dependencies
+
+
+def margins(heights: Tensor, distances: Tensor, real: Tensor) -> Tensor:
+    """Return the calibration margin of each sentence, (B,): what distances must fall by so that no block is cut off.
+
+    A span other than the whole sentence is cut off if both gaps around it are above all of its words.
+    heights: (B, n).  distances: (B, n - 1) of the gaps between words.
+    """
+    length = heights.shape[1]
+    below, gaps = _below(length, real.device), real[:, 1:]
+    outside = distances.masked_fill(~gaps, torch.inf)  # the ends of a sentence are above everything
+    before, after = pad(outside, (1, 0), value=torch.inf), pad(outside, (0, 1), value=torch.inf)
+    highest = heights[:, None].expand(-1, length, -1).masked_fill(below, -torch.inf).cummax(2)[0]
+    excess = torch.minimum(before[:, :, None], after[:, None]) - highest
+    spans = real[:, None] & ~below
+    spans[torch.arange(len(real), device=real.device), 0, real.sum(1) - 1] = False  # whole sentences
+    return excess.masked_fill(~spans, -torch.inf).flatten(1).max(1)[0].relu()
+
+
+def reach(heights: Tensor, distances: Tensor, scale: Tensor, real: Tensor) -> Tensor:
+    """Return how far word j is in the block (constituent) of word i: (B, n, n), by i and j; 1 for the word itself.
+
+    That is sigmoid(scale (height_i - d)), where d is the greatest distance between i and j.
+    """
+    length = heights.shape[1]
+    between = pad(distances, (1, 0))[:, None].expand(-1, length, -1)  # column j: the gap before j
+    later = torch.ones(length, length, dtype=torch.bool, device=real.device).triu(1)
+    greatest = between.masked_fill(~later, -torch.inf).cummax(2)[0].masked_fill(~later, 0)
+    blocks = torch.sigmoid(scale * (heights[:, :, None] - greatest - greatest.mT))
+    blocks = blocks.masked_fill(torch.eye(length, dtype=torch.bool, device=real.device), 1)
+    return blocks * (real[:, :, None] & real[:, None])
+
+
+def dependencies(heights: Tensor, distances: Tensor, scales: Tensor, real: Tensor) -> Tensor:
+    """Return p(j | i), the probability that word j is the head of word i: (B, n, n), by i and j; 0 for j = i.
+
+    The sum over all blocks l..r of a word i, p(l, r | i) = left_il right_ir, and over the words of each, which are its
+    head by a softmax of their heights. With e_j = exp(height_j) and U_lr = 1 / (e_l + ... + e_r), two products of
+    matrices and two cumulative sums give it in O(n^3) time.
+    scales: (2,), factors of heights and distances in `reach`, and of heights in the softmax.
+    """
+    blocks = reach(heights, distances, scales[0], real)
+    left = (blocks - pad(blocks, (1, 0))[..., :-1]).tril()
+    right = (blocks - pad(blocks, (0, 1))[..., 1:]).triu()
+    scaled = scales[1] * heights
+    exponents = (scaled - scaled.masked_fill(~real, -torch.inf).amax(1, keepdim=True)).masked_fill(~real, 0)
+    weights = exponents.clamp(min=_LOWEST).exp()
+    length = heights.shape[1]
+    below = _below(length, real.device)
+    sums = weights[:, None].expand(-1, length, -1).masked_fill(below, 0).cumsum(2)
+    inverse = (1 / sums.masked_fill(below, 1)).masked_fill(below, 0)
+    before = (left * (right @ inverse.mT)).cumsum(2).tril(-1)
+    after = (right * (left @ inverse)).flip(2).cumsum(2).flip(2).triu(1)
+    return weights[:, None] * (before + after)
+
+
+def _below(length: int, device: torch.device) -> Tensor:
+    return torch.ones(length, length, dtype=torch.bool, device=device).tril(-1)
+
+
+# ---- networks
+
+
+class HeightParser(nn.Module):
+    """Convolutions, then two heads: a height for each word and a distance for each gap between words."""
+
+    def __init__(self, config: StructFormerConfig) -> None:
+        super().__init__()
+        size, width = config.embedding_size, config.parser_width
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(size, size, width, padding=width // 2) for _ in range(config.parser_layers)
+        )
+        self.height, self.height_score = nn.Linear(size, size), nn.Linear(size, 1)
+        self.distance, self.distance_score = nn.Linear(2 * size, size), nn.Linear(size, 1)
+
+    def forward(self, embedded: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+        """Return heights, (B, n), and distances, (B, n - 1), of embedded words (B, n, D)."""
+        hidden = embedded
+        for convolution in self.convolutions:
+            hidden = _squashed(convolution((hidden * real[..., None]).mT).mT)
+        pairs = torch.cat([hidden[:, :-1], hidden[:, 1:]], 2)
+        heights = self.height_score(_squashed(self.height(hidden)))
+        distances = self.distance_score(_squashed(self.distance(pairs)))
+        dtype = embedded.dtype
+        return heights[..., 0].to(dtype), distances[..., 0].to(dtype)
+
+
+def _squashed(rows: Tensor) -> Tensor:
+    return layer_norm(rows, rows.shape[-1:]).tanh()
+
+
+class Layer(nn.Module):
+    """Attention to heads and dependents, and a feed-forward layer, each added to what it reads.
+
+    relations: (H, 2), logits of the weight of a word's head and of its dependents.
+    """
+
+    def __init__(self, config: StructFormerConfig) -> None:
+        super().__init__()
+        size, self.heads = config.embedding_size, config.heads
+        self.dropout, self.attention_dropout = config.dropout, config.attention_dropout
+        self.attention_norm, self.feedforward_norm = nn.LayerNorm(size), nn.LayerNorm(size)
+        self.query_key_value, self.output = nn.Linear(size, 3 * size), nn.Linear(size, size)
+        self.up, self.down = nn.Linear(size, 4 * size), nn.Linear(4 * size, size)
+        self.relations = nn.Parameter(torch.empty(config.heads, 2))
+        for weight in (*self.query_key_value.weight.chunk(3), self.output.weight):
+            nn.init.xavier_uniform_(weight)
+        nn.init.zeros_(self.query_key_value.bias)
+        nn.init.zeros_(self.output.bias)
+        nn.init.normal_(self.relations, std=0.1)
+
+    def forward(self, hidden: Tensor, probabilities: Tensor) -> Tensor:
+        """(B, n, D) -> (B, n, D). probabilities: of `dependencies`, 0 for padding."""
+        attended = self.output(self._attend(self.attention_norm(hidden), probabilities))
+        hidden = hidden + dropout(attended, self.dropout, self.training)
+        inner = leaky_relu(self.up(self.feedforward_norm(hidden)))
+        inner = self.down(dropout(inner, self.dropout, self.training))
+        return hidden + dropout(inner, self.dropout, self.training)
+
+    def _attend(self, inputs: Tensor, probabilities: Tensor) -> Tensor:
+        batch, length, size = inputs.shape
+        split = self.query_key_value(inputs).view(batch, length, 3, self.heads, size // self.heads)
+        queries, keys, values = split.permute(2, 0, 3, 1, 4)  # each (B, H, n, D / H)
+        to_head, to_dependents = self.relations.softmax(1).T[:, :, None, None]
+        allowed = to_head * probabilities[:, None] + to_dependents * probabilities.mT[:, None]
+        attention = torch.sigmoid(queries @ keys.mT / sqrt(size // self.heads)) * allowed
+        attention = dropout(attention, self.attention_dropout, self.training).to(values.dtype)
+        return (attention @ values).transpose(1, 2).reshape(batch, length, size)
+
+
+@model("structformer", StructFormerConfig)
+class StructFormer(Model, TrainsByGradient, ParsesDependencies):
+    """One embedding of words feeds the parser and the encoder, and is the weight of the output layer.
+
+    scales: (2,), logarithms of the scales of `dependencies`.
+    """
+
+    reads = "sentences"
+    criterion = Criterion("masked negative log-likelihood", "nats per masked word")
+    structure_type = DistancesAndHeights
+    distance_layers = 1
+    reasons: ClassVar = dict.fromkeys(
+        (ScoresSentences, ScoresTokens, PredictsNextToken),
+        "predicts masked words from both sides and has no left-to-right probabilities",
+    )
+
+    def __init__(self, config: StructFormerConfig, vocabulary_size: int) -> None:
+        super().__init__()
+        self.config, self.vocabulary_size = config, vocabulary_size
+        self.embedding = nn.Embedding(vocabulary_size, config.embedding_size)
+        self.positions = nn.Embedding(config.positions, config.embedding_size)
+        self.parser = HeightParser(config)
+        self.scales = nn.Parameter(torch.zeros(2))
+        self.encoder = nn.ModuleList(Layer(config) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.embedding_size)
+        self.bias = nn.Parameter(torch.zeros(vocabulary_size))
+        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+        nn.init.uniform_(self.positions.weight, -0.1, 0.1)
+
+    # ---- training
+
+    def loss(self, batch: TokenBatch, state: State = None) -> Loss:
+        """Return cross-entropy of masked words, which training draws at random; in evaluation they are fixed."""
+        words, real = _words(batch, others=1)
+        chosen = self._chosen(words, real)
+        if not bool(chosen.any()):  # a batch of one is divided by
+            return Loss(0 * self.embedding.weight.sum(), int(self.training), batch.sentence_count())
+        hidden = self.encode(words.masked_fill(chosen, MASK), real)[chosen]
+        hidden = dropout(self.norm(hidden), self.config.dropout, self.training)
+        log_probs = target_log_probs(hidden, self.embedding.weight, self.bias, words[chosen])
+        return Loss(-log_probs.sum(), int(chosen.sum()), batch.sentence_count())
+
+    def encode(self, words: Tensor, real: Tensor) -> Tensor:
+        """Return the output of the last layer, (B, n, D), for words and masks, (B, n)."""
+        embedded = self.embedding(words)
+        places = torch.arange(words.shape[1], device=words.device).clamp(max=self.config.positions - 1)
+        probabilities = self.dependencies(embedded, real)
+        hidden = embedded + self.positions(places)
+        for layer in self.encoder:
+            hidden = layer(hidden, probabilities)
+        return hidden
+
+    def dependencies(self, embedded: Tensor, real: Tensor) -> Tensor:
+        """Return the probability of each head, see `dependencies`, in the precision of the weights."""
+        heights, distances = self.parser(embedded, real)
+        with torch.autocast(heights.device.type, enabled=False):
+            margin = margins(heights, distances, real)
+            if self.config.margin == "batch":
+                margin = margin.max().expand(len(margin))
+            return dependencies(heights, distances - margin[:, None], self.scales.exp(), real)
+
+    def _chosen(self, words: Tensor, real: Tensor) -> Tensor:
+        """Return which words are predicted, (B, n): a share of the known ones."""
+        draws = torch.rand(words.shape, device=words.device) if self.training else fixed_draws(words)
+        return real & (words != UNKNOWN) & (draws < self.config.mask_rate)
+
+    # ---- structure
+
+    @torch.no_grad()
+    def structure(self, batch: TokenBatch) -> DistancesAndHeights:
+        """Return heights, and distances without the margin.
+
+        There is no gap before the first word: its distance is the least of the sentence.
+        """
+        words, real = _words(batch, others=2)
+        heights, distances = self.parser(self.embedding(words), real)
+        least = pad(distances.masked_fill(~real[:, 1:], torch.inf), (0, 1), value=torch.inf).amin(1, keepdim=True)
+        distances = torch.cat([least.nan_to_num(posinf=0.0), distances], 1)
+        steps, longest = len(batch.tokens), real.shape[1]
+        around = 0, 0, 1, max(1, steps - longest - 1)  # BOS, EOS and padding
+        values, of_words = (pad((part * real).T, around)[:steps] for part in (distances, heights))
+        return DistancesAndHeights(values[None], of_words)
+
+    @torch.no_grad()
+    def independent_heads(self, words: Tensor, real: Tensor) -> Tensor:
+        """Return heads as in the authors' program: the most probable one of each word by itself, (B, n), from 1.
+
+        The highest word is the root, 0; padding is -1. Nothing prevents cycles, so these need not be trees.
+        """
+        embedded = self.embedding(words)
+        heads = self.dependencies(embedded, real).argmax(2) + 1
+        heights = self.parser(embedded, real)[0].masked_fill(~real, -torch.inf)
+        return heads.scatter(1, heights.argmax(1, keepdim=True), 0).masked_fill(~real, -1)
+
+
+def _words(batch: TokenBatch, others: int) -> tuple[Tensor, Tensor]:
+    """Return the words of whole sentences and which are real, (B, n) each; n is at least 1.
+
+    BOS and EOS inside a sentence are read as unknown words.  others: see `TokenBatch.by_length`.
+    """
+    counts = batch.word_counts(others).to(batch.tokens.device)
+    longest = max(1, int(counts.max()))
+    words = pad(batch.tokens[1 : longest + 1].T, (0, max(0, longest + 1 - len(batch.tokens))), value=PADDING)
+    real = torch.arange(longest, device=words.device) < counts[:, None]
+    words = words.masked_fill((words == BOS) | (words == EOS), UNKNOWN)
+    return words.masked_fill(~real, PADDING), real
+
+
+def fixed_draws(words: Tensor) -> Tensor:
+    """Return a number in [0, 1) for each word, (B, n), which depends only on its sentence and its place in it.
+
+    Padding, which has the id PADDING, has no effect on other words. Integers are mixed as in splitmix64.
+    """
+    places = torch.arange(1, words.shape[1] + 1, device=words.device) * _GOLDEN
+    sentences = _mixed((words + 1) * _mixed(places)).masked_fill(words == PADDING, 0).sum(1, keepdim=True)
+    return (_mixed(sentences + places) & 0xFFFFFF).double() / (1 << 24)
+
+
+_GOLDEN, _FIRST, _SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15
+
+
+def _mixed(values: Tensor) -> Tensor:
+    """Return int64 values whose bits are mixed; products wrap around."""
+    values = (values ^ _shifted(values, 30)) * _FIRST
+    values = (values ^ _shifted(values, 27)) * _SECOND
+    return values ^ _shifted(values, 31)
+
+
+def _shifted(values: Tensor, places: int) -> Tensor:
+    return (values >> places) & ((1 << (64 - places)) - 1)
