@@ -47,8 +47,9 @@ Icelandic trees and surprisals from one small neural PCFG (SN-PCFG). It was trai
 from the trees of three grammars of the same text.
 """
 ICEPAHC = """\
-The words of the Icelandic Parsed Historical Corpus (IcePaHC; Wallenberg, Ingason, Sigurðsson and Rögnvaldsson), texts of
-the 12th to the 21st century, CC BY 4.0: the first eight tenths, 0.8 million words. Its trees were not used.
+The words of the Icelandic Parsed Historical Corpus (IcePaHC; Wallenberg, Ingason, Sigurðsson and Rögnvaldsson), texts
+of the 12th to the 21st century, CC BY 4.0: the first eight tenths, 0.7 million words and marks. Its trees were
+not used.
 
 The recipe is `simple-pcfg-is`; `python -m shipping.icelandic` makes the model again.
 """
@@ -84,8 +85,8 @@ def write_icelandic() -> None:
         " and with punctuation as evidence.",
         shipped_icelandic(),
         "## Limits",
-        "Most of the text is older than the 20th century, and so are its spelling, words and topics. One word of seven of"
-        " the test text is unknown.",
+        "Most of the text is older than the 20th century, and so are its spelling, words and topics. One word of seven"
+        " of the test text is unknown.",
     ]
     write_card(SHIPPED / "is", read_model(SHIPPED / "is"), "is", CardFacts("mit", "is", ICEPAHC, "\n\n".join(parts)))
 

@@ -388,7 +388,10 @@ def pairs() -> str:
     return table(["pairs", "seed", "all", "differing words known", "all words known", "mean over cases"], rows)
 
 
-SUITE_MODELS = {"en": "`en`", "en-fast": "`en-fast`", "kn5": "5-grams, same text as `en`"}
+SUITE_MODELS = {
+    "en": "`en` (LSTM)", "en-fast": "`en-fast` (SN-PCFG)", "lstm-en": "LSTM, 17 minutes",
+    "on-lstm-en": "ON-LSTM, 17 minutes", "prpn-en": "PRPN, 13 minutes", "kn5": "5-grams, same text as `en`",
+}  # fmt: skip
 
 
 def suites() -> str:

@@ -58,7 +58,6 @@ def test_measures_of_words_are_answered_on_request(client, models):
     assert refused.status_code == 422
 
 
-
 @pytest.mark.parametrize("name", EVERY)
 def test_an_analysis_has_what_the_model_gives(client, models, name):
     model = models[name].model
