@@ -56,7 +56,7 @@ PRECISIONS = "32", "tf32", "bf16-mixed"
 
 TINY: dict[str, Any] = {
     "embedding_size": 8, "layer_sizes": (12, 12, 8), "chunk_size": 4, "hidden_size": 12, "span_size": 8,
-    "scorer_size": 4, "maximum_span": 4, "memory_slots": 3, "look_back": 2,
+    "scorer_size": 4, "maximum_span": 4, "memory_slots": 3, "look_back": 2, "heads": 2, "window": 8,
 }  # fmt: skip
 TINY_STEPS, TINY_COLUMNS = 6, 4
 
