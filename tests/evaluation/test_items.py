@@ -159,6 +159,7 @@ def test_a_data_frame_has_the_same_rows(write):
         ("item,condition,sentence\n1,a,the\n1,b,\n", {}, "line 3: the sentence has no words"),
         ("item,condition,sentence\n1,a,|\n", {}, "line 2: the sentence has no words"),
         ("item,condition,sentence\n1,a,the\n", {"condition": ()}, "condition: found no column"),
+        ("item,condition,sentence\n1,a,the\n", {"separator": ""}, "separator: found nothing"),
         ("item,condition,sentence\n1,a,the\n", {"item": "number"}, "no column 'number'.*--item"),
         ("item,condition,sentence\n1,a,the | cat\n", {"critical": "verb"}, "critical: found 'verb'; .*1, 2"),
         ("item,condition,sentence\n1,a,the\n", {"spillover": 11}, "spillover"),

@@ -91,13 +91,14 @@ class Stimuli:
         values of several condition columns are joined.
         regions: columns with the regions, instead of `column`; an empty cell is a region without words.
         separator: sign between the regions in a sentence; if no sentence has it, each word is a region.
-        Raises InputError for missing columns, a sentence without words, and two equal sentences of an item and
-        condition.
+        Raises InputError for missing columns, a sentence without words, and an empty separator.
         """
         read = InputTable.read(table)
         items = read.column(item, "--item")
         if not condition:
             raise InputError("condition: found no column; expected one or more")
+        if not separator:
+            raise InputError('separator: found nothing; expected a sign such as "|"')
         values = zip(*(read.column(one, "--condition") for one in condition), strict=True)
         conditions = [_BETWEEN.join(cells) for cells in values]
         if regions:
@@ -151,7 +152,6 @@ class ItemsReport(HasReport):
     frequencies: Frequencies | None = None
     spillover: int = 0
     critical: str | None = None
-    style: TextOptions = TextOptions()
 
     def report(self) -> Report:
         conditions = list(dict.fromkeys(self.stimuli.conditions))
@@ -390,7 +390,7 @@ def evaluate_items(
     listed = None if frequencies is None else Frequencies.read(frequencies)
     options = ScoreOptions(punctuation=style.punctuation, contractions=style.contractions)
     scores = {name: score_words(bundle, stimuli.words, options) for name, bundle in named.items()}
-    return ItemsReport(stimuli, scores, listed, spillover, critical, style)
+    return ItemsReport(stimuli, scores, listed, spillover, critical)
 
 
 def _mean(values: Sequence[float]) -> Interval:
