@@ -65,6 +65,9 @@ def test_each_stimulus_is_read_by_itself(write):
 def test_regions_may_be_columns_or_single_words(write):
     stored = fresh("lstm")
     columns = "item,condition,start,verb,end\n1,a,the cat,sees,a dog\n1,b,the cat,,a dog\n"
+    lacking = evaluate_items(stored, write(columns), regions=["start", "verb", "end"], critical="verb")
+    assert "region verb has no words in item 1; not in the means" in lacking.warnings
+    assert list(lacking.means["model"]["verb"]) == ["a"]
     report = evaluate_items(stored, write(columns), regions=["start", "verb", "end"])
     rows = list(report.rows())
     assert [row["region_name"] for row in rows] == ["start", "verb", "end"] * 2
@@ -104,6 +107,7 @@ def test_items_with_several_rows_of_a_condition_count_once(write):
     repeated = TABLE + "2,long,a old dog | sees | the cat .,w\n"
     report = evaluate_items(fresh("lstm"), write(repeated))
     assert report.sizes["2"] == {"short": 2, "long": 2}
+    assert "several sentences are averaged: item 2, condition long" in report.warnings
 
 
 def test_spillover_is_of_the_words_before_the_region_of_the_same_sentence(write):
@@ -145,6 +149,17 @@ def test_conditions_of_several_columns_and_models(write):
     assert report.plot().svg().count("<rect") > 6
 
 
+def test_uneven_stimuli_are_reported(write):
+    text = "item,condition,sentence\n1,a,the | cat\n1,b,the | cat | sees\n2,a,a | dog\n"
+    warnings = evaluate_items(fresh("lstm"), write(text)).warnings
+    assert any("condition b: missing in 1 items (2)" in line for line in warnings)
+
+
+def test_names_cannot_control_the_terminal(write):
+    report = evaluate_items(fresh("lstm"), write("item,condition,sentence\n1,\x1b[31mred,the cat\n"))
+    assert "\x1b" not in str(report)
+
+
 def test_a_data_frame_has_the_same_rows(write):
     pandas = pytest.importorskip("pandas")
     path = write(TABLE)
@@ -159,6 +174,9 @@ def test_a_data_frame_has_the_same_rows(write):
         ("item,condition,sentence\n1,a,the\n1,b,\n", {}, "line 3: the sentence has no words"),
         ("item,condition,sentence\n1,a,|\n", {}, "line 2: the sentence has no words"),
         ("item,condition,sentence\n1,a,the\n", {"condition": ()}, "condition: found no column"),
+        ("item,condition,sentence\n1,a,the | cat\n1,b,the cat\n", {}, "line 3: found no '.' between regions"),
+        ("item,condition,sentence\n1,a,the\n,b,the\n", {}, "line 3: column item is empty"),
+        ("item,condition,sentence\n1,,the\n", {}, "line 2: column condition is empty"),
         ("item,condition,sentence\n1,a,the\n", {"separator": ""}, "separator: found nothing"),
         ("item,condition,sentence\n1,a,the\n", {"item": "number"}, "no column 'number'.*--item"),
         ("item,condition,sentence\n1,a,the | cat\n", {"critical": "verb"}, "critical: found 'verb'; .*1, 2"),

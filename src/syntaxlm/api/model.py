@@ -428,7 +428,7 @@ class LanguageModel(ModelBundle):
         *,
         item: str = "item",
         condition: str | Sequence[str] = "condition",
-        regions: Sequence[str] = (),
+        regions: str | Sequence[str] = (),
         separator: str = SEPARATOR,
         critical: str | None = None,
         frequencies: str | Path | None = None,
@@ -447,9 +447,9 @@ class LanguageModel(ModelBundle):
         The result has `to_dataframe()` with a row per region and `plot()`.
         Raises InputError for tables that cannot be read and for models without token probabilities.
         """
-        conditions = [condition] if isinstance(condition, str) else condition
+        conditions, columns = ([names] if isinstance(names, str) else names for names in (condition, regions))
         return evaluate_items(
-            self._with(also), table, column, item=item, condition=conditions, regions=regions, separator=separator,
+            self._with(also), table, column, item=item, condition=conditions, regions=columns, separator=separator,
             critical=critical, frequencies=frequencies, spillover=spillover, style=TextOptions(**options),
         )  # fmt: skip
 

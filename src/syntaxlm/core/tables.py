@@ -12,6 +12,7 @@ import csv
 import importlib
 import io
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -49,6 +50,9 @@ class Column(NamedTuple):
     type: ColumnType
     meaning: str
     format: str = ""
+
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # control characters but tabs and line ends
 
 
 @dataclass(frozen=True)
@@ -194,7 +198,8 @@ class Report:
         """Return the report for a terminal, without the last line end."""
         parts = ["\n".join(filter(None, [self.summary, *self.explanation]))]
         parts += [f"{one.title}\n{aligned(one)}" if one.title else aligned(one) for one in self.tables if one.rows]
-        return "\n\n".join(filter(None, [*parts, "\n".join(self.notes)]))
+        text = "\n\n".join(filter(None, [*parts, "\n".join(self.notes)]))
+        return CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)  # names in files must not control the terminal
 
     def markdown(self) -> str:
         """Return the report in Markdown."""

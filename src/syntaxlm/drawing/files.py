@@ -248,8 +248,8 @@ def write_picture(
 
 def check_picture(path: Path) -> None:
     """Raise InputError for the file of a picture without a form in LaTeX: expected .svg, .png or .html."""
-    if check_format(path) == ".tex":
-        raise InputError(f"{path}: found the extension '.tex'; expected one of .svg, .png, .html")
+    if path.suffix.lower() not in (".svg", ".png", ".html"):
+        raise InputError(f"{path}: found the extension {path.suffix!r}; expected one of .svg, .png, .html")
 
 
 def save_picture(picture: Picture, path: Path, theme: Theme = "auto") -> None:

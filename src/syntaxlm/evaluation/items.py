@@ -6,6 +6,7 @@ sentence are separated in its text ("The old man | the boats"), or they are colu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -91,10 +92,15 @@ class Stimuli:
         values of several condition columns are joined.
         regions: columns with the regions, instead of `column`; an empty cell is a region without words.
         separator: sign between the regions in a sentence; if no sentence has it, each word is a region.
-        Raises InputError for missing columns, a sentence without words, and an empty separator.
+        Raises InputError for missing columns, empty cells of items and conditions, a sentence without words, a sentence
+        without the separator of the others, and an empty separator.
         """
         read = InputTable.read(table)
         items = read.column(item, "--item")
+        for name in (item, *condition):
+            cells = read.column(name, "--item" if name == item else "--condition")
+            if empty := [row for row, cell in enumerate(cells) if not cell.strip()]:
+                raise InputError(f"{read.place(empty[0])}: column {name} is empty; expected a name in every row")
         if not condition:
             raise InputError("condition: found no column; expected one or more")
         if not separator:
@@ -108,6 +114,11 @@ class Stimuli:
             cells = read.column(column, "--column")
             if any(separator in cell for cell in cells):
                 texts = [tuple(cell.split(separator)) for cell in cells]
+                if whole := [row for row, of_row in enumerate(texts) if len(of_row) == 1]:
+                    raise InputError(
+                        f"{read.place(whole[0])}: found no {separator!r} between regions, which other sentences have;"
+                        " expected it in every sentence"
+                    )
             else:
                 texts = [tuple(cell[begin:end] for begin, end in word_spans(cell)) for cell in cells]
             names = [tuple(map(str, range(1, len(of_row) + 1))) for of_row in texts]
@@ -184,7 +195,7 @@ class ItemsReport(HasReport):
         }  # fmt: skip
         explanation = (
             "Surprisal in bits, summed over the words of a region; ends of sentences are not included. Means over"
-            " items, with 95% intervals by a bootstrap over items"
+            " items, with 95% intervals by a bootstrap over items (6 or more)"
             + ("; differences are within items." if len(conditions) > 1 else "."),
         )
         return Report(self.columns, list(self._rows()), figures, facts, explanation, tables, self.warnings)
@@ -255,6 +266,8 @@ class ItemsReport(HasReport):
             found: dict[str, dict[str, dict[str, list[float]]]] = {name: {} for name in self.labels}
             for row, (item, condition) in enumerate(zip(self.stimuli.items, self.stimuli.conditions, strict=True)):
                 for name, (first, end) in zip(self.stimuli.names[row], spans[row], strict=True):
+                    if first == end:
+                        continue  # a sentence without this region
                     of_items = found[name].setdefault(condition, {})
                     of_items.setdefault(item, []).append(float(bits[first:end].sum()))
             result[model] = {
@@ -308,8 +321,10 @@ class ItemsReport(HasReport):
 
     @property
     def warnings(self) -> list[str]:
-        """A line for each model that does not know words of the critical region, or reads two stimuli alike."""
-        items, lines = len(dict.fromkeys(self.stimuli.items)), []
+        """Lines on regions and conditions that sentences lack, and for each model on unknown words and sentences read
+        alike.
+        """
+        items, lines = len(dict.fromkeys(self.stimuli.items)), self._uneven()
         for model in self.scores:
             if unknown := self._unknown(model):
                 place = "" if self.critical is None else f" in region {self.critical}"
@@ -324,6 +339,41 @@ class ItemsReport(HasReport):
                 lines.append(
                     f"{model}: cannot distinguish sentences of {len(alike):,} of {items:,} items, which differ only in"
                     f" what it does not read or know, such as those of item {alike[0]}"
+                )
+        return lines
+
+    def _uneven(self) -> list[str]:
+        """Return lines on sentences with fewer regions or without a region, and on items without a condition."""
+        lines, numbers = [], [len(names) for names in self.stimuli.names]
+        if len(set(numbers)) > 1 and any(" " in text for of_row in self.stimuli.texts for text in of_row):
+            fewest, most = (numbers.index(extreme(numbers)) for extreme in (min, max))
+            place = self.stimuli.words.table.place
+            lines.append(
+                f"sentences have different numbers of regions: {numbers[fewest]} in {place(fewest)}, {numbers[most]} in"
+                f" {place(most)}. Regions with the same number are compared"
+            )
+        empty = [
+            item
+            for item, names, spans in zip(
+                self.stimuli.items, self.stimuli.names, self.stimuli.region_spans, strict=True
+            )
+            if any(name == self.critical and first == end for name, (first, end) in zip(names, spans, strict=True))
+        ]
+        if empty:
+            lines.append(
+                f"region {self.critical} has no words in item {', '.join(empty[:_EXAMPLES])}; not in the means"
+            )
+        conditions = dict.fromkeys(self.stimuli.conditions)
+        pairs = Counter(zip(self.stimuli.items, self.stimuli.conditions, strict=True))
+        repeated = [f"item {item}, condition {one}" for (item, one), count in pairs.items() if count > 1]
+        if repeated:
+            lines.append(f"several sentences are averaged: {'; '.join(repeated[:_EXAMPLES])}")
+        for one in conditions:
+            lacking = [item for item in dict.fromkeys(self.stimuli.items) if (item, one) not in pairs]
+            if lacking:
+                shown = ", ".join(lacking[:_EXAMPLES]) + (", ..." if len(lacking) > _EXAMPLES else "")
+                lines.append(
+                    f"condition {one}: missing in {len(lacking):,} items ({shown}), which are not in the differences"
                 )
         return lines
 

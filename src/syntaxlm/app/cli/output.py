@@ -88,7 +88,9 @@ def print_summary(result: Any, format: str, output: Path | None, head: str = "")
 
 def print_note(text: str) -> None:
     """Print a line on stderr, above progress bars, unless the command is quiet."""
-    error_console().print(text, markup=False, soft_wrap=True)
+    from syntaxlm.core.tables import CONTROL  # its imports are slow
+
+    error_console().print(CONTROL.sub("\N{REPLACEMENT CHARACTER}", text), markup=False, soft_wrap=True)
 
 
 def formatted(result: Any, format: str) -> str:
