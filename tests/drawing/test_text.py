@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from syntaxlm.core.errors import printable
 from syntaxlm.drawing.svg import (
     ELLIPSIS,
     RIGHT_TO_LEFT_MARK,
     directed,
     escaped,
     figure,
-    printable,
     right_to_left,
     shortened,
     text_width,

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.evaluation.items import Stimuli, evaluate_items
+from syntaxlm.evaluation.items import Stimuli
+from syntaxlm.evaluation.items import evaluate_items as evaluate_stimuli
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
 from tests.fresh_models import STREAM, fresh
@@ -29,6 +30,10 @@ def write(tmp_path):
         return tmp_path / name
 
     return write
+
+
+def evaluate_items(models, table, *, critical=None, frequencies=None, spillover=0, **reading):
+    return evaluate_stimuli(models, Stimuli.read(table, **reading), critical, frequencies, spillover)
 
 
 def by_region(stored, sentence: str) -> list[float]:
@@ -152,6 +157,7 @@ def test_conditions_of_several_columns_and_models(write):
 def test_uneven_stimuli_are_reported(write):
     text = "item,condition,sentence\n1,a,the | cat\n1,b,the | cat | sees\n2,a,a | dog\n"
     warnings = evaluate_items(fresh("lstm"), write(text)).warnings
+    assert any("different numbers of regions: 2 in" in line and "3 in" in line for line in warnings)
     assert any("condition b: missing in 1 items (2)" in line for line in warnings)
 
 
@@ -191,8 +197,11 @@ def test_wrong_tables_and_options_are_refused(text, options, message, write):
 
 def test_words_of_regions_are_those_of_the_table(write):
     stimuli = Stimuli.read(write(TABLE))
-    assert [len(regions) for regions in stimuli.region_spans] == [3] * 4
-    flat = [span for regions in stimuli.region_spans for span in regions]
-    assert flat[0][0] == 0
-    assert flat[-1][1] == len(stimuli.words)
-    assert all(before[1] == after[0] for before, after in pairwise(flat))
+    assert [len(regions) for regions in stimuli.regions] == [3] * 4
+    flat = [region for regions in stimuli.regions for region in regions]
+    assert flat[0].first == 0
+    assert flat[-1].end == len(stimuli.words)
+    assert all(before.end == after.first for before, after in pairwise(flat))
+    assert [" ".join(stimuli.words.words[one.first : one.end]) for one in flat] == [one.text for one in flat]
+    assert not stimuli.are_words
+    assert Stimuli.read(write("item,condition,sentence\n1,a,the cat\n")).are_words

@@ -18,12 +18,11 @@ from syntaxlm.api.results import Results, SentenceSurprisal, Surprisals
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import named_path
 from syntaxlm.core.settings import check_number
-from syntaxlm.core.tables import Column, Columns
 from syntaxlm.core.text_files import LINES_TOGETHER, check_encodable
-from syntaxlm.data.tables import names_beside
+from syntaxlm.data.tables import input_columns
 from syntaxlm.evaluation.completion import CompletionReport, evaluate_completion
 from syntaxlm.evaluation.displayed_words import InputTable, WordTable, word_table
-from syntaxlm.evaluation.items import SEPARATOR, ItemsReport, evaluate_items
+from syntaxlm.evaluation.items import SEPARATOR, ItemsReport, Stimuli, evaluate_items
 from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.evaluation.pairs import PairsReport, evaluate_pairs
 from syntaxlm.evaluation.reading_times import Contexts, ReadingTimesReport, evaluate_reading_times
@@ -193,12 +192,11 @@ class LanguageModel(ModelBundle):
         if column is not None:
             table = InputTable.read(text)
             texts = table.column(column, "column")
-            names = [name for name in table.names if name != column]
-            new = names_beside(list(columns), names)
-            places = list(map(table.names.index, names))
-            others = iter([dict(zip(new, (row[place] for place in places), strict=True)) for row in table.rows])
-            further = {name: Column("text", "column of the input table") for name in new}
-            columns = Columns(columns.name, columns.row, {**columns, **further})
+            chosen_place = table.names.index(column)
+            further = input_columns(list(columns), [name for name in table.names if name != column])
+            cells = ([*row[:chosen_place], *row[chosen_place + 1 :]] for row in table.rows)
+            others = (dict(zip(further, row, strict=True)) for row in cells)
+            columns = columns.beside(further)
         elif hasattr(text, "columns"):
             raise InputError("surprisal: found a data frame; choose its column of sentences: column='sentence'")
         scored = word_measures(self, _texts(texts), chosen)
@@ -448,10 +446,8 @@ class LanguageModel(ModelBundle):
         Raises InputError for tables that cannot be read and for models without token probabilities.
         """
         conditions, columns = ([names] if isinstance(names, str) else names for names in (condition, regions))
-        return evaluate_items(
-            self._with(also), table, column, item=item, condition=conditions, regions=columns, separator=separator,
-            critical=critical, frequencies=frequencies, spillover=spillover, style=TextOptions(**options),
-        )  # fmt: skip
+        stimuli = Stimuli.read(table, column, item=item, condition=conditions, regions=columns, separator=separator)
+        return evaluate_items(self._with(also), stimuli, critical, frequencies, spillover, TextOptions(**options))
 
     def evaluate_reading_times(
         self,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
+
+_CONTROL_PICTURES = {**{code: 0x2400 + code for code in range(0x20)}, 0x7F: 0x2421}
 
 
 class InputError(ValueError):
@@ -30,6 +33,17 @@ class InputWarning(UserWarning):
 def shortened(text: str, most: int) -> str:
     """Return a text for a message; of a longer one, the first `most` characters and an ellipsis."""
     return text if len(text) <= most else text[:most] + " ..."
+
+
+def printable(text: str) -> str:
+    """Return text with symbols for control characters, and U+FFFD for characters that XML cannot hold."""
+    if text.isprintable():
+        return text
+    text = text.translate(_CONTROL_PICTURES)
+    return "".join(
+        "\ufffd" if unicodedata.category(character) in ("Cc", "Cs") or ord(character) & 0xFFFE == 0xFFFE else character
+        for character in text
+    )
 
 
 def closest_match(word: object, known: Iterable[str], otherwise: str = "", prefix: str = "") -> str:

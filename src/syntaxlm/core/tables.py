@@ -12,7 +12,6 @@ import csv
 import importlib
 import io
 import math
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -22,7 +21,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple, cast, get_args
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, printable
 from syntaxlm.core.files import replaced, text_output, to_json
 from syntaxlm.core.options import ReportFormat
 
@@ -52,9 +51,6 @@ class Column(NamedTuple):
     format: str = ""
 
 
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # control characters but tabs and line ends
-
-
 @dataclass(frozen=True)
 class Columns(Mapping[str, Column]):
     """The columns of a type of result, by name.
@@ -74,6 +70,10 @@ class Columns(Mapping[str, Column]):
 
     def __len__(self) -> int:
         return len(self.by_name)
+
+    def beside(self, others: Mapping[str, Column]) -> Columns:
+        """Return these columns, and others after them."""
+        return Columns(self.name, self.row, {**self, **others})
 
 
 class HasRows(ABC):
@@ -199,7 +199,7 @@ class Report:
         parts = ["\n".join(filter(None, [self.summary, *self.explanation]))]
         parts += [f"{one.title}\n{aligned(one)}" if one.title else aligned(one) for one in self.tables if one.rows]
         text = "\n\n".join(filter(None, [*parts, "\n".join(self.notes)]))
-        return CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)  # names in files must not control the terminal
+        return "\n".join(map(printable, text.split("\n")))  # names in files must not control the terminal
 
     def markdown(self) -> str:
         """Return the report in Markdown."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from syntaxlm.core.errors import InputError, closest_match
+from syntaxlm.core.tables import Column
 from syntaxlm.core.text_files import read_lines, source_name
 
 _CELL = re.compile(r'"((?:[^"]|"")*)"(?=\t|$)|[^\t]*')
@@ -90,6 +91,11 @@ def refuse_table(path: str | Path, advice: str) -> None:
         longest = max(range(len(names)), key=lambda place: len((lines[-1].split(sign) + [""] * len(names))[place]))
         found = f"found a table with the columns {', '.join(names)}; expected one sentence per line"
         raise InputError(f"{source_name(path)}: {found}. {advice.format(names[longest])}")
+
+
+def input_columns(columns: Sequence[str], names: Sequence[str]) -> dict[str, Column]:
+    """Return the columns of a table that are copied into an output with other columns, renamed as in `names_beside`."""
+    return {name: Column("text", "column of the input table") for name in names_beside(columns, names)}
 
 
 class Row(NamedTuple):

@@ -16,6 +16,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Literal
 
+from syntaxlm.core.errors import printable
+
 # Width and direction of text, and visible forms of invisible characters.
 #
 # No font is read, because readers have fonts of their own. Widths are estimates for common sans-serif fonts, rather too
@@ -28,7 +30,6 @@ RIGHT_TO_LEFT_MARK = "\u200f"
 _JOINER = "\u200d"
 _ZERO_WIDTH_SPACE = "\u200b"
 _DOTTED_CIRCLE = "◌"
-_CONTROL_PICTURES = {**{code: 0x2400 + code for code in range(0x20)}, 0x7F: 0x2421}
 _NARROW = frozenset("iljftrI.,:;'`|!()[]{}/\\ -‘’·\"“”")
 _BROAD = frozenset("mwMW@%&—…")
 _SKIN_TONES = range(0x1F3FB, 0x1F400)
@@ -100,17 +101,6 @@ def visible(word: str) -> str:
     if any(unicodedata.category(character).startswith("M") for character in word):
         return _DOTTED_CIRCLE + word
     return "+".join(f"U+{ord(character):04X}" for character in word)
-
-
-def printable(text: str) -> str:
-    """Return text with symbols for control characters, and U+FFFD for characters that XML cannot hold."""
-    if text.isprintable():
-        return text
-    text = text.translate(_CONTROL_PICTURES)
-    return "".join(
-        "\ufffd" if unicodedata.category(character) in ("Cc", "Cs") or ord(character) & 0xFFFE == 0xFFFE else character
-        for character in text
-    )
 
 
 def shortened(text: str, most: int) -> str:

@@ -29,6 +29,7 @@ from syntaxlm.core.tables import Column, Columns, ColumnType, HasRows
 from syntaxlm.core.text_files import read_lines, source_name
 from syntaxlm.data.tables import check_unique, find_column, names_beside, open_table
 from syntaxlm.evaluation.options import MOST_SPILLOVER
+from syntaxlm.models.abilities import ScoresTokens
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
 from syntaxlm.storage.folder import ModelBundle
@@ -482,7 +483,7 @@ def score_words(bundle: ModelBundle, words: DisplayedWords, options: ScoreOption
     bits, known, tokens = np.zeros(len(words)), np.ones(len(words), bool), [""] * len(words)
     token_counts = np.zeros(len(words), np.int64)
     starts_text = np.diff(texts, prepend=-1) != 0 if carries else np.ones(len(spans), bool)
-    scored = _scored(bundle, lines, texts, options)
+    scored, model = _scored(bundle, lines, texts, options), bundle.require(ScoresTokens, "scoring of tokens")
     for (first, end), starts, rows in zip(spans, starts_text.tolist(), scored, strict=True):
         begins = list(accumulate((len(word) + 1 for word in words.words[first : end - 1]), initial=0))
         for row in rows:
@@ -492,7 +493,7 @@ def score_words(bundle: ModelBundle, words: DisplayedWords, options: ScoreOption
                 known[place] &= bool(row.in_vocabulary)
                 tokens[place] += (" " if tokens[place] else "") + row.token
                 is_first = starts and row.position == 1
-                token_counts[place] += sum(bundle.model.subtoken_count(one, is_first) for one in row.token.split(" "))
+                token_counts[place] += sum(model.subtoken_count(one, is_first) for one in row.token.split(" "))
     is_read = np.array([bool(token) for token in tokens])
     known &= is_read
     if not np.isfinite(bits[known]).all():

@@ -10,23 +10,22 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.tables import Column, Columns, HasReport, Report, ReportTable, Row
-from syntaxlm.data.tables import names_beside
+from syntaxlm.data.tables import input_columns, names_beside
 from syntaxlm.drawing.charts import bar_chart
 from syntaxlm.drawing.svg import SERIES, Picture, stacked
 from syntaxlm.evaluation.displayed_words import (
     DisplayedWords,
     Frequencies,
     InputTable,
-    Integers,
     WordScores,
     previous_name,
     score_words,
@@ -58,22 +57,30 @@ REGION_COLUMNS: Mapping[str, Column] = {
 }
 
 
+class StimulusRegion(NamedTuple):
+    """A region of a sentence: its words are [first, end) among those of all stimuli.  name: its column or number."""
+
+    name: str
+    text: str
+    first: int
+    end: int
+
+
 @dataclass(frozen=True)
 class Stimuli:
     """The sentences of a table of stimuli, and their regions.
 
     words: all words, as the words of texts of one sentence each; their rows are those of the table.
-    regions: (n,) number of each word's region in its sentence, from 0.
-    names: of the regions of each sentence.  texts: theirs.
+    regions: of each sentence.
     items, conditions: of each sentence.
+    are_words: whether the regions are single words, because no sentence has a separator.
     """
 
     words: DisplayedWords
-    regions: Integers
-    names: tuple[tuple[str, ...], ...]
-    texts: tuple[tuple[str, ...], ...]
+    regions: tuple[tuple[StimulusRegion, ...], ...]
     items: tuple[str, ...]
     conditions: tuple[str, ...]
+    are_words: bool = False
 
     @classmethod
     def read(
@@ -96,58 +103,54 @@ class Stimuli:
         without the separator of the others, and an empty separator.
         """
         read = InputTable.read(table)
-        items = read.column(item, "--item")
-        for name in (item, *condition):
-            cells = read.column(name, "--item" if name == item else "--condition")
-            if empty := [row for row, cell in enumerate(cells) if not cell.strip()]:
-                raise InputError(f"{read.place(empty[0])}: column {name} is empty; expected a name in every row")
         if not condition:
             raise InputError("condition: found no column; expected one or more")
         if not separator:
             raise InputError('separator: found nothing; expected a sign such as "|"')
-        values = zip(*(read.column(one, "--condition") for one in condition), strict=True)
-        conditions = [_BETWEEN.join(cells) for cells in values]
-        if regions:
-            texts = list(zip(*(read.column(name, "--region") for name in regions), strict=True))
-            names = [tuple(regions)] * len(texts)
-        else:
-            cells = read.column(column, "--column")
-            if any(separator in cell for cell in cells):
-                texts = [tuple(cell.split(separator)) for cell in cells]
-                if whole := [row for row, of_row in enumerate(texts) if len(of_row) == 1]:
-                    raise InputError(
-                        f"{read.place(whole[0])}: found no {separator!r} between regions, which other sentences have;"
-                        " expected it in every sentence"
-                    )
-            else:
-                texts = [tuple(cell[begin:end] for begin, end in word_spans(cell)) for cell in cells]
-            names = [tuple(map(str, range(1, len(of_row) + 1))) for of_row in texts]
+        items = _names(read, item, "--item")
+        values = zip(*(_names(read, one, "--condition") for one in condition), strict=True)
+        texts = list(zip(*(read.column(name, "--region") for name in regions), strict=True))
+        cells = [] if regions else read.column(column, "--column")
+        are_words = bool(cells) and not any(separator in cell for cell in cells)
+        if are_words:
+            texts = [tuple(cell[begin:end] for begin, end in word_spans(cell)) for cell in cells]
+        elif cells:
+            texts = [tuple(cell.split(separator)) for cell in cells]
+            if whole := [row for row, of_row in enumerate(texts) if len(of_row) == 1]:
+                raise InputError(
+                    f"{read.place(whole[0])}: found no {separator!r} between regions, which other sentences have;"
+                    " expected it in every sentence"
+                )
         words: list[str] = []
         rows: list[int] = []
-        of_regions: list[int] = []
+        found: list[tuple[StimulusRegion, ...]] = []
         for row, of_row in enumerate(texts):
-            before = len(words)
+            own = []
             for number, text in enumerate(of_row):
-                own = [text[begin:end] for begin, end in word_spans(text)]
-                words += own
-                of_regions += [number] * len(own)
-            rows += [row] * (len(words) - before)
-            if len(words) == before:
+                split = [text[begin:end] for begin, end in word_spans(text)]
+                name = regions[number] if regions else str(number + 1)
+                own.append(StimulusRegion(name, " ".join(split), len(words), len(words) + len(split)))
+                words += split
+                rows += [row] * len(split)
+            if not any(region.text for region in own):
                 raise InputError(f"{read.place(row)}: the sentence has no words; expected a sentence in every row")
+            found.append(tuple(own))
         places = np.array(rows, np.int64)
         displayed = DisplayedWords(read, tuple(words), places, places, places, read.names)
-        stripped = tuple(tuple(" ".join(text.split()) for text in of_row) for of_row in texts)
-        return cls(displayed, np.array(of_regions, np.int64), tuple(names), stripped, tuple(items), tuple(conditions))
+        return cls(displayed, tuple(found), tuple(items), tuple(map(_BETWEEN.join, values)), are_words)
 
     @property
-    def region_spans(self) -> list[list[tuple[int, int]]]:
-        """The (first, end) of the words of each region of each sentence."""
-        starts = np.searchsorted(self.words.rows, np.arange(len(self.texts) + 1))
-        spans = []
-        for row, (first, end) in enumerate(pairwise(starts.tolist())):
-            edges = first + np.searchsorted(self.regions[first:end], np.arange(len(self.texts[row]) + 1))
-            spans.append(list(pairwise(edges.tolist())))
-        return spans
+    def region_names(self) -> list[str]:
+        """The names of all regions."""
+        return list(dict.fromkeys(region.name for of_row in self.regions for region in of_row))
+
+
+def _names(table: InputTable, column: str, option: str) -> list[str]:
+    """Return the cells of a column, none of which may be empty."""
+    cells = table.column(column, option)
+    if empty := [row for row, cell in enumerate(cells) if not cell.strip()]:
+        raise InputError(f"{table.place(empty[0])}: column {column} is empty; expected a name in every row")
+    return cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +185,7 @@ class ItemsReport(HasReport):
                     rows.append([shortened(self.labels[name], _SHOWN), condition, self.sizes[name][condition], *shown])
             headings = {"region": "", "condition": "", "items": ",", "surprisal": ".2f", "95%": ""}
             headings |= {f"minus {conditions[0]}": ".2f", "95% ": ""} if len(conditions) > 1 else {}
-            tables.append(ReportTable(headings, [row[: len(headings)] for row in rows], model if self.scores else ""))
+            tables.append(ReportTable(headings, [row[: len(headings)] for row in rows], model))
         items = len(dict.fromkeys(self.stimuli.items))
         facts = {
             "stimuli": f"{self.stimuli.words.table.source}, {len(self.stimuli.items):,} sentences",
@@ -203,9 +206,9 @@ class ItemsReport(HasReport):
     @property
     def columns(self) -> Columns:  # type: ignore[override]  # they depend on the input
         """The columns: the model, those of the table, and those of the region."""
-        names = names_beside(list(self._added()), self.stimuli.words.table.names)
-        columns = {name: Column("text", "column of the input table") for name in names}
-        return Columns("stimuli", "region of a stimulus, and model", self._added() | columns)
+        added = self._added()
+        copied = input_columns(list(added), self.stimuli.words.table.names)
+        return Columns("stimuli", "region of a stimulus, and model", added | copied)
 
     def _added(self) -> dict[str, Column]:
         added = dict(REGION_COLUMNS)
@@ -220,7 +223,7 @@ class ItemsReport(HasReport):
         return {"model": Column("text", "name of the model")} | added
 
     def _rows(self) -> list[Row]:
-        words, spans = self.stimuli.words, self.stimuli.region_spans
+        words = self.stimuli.words
         names = names_beside(list(self._added()), words.table.names)
         properties = word_properties(words, self.frequencies)
         rows: list[Row] = []
@@ -229,12 +232,12 @@ class ItemsReport(HasReport):
             shifted = with_previous(values | {"surprisal": scores.surprisal}, words, self.spillover)
             previous = {name: column for name, column in shifted.items() if name not in values}
             unknown = scores.is_read & ~scores.known
-            for row, regions in enumerate(spans):
-                others = dict(zip(names, words.table.rows[row], strict=True))
-                for number, (first, end) in enumerate(regions):
+            for cells, regions in zip(words.table.rows, self.stimuli.regions, strict=True):
+                others = dict(zip(names, cells, strict=True))
+                for number, (name, text, first, end) in enumerate(regions, 1):
                     region: dict[str, Any] = {
-                        "model": model, "region": number + 1, "region_name": self.stimuli.names[row][number],
-                        "region_text": self.stimuli.texts[row][number], "words": end - first,
+                        "model": model, "region": number, "region_name": name, "region_text": text,
+                        "words": end - first,
                         "unknown": int(unknown[first:end].sum()), "not_read": int((~scores.is_read[first:end]).sum()),
                         "surprisal": round(float(values["surprisal"][first:end].sum()), 6),
                         "length": int(values["length"][first:end].sum()),
@@ -251,25 +254,23 @@ class ItemsReport(HasReport):
     def labels(self) -> dict[str, str]:
         """What tables and pictures show of each region: its name, and its text if all sentences have the same."""
         texts: dict[str, set[str]] = {}
-        for names, of_row in zip(self.stimuli.names, self.stimuli.texts, strict=True):
-            for name, text in zip(names, of_row, strict=True):
-                texts.setdefault(name, set()).add(text)
+        for region in chain.from_iterable(self.stimuli.regions):
+            texts.setdefault(region.name, set()).add(region.text)
         return {name: f"{name} {next(iter(own))}".strip() if len(own) == 1 else name for name, own in texts.items()}
 
     @cached_property
     def _by_item(self) -> dict[str, dict[str, dict[str, dict[str, float]]]]:
         """The mean surprisal of each model, region, condition and item."""
-        spans = self.stimuli.region_spans
+        stimuli = self.stimuli
         result: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
         for model, scores in self.scores.items():
             bits = np.nan_to_num(scores.surprisal)
             found: dict[str, dict[str, dict[str, list[float]]]] = {name: {} for name in self.labels}
-            for row, (item, condition) in enumerate(zip(self.stimuli.items, self.stimuli.conditions, strict=True)):
-                for name, (first, end) in zip(self.stimuli.names[row], spans[row], strict=True):
-                    if first == end:
-                        continue  # a sentence without this region
-                    of_items = found[name].setdefault(condition, {})
-                    of_items.setdefault(item, []).append(float(bits[first:end].sum()))
+            for item, condition, regions in zip(stimuli.items, stimuli.conditions, stimuli.regions, strict=True):
+                for name, text, first, end in regions:
+                    if text:  # a sentence without this region does not count
+                        of_items = found[name].setdefault(condition, {})
+                        of_items.setdefault(item, []).append(float(bits[first:end].sum()))
             result[model] = {
                 name: {one: {item: float(np.mean(own)) for item, own in items.items()} for one, items in by_one.items()}
                 for name, by_one in found.items()
@@ -311,12 +312,11 @@ class ItemsReport(HasReport):
         """Return the unknown words of each item in the critical region, or in all regions."""
         scores, found = self.scores[model], dict[str, list[str]]()
         is_unknown = scores.is_read & ~scores.known
-        for row, regions in enumerate(self.stimuli.region_spans):
-            for name, (first, end) in zip(self.stimuli.names[row], regions, strict=True):
-                if self.critical in (None, name):
-                    unknown = [self.stimuli.words.words[place] for place in range(first, end) if is_unknown[place]]
-                    if unknown:
-                        found.setdefault(self.stimuli.items[row], []).extend(unknown)
+        for item, regions in zip(self.stimuli.items, self.stimuli.regions, strict=True):
+            asked = [region for region in regions if self.critical in (None, region.name)]
+            places = (place for region in asked for place in range(region.first, region.end) if is_unknown[place])
+            if unknown := [self.stimuli.words.words[place] for place in places]:
+                found.setdefault(item, []).extend(unknown)
         return {item: list(dict.fromkeys(words)) for item, words in found.items()}
 
     @property
@@ -344,8 +344,8 @@ class ItemsReport(HasReport):
 
     def _uneven(self) -> list[str]:
         """Return lines on sentences with fewer regions or without a region, and on items without a condition."""
-        lines, numbers = [], [len(names) for names in self.stimuli.names]
-        if len(set(numbers)) > 1 and any(" " in text for of_row in self.stimuli.texts for text in of_row):
+        lines, numbers = [], list(map(len, self.stimuli.regions))
+        if len(set(numbers)) > 1 and not self.stimuli.are_words:
             fewest, most = (numbers.index(extreme(numbers)) for extreme in (min, max))
             place = self.stimuli.words.table.place
             lines.append(
@@ -354,10 +354,8 @@ class ItemsReport(HasReport):
             )
         empty = [
             item
-            for item, names, spans in zip(
-                self.stimuli.items, self.stimuli.names, self.stimuli.region_spans, strict=True
-            )
-            if any(name == self.critical and first == end for name, (first, end) in zip(names, spans, strict=True))
+            for item, regions in zip(self.stimuli.items, self.stimuli.regions, strict=True)
+            if any(region.name == self.critical and not region.text for region in regions)
         ]
         if empty:
             lines.append(
@@ -412,13 +410,7 @@ class ItemsReport(HasReport):
 
 def evaluate_items(
     models: ModelBundle | Mapping[str, ModelBundle],
-    table: Any,
-    column: str = "sentence",
-    *,
-    item: str = "item",
-    condition: Sequence[str] = ("condition",),
-    regions: Sequence[str] = (),
-    separator: str = SEPARATOR,
+    stimuli: Stimuli,
     critical: str | None = None,
     frequencies: str | Path | None = None,
     spillover: int = 0,
@@ -426,17 +418,15 @@ def evaluate_items(
 ) -> ItemsReport:
     """Score stimuli, each by itself, with one model or several.
 
-    table, column, item, condition, regions, separator: see `Stimuli.read`.
-    critical: name or number of the region whose unknown words are reported; None: all.
+    critical: name of the region whose unknown words are reported, see `StimulusRegion`; None: all.
     frequencies: see `Frequencies.read`.  spillover: number of words before each region whose values are columns.
-    Raises InputError as `Stimuli.read` and `score_words` do, and if no sentence has the critical region.
+    Raises InputError as `score_words` does, and if no sentence has the critical region.
     """
     check_number("spillover", spillover, 0, MOST_SPILLOVER)
     named = {"model": models} if isinstance(models, ModelBundle) else models
-    stimuli = Stimuli.read(table, column, item=item, condition=condition, regions=regions, separator=separator)
-    known = dict.fromkeys(name for names in stimuli.names for name in names)
-    if critical is not None and critical not in known:
-        raise InputError(f"critical: found {critical!r}; expected the name of a region: {', '.join(known)}")
+    if critical is not None and critical not in stimuli.region_names:
+        names = ", ".join(stimuli.region_names)
+        raise InputError(f"critical: found {critical!r}; expected the name of a region: {names}")
     listed = None if frequencies is None else Frequencies.read(frequencies)
     options = ScoreOptions(punctuation=style.punctuation, contractions=style.contractions)
     scores = {name: score_words(bundle, stimuli.words, options) for name, bundle in named.items()}

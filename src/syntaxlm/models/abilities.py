@@ -60,13 +60,6 @@ class Model(nn.Module, Ability):
         weights: list[Tensor] = list(self.parameters())
         return sum(weight.numel() for weight in weights or self.buffers() if weight.is_floating_point())
 
-    def subtoken_count(self, token: str, is_first: bool) -> int:
-        """Return the number of units that the model predicts for a token of its vocabulary.
-
-        is_first: whether the token is the first of its text.
-        """
-        return 1
-
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """Resize buffers whose sizes depend on the training text to match stored tensors, before these are loaded.
 
@@ -229,6 +222,13 @@ class ScoresTokens(ScoresSentences):
     @abstractmethod
     def token_log_probs(self, batch: Any, state: State = None) -> TokenScores:
         """Return natural log-probability of each target given all preceding tokens."""
+
+    def subtoken_count(self, token: str, is_first: bool) -> int:
+        """Return the number of units that the model predicts for a token of its vocabulary.
+
+        is_first: whether the token is the first of its text.
+        """
+        return 1
 
     def sentence_log_probs(self, batch: TokenBatch | TreeBatch) -> Tensor:
         log_probs = self.token_log_probs(batch).log_probs

@@ -282,17 +282,6 @@ class StructFormer(Model, TrainsByGradient, ParsesDependencies):
         values, of_words = (pad((part * real).T, around)[:steps] for part in (distances, heights))
         return DistancesAndHeights(values[None], of_words)
 
-    @torch.no_grad()
-    def independent_heads(self, words: Tensor, real: Tensor) -> Tensor:
-        """Return heads as in the authors' program: the most probable one of each word by itself, (B, n), from 1.
-
-        The highest word is the root, 0; padding is -1. Nothing prevents cycles, so these need not be trees.
-        """
-        embedded = self.embedding(words)
-        heads = self.dependencies(embedded, real).argmax(2) + 1
-        heights = self.parser(embedded, real)[0].masked_fill(~real, -torch.inf)
-        return heads.scatter(1, heights.argmax(1, keepdim=True), 0).masked_fill(~real, -1)
-
 
 def _words(batch: TokenBatch, others: int) -> tuple[Tensor, Tensor]:
     """Return the words of whole sentences and which are real, (B, n) each; n is at least 1.

@@ -306,22 +306,23 @@ def _batch_predictions(model: ScoresTokens, batch: TokenBatch, best: int, state:
     assert isinstance(model, Model)
     model.eval()
     best = min(best, model.vocabulary_size)
-    shape = batch.targets.shape
-    entropy, log_probs = torch.zeros(shape), torch.zeros(*shape, best)
-    rank, tokens = torch.ones(shape, dtype=torch.long), torch.zeros(*shape, best, dtype=torch.long)
+    targets = batch.targets
+    entropy, rank = torch.zeros(targets.shape, device=targets.device), torch.ones_like(targets)
+    tokens = targets.new_zeros(*targets.shape, best)
+    log_probs = torch.zeros(tokens.shape, device=targets.device)
     columns, most = 0, max(1, DISTRIBUTIONS // model.vocabulary_size)
     for length, count in zip(*batch.step_counts().unique_consecutive(return_counts=True), strict=True):
         end = columns + int(count)
         for first in range(columns, end, most):
             chosen = slice(first, min(first + most, end))
-            part = TokenBatch(batch.tokens[:length, chosen], batch.targets[:length, chosen])
+            part = TokenBatch(batch.tokens[:length, chosen], targets[:length, chosen])
             for step, values in enumerate(model.each_next_log_probs(part, state)):
                 target = values.gather(1, part.targets[step, :, None])
-                entropy[step, chosen] = torch.special.entr(values.exp()).sum(1).float().cpu()
-                rank[step, chosen] = 1 + (values > target).sum(1).cpu()
-                log_probs[step, chosen], tokens[step, chosen] = (one.cpu() for one in values.float().topk(best))
+                entropy[step, chosen] = torch.special.entr(values.exp()).sum(1).float()
+                rank[step, chosen] = 1 + (values > target).sum(1)
+                log_probs[step, chosen], tokens[step, chosen] = values.float().topk(best)
         columns = end
-    mask = batch.mask().cpu()
+    mask = batch.mask()
     return Predictions(entropy[mask], rank[mask], tokens[mask], log_probs[mask])
 
 

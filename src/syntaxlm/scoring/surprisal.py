@@ -70,7 +70,7 @@ def word_columns(options: ScoreOptions) -> Columns:
     """Return the columns of words with these options."""
     chosen = [*options.measures, *(["next_words"] if options.next_words else [])]
     measures = {name: column for name, column in MEASURES.items() if name in chosen}
-    return Columns(SURPRISALS.name, SURPRISALS.row, {**SURPRISALS, **measures})
+    return SURPRISALS.beside(measures)
 
 
 class WordSurprisal(NamedTuple):

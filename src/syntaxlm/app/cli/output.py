@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from syntaxlm.core.errors import printable
 from syntaxlm.core.files import to_json
 from syntaxlm.core.options import ReportFormat, Shown
 from syntaxlm.core.progress import error_console
@@ -88,9 +89,7 @@ def print_summary(result: Any, format: str, output: Path | None, head: str = "")
 
 def print_note(text: str) -> None:
     """Print a line on stderr, above progress bars, unless the command is quiet."""
-    from syntaxlm.core.tables import CONTROL  # its imports are slow
-
-    error_console().print(CONTROL.sub("\N{REPLACEMENT CHARACTER}", text), markup=False, soft_wrap=True)
+    error_console().print("\n".join(map(printable, text.split("\n"))), markup=False, soft_wrap=True)
 
 
 def formatted(result: Any, format: str) -> str:

@@ -139,6 +139,8 @@ def _write_scores(
     from syntaxlm.data.corpora import GivenText
     from syntaxlm.data.tables import refuse_table
 
+    if len(bundles) > 2 and drawn.picture:
+        raise InputError(f"--picture: found {len(bundles)} models; expected one, or two for a scatter plot")
     source = text.read()
     if isinstance(source, str) and source != "-" and column is None:
         if next(iter(bundles.values())).model.reads != "trees":
@@ -164,11 +166,8 @@ def _write_scores(
                     yield {"model": name} | row if several else row
 
     write_rows(rows(), columns, output, format)
-    first, *others = drawings.values()
-    if len(others) > 1 and drawn.picture:
-        raise InputError(f"--picture: found {len(bundles)} models; expected one, or two for a scatter plot")
-    names = [*bundles, ""]
-    drawn.write(lambda: first.plot(others[0], (names[0], names[1])) if others else first.plot())
+    (first, *names), (drawing, *others) = bundles, drawings.values()
+    drawn.write(lambda: drawing.plot(others[0], (first, names[0])) if others else drawing.plot())
 
 
 def _scored(
@@ -178,7 +177,7 @@ def _scored(
 
     After the last sentence, the number of unknown words is printed. Raises InputError for a text without sentences.
     """
-    from syntaxlm.core.tables import Column, Columns
+    from syntaxlm.core.tables import Column
     from syntaxlm.core.text_files import no_sentence
     from syntaxlm.data import tables
     from syntaxlm.data.corpora import read_sentences
@@ -186,8 +185,7 @@ def _scored(
     from syntaxlm.parsing.word_measures import word_measures
     from syntaxlm.scoring.surprisal import ReadingSummary, tree_surprisals, word_columns
 
-    names: tuple[str, ...] = ()
-    columns = word_columns(options)
+    columns, further = word_columns(options), dict[str, Column]()
     scored: Iterator[tuple[tables.Row, list[WordSurprisal]]]
     if bundle.model.reads == "trees":
         if column is not None or options != ScoreOptions() or not isinstance(source, str):
@@ -204,10 +202,10 @@ def _scored(
         elif not isinstance(source, str):
             raise InputError("--column: found a sentence as TEXT; expected a table file")
         else:
-            names, rows = tables.read_table(source, column)
-            names = tables.names_beside(["model", *columns], names)
-        texts, others = tee(rows)
-        scored = zip(others, word_measures(bundle, (row.text for row in texts), options), strict=True)
+            others, rows = tables.read_table(source, column)
+            further = tables.input_columns(["model", *columns], others)
+        texts, read = tee(rows)
+        scored = zip(read, word_measures(bundle, (row.text for row in texts), options), strict=True)
     summary = ReadingSummary(bundle, options)
 
     def sentences() -> Iterator[tuple[Row, list[WordSurprisal]]]:
@@ -215,14 +213,13 @@ def _scored(
         for row, words in progress_bar(scored, "scoring, sentences"):
             any_sentence = True
             summary.add(words)
-            yield dict(zip(names, row.others, strict=True)), words
+            yield dict(zip(further, row.others, strict=True)), words
         if not any_sentence:
             raise no_sentence(source, "at least one row" if column else "one sentence per line")
         if summary.words:
             print_note(str(summary))
 
-    further = {name: Column("text", "column of the input table") for name in names}
-    return sentences(), Columns(columns.name, columns.row, {**columns, **further})
+    return sentences(), columns.beside(further)
 
 
 def items(
@@ -263,13 +260,12 @@ def items(
         .html
     example: syntaxlm items en stimuli.csv --critical 3 --picture regions.svg -o regions.csv
     """
-    from syntaxlm.evaluation.items import evaluate_items
+    from syntaxlm.evaluation.items import Stimuli, evaluate_items
 
     drawn.check()
-    report = evaluate_items(
-        models.load_all(), table, column, item=item, condition=condition or ("condition",), regions=regions,
-        separator=separator, critical=critical, frequencies=frequencies, spillover=spillover, style=style,
-    )  # fmt: skip
+    conditions = condition or ("condition",)
+    stimuli = Stimuli.read(table, column, item=item, condition=conditions, regions=regions, separator=separator)
+    report = evaluate_items(models.load_all(), stimuli, critical, frequencies, spillover, style)
     output.write(report)
     if output.output is not None:  # the rows are in a file
         for warning in report.warnings:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import syntaxlm
+from syntaxlm.core.errors import printable
 from syntaxlm.core.files import write_text
 from syntaxlm.core.tables import ReportTable
-from syntaxlm.drawing.svg import Picture, Theme, printable
+from syntaxlm.drawing.svg import Picture, Theme
 
 TEMPLATE = "report.html.jinja"
 
