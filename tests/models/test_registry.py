@@ -109,7 +109,7 @@ def test_the_types_listed_are_those_of_which_some_variant_has_the_ability(abilit
 @pytest.mark.parametrize(
     ("name", "model"),
     [
-        ("lstm", "lstm model"),
+        ("lstm", "lstm model with these settings"),
         ("awd-lstm", "on-lstm model with these settings"),
         ("prpn without parsing", "prpn model with these settings"),
     ],

@@ -54,6 +54,9 @@ OTHERS = {
     "awd-lstm": ("on-lstm", {"cell": "lstm"}),
     "lstm with an adaptive softmax": ("lstm", {"cutoffs": (5, 12)}),
     "transformer with a short window": ("transformer", {"heads": 1, "window": 3}),
+    "lstm that learns from trees": ("lstm", {"supervision": 1.0}),
+    "transformer that learns from trees": ("transformer", {"heads": 1, "embedding_size": 16, "supervision": 1.0}),
+    "awd-lstm that learns from trees": ("on-lstm", {"cell": "lstm", "supervision": 1.0}),
     "palm, right-branching": ("palm", {"scores": "right-branching"}),
     "palm, paper's form": ("palm", {"form": "paper"}),
     "palm, attention after the last layer": ("palm", {"attention_after": 2}),
@@ -82,6 +85,7 @@ TOKEN_VARIANTS = VARIANTS | SENTENCE_VARIANTS
 EVERY = [*TOKEN_VARIANTS, *TREE_VARIANTS]
 COMBINED = {
     *(name for name in VARIANTS if name.startswith("prpn without") and "," in name),
+    "awd-lstm that learns from trees",
     *("palm, attention after the last layer", "tree-rnn, labelled", "tree-rnn, nce"),
 }
 """Variants whose parts other variants have, too: their tests are marked `long`."""

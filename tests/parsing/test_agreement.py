@@ -108,7 +108,7 @@ def test_what_cannot_be_compared_is_refused(text, tmp_path):
         measure_agreement([one], text, ["one"])
     with pytest.raises(InputError, match="sentences: found 0"):
         measure_agreement([one, other], text, NAMES[:2], sentences=0)
-    with pytest.raises(InputError, match="this lstm model does not parse"):
+    with pytest.raises(InputError, match="this lstm model with these settings does not parse"):
         measure_agreement([one, fresh("lstm")], text, NAMES[:2])
     dropping = fresh("on-lstm", drop_words=("the",))
     with pytest.raises(

@@ -117,7 +117,7 @@ def test_models_without_the_decoder_or_layer_use_their_defaults(options, expecte
         (["prpn", "prpn"], {"decoder": "cky"}, "^decoder cky: prpn models have biased, unbiased$"),
         (["spans"], {"decoder": "biased"}, "^decoder biased: lstm models have greedy-right, greedy-sum, cky$"),
         (["prpn", "spans"], {"decoder": "mbr"}, "^decoder mbr: prpn models have biased, unbiased; lstm models have g"),
-        (["prpn", "lstm"], {}, "this lstm model does not parse, so parsing cannot use it"),
+        (["prpn", "lstm"], {}, "this lstm model with these settings does not parse, so parsing cannot use it"),
         (["spans", "layered"], {"layer": 4}, "layer 4: the model has distances of layers 1 to 3"),
         (["spans", "spans"], {"layer": 1}, "layer 1: no model has distances"),
     ],

@@ -1,4 +1,4 @@
-"""Training with gold trees of the text: PaLM-S."""
+"""Training with trees of the text: PaLM-S, TreeReg, distances that are ranked."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 import torch
 from rich.console import Console
 
+import syntaxlm
 from syntaxlm.batches import SentenceBatches
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
@@ -16,6 +17,7 @@ from syntaxlm.data.supervision import read_supervision
 from syntaxlm.models.structures import SpanScores
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training import loop
+from syntaxlm.training.language_model import TextTask
 from syntaxlm.training.progress import ProgressDisplay
 from syntaxlm.training.recipe import Recipe, read_recipe, recipe_from
 from syntaxlm.training.result import RESULT, read_result
@@ -32,7 +34,9 @@ WITHOUT_DROPOUT = dict.fromkeys(("dropout", "layer_dropout", "input_dropout", "e
 
 def data_of(toy, **sections) -> dict:
     data = toy.recipe_data("lstm", **{"text": {"trees": str(toy / "train.mrg")}} | sections)
-    return data | {"model": PALM | sections.get("model", {})}
+    return data | {
+        "model": (PALM if "name" not in sections.get("model", {}) else {"supervision": 1.0}) | sections.get("model", {})
+    }
 
 
 def recipe_of(toy, **sections) -> Recipe:
@@ -162,3 +166,60 @@ def test_two_processes_learn_from_the_trees_of_their_own_shares(larger_toy, tmp_
             run.train()
         for name, gradient in torch.load(output / "gradient-0").items():
             torch.testing.assert_close(gradient, gradients[0][name], rtol=1e-4, atol=1e-6)
+
+
+LEARNERS = {
+    "lstm": {"model.embedding_size": 24, "model.hidden_size": 48},
+    "transformer": {"model.embedding_size": 48, "model.heads": 2},
+    "on-lstm": {"model.embedding_size": 24, "model.layer_sizes": [40, 40, 24], "model.chunk_size": 4},
+    "prpn": {"model.embedding_size": 24, "model.hidden_size": 48},
+}
+"""Recipes of the built-in corpus whose models learn from trees by their states or distances, and sizes."""
+
+
+def learner(name: str, toy, **overrides) -> Recipe:
+    text = {f"text.{part}": str(toy / f"{part}.txt") for part in ("train", "valid", "test")}
+    weights = {"model.supervision": 1.0, "text.trees": str(toy / "train.mrg")}
+    return read_recipe(f"{name}-toy", LEARNERS[name] | text | weights | overrides)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_models_that_learn_from_trees_parse_like_them(name, larger_toy, tmp_path):
+    """Their decoder is the first; without trees it would be another one or none."""
+    train(learner(name, larger_toy, **{"schedule.epochs": 12}), tmp_path / "run")
+    report = syntaxlm.load(tmp_path / "run").evaluate_parsing(larger_toy / "train.mrg")
+    assert report.chosen == ("unbiased" if name in ("on-lstm", "prpn") else "greedy-sum")
+    assert report.scores[report.chosen].f1 > report.baselines.right.f1 + 0.05
+
+
+@pytest.mark.parametrize("name", ["transformer", pytest.param("prpn", marks=pytest.mark.long)])
+def test_an_interrupted_run_with_few_trees_ends_bit_for_bit_as_one_that_was_not(name, toy, tmp_path):
+    recipe = learner(name, toy, **{"schedule.epochs": 2, "text.trees_interval": 2, "text.trees_share": 0.5})
+    finished = train(recipe, tmp_path / "whole")
+    assert_resumes(finished, recipe, 1, finished.steps // 2 + 1)
+    assert finished.supervised == (75, 150)
+
+
+def test_a_stream_is_refused_where_states_learn_from_sentences(toy):
+    with pytest.raises(InputError, match=r"batches\.context: found carry; expected reset, or model\.supervision 0"):
+        recipe_of(toy, model={"name": "on-lstm", "cell": "lstm"}, batches=STREAM)
+
+
+@pytest.mark.parametrize("interval", [1, 3])
+@pytest.mark.parametrize("batches", [{}, STREAM], ids=["sentences", "stream"])
+def test_one_batch_in_an_interval_has_trees(batches, interval, toy):
+    recipe = recipe_of(toy, batches=batches, text={"trees": str(toy / "train.mrg"), "trees_interval": interval})
+    task = TextTask(recipe, torch.device("cpu"))
+    with_trees = [batch.spans is not None for batch in task.batches(0, 1).iterate(0)]
+    assert len(with_trees) > 3
+    assert with_trees == [number % interval == 0 for number in range(len(with_trees))]
+    assert [batch.spans is not None for batch in task.batches(0, 1).iterate(0, 2)] == with_trees[2:]
+
+
+def test_whole_sentences_and_last_constituents_are_learned(toy):
+    task = TextTask(learner("transformer", toy), torch.device("cpu"))
+    batch = next(iter(task.batches(0, 1).iterate(0)))
+    spans = {tuple(span) for span in batch.span_steps().tolist()}
+    for column, steps in enumerate(batch.lengths.tolist()):
+        if steps > 2:
+            assert (column, 1, steps - 1) in spans

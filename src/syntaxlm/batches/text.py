@@ -73,6 +73,7 @@ class SentenceBatches:
     spans: of trees of the corpus's sentences, for training. A batch has the spans that end just before one of its
         steps; without `closed`, the spans that end a sentence have no such step.
     final_spans: whether a batch also has the spans that end a sentence, at a step after its last.
+    span_interval: only every so many batches of an epoch have spans.
     Raises InputError for a budget or limit under 1, and if no sentence is left.
     """
 
@@ -95,6 +96,7 @@ class SentenceBatches:
         predict_eos: bool = True,
         curriculum: Sequence[int] = (),
         final_spans: bool = False,
+        span_interval: int = 1,
     ) -> None:
         limits = {"maximum_sentences": maximum_sentences, "maximum_words": maximum_words}
         check_arguments(seed, rank, ranks, token_budget=token_budget, **limits)
@@ -106,7 +108,7 @@ class SentenceBatches:
         self.mixed, self.spans = mixed, spans
         self._more = 2 if closed else int(predict_eos)  # additional steps of a sentence, compared with its words
         self._lengths: Integers = corpus.lengths + self._more
-        self._final_spans = final_spans
+        self._final_spans, self._span_interval = final_spans, span_interval
         self._limits = [*curriculum, maximum_words]
         self.skipped = len(corpus) - len(self._chosen(len(curriculum)))
         for limit in self._limits:
@@ -148,11 +150,11 @@ class SentenceBatches:
         """Yield the batches of an epoch from number `start` on, counted from 0. tokens, targets: (longest,
         sentences).
         """
-        for indices in self.epoch(epoch)[start:]:
-            yield self.batch(indices)
+        for number, indices in enumerate(self.epoch(epoch)[start:], start):
+            yield self.batch(indices, with_spans=number % self._span_interval == 0)
 
-    def batch(self, indices: Integers) -> TokenBatch:
-        """Return the batch of these sentences, in this order, padded with EOS."""
+    def batch(self, indices: Integers, with_spans: bool = True) -> TokenBatch:
+        """Return the batch of these sentences, in this order, padded with EOS.  with_spans: whether it has `spans`."""
         lengths = self._lengths[indices]
         words = lengths - self._more
         steps = np.arange(lengths.max())[:, None]
@@ -165,7 +167,7 @@ class SentenceBatches:
             real = (steps > 0) & (steps <= words)
             marks = torch.from_numpy(self.corpus.marks[np.where(real, places, 0)] & real)
         spans = None
-        if self.spans is not None:
+        if self.spans is not None and with_spans:
             places = places_in(self.spans.offsets, indices)
             columns = np.repeat(np.arange(len(indices)), np.diff(self.spans.offsets)[indices])
             ends = self.spans.ends[places].astype(np.int64)
@@ -263,6 +265,7 @@ class StreamBatches:
         Merity et al. 2018, section 4.1. seed: of the sampling, at least 0.
     spans: of gold trees of the corpus's sentences, for training. A batch has the spans that end just before one of its
         steps and are in one column; they may start in an earlier batch.
+    span_interval: only every so many batches of an epoch have spans.
     The first input of every column is the preceding token of the stream, BOS for the first column. Every batch except
     the first continues the previous one (`carries`).
     Raises InputError for sizes under 1, a seed under 0, and for fewer columns than processes.
@@ -281,12 +284,13 @@ class StreamBatches:
         variable_bptt: bool = False,
         seed: int = 0,
         spans: SpanSets | None = None,
+        span_interval: int = 1,
     ) -> None:
         check_arguments(seed, rank, ranks, batch_size=batch_size, bptt=bptt)
         if spans is not None and not np.array_equal(spans.lengths, corpus.lengths):
             raise ValueError("the spans do not fit the sentences of the corpus")
         self.corpus, self.vocabulary, self.bptt = corpus, vocabulary, bptt
-        self.variable_bptt, self.seed = variable_bptt, seed
+        self.variable_bptt, self.seed, self._span_interval = variable_bptt, seed, span_interval
         # Start of each sentence in the stream, which has one EOS for every previous sentence.
         self._begins: Integers = np.asarray(corpus.offsets) + np.arange(len(corpus) + 1)
         self.token_count = int(self._begins[-1])
@@ -339,7 +343,7 @@ class StreamBatches:
             before = np.concatenate([self._tokens(self._column_starts[None] + begin - 1), targets[:-1]])
             ragged = bool((lengths < end - begin).any())
             spans = None
-            if self._spans is not None:
+            if self._spans is not None and number % self._span_interval == 0:
                 first, last = np.searchsorted(self._spans[0], [begin, end])
                 spans = torch.from_numpy(self._spans[:, first:last].T - [begin, 0, 0])
             yield TokenBatch(

@@ -6,6 +6,7 @@ whole corpus are flat arrays, so that a batch finds its spans without a loop ove
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,15 +42,17 @@ class Supervision:
 
     source: the path of the trees, for messages.
     spans: those of every sentence of the corpus, over its tokens: each span once, of two or more words, without the
-        whole sentence. There are none if the sentence is not supervised.
+        whole sentence unless it is asked for. There are none if the sentence is not supervised.
     supervised: (S,) bool, whether a sentence has exactly the words of its tree.
     differing: descriptions of the first few sentences that differ from their trees.
+    limit: number of sentences, from the first, whose trees are used.
     """
 
     source: str
     spans: SpanSets
     supervised: Flags
     differing: tuple[str, ...] = ()
+    limit: int | None = None
 
     @property
     def count(self) -> int:
@@ -58,8 +61,11 @@ class Supervision:
 
     def __str__(self) -> str:
         lines = [f"{self.source}: trees of {self.count:,} of {len(self.supervised):,} training sentences"]
+        limit = len(self.supervised) if self.limit is None else self.limit
+        if limit < len(self.supervised):
+            lines[0] += f", from the first {limit:,} of them"
         lines += self.differing
-        if more := len(self.supervised) - self.count - len(self.differing):
+        if more := limit - self.count - len(self.differing):
             lines.append(f"and {more:,} more sentences that differ from their trees")
         return "\n".join(lines)
 
@@ -70,12 +76,16 @@ def read_supervision(
     corpus: EncodedCorpus,
     normaliser: Normaliser,
     vocabulary: Vocabulary,
+    keep_whole: bool = False,
+    share: float = 1.0,
 ) -> Supervision:
     """Return the constituents of a corpus's sentences, from their trees in the same order.
 
     path: see `read_treebank`.  preprocessing: selects the words of the trees that are in the text.
     normaliser, vocabulary: those that encoded the corpus. They are applied to the words of the trees as well: words
         that the normaliser drops or splits are dropped or split in the trees, and all unknown words are equal.
+    keep_whole: whether whole sentences are among the spans.  share: of the sentences, from the first, whose trees are
+        used; all are compared.
     Raises InputError if the files are not constituency trees, if the numbers of trees and sentences differ (trees
     without remaining tokens do not count), and if fewer than half of the sentences have the words of their trees.
     """
@@ -105,7 +115,10 @@ def read_supervision(
             f" expected the same sentences in the same order, with the words that preprocessing"
             f" {preprocessing.name} keeps.\n" + "\n".join(differing)
         )
-    return Supervision(str(path), aligned.spans(same), same, differing)
+    limit = math.ceil(share * sentences)
+    differing = tuple(text for text, place in zip(differing, np.flatnonzero(~same), strict=False) if place < limit)
+    same[limit:] = False
+    return Supervision(str(path), aligned.spans(same, keep_whole), same, differing, limit)
 
 
 class _Alignment:
@@ -172,19 +185,19 @@ class _Alignment:
         same[np.repeat(np.arange(both), lengths * same)[differ]] = False
         return same
 
-    def spans(self, chosen: Flags) -> SpanSets:
+    def spans(self, chosen: Flags, keep_whole: bool) -> SpanSets:
         """Return the constituents over tokens of the chosen sentences; others have none.  chosen: (S,) bool."""
         spans = SpanSets.of(self._trees).select(self.numbers)
         sentences = spans.sentences()
         begins = self._words_before[self.numbers][sentences]
         firsts, ends = begins + spans.starts, begins + spans.ends
-        # A word with several tokens is not a constituent. `span_keys` leaves out whole sentences.
+        # A word with several tokens is not a constituent.
         kept = chosen[sentences] & (self._kept_before[ends] - self._kept_before[firsts] > 1)
         begins, firsts, ends = (self._tokens_before[places[kept]] for places in (begins, firsts, ends))
         counts = np.bincount(sentences[kept], minlength=len(chosen))
         starts, ends = (firsts - begins).astype(np.int32), (ends - begins - self._lead).astype(np.int32)
         lengths = self.corpus.lengths
-        keys, _ = span_keys(SpanSets(lengths, offsets_of(counts), starts, ends), keep_whole=False)
+        keys, _ = span_keys(SpanSets(lengths, offsets_of(counts), starts, ends), keep_whole)
         return spans_of_keys(keys, lengths)
 
     def difference(self, place: int) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.functional import pad
+from torch.nn.functional import pad, rms_norm
 
 from syntaxlm.core.settings import Fraction, NonNegative, Positive, Settings, Size
 from syntaxlm.models.abilities import (
@@ -38,7 +38,8 @@ from syntaxlm.models.layers import (
     locked_dropout,
 )
 from syntaxlm.models.registry import MODELS, ModelType
-from syntaxlm.models.structures import Distances, SpanScores, Structure
+from syntaxlm.models.structures import Distances, SpanScores, SplitScores, Structure
+from syntaxlm.ops.tree_losses import distance_ranking, tree_regularisation
 
 _Backbone = TypeVar("_Backbone", bound="Backbone")
 Embedding: TypeAlias = nn.Embedding | AdaptiveEmbedding
@@ -51,13 +52,47 @@ class BackboneOutput:
     hidden: (n, F), the decoder's input at each real step, in the order of `TokenBatch.mask()`.
     penalties: named scalars, already weighted, that training adds to the loss.
     distances: (layers, T, B), detached; None for a backbone without distances.
+    tree_states: (T, B, S), the states that TreeReg regularises, by which it parses; None for a backbone without.
     """
 
     hidden: Tensor
     state: State
     penalties: dict[str, Tensor] = field(default_factory=dict)
     distances: Tensor | None = None
+    tree_states: Tensor | None = None
     maps: Maps = field(default_factory=Maps)
+
+
+TreeLoss = Literal["states", "distances"]
+"""How a model learns from given trees: by TreeReg on its hidden states, or by a ranking loss on its distances."""
+
+_TREE_FEATURES = 4  # one in so many features of a state follows given trees
+
+
+def with_tree_states(
+    output: BackboneOutput, hidden: Tensor, batch: TokenBatch, weight: float, training: bool
+) -> BackboneOutput:
+    """Return the output with the states that TreeReg regularises, and in training with its loss, if it has a weight.
+
+    hidden: (T, B, F). Its first quarter of the features is used, as in Nandi et al. 2025, scaled to a root mean square
+    of 1: states could lower the loss by growing. The state after BOS is not read.
+    """
+    if not weight:
+        return output
+    features = hidden[..., : max(1, hidden.shape[-1] // _TREE_FEATURES)]
+    states, penalties = rms_norm(features, features.shape[-1:], eps=1e-6), output.penalties
+    if training and batch.spans is not None:
+        spans = batch.span_steps() - torch.tensor([0, 1, 1], device=states.device)
+        penalties = penalties | {"trees": weight * tree_regularisation(states[1:], spans)}
+    return replace(output, tree_states=states, penalties=penalties)
+
+
+def ranking_penalty(distances: Tensor, batch: TokenBatch, weight: float, margin: float) -> dict[str, Tensor]:
+    """Return the weighted ranking loss of distances, (T, B), by name; none without trees or weight."""
+    if not weight or batch.spans is None:
+        return {}
+    lengths = batch.step_counts().to(distances.device)
+    return {"trees": weight * distance_ranking(distances, lengths, batch.span_steps(), margin)}
 
 
 class Backbone(nn.Module, ABC):
@@ -87,9 +122,11 @@ class Backbone(nn.Module, ABC):
 
     def structure(self, batch: TokenBatch, embedding: Embedding) -> Structure:
         """Return the structure of whole sentences; by default from a full forward pass."""
-        distances = self(self.embed(embedding, batch.tokens), batch, None).distances
-        assert distances is not None, "a backbone that parses must give distances or override structure()"
-        return Distances(distances)
+        output = self(self.embed(embedding, batch.tokens), batch, None)
+        if output.tree_states is not None:
+            return SplitScores.of(output.tree_states, batch.lengths)
+        assert output.distances is not None, "a backbone that parses must give distances or override structure()"
+        return Distances(output.distances)
 
 
 class NeuralEncoder(EncodesSentences, ParsesSentences):
@@ -97,7 +134,8 @@ class NeuralEncoder(EncodesSentences, ParsesSentences):
 
     It reads the words without BOS and EOS, as in a pair classifier, and parses if the backbone gives distances.
 
-    config: settings with `embedding_size`, `tied` and `init_range`, as every model with a backbone has.
+    config: settings with `embedding_size`, `tied` and `init_range`, as every model with a backbone has, perhaps
+        with `supervision` and `tree_loss`.
     """
 
     def __init__(self, backbone: Backbone, config: Any, vocabulary_size: int) -> None:
@@ -110,6 +148,15 @@ class NeuralEncoder(EncodesSentences, ParsesSentences):
             self.structure_type = backbone.structure_type
         self.distance_layers, self.default_layer = backbone.distance_layers, backbone.default_layer
         self.lacks = () if backbone.structure_type is Distances else (ParsesSentences,)
+        self._ranks_distances = (
+            bool(getattr(config, "supervision", 0)) and getattr(config, "tree_loss", None) == "distances"
+        )
+
+    @property
+    def decoders(self) -> tuple[str, ...]:
+        """As in `ParsesSentences`; `unbiased` comes first if trees ranked the distances of gaps."""
+        names = super().decoders
+        return names[::-1] if self._ranks_distances else names
 
     @staticmethod
     def _embedding(config: Any, vocabulary_size: int) -> Embedding:

@@ -100,6 +100,13 @@ class TokenBatch:
         exactly = torch.bincount(self.step_counts(), minlength=len(self.tokens) + 1)
         return exactly.flip(0).cumsum(0).flip(0).tolist()
 
+    def span_steps(self) -> Tensor:
+        """Return the spans that are wholly in this batch: column, and the steps of first and last token, (k, 3)."""
+        assert self.spans is not None
+        after, column, length = self.spans.unbind(1)
+        spans = torch.stack([column, after - length, after - 1], 1)
+        return spans[spans[:, 1] >= 0]
+
     def word_counts(self, others: int) -> Tensor:
         """Return the number of words of each column, (B,), on the CPU.  others: see `by_length`."""
         return (self.step_counts() - others).clamp(min=0)

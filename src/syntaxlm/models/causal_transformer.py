@@ -14,20 +14,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import sqrt
-from typing import Literal, NamedTuple
+from math import ceil, sqrt
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention, silu
 
-from syntaxlm.core.settings import Fraction, Layers, Positive, Settings, Size
-from syntaxlm.models.backbone import Backbone, BackboneOutput, Cutoffs, cutoff_faults, neural_model
+from syntaxlm.core.settings import Fraction, Layers, NonNegative, Positive, Settings, Size
+from syntaxlm.models.backbone import (
+    Backbone,
+    BackboneOutput,
+    Cutoffs,
+    TreeLoss,
+    cutoff_faults,
+    neural_model,
+    with_tree_states,
+)
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import dropout
+from syntaxlm.models.structures import SplitScores
 
 NORM_EPSILON = 1e-6
 ROTARY_BASE = 10_000.0
+_TREE_DEPTH = 0.75  # share of the blocks below the states that given trees regularise
 _QUERIES = 128  # that attend together in long texts, or `window` if that is more
 
 
@@ -44,8 +54,11 @@ class CausalTransformerConfig(Settings, section="model"):
     tied: bool = True  # the decoder shares the embedding's weight
     dropout: Fraction = 0.1  # rate on embeddings and on the output of attention and feed-forward layers
     attention_dropout: Fraction = 0.0  # rate on attention weights
+    supervision: NonNegative = 0.0  # weight of the loss of TreeReg on the states of a block, with text.trees
     init_range: Positive = 0.035  # initial weights: uniform in (-init_range, init_range), so 0.02 is their std
     cutoffs: Cutoffs = ()  # ids of words from which embeddings are a quarter as large, for an adaptive softmax
+
+    tree_loss: ClassVar[TreeLoss] = "states"
 
     @property
     def inner_size(self) -> int:
@@ -176,11 +189,15 @@ class Block(nn.Module):
 
 @neural_model("transformer", CausalTransformerConfig)
 class CausalTransformerBackbone(Backbone):
-    """Blocks, and a last normalisation."""
+    """Blocks, and a last normalisation. TreeReg reads the states after three quarters of the blocks."""
+
+    structure_type: type[SplitScores] | None = SplitScores
 
     def __init__(self, config: CausalTransformerConfig) -> None:
         super().__init__()
         self.config = config
+        if not config.supervision:
+            self.structure_type = None
         self.output_size = config.embedding_size
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = RMSNorm(config.embedding_size)
@@ -192,10 +209,14 @@ class CausalTransformerBackbone(Backbone):
         rotation = rotations(past + steps, config.embedding_size // config.heads, embedded)
         hidden = dropout(embedded, config.dropout, self.training)
         after: dict[str, Tensor] = {}
+        states = hidden
         for number, block in enumerate(self.blocks):
             names = f"keys.{number}", f"values.{number}"
             before = None if state is None else (state[names[0]], state[names[1]])
             hidden, known = block(hidden, reach, rotation, before)
             after |= {name: part[:, :, -config.window :].detach() for name, part in zip(names, known, strict=True)}
+            if number + 1 == ceil(config.layers * _TREE_DEPTH):
+                states = hidden
         rows = hidden.flatten(0, 1) if batch.lengths is None else hidden[batch.mask()]
-        return BackboneOutput(self.norm(rows), after)
+        output = BackboneOutput(self.norm(rows), after)
+        return with_tree_states(output, states, batch, config.supervision, self.training)

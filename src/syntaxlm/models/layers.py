@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from syntaxlm.ops.layer_norm import layer_norm
-from syntaxlm.ops.on_lstm import CellWeights, Recurrence, recurrence
+from syntaxlm.ops.on_lstm import CellWeights, Recurrence, distances_of, recurrence
 from syntaxlm.ops.softmax import target_log_probs
 
 _SLACK = 1e-6  # rounded probabilities may slightly exceed 1
@@ -310,7 +310,10 @@ class RecurrentLayer(nn.Module):
     """One layer's weights, with dropout of the recurrent weights. E inputs, D neurons, F gates.
 
     Initial weights are uniform in (-1/sqrt(D), 1/sqrt(D)). chunk: neurons per master gate; None for a plain LSTM.
+    learns_distances: whether the distances of training batches have gradients.
     """
+
+    learns_distances = False
 
     def __init__(self, input_size: int, size: int, chunk: int | None, weight_drop: float, rescaled: bool) -> None:
         super().__init__()
@@ -336,7 +339,10 @@ class RecurrentLayer(nn.Module):
             self.input_bias + self.recurrent_bias,
             self.chunk,
         )
-        return recurrence(inputs, weights, state, rows.counts)
+        result = recurrence(inputs, weights, state, rows.counts)
+        if not (self.training and self.learns_distances):
+            return result
+        return result._replace(distances=distances_of(inputs, weights, state[0], result.hidden, rows.counts))
 
 
 class RecurrentStack(nn.Module):

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
-from syntaxlm.core.settings import Fraction, Layers, Positive, Settings, Size
-from syntaxlm.models.backbone import Backbone, BackboneOutput, Cutoffs, cutoff_faults, neural_model
+from syntaxlm.core.settings import Fraction, Layers, NonNegative, Positive, Settings, Size
+from syntaxlm.models.backbone import (
+    Backbone,
+    BackboneOutput,
+    Cutoffs,
+    TreeLoss,
+    cutoff_faults,
+    neural_model,
+    with_tree_states,
+)
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import dropout
+from syntaxlm.models.structures import SplitScores
 
 
 @dataclass(frozen=True)
@@ -25,8 +34,11 @@ class LSTMConfig(Settings, section="model"):
     tied: bool = True  # the decoder shares the embedding's weight; a projection is added if sizes differ
     dropout: Fraction = 0.2  # rate on embeddings and on the decoder's input
     layer_dropout: Fraction = 0.2  # rate between layers
+    supervision: NonNegative = 0.0  # weight of the loss of TreeReg on the last layer's states, with text.trees
     init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
     cutoffs: Cutoffs = ()  # ids of words from which embeddings are a quarter as large, for an adaptive softmax
+
+    tree_loss: ClassVar[TreeLoss] = "states"
 
     def contradictions(self) -> list[str]:
         return cutoff_faults(self.cutoffs, self.tied)
@@ -36,9 +48,13 @@ class LSTMConfig(Settings, section="model"):
 class LSTMBackbone(Backbone):
     """Stacked recurrent layers, and a projection to the embedding size if tied weights need one."""
 
+    structure_type: type[SplitScores] | None = SplitScores
+
     def __init__(self, config: LSTMConfig) -> None:
         super().__init__()
         self.config = config
+        if not config.supervision:
+            self.structure_type = None
         cell = nn.RNN if config.cell == "rnn" else nn.LSTM
         self.lstm = cell(  # the name of the weights in stored models
             config.embedding_size,
@@ -55,7 +71,8 @@ class LSTMBackbone(Backbone):
         hidden, after = self._read(dropout(embedded, rate, self.training), state)
         rows = hidden.flatten(0, 1) if batch.lengths is None else hidden[batch.mask()]
         rows = self.projection(dropout(rows, rate, self.training))
-        return BackboneOutput(rows, {name: part.detach() for name, part in after.items()})
+        output = BackboneOutput(rows, {name: part.detach() for name, part in after.items()})
+        return with_tree_states(output, hidden, batch, self.config.supervision, self.training)
 
     def _read(self, inputs: Tensor, state: State) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the states of the last layer, (T, B, D), and the state for the next batch."""

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag, linear
 
-from syntaxlm.core.settings import Fraction, Layers, Positive, Settings, Size
+from syntaxlm.core.settings import Fraction, Layers, NonNegative, Positive, Settings, Size
 from syntaxlm.models.abilities import Maps
-from syntaxlm.models.backbone import Backbone, BackboneOutput, Embedding, neural_model
+from syntaxlm.models.backbone import Backbone, BackboneOutput, Embedding, TreeLoss, neural_model, ranking_penalty
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LayerNorm, RowBatchNorm, Rows, dropout, dropout_mask
 from syntaxlm.models.structures import Distances, Structure
@@ -50,10 +50,16 @@ class PRPNConfig(Settings, section="model"):
     comparison: Literal["hard", "soft"] = "hard"  # hardtanh (equation 6) or, in the released form only, a sigmoid
     resolution: Positive = 0.1  # difference at which two distances count as distinct (released form)
     temperature: Positive = 10.0  # tau of equation 6 (paper form); infinite in evaluation
+    supervision: NonNegative = 0.0  # weight of the ranking loss of distances, with text.trees
+    margin: Positive = 0.1  # by which a distance must exceed those within the constituents beside it, with supervision
     init_range: Positive = 0.01  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
+
+    tree_loss: ClassVar[TreeLoss] = "distances"
 
     def contradictions(self) -> list[str]:
         faults = []
+        if self.supervision and not self.parsing:
+            faults.append(f"supervision: found {self.supervision}; expected 0, or parsing true: trees order distances")
         if self.parsing and self.hidden_size % 2:
             faults.append(f"hidden_size: found {self.hidden_size}; expected an even number: each distance reads half")
         if self.parsing and not self.has_attention:
@@ -319,9 +325,11 @@ class PRPNBackbone(Backbone):
             states = torch.cat([hidden, attended], dim=-1)
             if "top" in before:
                 after["top"] = _last(tape, rows.padded(hidden), config.memory_slots)
+        weight = config.supervision if self.training else 0.0
         return BackboneOutput(
             dropout(self.predictor(states), config.dropout, self.training),
             {name: part.detach() for name, part in after.items()},
+            ranking_penalty(distances, batch, weight, config.margin),
             distances=distances.detach()[None] if config.parsing else None,
             maps=Maps({name: part.detach() for name, part in maps.items()}),
         )

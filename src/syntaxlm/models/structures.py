@@ -19,6 +19,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from syntaxlm.ops.tree_losses import orthogonal_lengths, split_scores_of_spans
 from syntaxlm.trees.averaging import average
 from syntaxlm.trees.decoding import (
     DECODING_RULES,
@@ -173,6 +174,13 @@ class CorpusSpanScores(CorpusStructure):
         return {"scores": self.table.chart(sentence)}
 
 
+class CorpusSplitScores(CorpusSpanScores):
+    """Scores of all spans; those of both parts of a span add up to the score of splitting it there."""
+
+    name = "split scores"
+    decoders = ("greedy-sum", "cky")
+
+
 class CorpusMarginals(CorpusStructure):
     """Probabilities of all spans given the sentence, 1 for single words, with the most probable label of each.
 
@@ -292,6 +300,33 @@ class SpanScores:
 
     values: Tensor
     corpus: ClassVar[type[CorpusStructure]] = CorpusSpanScores
+
+
+@dataclass(frozen=True)
+class SplitScores(SpanScores):
+    """Scores of spans by the hidden states of their words (TreeReg, see `ops.tree_losses`); 0 where there is no span.
+
+    values: (T, B, m), see `SpanScores`.
+    """
+
+    corpus: ClassVar[type[CorpusStructure]] = CorpusSplitScores
+
+    @classmethod
+    def of(cls, states: Tensor, lengths: Tensor | None = None) -> SplitScores:
+        """Return the scores of sentences with BOS and EOS by their states, (T, B, S).
+
+        lengths: (B,), steps of each sentence; None if all have T.
+        """
+        words = max(0, len(states) - 2)
+        orthogonal = orthogonal_lengths(states[1 : words + 1])
+        if lengths is not None:  # no word follows the last one
+            real = torch.arange(words) < lengths[:, None] - 2
+            orthogonal = orthogonal * real[:, None].to(orthogonal.device)
+        scores = split_scores_of_spans(orthogonal)  # (B, first, last)
+        last = torch.arange(words, device=scores.device)[:, None]
+        first = last - torch.arange(words, device=scores.device)
+        by_length = scores[:, first.clamp(min=0), last] * (first >= 0)
+        return cls(torch.nn.functional.pad(by_length, (0, 1, len(states) - words, 0)).transpose(0, 1))
 
 
 @dataclass(frozen=True)

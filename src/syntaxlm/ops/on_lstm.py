@@ -124,6 +124,21 @@ def recurrence(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Tensor
     return Recurrence(hidden, (last_hidden, last_cell), distances, input_distances)
 
 
+def distances_of(inputs: Tensor, weights: CellWeights, before: Tensor, hidden: Tensor, counts: Sequence[int]) -> Tensor:
+    """Return `Recurrence.distances` with gradients, from the states: (n,).
+
+    before: hidden state before the first step, (B, D).  hidden: those of all steps, (n, D).  Others: see `recurrence`.
+    """
+    assert weights.chunk is not None
+    steps = zip(slices(counts), counts[1:], strict=False)
+    befores = torch.cat([before[: counts[0]], *(hidden[now.start : now.start + after] for now, after in steps)])
+    masters = weights.recurrent.shape[1] // weights.chunk
+    of_forget = slice(masters, 2 * masters)
+    logits = linear(inputs, weights.input[of_forget], weights.bias[of_forget])
+    logits = logits + linear(befores, weights.recurrent[of_forget])
+    return 1 - cumax(logits.to(hidden.dtype)).mean(-1)
+
+
 def lstm_of_torch(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Tensor], steps: int) -> Recurrence:
     """Return a plain LSTM over sequences of one length, by the operator of nn.LSTM, which uses cuDNN on a GPU.
 

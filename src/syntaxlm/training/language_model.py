@@ -217,11 +217,14 @@ class TextTask(LanguageModelTask):
         self.test = encode(text.test) if text.test else None
         if not isinstance(batches, StreamBatchSettings) and MODELS[self.recipe.model.name].reads == "sentences":
             self._warn_of_long([(self.train, batches.maximum_words), (self.valid, None), (self.test, None)])
-        sources = [(path, "none") for path in text.focus]
-        if text.trees is not None:
-            sources.append((text.trees, text.trees_preprocessing))
         read = partial(read_supervision, normaliser=text.normaliser, vocabulary=self.vocabulary)
-        self.supervision = [read(path, preprocessing, self.train) for path, preprocessing in sources]
+        self.supervision = [read(path, "none", self.train) for path in text.focus]
+        self._learns_whole_trees = hasattr(self.recipe.model, "tree_loss")
+        if text.trees is not None:
+            whole, share = self._learns_whole_trees, text.trees_share
+            self.supervision.append(
+                read(text.trees, text.trees_preprocessing, self.train, keep_whole=whole, share=share)
+            )
         of_valid = [read(path, "none", self.valid).spans for path in text.focus_valid if self.valid is not None]
         self.valid_spans = joined(of_valid) if of_valid else None
 
@@ -282,7 +285,8 @@ class TextTask(LanguageModelTask):
         return TextCounts(words, first_words=starts, final_words=ends, one_word_sentences=alone, parsers=parsers)
 
     def batches(self, rank: int, ranks: int) -> Batches:
-        batches, seed, focused = self.recipe.batches, self.recipe.run.seed, bool(self.recipe.text.focus)
+        text, batches, seed = self.recipe.text, self.recipe.batches, self.recipe.run.seed
+        focused = bool(text.focus)
         spans = joined([trees.spans for trees in self.supervision]) if focused else None
         if self.supervision and not focused:
             spans = self.supervision[0].spans
@@ -297,6 +301,7 @@ class TextTask(LanguageModelTask):
                 variable_bptt=batches.variable_bptt,
                 seed=seed,
                 spans=spans,
+                span_interval=text.trees_interval,
             )
         return SentenceBatches(
             self.train,
@@ -307,7 +312,8 @@ class TextTask(LanguageModelTask):
             mixed=self.model.mixes_lengths,
             maximum_words=batches.maximum_words,
             curriculum=batches.curriculum,
-            final_spans=focused,
+            final_spans=focused or (self._learns_whole_trees and batches.predict_eos),
+            span_interval=text.trees_interval,
             rank=rank,
             ranks=ranks,
             spans=spans,

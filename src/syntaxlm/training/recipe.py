@@ -84,7 +84,9 @@ class TextSettings(DataSettings, section="text"):
     """Text: UTF-8 files with one sentence per line. Paths are relative to the working directory."""
 
     valid: str | None  # file; the weights with the lowest loss on it are kept; null: none, for n-gram models
-    trees: str | None = None  # file, folder or pattern; trees of `train`, for models that learn from them
+    trees: str | None = None  # file, folder or pattern; trees of `train`, for models with `supervision`
+    trees_share: Annotated[float, Field(gt=0, le=1)] = 1.0  # share of the sentences, from the first, with trees
+    trees_interval: Count = 1  # one batch in so many has trees
     focus: tuple[
         str, ...
     ] = ()  # files of trees of `train`, one per parser; for grammars that are focused on their spans, and span parsers
@@ -316,6 +318,11 @@ class TextRecipe(Recipe):
         if isinstance(batches, StreamBatchSettings):
             if reads_sentences:
                 faults.append(f"batches.context: found carry; expected reset: {name} models read whole sentences")
+            if getattr(self.model, "supervision", 0) and getattr(self.model, "tree_loss", None) == "states":
+                faults.append(
+                    f"batches.context: found carry; expected reset, or model.supervision 0: {name} models learn from"
+                    " trees of single sentences"
+                )
             if self.optimiser.loss_normalisation == "sentences":
                 faults.append(
                     "optimiser.loss_normalisation: found sentences; expected tokens, or batches.context reset"

@@ -10,7 +10,7 @@ import torch
 from syntaxlm.models.abilities import FindsBestTrees, LabelsSpans, ParsesDependencies, ParsesSentences
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.structures import Distances, Heads, SpanMarginals, SpanScores
+from syntaxlm.models.structures import Distances, Heads, SpanMarginals, SpanScores, SplitScores
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.trees.tree import DependencyTree
 from tests.fresh_models import KNOWN, fresh
@@ -123,7 +123,7 @@ def test_later_tokens_never_change_the_structure_before_them(name):
     tokens = batch.tokens.clone()
     tokens[6:] = (tokens[6:] + 1) % WORDS
     one, other = (model.structure(each).values for each in (batch, TokenBatch(tokens, batch.targets)))
-    if model.structure_type is SpanScores:
+    if issubclass(model.structure_type, SpanScores):
         torch.testing.assert_close(one[:6], other[:6], rtol=0, atol=1e-12)
         changes = (one[6:] - other[6:]).nan_to_num().abs().max()
         assert (changes > 1e-6) == (name != "palm, right-branching")
@@ -134,12 +134,15 @@ def test_later_tokens_never_change_the_structure_before_them(name):
 
 @every_left_to_right_model
 def test_structure_equals_that_of_a_full_forward_pass(name):
-    """Distances that gate memory; scores of attended spans, without those that include BOS."""
+    """Distances that gate memory; scores of attended spans, without those that include BOS; scores of states."""
     model, batch = built(name), ragged(9, (9, 4, 1))
     read, alone = model.read(batch), model.structure(batch)
     if isinstance(alone, Distances):
         found, expected = alone.values[:, batch.mask()], read.distances[:, batch.mask()]
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+        return
+    if isinstance(alone, SplitScores):
+        assert torch.equal(alone.values, SplitScores.of(read.tree_states, batch.lengths).values)
         return
     attention = read.maps.earlier_tokens["span attention"]
     for step, column in batch.mask().nonzero().tolist():
