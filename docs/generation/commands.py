@@ -1,46 +1,19 @@
-"""The pages of the commands, from the parser of the command line and what is written by hand about each."""
+"""The parts of the pages of commands that come from the parser of the command line."""
 
 from __future__ import annotations
 
 import argparse
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from docs.generation.markdown import plain, table
+from docs.generation.tables import TABLES, columns_of
 from syntaxlm.app.cli import build_parser
 
 WRITTEN = Path(__file__).parents[1] / "commands"
 
-CONVENTIONS = """\
-Every command has `--help`. `syntaxlm --version` prints the version, `syntaxlm completion` a completion script.
 
-## Input and output
-
-- A TEXT, a TREEBANK or another file may be `-`, standard input, and may be compressed (.gz, .xz, .zst).
-- Data and figures go to standard output; progress, notes and errors go to stderr. `-o FILE` writes to a file instead,
-  which appears when it is complete; `-o -` is standard output. The summary of data on standard output goes to stderr.
-- `--format` selects the [format](../reference/tables.md): text, json, tsv, csv, parquet and others. The extension of
-  `-o FILE` selects it, too. `--json` is the short form of `--format json`: fractions from 0 to 1, where the text prints
-  percent. `parse`, `score` and `generate` write JSON lines.
-- `--quiet` leaves out progress, notes and warnings.
-- `--device` selects the device that runs a model: `cpu` (the default), `cuda`, `cuda:1`, `mps` or `auto`.
-- No command overwrites what it reads, or writes into the folder of another model. `data` and `train` refuse a folder
-  that holds files of yours.
-
-## Exit codes
-
-| code | meaning |
-| --- | --- |
-| 0 | the command did what it was asked to do |
-| 1 | the input is correct, but a run failed (`compare`), or a shard of a [job](../guides/very-large-jobs.md) |
-| 2 | wrong input; one message names file and line, or option |
-| 130 | interrupted by Ctrl-C (SIGINT), also where training saved its state and stopped |
-| 143 | ended by SIGTERM, also where training saved its state and stopped |
-
-
-## List of commands"""
-
-
+@cache
 def all_commands() -> dict[str, argparse.ArgumentParser]:
     """Every command that does something, by its name: "train", "evaluate perplexity", ..., in the order of the help."""
     return {leaf.prog.removeprefix("syntaxlm "): leaf for leaf in build_parser().leaves()}
@@ -51,26 +24,27 @@ def page_name(command: str) -> str:
     return command.replace(" ", "-") + ".md"
 
 
-def index_page() -> str:
+def command_list() -> str:
     rows = (
         [f"[`syntaxlm {name}`]({page_name(name)})", plain(_first_sentence(parser))]
         for name, parser in all_commands().items()
     )
-    return f"# Commands\n\n{CONVENTIONS}\n\n" + table(["command", "what it does"], rows)
+    return table(["command", "what it does"], rows)
 
 
-def command_page(command: str, parser: argparse.ArgumentParser) -> str:
-    """The page of a command: what it does, then what is written by hand in docs/commands, then all it takes."""
-    written = WRITTEN / page_name(command)
-    parts = [
-        f"# `syntaxlm {command}`",
-        plain(parser.description or ""),
-        f"```text\n{_usage(parser)}\n```",
-        written.read_text(encoding="utf-8").strip() if written.exists() else "",
-        "## Options",
-        _options(parser),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+def usage(command: str) -> str:
+    """What a command does, and its usage line."""
+    parser = all_commands()[command]
+    return f"{plain(parser.description or '')}\n\n```text\n{_usage(parser)}\n```"
+
+
+def options_and_columns(command: str) -> str:
+    """All that a command takes, and the columns of what it prints, if it prints tables."""
+    parts = [f"## Options\n\n{_options(all_commands()[command])}"]
+    found = [place for place, names in TABLES.items() if command in (name.partition(" --")[0] for name in names)]
+    if found:
+        parts.append("## Output columns\n\n" + "\n".join(columns_of(place, len(found) > 1) for place in found))
+    return "\n".join(parts)
 
 
 def _first_sentence(parser: argparse.ArgumentParser) -> str:

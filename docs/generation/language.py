@@ -172,11 +172,15 @@ def glossary_page() -> str:
     )
 
 
+def write_glossary() -> None:
+    GLOSSARY_PAGE.write_text(glossary_page(), encoding="utf-8")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write docs/glossary.md")
     if parser.parse_args().write:
-        GLOSSARY_PAGE.write_text(glossary_page(), encoding="utf-8")
+        write_glossary()
     exceptions, used, faults = allowed(), set(), []
     for one in dict.fromkeys(violations(all_texts(), avoided())):
         matching = [exception for exception in exceptions if exception.allows(one)]
