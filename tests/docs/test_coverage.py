@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import inspect
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ from docs.generation.scoring import preprocessing_table, protocol_table
 from docs.generation.settings import all_settings, model_settings, settings_table
 from docs.generation.tables import TABLES, format_table, table_at
 
+import syntaxlm
 from syntaxlm.models.registry import MODELS
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.recipe_files import recipe_names
@@ -110,7 +114,8 @@ def test_every_recipe_is_listed_with_its_comment():
     page = text_of("reference/recipes.md")
     for name in recipe_names():
         row = re.search(rf"^\| `{name}` \| (.+) \|$", page, re.MULTILINE)
-        assert row is not None and len(row[1]) > 20, name
+        assert row is not None, name
+        assert len(row[1]) > 20
 
 
 def test_every_protocol_and_preprocessing_rule_is_told():
@@ -147,3 +152,35 @@ def test_pages_of_models_name_files_that_exist():
         for name in named:
             path = ROOT / "src" / "syntaxlm" / name
             assert path.exists() or path.with_suffix(".py").exists(), f"{page.name}: {name}"
+
+
+def test_every_picture_is_in_the_gallery():
+    shown = re.findall(r'<img src="images/([^"]+)" alt="[^"]+"', text_of("gallery.md"))
+    assert sorted(shown) == sorted(path.name for path in (DOCS / "images").iterdir())
+
+
+def test_extras_have_one_form_and_exist():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    files = [ROOT / "README.md", *DOCS.rglob("*.md"), *DOCS.rglob("*.ipynb"), *(ROOT / "src").rglob("*.py")]
+    found = [one for path in files for one in re.findall(r"pip install ['\"]([^'\"\n]+)['\"]", path.read_text("utf-8"))]
+    assert len(found) > 15
+    for one in found:
+        extras = re.fullmatch(r"syntaxlm(?:\[|&#91;)([a-z,]+)\]", one)
+        assert extras is not None, one
+        assert set(extras[1].split(",")) <= project["optional-dependencies"].keys()
+
+
+def calls_of_the_cheat_sheet() -> list[str]:
+    rows = re.findall(r"^\|.*\|.*\|(.*)\|$", text_of("reference/cheat-sheet.md"), re.MULTILINE)
+    return [call for row in rows for call in re.findall(r"`([^`]+)`", row)]
+
+
+@pytest.mark.parametrize("call", calls_of_the_cheat_sheet())
+def test_the_python_calls_of_the_cheat_sheet_have_these_names_and_parameters(call):
+    for node in ast.walk(ast.parse(call)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner = {"nlp": syntaxlm.LanguageModel, "syntaxlm": syntaxlm}.get(getattr(node.func.value, "id", ""))
+            if owner is not None:
+                signature = inspect.signature(getattr(owner, node.func.attr))
+                given = [None] * (len(node.args) + (owner is not syntaxlm))
+                signature.bind(*given, **{one.arg: None for one in node.keywords})
