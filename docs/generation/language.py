@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from docs.generation.markdown import table
+from docs.generation.markdown import plain, table
 from syntaxlm.app.cli import build_parser
 from syntaxlm.app.cli.parser import Parser
 
@@ -165,7 +165,7 @@ def messages(source: str, place: str) -> Iterator[Text]:
 def glossary_page() -> str:
     """docs/glossary.md."""
     terms = glossary()["terms"]
-    rows = ([f"**{term}**", terms[term]] for term in sorted(terms, key=str.lower))
+    rows = ([f"**{plain(term)}**", terms[term]] for term in sorted(terms, key=str.lower))
     return (
         "# Glossary\n\n<!-- made by python -m docs.generation.language --write -->\n\n"
         "The terms of these pages, of help texts, messages and JSON keys.\n\n" + table(["term", "meaning"], rows)
