@@ -102,8 +102,8 @@ def test_the_glossary_is_that_of_its_file():
 
 # Abbreviations that need no explanation here: file formats, computing, licences, placeholders.
 COMMON = {
-    "API", "BY", "CC", "CITATION", "CPU", "CSV", "CUDA", "GPU", "HTML", "JSON", "LICENSE", "MIT", "PNG", "README", "ROOT",
-    "SIGTERM", "SVG", "TEXT", "TSV", "YAML",
+    "API", "BY", "CC", "CITATION", "CPU", "CSV", "CUDA", "GPU", "HTML", "JSON", "LICENSE", "MB", "MIT", "PNG", "README",
+    "ROOT", "SIGTERM", "SVG", "TEXT", "TSV", "YAML",
 }  # fmt: skip
 
 
