@@ -17,6 +17,7 @@ from docs.generation.markdown import plain, table
 
 _PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:\[[\w,-]+\])?\s*(?:>=\s*(?P<lowest>[\w.]+))?")
+UNKNOWN = "not installed here"  # in place of the licence of a package that states it only where it is installed
 _FOR_DEVELOPERS = ("docs", "test")  # optional parts that users do not install
 
 _USES = {
@@ -144,7 +145,7 @@ def _licence(name: str) -> str:
     """The licence that an installed package states, as an SPDX expression where it can be told."""
     found = _metadata(name)
     if found is None:
-        return "not installed here"
+        return UNKNOWN
     classifiers = [one.rpartition(" :: ")[2] for one in found.get_all("Classifier") or [] if one.startswith("License")]
     text = (found["License"] or "").strip()
     stated = found["License-Expression"] or (text if text and "\n" not in text else " and ".join(classifiers))

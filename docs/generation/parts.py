@@ -53,10 +53,15 @@ def pages() -> list[Path]:
 
 
 def with_parts(text: str, leave: frozenset[str] | set[str] = frozenset()) -> str:
-    """A page with its parts generated anew, but for those to leave. Raises ValueError for a mark of no part."""
+    """A page with its parts generated anew, but for those to leave, and for licences of packages not installed here.
+
+    Raises ValueError for a mark of no part.
+    """
 
     def part(found: re.Match[str]) -> str:
-        return found.group() if found["name"] in leave else f"{found['mark']}\n{_made(found)}\n{found['end']}"
+        made = "" if found["name"] in leave else _made(found)
+        is_left = not made or dependencies.UNKNOWN in made
+        return found.group() if is_left else f"{found['mark']}\n{made}\n{found['end']}"
 
     return _PART.sub(part, text)
 

@@ -6,7 +6,7 @@ import doctest
 import re
 
 import pytest
-from docs.generation import zoo
+from docs.generation import dependencies, zoo
 from docs.generation.parts import DOCS, OF_THIS_ENVIRONMENT, PARTS, pages, with_parts, without_marks, without_parts
 
 import syntaxlm
@@ -26,6 +26,15 @@ def test_the_parts_of_a_page_are_those_that_the_code_gives(page):
 
 def test_every_part_is_on_a_page():
     assert {name for page in pages() for name in MARKS.findall(page.read_text(encoding="utf-8"))} == set(PARTS)
+
+
+def test_every_declared_dependency_is_on_its_page_with_version_and_licence():
+    page = (DOCS / "reference" / "requirements.md").read_text(encoding="utf-8")
+    assert dependencies.UNKNOWN not in page
+    for one in dependencies.declared():
+        assert re.search(rf"^\| {re.escape(one.name)} \|.* \S+ \|$", page, re.MULTILINE), one.name
+        if one.part not in ("docs", "test"):
+            assert re.search(rf"^\| {re.escape(one.name)} \| .* \| {one.lowest or ''} \|", page, re.MULTILINE), one
 
 
 def test_a_stale_part_is_seen_and_an_unknown_one_is_an_error():
