@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from docs.generation.markdown import plain, table
 from docs.generation.papers import percent
@@ -70,8 +71,8 @@ _TREEBANK_NAMES = {"wsj": "WSJ sample (3,901)", "gum": "GUM test, silver trees (
 
 def measured_recipes() -> str:
     """Recipes whose trainings are stored: minutes, F1 by the named decoder (`wsj-test`) and test perplexity."""
-    heads = ["recipe", "model", "seeds", "minutes", "treebank (sentences)", "decoder", "F1", "right branching",
-             "test perplexity"]  # fmt: skip
+    heads = ["recipe", "model", "parameters", "seeds", "minutes", "treebank (sentences)", "decoder", "F1",
+             "right branching", "test perplexity"]  # fmt: skip
     return table(heads, map(_measured, _MEASURED))
 
 
@@ -86,19 +87,25 @@ def _measured(one: Measured) -> list[str]:
         f1 = percent(parsed.f1_by(one.decoder))
         trees = [_TREEBANK_NAMES[one.treebank], f"`{one.decoder}`", f1, percent(parsed.right_branching)]
     words = f"{perplexity(trained.perplexity('test'))} ({one.reading})" if one.reading else ""
-    return [f"`{one.recipe}`", one.model, str(len(trained.reports)), spent, *trees, words]
+    compared = _compared("words").get(one.recipe)
+    parameters = f"{compared['parameters']:,}" if compared else ""
+    return [f"`{one.recipe}`", one.model, parameters, str(len(trained.reports)), spent, *trees, words]
+
+
+def _compared(name: str) -> dict[str, dict[str, Any]]:
+    """The rows of a stored comparison, by recipe."""
+    found = json.loads((RESULTS / "compare" / f"{name}.json").read_text(encoding="utf-8"))
+    return {row["recipe"]: row for row in found["rows"]}
 
 
 def measured_tag_recipes() -> str:
     """Parsers of part-of-speech tags: F1 on the sentences of up to 10 words that they were trained on (`wsj10`)."""
-    compared = json.loads((RESULTS / "compare" / "tags.json").read_text(encoding="utf-8"))
-    seconds = {row["recipe"]: row["seconds"]["mean"] for row in compared["rows"]}
+    compared = _compared("tags")
     rows = []
     for recipe, model, name, decoder in _OF_TAGS:
         report = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
         f1, right = report["f1_by_decoder"][decoder], report["baselines"]["right"]
-        spent = f"{seconds[recipe]:,.0f}"
-        rows.append(
-            [f"`{recipe}`", model, f"{report['sentences']:,}", spent, f"`{decoder}`", *map(percent, (f1, right))]
-        )
-    return table(["recipe", "model", "sentences", "seconds", "decoder", "F1", "right branching"], rows)
+        costs = f"{compared[recipe]['parameters']:,}", f"{compared[recipe]['seconds']['mean']:,.0f}"
+        scored = f"{report['sentences']:,}", f"`{decoder}`", percent(f1), percent(right)
+        rows.append([f"`{recipe}`", model, *costs, *scored])
+    return table(["recipe", "model", "parameters", "seconds", "sentences", "decoder", "F1", "right branching"], rows)
