@@ -14,6 +14,7 @@ from docs.generation.pictures import IMAGES, PICTURES, seeds
 from docs.generation.readme import readme_perplexity, readme_trees
 from docs.generation.stored_results import RESULTS
 
+import syntaxlm
 from syntaxlm.app.cli import main
 from tests.docs.examples import ROOT
 from tests.drawing.reading import drawn, read_svg
@@ -33,6 +34,16 @@ def test_the_commands_print_what_readme_shows(capsys):
     for line, (word, known, bits) in zip(printed, shown, strict=False):
         assert (line[2], line[6]) == (word, known)
         assert line[7] == bits or float(line[7]) == pytest.approx(float(bits), abs=1e-3)
+
+
+def test_the_check_of_the_installation_prints_what_the_page_shows(capsys):
+    page = (ROOT / "docs" / "guides" / "install.md").read_text(encoding="utf-8")
+    for command, printed in re.findall(r"^\$ syntaxlm (.*)\n((?:[^$`].*\n)+)", page, re.M):
+        if command == "--version":
+            assert printed == f"syntaxlm {syntaxlm.__version__}\n"
+        else:
+            assert main(shlex.split(command)) == 0
+            assert capsys.readouterr().out == printed
 
 
 def test_the_python_of_readme_prints_what_it_shows():
