@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from functools import cache, partial
 from pathlib import Path
 
@@ -11,6 +12,12 @@ from docs.generation.tables import TABLES, columns_of
 from syntaxlm.app.cli import build_parser
 
 WRITTEN = Path(__file__).parents[1] / "commands"
+
+
+# The list of commands: names for each purpose, then those that begin with a word.
+_USE = ["parse", "score", "items", "generate", "draw", "serve", "grammar"]
+_TRAIN = ["quickstart", "train", "compare", "focus", "combine", "report", "tune cache", "tune stops"]
+_GROUPS = {"Evaluate": "evaluate ", "Prepare data": "data ", "Models and recipes": ("models ", "recipes ")}
 
 
 @cache
@@ -25,11 +32,20 @@ def page_name(command: str) -> str:
 
 
 def command_list() -> str:
+    """A table of the commands for each purpose."""
+    left = dict(all_commands())
+    parts = [_purpose("Use a model", {name: left.pop(name) for name in _USE})]
+    parts.append(_purpose("Train", {name: left.pop(name) for name in _TRAIN}))
+    for title, start in _GROUPS.items():
+        parts.append(_purpose(title, {name: left.pop(name) for name in list(left) if name.startswith(start)}))
+    return "\n".join([*parts, _purpose("Others", left)])
+
+
+def _purpose(title: str, chosen: dict[str, argparse.ArgumentParser]) -> str:
     rows = (
-        [f"[`syntaxlm {name}`]({page_name(name)})", plain(_first_sentence(parser))]
-        for name, parser in all_commands().items()
+        [f"[`syntaxlm {name}`]({page_name(name)})", plain(_first_sentence(parser))] for name, parser in chosen.items()
     )
-    return table(["command", "what it does"], rows)
+    return f"### {title}\n\n" + table(["command", "what it does"], rows)
 
 
 def usage(command: str) -> str:
@@ -48,7 +64,8 @@ def options_and_columns(command: str) -> str:
 
 
 def _first_sentence(parser: argparse.ArgumentParser) -> str:
-    return (parser.description or "").split(". ")[0].split(": ")[0].rstrip(".") + "."
+    """What a command does, in short; a colon in parentheses does not end it."""
+    return re.split(r"\. |: (?![^(]*\))", parser.description or "")[0].rstrip(".") + "."
 
 
 def _usage(parser: argparse.ArgumentParser) -> str:
