@@ -1,46 +1,26 @@
-"""The pages of the commands, from the parser of the command line and what is written by hand about each."""
+"""The parts of the pages of commands that come from the parser of the command line."""
 
 from __future__ import annotations
 
 import argparse
-from functools import partial
+import re
+from functools import cache, partial
 from pathlib import Path
 
 from docs.generation.markdown import plain, table
+from docs.generation.tables import TABLES, columns_of
 from syntaxlm.app.cli import build_parser
 
 WRITTEN = Path(__file__).parents[1] / "commands"
 
-CONVENTIONS = """\
-Every command has `--help`. `syntaxlm --version` prints the version, `syntaxlm completion` a completion script.
 
-## Input and output
-
-- A TEXT, a TREEBANK or another file may be `-`, standard input, and may be compressed (.gz, .xz, .zst).
-- Data and figures go to standard output; progress, notes and errors go to stderr. `-o FILE` writes to a file instead,
-  which appears when it is complete; `-o -` is standard output. The summary of data on standard output goes to stderr.
-- `--format` selects the [format](../reference/tables.md): text, json, tsv, csv, parquet and others. The extension of
-  `-o FILE` selects it, too. `--json` is the short form of `--format json`: fractions from 0 to 1, where the text prints
-  percent. `parse`, `score` and `generate` write JSON lines.
-- `--quiet` leaves out progress, notes and warnings.
-- `--device` selects the device that runs a model: `cpu` (the default), `cuda`, `cuda:1`, `mps` or `auto`.
-- No command overwrites what it reads, or writes into the folder of another model. `data` and `train` refuse a folder
-  that holds files of yours.
-
-## Exit codes
-
-| code | meaning |
-| --- | --- |
-| 0 | the command did what it was asked to do |
-| 1 | the input is correct, but a run failed (`compare`), or a shard of a [job](../guides/very-large-jobs.md) |
-| 2 | wrong input; one message names file and line, or option |
-| 130 | interrupted by Ctrl-C (SIGINT), also where training saved its state and stopped |
-| 143 | ended by SIGTERM, also where training saved its state and stopped |
+# The list of commands: names for each purpose, then those that begin with a word.
+_USE = ["parse", "score", "items", "generate", "draw", "serve", "grammar"]
+_TRAIN = ["quickstart", "train", "compare", "focus", "combine", "report", "tune cache", "tune stops"]
+_GROUPS = {"Evaluate": "evaluate ", "Prepare data": "data ", "Models and recipes": ("models ", "recipes ")}
 
 
-## List of commands"""
-
-
+@cache
 def all_commands() -> dict[str, argparse.ArgumentParser]:
     """Every command that does something, by its name: "train", "evaluate perplexity", ..., in the order of the help."""
     return {leaf.prog.removeprefix("syntaxlm "): leaf for leaf in build_parser().leaves()}
@@ -51,30 +31,41 @@ def page_name(command: str) -> str:
     return command.replace(" ", "-") + ".md"
 
 
-def index_page() -> str:
+def command_list() -> str:
+    """A table of the commands for each purpose."""
+    left = dict(all_commands())
+    parts = [_purpose("Use a model", {name: left.pop(name) for name in _USE})]
+    parts.append(_purpose("Train", {name: left.pop(name) for name in _TRAIN}))
+    for title, start in _GROUPS.items():
+        parts.append(_purpose(title, {name: left.pop(name) for name in list(left) if name.startswith(start)}))
+    return "\n".join([*parts, _purpose("Others", left)])
+
+
+def _purpose(title: str, chosen: dict[str, argparse.ArgumentParser]) -> str:
     rows = (
-        [f"[`syntaxlm {name}`]({page_name(name)})", plain(_first_sentence(parser))]
-        for name, parser in all_commands().items()
+        [f"[`syntaxlm {name}`]({page_name(name)})", plain(_first_sentence(parser))] for name, parser in chosen.items()
     )
-    return f"# Commands\n\n{CONVENTIONS}\n\n" + table(["command", "what it does"], rows)
+    return f"### {title}\n\n" + table(["command", "what it does"], rows)
 
 
-def command_page(command: str, parser: argparse.ArgumentParser) -> str:
-    """The page of a command: what it does, then what is written by hand in docs/commands, then all it takes."""
-    written = WRITTEN / page_name(command)
-    parts = [
-        f"# `syntaxlm {command}`",
-        plain(parser.description or ""),
-        f"```text\n{_usage(parser)}\n```",
-        written.read_text(encoding="utf-8").strip() if written.exists() else "",
-        "## Options",
-        _options(parser),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+def usage(command: str) -> str:
+    """What a command does, and its usage line."""
+    parser = all_commands()[command]
+    return f"{plain(parser.description or '')}\n\n```text\n{_usage(parser)}\n```"
+
+
+def options_and_columns(command: str) -> str:
+    """All that a command takes, and the columns of what it prints, if it prints tables."""
+    parts = [f"## Options\n\n{_options(all_commands()[command])}"]
+    found = [place for place, names in TABLES.items() if command in (name.partition(" --")[0] for name in names)]
+    if found:
+        parts.append("## Output columns\n\n" + "\n".join(columns_of(place, len(found) > 1) for place in found))
+    return "\n".join(parts)
 
 
 def _first_sentence(parser: argparse.ArgumentParser) -> str:
-    return (parser.description or "").split(". ")[0].split(": ")[0].rstrip(".") + "."
+    """What a command does, in short; a colon in parentheses does not end it."""
+    return re.split(r"\. |: (?![^(]*\))", parser.description or "")[0].rstrip(".") + "."
 
 
 def _usage(parser: argparse.ArgumentParser) -> str:

@@ -107,20 +107,6 @@ def compared_parsers() -> str:
     return table(heads, rows)
 
 
-def compared_parsers_in_short() -> str:
-    """F1 of the parsers of `compared_parsers` in two sentences."""
-    sentences = []
-    for name, what in (("words", "all lengths; parsers of words"), ("tags", "up to 10 words; parsers of tags")):
-        found = _report(f"compare/{name}")
-        f1 = {row["recipe"]: row["treebank"]["f1"]["mean"] for row in found["rows"] if row["treebank"]}
-        f1 |= {one["name"]: one["f1"] for one in found["treebank"]["baselines"]}
-        best = sorted(f1.items(), key=lambda item: -float(item[1]))
-        sentences.append(
-            f"F1 on the WSJ sample, {what}: " + ", ".join(f"{one} {percent(value)}" for one, value in best)
-        )
-    return ". ".join(sentences) + "."
-
-
 def _costs(row: dict[str, Any]) -> tuple[str, str]:
     """Test perplexity and training time of a recipe."""
     perplexity = row["test"]["perplexity"]

@@ -17,7 +17,21 @@ from docs.generation.markdown import plain, table
 
 _PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:\[[\w,-]+\])?\s*(?:>=\s*(?P<lowest>[\w.]+))?")
+UNKNOWN = "not installed here"  # in place of the licence of a package that states it only where it is installed
 _FOR_DEVELOPERS = ("docs", "test")  # optional parts that users do not install
+
+_USES = {
+    "dataframe": "results as pandas data frames (polars works, too)",
+    "draw": "pictures as PNG",
+    "frequencies": "word frequencies from wordfreq: `--frequencies wordfreq:en`",
+    "hub": "[models on the Hugging Face hub](share-a-model.md)",
+    "parquet": "[Parquet files](result-files.md) and [jobs](very-large-jobs.md)",
+    "ray": "[jobs](very-large-jobs.md) on several machines",
+    "serve": "[the web app](serve.md): `syntaxlm serve`",
+    "spacy": "[the spaCy component](spacy.md)",
+    "stats": "the regressions of `syntaxlm evaluate reading-times` and `syntaxlm items`",
+    "transformers": "[models of transformers as scorers](transformers.md): `hf:gpt2`",
+}
 
 # What packages without a license expression say in other words.
 _SAME = {
@@ -61,6 +75,19 @@ def dependency_table() -> str:
             rows.setdefault((one.name, one.lowest), []).append(f"`{one.part}`" if one.part else "always")
     cells = ([name, ", ".join(parts), lowest or "", _licence(name)] for (name, lowest), parts in rows.items())
     return table(["package", "part", "lowest version", "licence"], cells)
+
+
+def extras_table() -> str:
+    """The optional parts that users install, and the packages that each brings."""
+    parts: dict[str, list[str]] = {}
+    for one in declared():
+        if one.part and one.part not in _FOR_DEVELOPERS:
+            parts.setdefault(one.part, []).append(one.name)
+    missing = parts.keys() ^ _USES.keys()
+    if missing:
+        raise ValueError(f"extras without a use, or uses without an extra: {', '.join(sorted(missing))}")
+    rows = ([f"`{part}`", _USES[part], ", ".join(names)] for part, names in sorted(parts.items()))
+    return table(["extra", "for", "packages"], rows)
 
 
 def inner_dependency_table() -> str:
@@ -118,7 +145,7 @@ def _licence(name: str) -> str:
     """The licence that an installed package states, as an SPDX expression where it can be told."""
     found = _metadata(name)
     if found is None:
-        return "not installed here"
+        return UNKNOWN
     classifiers = [one.rpartition(" :: ")[2] for one in found.get_all("Classifier") or [] if one.startswith("License")]
     text = (found["License"] or "").strip()
     stated = found["License-Expression"] or (text if text and "\n" not in text else " and ".join(classifiers))

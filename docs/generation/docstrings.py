@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
 from typing import Any
 
 import griffe
 
-from docs.generation.markdown import plain
-
-_ENTRY = re.compile(r"(?P<names>[A-Za-z_][\w.]*(?:, [A-Za-z_][\w.]*)*):(?= )")
-_NUMBERED = re.compile(r"\d+\. ")
+from docs.generation.markdown import as_markdown
 
 
 class HouseDocstrings(griffe.Extension):
@@ -48,25 +44,3 @@ def _is_code(text: str) -> bool:
     except SyntaxError:
         return False
     return bool(text.strip())
-
-
-def as_markdown(docstring: str) -> str:
-    """A docstring with its lists of names as Markdown lists, and nothing in it read as markup."""
-    lines: list[str] = []
-    for line in plain(docstring).split("\n"):
-        entry = _ENTRY.match(line)
-        begins = entry is not None or _NUMBERED.match(line) is not None
-        if begins and lines and lines[-1] and not _in_list(lines):
-            lines.append("")
-        if entry is not None:
-            names = ", ".join(f"`{name}`" for name in entry["names"].split(", "))
-            line = f"- {names}:{line[entry.end() :]}"
-        elif line and not begins and _in_list(lines):
-            line = "    " + line.strip()
-        lines.append(line)
-    return "\n".join(lines)
-
-
-def _in_list(lines: list[str]) -> bool:
-    """Whether the last line is of a list."""
-    return bool(lines) and lines[-1].startswith(("- ", "    "))

@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from docs.generation.markdown import table
+from docs.generation.markdown import plain, table
 from syntaxlm.app.cli import build_parser
 from syntaxlm.app.cli.parser import Parser
 
@@ -165,18 +165,22 @@ def messages(source: str, place: str) -> Iterator[Text]:
 def glossary_page() -> str:
     """docs/glossary.md."""
     terms = glossary()["terms"]
-    rows = ([f"**{term}**", terms[term]] for term in sorted(terms, key=str.lower))
+    rows = ([f"**{plain(term)}**", terms[term]] for term in sorted(terms, key=str.lower))
     return (
         "# Glossary\n\n<!-- made by python -m docs.generation.language --write -->\n\n"
         "The terms of these pages, of help texts, messages and JSON keys.\n\n" + table(["term", "meaning"], rows)
     )
 
 
+def write_glossary() -> None:
+    GLOSSARY_PAGE.write_text(glossary_page(), encoding="utf-8")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write docs/glossary.md")
     if parser.parse_args().write:
-        GLOSSARY_PAGE.write_text(glossary_page(), encoding="utf-8")
+        write_glossary()
     exceptions, used, faults = allowed(), set(), []
     for one in dict.fromkeys(violations(all_texts(), avoided())):
         matching = [exception for exception in exceptions if exception.allows(one)]

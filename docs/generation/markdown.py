@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 
 _CODE = re.compile(r"(`+)(?:.+?)\1", re.DOTALL)
 _ENTITIES = {"<": "&lt;", "*": "&#42;", "$": "&#36;", "[": "&#91;", "|": "&#124;"}
+_ENTRY = re.compile(r"(?P<names>[A-Za-z_][\w.]*(?:, [A-Za-z_][\w.]*)*):(?= )")
+_NUMBERED = re.compile(r"\d+\. ")
+_SECOND_ENTRY = re.compile(r"\.  (?=[a-z_][\w, ]*: )")  # two spaces separate entries of one line
 _MARKUP = re.compile("[" + re.escape("".join(_ENTITIES)) + "]")
 
 
@@ -27,3 +30,28 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of cells that are Markdown already."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "".join("| " + " | ".join(cell.replace("\n", " ") for cell in line) + " |\n" for line in lines)
+
+
+def as_markdown(docstring: str) -> str:
+    """A docstring with its lists of names as Markdown lists, its example as code, and nothing in it read as markup."""
+    text, prompt, example = docstring.partition(">>> ")
+    text = _SECOND_ENTRY.sub(".\n", text.rstrip())
+    lines: list[str] = []
+    for line in plain(text).split("\n"):
+        entry = _ENTRY.match(line)
+        begins = entry is not None or _NUMBERED.match(line) is not None
+        ends = line.startswith("Raises ") and _in_list(lines)
+        if ends or (begins and lines and lines[-1] and not _in_list(lines)):
+            lines.append("")
+        if entry is not None:
+            names = ", ".join(f"`{name}`" for name in entry["names"].split(", "))
+            line = f"- {names}:{line[entry.end() :]}"
+        elif line and not begins and _in_list(lines):
+            line = "    " + line.strip()
+        lines.append(line)
+    return "\n".join([*lines, *(["", f"```pycon\n{prompt}{example.rstrip()}\n```"] if prompt else [])])
+
+
+def _in_list(lines: list[str]) -> bool:
+    """Whether the last line is of a list."""
+    return bool(lines) and lines[-1].startswith(("- ", "    "))

@@ -1,12 +1,14 @@
-"""The bundled recipes, each with its own comment and the command that trains it."""
+"""The bundled recipes, each with its own comment."""
 
 from __future__ import annotations
 
 from itertools import takewhile
 from pathlib import Path
 
-from docs.generation.markdown import plain
-from syntaxlm.training.recipe_files import bundled_recipes
+import yaml
+
+from docs.generation.markdown import plain, table
+from syntaxlm.training.recipe_files import bundled_recipes, find_recipe, recipe_names
 
 
 def all_recipes() -> list[Path]:
@@ -14,15 +16,22 @@ def all_recipes() -> list[Path]:
 
 
 def recipe_sections() -> str:
-    """A heading for each recipe: what it is, how it is trained, and its file."""
-    return "\n".join(_section(path) for path in all_recipes())
+    """A heading and a table for each model type: its recipes and their comments."""
+    by_model: dict[str, list[str]] = {}
+    for name in recipe_names():
+        by_model.setdefault(_model(name), []).append(name)
+    return "\n".join(_section(model, names) for model, names in sorted(by_model.items()))
 
 
-def _section(path: Path) -> str:
-    text = path.read_text(encoding="utf-8")
-    comment = list(takewhile(lambda line: line.startswith("#"), text.splitlines()))
-    what = plain(" ".join(line.lstrip("# ") for line in comment))
-    settings = "\n".join(text.splitlines()[len(comment) :])
-    command = f"syntaxlm train {path.stem} --output runs/{path.stem}"
-    folded = "\n".join("    " + line if line else "" for line in f"```yaml\n{settings}\n```".splitlines())
-    return f'### `{path.stem}`\n\n{what}\n\n```sh\n{command}\n```\n\n??? note "The settings"\n\n{folded}\n'
+def _section(model: str, names: list[str]) -> str:
+    return f"### `{model}`\n\n" + table(["recipe", "what it trains"], ([f"`{name}`", _comment(name)] for name in names))
+
+
+def _model(name: str) -> str:
+    return str(yaml.safe_load(find_recipe(name).read_text(encoding="utf-8"))["model"]["name"])
+
+
+def _comment(name: str) -> str:
+    """The comment that a recipe starts with."""
+    lines = takewhile(lambda line: line.startswith("#"), find_recipe(name).read_text(encoding="utf-8").splitlines())
+    return plain(" ".join(line.lstrip("# ") for line in lines))

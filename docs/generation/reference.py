@@ -1,4 +1,4 @@
-"""The pages of the reference: one per package, one section per module."""
+"""The pages of the inner packages on the site: one per package, one section per module."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pkgutil
 from pathlib import Path
 
 import syntaxlm
-from docs.generation.markdown import table
 
 # From the ground up: a package imports only those before it.
 PACKAGES = [
@@ -18,7 +17,7 @@ PACKAGE = Path(syntaxlm.__file__).parent
 
 def reference_pages() -> dict[str, str]:
     """The name of each page, and its Markdown."""
-    return {"index.md": index_page()} | {f"{package}.md": _package_page(package) for package in all_packages()}
+    return {f"{package}.md": _package_page(package) for package in all_packages()}
 
 
 def all_packages() -> list[str]:
@@ -26,24 +25,6 @@ def all_packages() -> list[str]:
     found = [module.name for module in pkgutil.iter_modules([str(PACKAGE)]) if not module.name.startswith("_")]
     known = [package for package in PACKAGES if package in found]
     return known + sorted(set(found) - set(known) - {"app"})
-
-
-def index_page() -> str:
-    names = table(["name", "defined in"], ([f"`syntaxlm.{name}`", _link(name)] for name in syntaxlm.__all__))
-    packages = "".join(f"- [`syntaxlm.{package}`]({package}.md)\n" for package in all_packages())
-    # The package app has no page: it draws, prints or listens, and is used from Python through these names only.
-    of_app = (f"syntaxlm.{module}.{name}" for name, module in syntaxlm._MODULES.items() if module.startswith("app."))
-    functions = "".join(f"\n::: {path}\n    options:\n      heading_level: 2\n" for path in of_app)
-    return (
-        "# Python reference\n\nGenerated from the docstrings in the code. Most programs only need these names:\n\n"
-        f"{names}\nEach package has a page:\n\n{packages}{functions}"
-    )
-
-
-def _link(name: str) -> str:
-    """To where a name of the package is described."""
-    defined = f"syntaxlm.{syntaxlm._MODULES[name]}"
-    return f"[`{defined}`][{defined}.{name}]"
 
 
 def _package_page(package: str) -> str:

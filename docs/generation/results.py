@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from docs.generation.compared import ccm, compared_parsers, compared_parsers_in_short, dmv, logical_inference
+from docs.generation.compared import ccm, compared_parsers, dmv, logical_inference
 from docs.generation.markdown import table
 from docs.generation.papers import (
     baselines,
@@ -28,6 +28,7 @@ from docs.generation.papers import (
     published,
     significance,
 )
+from docs.generation.readme import readme_perplexity, readme_trees
 from docs.generation.seeds import DISTANCES, PALM
 from docs.generation.speed import aims, command_speed, job_speed, matrix_speed, training_speed
 from docs.generation.stored_results import (
@@ -102,7 +103,7 @@ OVERVIEW = [
 
 
 def overview() -> str:
-    """README's table: a row for every model type and decoder. LSTM: an LSTM's perplexity on the same test text."""
+    """A row for every model type and decoder. LSTM: an LSTM's perplexity on the same test text."""
     heads = ["model", "decoder", "treebank (sentences), protocol", "seeds", "F1", "random, same decoder",
              "right branching", "test perplexity", "LSTM"]  # fmt: skip
     return table(heads, [_shipped_line(), *(line for row in OVERVIEW for line in _lines(row))])
@@ -682,7 +683,8 @@ def earlier_perplexity() -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
     "logical-inference": logical_inference,
     "compared-parsers": compared_parsers,
-    "compared-parsers-in-short": compared_parsers_in_short,
+    "readme-trees": readme_trees,
+    "readme-perplexity": readme_perplexity,
     "dmv": dmv,
     "ccm": ccm,
     "overview": overview,
@@ -745,6 +747,10 @@ def without_results(text: str) -> str:
     return _BLOCK.sub("", text)
 
 
-if __name__ == "__main__":
+def main() -> None:
     for page in PAGES:
         page.write_text(generated(page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

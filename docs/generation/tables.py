@@ -65,9 +65,18 @@ def format_table() -> str:
     return table(["command", "formats", "default", "extensions of `-o FILE`"], rows)
 
 
-def column_sections() -> str:
-    """A section for each table."""
-    return "\n".join(_section(place, commands) for place, commands in TABLES.items())
+def list_of_tables() -> str:
+    """Each table, what its rows are, and the commands that write it."""
+    rows = (
+        [table_at(place).name, plain(table_at(place).row), ", ".join(map(_link, commands))]
+        for place, commands in TABLES.items()
+    )
+    return table(["table", "a row is a", "written by"], rows)
+
+
+def _link(command: str) -> str:
+    page = command.partition(" --")[0].replace(" ", "-")
+    return f"[`{command}`](../commands/{page}.md#output-columns)"
 
 
 def table_at(place: str) -> Columns:
@@ -77,11 +86,9 @@ def table_at(place: str) -> Columns:
     return found
 
 
-def _section(place: str, commands: list[str]) -> str:
+def columns_of(place: str, titled: bool = False) -> str:
+    """The columns of a table. titled: below its name, for a command with several."""
     described = table_at(place)
-    written = ", ".join(f"`syntaxlm {command}`" for command in commands)
+    heading = f"### {described.name[0].upper()}{described.name[1:]}\n\n" if titled else ""
     rows = ([f"`{name}`", column.type, plain(column.meaning)] for name, column in described.items())
-    return (
-        f"### {described.name[0].upper()}{described.name[1:]}\n\nBy {written}. A row is a {plain(described.row)}.\n\n"
-        + table(["column", "type", "meaning"], rows)
-    )
+    return f"{heading}A row is a {plain(described.row)}.\n\n" + table(["column", "type", "meaning"], rows)

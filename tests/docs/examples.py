@@ -44,7 +44,8 @@ def examples_of(path: Path) -> list[Example]:
 def _example(place: str, call: str, inline: bool = False) -> Example:
     """inline: of running text, where a command may be named without its arguments."""
     words = shlex.split(call.replace("\n", " "), comments=True)[1:]
-    whole = "..." not in words and not (inline and all(re.fullmatch("[a-z0-9]+", word) for word in words))
+    words = words[: words.index("|")] if "|" in words else words
+    whole = "..." not in words and not (inline and all(re.fullmatch("[a-z0-9][a-z0-9-]*", word) for word in words))
     if "..." in words:
         words = words[: words.index("...")]
         while words and words[-1].startswith("--"):  # its value was left out

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import inspect
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
-from docs.generation.commands import WRITTEN, all_commands, command_page, index_page, page_name
-from docs.generation.recipes import all_recipes, recipe_sections
+from docs.generation.commands import all_commands, page_name
+from docs.generation.parts import without_parts
+from docs.generation.recipes import all_recipes
 from docs.generation.reference import all_packages
 from docs.generation.scoring import preprocessing_table, protocol_table
-from docs.generation.settings import all_settings, model_settings, section_tables, settings_table
-from docs.generation.tables import TABLES, column_sections, format_table, table_at
+from docs.generation.settings import all_settings, model_settings, settings_table
+from docs.generation.tables import TABLES, format_table, table_at
 
+import syntaxlm
 from syntaxlm.models.registry import MODELS
 from syntaxlm.training.recipe import read_recipe
+from syntaxlm.training.recipe_files import recipe_names
 from syntaxlm.trees.preprocessing import PREPROCESSINGS
 from syntaxlm.trees.scoring import PROTOCOLS
 from tests.docs.examples import ROOT, examples_of
@@ -29,23 +35,25 @@ def text_of(name: str | Path) -> str:
 
 
 @pytest.mark.parametrize("command", all_commands())
-def test_every_command_has_an_example_written_by_hand_and_what_it_means(command):
-    written = (WRITTEN / page_name(command)).read_text(encoding="utf-8")
-    assert "## Example" in written
+def test_every_command_has_a_page_with_an_example_its_output_and_what_it_means(command):
+    page = text_of(f"commands/{page_name(command)}")
+    assert page.startswith(f"# `syntaxlm {command}`\n")
+    written = without_parts(page)
     assert re.search("^## What it (means|makes|prints|shows)$", written, re.MULTILINE)
-    calls = [" ".join(example.words) for example in examples_of(WRITTEN / page_name(command))]
+    assert "\n## Example\n" in written
+    assert re.search(r"^```console\n(?:\$ .*\n)+[^$`]|^```text\n|^!\[", written, re.MULTILINE), "no output"
+    calls = [" ".join(example.words) for example in examples_of(DOCS / "commands" / page_name(command))]
     assert any(call.startswith(command) for call in calls)
-    assert f"`syntaxlm {command}`" in index_page()
 
 
 def test_no_page_is_of_a_command_that_there_is_not():
-    assert {path.name for path in WRITTEN.glob("*.md")} <= {page_name(command) for command in all_commands()}
+    written = {path.name for path in (DOCS / "commands").glob("*.md")} - {"index.md"}
+    assert written == {page_name(command) for command in all_commands()}
 
 
 @pytest.mark.parametrize("command", all_commands())
 def test_the_page_of_a_command_has_all_that_it_takes(command):
-    parser = all_commands()[command]
-    page = command_page(command, parser)
+    parser, page = all_commands()[command], text_of(f"commands/{page_name(command)}")
     for action in parser._actions:
         if not isinstance(action, argparse._HelpAction):
             assert action.help
@@ -74,7 +82,8 @@ def test_the_settings_listed_are_those_a_recipe_has():
     listed = {one.name for one in all_settings()}
     for path in all_recipes():
         assert dotted(read_recipe(path).to_dict()) <= listed | {"model.name"}
-    assert all(f"`{name}`" in section_tables() for name in listed if not name.startswith("model."))
+    page = text_of("reference/settings.md")
+    assert all(f"| `{name}` |" in page for name in listed if not name.startswith("model."))
 
 
 def dotted(data: dict, prefix: str = "") -> set[str]:
@@ -101,20 +110,19 @@ def test_defaults_are_told_as_yaml_has_them():
     assert by_name["model.layer_sizes"].takes == "list, each a whole number, 1 to 65,536"
 
 
-def test_every_recipe_has_its_section_with_its_comment_and_its_command():
-    sections = recipe_sections()
-    for path in all_recipes():
-        assert f"### `{path.stem}`" in sections
-        assert f"syntaxlm train {path.stem} --output" in sections
-    assert "<!-- generated: recipes -->" in text_of("reference/recipes.md")
+def test_every_recipe_is_listed_with_its_comment():
+    page = text_of("reference/recipes.md")
+    for name in recipe_names():
+        row = re.search(rf"^\| `{name}` \| (.+) \|$", page, re.MULTILINE)
+        assert row is not None, name
+        assert len(row[1]) > 20
 
 
 def test_every_protocol_and_preprocessing_rule_is_told():
     page = text_of("reference/scoring.md")
-    assert "<!-- generated: protocols -->" in page
-    assert "<!-- generated: preprocessing -->" in page
-    assert all(f"`{name}`" in protocol_table() for name in PROTOCOLS)
-    assert all(f"`{name}`" in preprocessing_table() for name in PREPROCESSINGS)
+    assert protocol_table() in page
+    assert preprocessing_table() in page
+    assert all(f"| `{name}` |" in page for name in (*PROTOCOLS, *PREPROCESSINGS))
 
 
 def test_the_reference_has_every_package():
@@ -130,10 +138,11 @@ def test_every_table_of_results_and_every_command_with_formats_is_in_the_documen
         if name != "NOTHING"
     ]
     assert sorted(TABLES) == sorted(defined)
-    page, commands = column_sections(), format_table()
     for place, names in TABLES.items():
-        assert all(f"| `{column}` |" in page for column in table_at(place))
-        assert all(f"`{name.partition(' --')[0]}`" in commands for name in names)
+        for name in (name.partition(" --")[0] for name in names):
+            page = text_of(f"commands/{page_name(name)}").partition("## Output columns")[2]
+            assert all(f"| `{column}` |" in page for column in table_at(place))
+            assert f"| `{name}` |" in format_table()
 
 
 def test_pages_of_models_name_files_that_exist():
@@ -143,3 +152,35 @@ def test_pages_of_models_name_files_that_exist():
         for name in named:
             path = ROOT / "src" / "syntaxlm" / name
             assert path.exists() or path.with_suffix(".py").exists(), f"{page.name}: {name}"
+
+
+def test_every_picture_is_in_the_gallery():
+    shown = re.findall(r'<img src="images/([^"]+)" alt="[^"]+"', text_of("gallery.md"))
+    assert sorted(shown) == sorted(path.name for path in (DOCS / "images").iterdir())
+
+
+def test_extras_have_one_form_and_exist():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    files = [ROOT / "README.md", *DOCS.rglob("*.md"), *DOCS.rglob("*.ipynb"), *(ROOT / "src").rglob("*.py")]
+    found = [one for path in files for one in re.findall(r"pip install ['\"]([^'\"\n]+)['\"]", path.read_text("utf-8"))]
+    assert len(found) > 15
+    for one in found:
+        extras = re.fullmatch(r"syntaxlm(?:\[|&#91;)([a-z,]+)\]", one)
+        assert extras is not None, one
+        assert set(extras[1].split(",")) <= project["optional-dependencies"].keys()
+
+
+def calls_of_the_cheat_sheet() -> list[str]:
+    rows = re.findall(r"^\|.*\|.*\|(.*)\|$", text_of("reference/cheat-sheet.md"), re.MULTILINE)
+    return [call for row in rows for call in re.findall(r"`([^`]+)`", row)]
+
+
+@pytest.mark.parametrize("call", calls_of_the_cheat_sheet())
+def test_the_python_calls_of_the_cheat_sheet_have_these_names_and_parameters(call):
+    for node in ast.walk(ast.parse(call)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner = {"nlp": syntaxlm.LanguageModel, "syntaxlm": syntaxlm}.get(getattr(node.func.value, "id", ""))
+            if owner is not None:
+                signature = inspect.signature(getattr(owner, node.func.attr))
+                given = [None] * (len(node.args) + (owner is not syntaxlm))
+                signature.bind(*given, **{one.arg: None for one in node.keywords})

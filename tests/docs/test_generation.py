@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from docs.generation import dependencies
-from docs.generation.markdown import plain, table
+from docs.generation.markdown import as_markdown, plain, table
 from docs.generation.notebook import notebook_page
 from docs.generation.settings import settings_of
 from docs.generation.settings import settings_table as table_of
@@ -86,15 +86,22 @@ def test_every_formula_of_the_pages_becomes_mathml():
 
 
 def test_docstrings_become_markdown():
-    docstrings = pytest.importorskip("docs.generation.docstrings", reason="needs the extra docs")
-    text = "What it is.\n\ntokens: (T, B) <unk>\n    and more\nlengths, mask: (B,)\nRaises InputError."
-    assert docstrings.as_markdown(text).split("\n") == [
+    text = "What it is.\n\ntokens: (T, B) <unk>\n    and more\nlengths: (B,).  mask: (B,)\nRaises InputError."
+    text += "\n\n>>> 1 < 2\nTrue"
+    assert as_markdown(text).split("\n") == [
         "What it is.",
         "",
         "- `tokens`: (T, B) &lt;unk>",
         "    and more",
-        "- `lengths`, `mask`: (B,)",
-        "    Raises InputError.",
+        "- `lengths`: (B,).",
+        "- `mask`: (B,)",
+        "",
+        "Raises InputError.",
+        "",
+        "```pycon",
+        ">>> 1 < 2",
+        "True",
+        "```",
     ]
 
 

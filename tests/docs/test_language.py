@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 import pytest
 from docs.generation.language import (
@@ -17,9 +18,11 @@ from docs.generation.language import (
     page_text,
     violations,
 )
-from docs.generation.results import PAGES
+from docs.generation.parts import without_parts
+from docs.generation.results import PAGES, without_results
 
 from syntaxlm.app.cli.parser import Parser
+from tests.docs.examples import ROOT
 
 
 def found(text: str) -> list[str]:
@@ -95,3 +98,20 @@ def test_the_glossary_is_that_of_its_file():
     assert GLOSSARY_PAGE.read_text(encoding="utf-8") == glossary_page()
     assert {"decoder", "protocol", "surprisal", "span marginal", "seed", "preprocessing"} <= set(glossary()["terms"])
     assert GLOSSARY_PAGE not in PAGES
+
+
+# Abbreviations that need no explanation here: file formats, computing, licences, placeholders.
+COMMON = {
+    "API", "BY", "CC", "CITATION", "CPU", "CSV", "CUDA", "GPU", "HTML", "JSON", "LICENSE", "MB", "MIT", "PNG", "README",
+    "ROOT", "SIGTERM", "SVG", "TEXT", "TSV", "YAML",
+}  # fmt: skip
+
+
+def test_the_glossary_has_every_abbreviation_that_two_pages_use():
+    pages: dict[str, set[str]] = {}
+    for path in {ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - {GLOSSARY_PAGE, ROOT / "docs" / "notebook.md"}:
+        text = page_text(without_results(without_parts(path.read_text(encoding="utf-8"))), path.name).text
+        for found in re.findall(r"(?<![\w-])[A-Z]{2,}[0-9]*(?![\w-])", text):
+            pages.setdefault(found, set()).add(str(path))
+    terms = re.findall(r"[\w-]+", " ".join(glossary()["terms"]))
+    assert {name for name, used in pages.items() if len(used) > 1} - COMMON <= set(terms)

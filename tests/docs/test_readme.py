@@ -1,0 +1,99 @@
+"""What README shows is what the commands print, and its two tables and its plot are those of the stored results."""
+
+from __future__ import annotations
+
+import csv
+import doctest
+import io
+import json
+import re
+import shlex
+
+import pytest
+from docs.generation.pictures import IMAGES, PICTURES, seeds
+from docs.generation.readme import readme_perplexity, readme_trees
+from docs.generation.stored_results import RESULTS
+
+import syntaxlm
+from syntaxlm.app.cli import main
+from tests.docs.examples import ROOT
+from tests.drawing.reading import drawn, read_svg
+
+README = ROOT / "README.md"
+(CONSOLE,) = re.findall(r"^```console\n(.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S)
+
+
+def test_the_commands_print_what_readme_shows(capsys):
+    parse, score = re.findall(r"^\$ syntaxlm (.*)\n((?:[^$].*\n)+)", CONSOLE, re.M)
+    assert main(shlex.split(parse[0])) == 0
+    assert capsys.readouterr().out == parse[1]
+    command, cut, head = score[0].split(" | ")
+    assert (cut, head) == ("cut -f 3,7,8", "head -n 3")
+    assert main(shlex.split(command)) == 0
+    printed, shown = (csv.reader(io.StringIO(text), delimiter="\t") for text in (capsys.readouterr().out, score[1]))
+    for line, (word, known, bits) in zip(printed, shown, strict=False):
+        assert (line[2], line[6]) == (word, known)
+        assert line[7] == bits or float(line[7]) == pytest.approx(float(bits), abs=1e-3)
+
+
+def test_the_check_of_the_installation_prints_what_the_page_shows(capsys):
+    page = (ROOT / "docs" / "guides" / "install.md").read_text(encoding="utf-8")
+    for command, printed in re.findall(r"^\$ syntaxlm (.*)\n((?:[^$`].*\n)+)", page, re.M):
+        if command == "--version":
+            assert printed == f"syntaxlm {syntaxlm.__version__}\n"
+        else:
+            assert main(shlex.split(command)) == 0
+            assert capsys.readouterr().out == printed
+
+
+def test_the_python_of_readme_prints_what_it_shows():
+    (block,) = re.findall(r"^```pycon\n(.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S)
+    runner = doctest.DocTestRunner()
+    found = runner.run(doctest.DocTestParser().get_doctest(block, {}, "README.md", None, None))
+    assert found.attempted >= 4
+    assert found.failed == 0
+
+
+def test_the_trees_are_those_of_the_reports():
+    """Computed once more, from the files, in another way."""
+    reports = [json.loads(path.read_text()) for path in RESULTS.glob("prpn-ptb-parsing/seed-?-wsj.json")]
+    shown = []
+    for decoder in ("biased", "unbiased"):
+        f1 = [100 * report["f1_by_decoder"][decoder] for report in reports]
+        mean = sum(f1) / len(f1)
+        std = (sum((value - mean) ** 2 for value in f1) / (len(f1) - 1)) ** 0.5
+        shown.append(f"{mean:.1f} ± {std:.1f}")
+    assert f"| {len(reports)} | {shown[0]} / {shown[1]} |" in readme_trees()
+    assert all("`wsj-test`" not in line for line in readme_trees().splitlines())  # one protocol, which the text states
+    assert {report["protocol"] for report in reports} == {"wsj-test"}
+
+
+def test_perplexities_of_a_row_are_of_one_text_read_as_a_stream():
+    rows = readme_perplexity().splitlines()[2:]
+    pairs = [("on-lstm", "lstm"), ("prpn", "prpn-lstm")]
+    for model, baseline in pairs:
+        first, second = (
+            json.loads((RESULTS / f"converged/{one}-seed-1-training.json").read_text()) for one in (model, baseline)
+        )
+        for key in ("tokens", "carry_state", "unknown"):
+            assert first["test"][key] == second["test"][key]
+        assert first["test"]["carry_state"] is True
+        assert first["epochs"] == second["epochs"]
+    assert len(rows) == 5
+    assert all(len(row.strip("|").split("|")) == 5 for row in rows)
+
+
+def test_the_plot_has_a_dot_per_seed_and_the_baselines():
+    picture = seeds().svg()
+    assert (IMAGES / "seeds.svg").read_text(encoding="utf-8") == picture, "run python -m docs.generation"
+    root = read_svg(picture)
+    assert sum(element.tag.endswith("circle") for element in root.iter()) == 25
+    assert {"right branching 39.7", "random 17.8", "upper bound 84.4"} <= {drawn(one) for one in root.iter()}
+    assert "(prefers-color-scheme:dark)" in picture
+
+
+def test_the_picture_of_a_sentence_is_what_is_drawn_today():
+    stored, today = ((IMAGES / "one-sentence.svg").read_text(encoding="utf-8"), PICTURES["one-sentence.svg"]().svg())
+    texts = [[drawn(one) for one in read_svg(text).iter() if one.tag.endswith("text")] for text in (stored, today)]
+    assert texts[0] == texts[1]
+    assert {"keys", "cabinet", "12.5"} <= set(texts[0])
