@@ -67,7 +67,7 @@ def test_every_page_is_in_the_navigation_and_every_entry_is_a_page():
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     entries = {f"docs/{entry}" for entry in entries_of(yaml.safe_load(settings)["nav"])}
     written = {str(path.relative_to(ROOT)) for path in DOCS.rglob("*.md")}
-    assert written - GENERATED - entries == set()
+    assert written - GENERATED - entries == {"docs/notebook.md"}, "the experiment log is linked from Results alone"
     assert {entry for entry in entries - GENERATED if not (ROOT / entry).exists()} == set()
 
 
