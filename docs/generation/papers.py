@@ -1,4 +1,4 @@
-"""docs/papers.md: published figures beside those of this project, from published.yaml and the stored results."""
+"""F1 of published systems beside ours, minimal pairs by construction, and tests between models, for docs/papers.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from docs.generation.markdown import table
 from docs.generation.stored_results import RESULTS, Figure, Trees, earlier, run
 
 PUBLISHED = Path(__file__).parent / "published.yaml"
-OUTCOMES = ("reproduced", "same order", "different order", "not reachable here")
 BASELINES = ("left", "random", "random_binary", "right", "binary_bound")
 _TITLES = {
     "left": "left branching",
@@ -30,10 +29,15 @@ def published() -> dict[str, Any]:
     return found
 
 
+def stored(name: str) -> dict[str, Any]:
+    """A stored report: its path in results, without the ending."""
+    report: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return report
+
+
 def baselines(name: str) -> dict[str, Any]:
     """A report in results/baselines, of `evaluate trees` of a treebank against itself: its baselines are used."""
-    report: dict[str, Any] = json.loads((RESULTS / "baselines" / f"{name}.json").read_text(encoding="utf-8"))
-    return report
+    return stored(f"baselines/{name}")
 
 
 def percent(figure: Figure | float) -> str:
@@ -70,66 +74,6 @@ def f1_of(one: dict[str, Any]) -> Trees:
         if all(getattr(old, name) == value for name, value in asked.items()):
             return Trees(old.figure, old.right_branching, old.sentences, old.protocol, old.decoder, len(file.seeds))
     raise ValueError(f"results/earlier/{one['earlier']}.json: no F1 of {asked}")
-
-
-def shown(one: dict[str, Any]) -> str:
-    """A stored figure as text, with model, decoder and seeds, or what the notebook records."""
-    if "picture" in one:
-        return f"{one['shows']} ([picture](figures.md#{one['picture']}))"
-    if "notebook" in one:
-        return f"{one['figures']} ([notebook](notebook.md#{one['notebook']}))"
-    if "baselines" in one:
-        report = baselines(one["baselines"])
-        figures = (f"{_TITLES[name]} {percent(of_baseline(report, name))}" for name in BASELINES)
-        return ", ".join(figures) + f" ({report['sentences']:,} sentences)"
-    if "training" in one:
-        trained = run(one["training"], "training", one.get("run", ""))
-        figure, epochs = trained.perplexity(one["text"]), Figure.of(r["epochs"] for r in trained.reports.values())
-        return f"{one['system']} {perplexity(figure)} ({seeds(len(trained.reports))}, {epochs.mean:.0f} epochs)"
-    if "attachment" in one:
-        attached = json.loads((RESULTS / "dmv" / f"{one['attachment']}-attachment.json").read_text(encoding="utf-8"))
-        directed, undirected = (percent(Figure(attached[name])) for name in ("directed", "undirected"))
-        return f"{one['system']} {directed} directed, {undirected} undirected ({attached['sentences']:,} sentences)"
-    if "interpolated" in one:
-        path = RESULTS / "completion-interpolated" / f"{one['interpolated']}.json"
-        half = json.loads(path.read_text(encoding="utf-8"))["interpolated"]["second_half"]
-        return f"{one['system']} {percent(Figure(half['accuracy']))} (second half of the questions)"
-    if "completion" in one:
-        answered = json.loads((RESULTS / "completion" / f"{one['completion']}.json").read_text(encoding="utf-8"))
-        accuracy = Figure(answered["models"][0]["all"]["accuracy"])
-        return f"{one['system']} {percent(accuracy)}"
-    if "pairs" in one:
-        models = _pairs(one["pairs"])
-        accuracy = Figure.of(model["all"]["accuracy"] for model in models)
-        return f"{one['system']} {percent(accuracy)} ({seeds(len(models))})"
-    if "trees" in one or "reports" in one:
-        found = f1_of(one)
-        model = earlier(one["earlier"]).model if "earlier" in one else one["system"]
-        place = f"`{found.decoder}`, `{found.protocol}`, {found.sentences:,} sentences, {seeds(found.count)}"
-        return f"{model} {percent(found.f1)} ({place})"
-    file = earlier(one["earlier"])
-    for old in file.perplexity:
-        if (old.part, old.reading) == (one["text"], one["reading"]):
-            count = len(file.seeds)
-            return f"{file.model} {perplexity(old.figure)}" + (f" ({seeds(count)})" if count else "")
-    raise ValueError(f"results/earlier/{one['earlier']}.json: no perplexity of {one['text']}, {one['reading']}")
-
-
-def experiments(paper: str) -> str:
-    """One row per table, figure or experiment of a paper."""
-    rows = published()["experiments"][paper]["rows"]
-    return table(["experiment", "command", "published", "here", "outcome"], (_row(row) for row in rows))
-
-
-def _row(row: dict[str, Any]) -> list[str]:
-    if row["outcome"] not in OUTCOMES:
-        raise ValueError(f"{row['item']}: outcome {row['outcome']!r}; expected one of {', '.join(OUTCOMES)}")
-    here = "; ".join(shown(one) for one in row["ours"])
-    about = f" {row['about'][0].upper()}{row['about'][1:]}." if "about" in row else ""
-    command = f"`{row['command'].replace('|', chr(92) + '|')}`" if row["command"] else ""
-    published = row["published"].replace("|", "&#124;")
-    item = row["item"].replace("|", "&#124;")
-    return [item, command, published, f"{here}.{about}" if here else "", f"**{row['outcome']}**: {row['why']}"]
 
 
 def comparison(name: str) -> str:
@@ -176,20 +120,20 @@ def _ours(one: dict[str, Any]) -> Iterator[list[str]]:
 _PAIRS = {"SN-PCFG": "simple-pcfg-pairs", "ON-LSTM": "on-lstm-pairs", "LSTM": "lstm-pairs"}  # folders of results
 
 
-def _pairs(folder: str) -> list[dict[str, Any]]:
+def marvin_linzen_models(folder: str) -> list[dict[str, Any]]:
     """The models of a report of `evaluate pairs` on Marvin and Linzen's pairs, one for each seed."""
-    models: list[dict[str, Any]] = json.loads((RESULTS / folder / "marvin-linzen.json").read_bytes())["models"]
+    models: list[dict[str, Any]] = stored(f"{folder}/marvin-linzen")["models"]
     return models
 
 
-def long_dependencies() -> str:
-    """Accuracy on Marvin & Linzen's pairs over long distances: published and ours, in percent."""
-    reports = {model: _pairs(folder) for model, folder in _PAIRS.items()}
+def marvin_linzen(distance: str) -> str:
+    """Accuracy on Marvin & Linzen's pairs by construction: published and ours, in percent. distance: long or short."""
+    reports = {model: marvin_linzen_models(folder) for model, folder in _PAIRS.items()}
     rows = []
-    for name, figures in published()["long_dependencies"].items():
+    for name, figures in published()["constructions"][distance].items():
         rows.append([name, *(f"{100 * figure:.0f}" for figure in figures)])
         for models in reports.values():
-            found = [model["by_group"]["construction"][f"long, {name}"] for model in models]
+            found = [model["by_group"]["construction"][f"{distance}, {name}"] for model in models]
             pairs = {part: found[0][part]["pairs"] for part in ("all", "differing_words_known")}
             rows[-1] += [
                 f"{percent(Figure.of(one[part]['accuracy'] for one in found))} ({pairs[part]:,})"

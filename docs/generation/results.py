@@ -1,6 +1,7 @@
-"""The tables of figures in README.md, docs/results.md and docs/notebook.md, from the stored results.
+"""The tables of README.md, docs/results.md, docs/papers.md and other pages, from the stored results.
 
-`python -m docs.generation.results` rewrites what stands between `<!-- results: NAME -->` and `<!-- end of results -->`.
+`python -m docs.generation.results` rewrites what stands between `<!-- results: NAME -->` and `<!-- end of results -->`,
+and docs/leaderboard.csv.
 """
 
 from __future__ import annotations
@@ -17,19 +18,20 @@ from typing import Any
 import numpy as np
 
 from docs.generation.compared import ccm, compared_parsers, dmv, logical_inference
+from docs.generation.experiments import counts, experiments
+from docs.generation.leaderboard import CSV, csv_text, leaderboard
 from docs.generation.markdown import table
 from docs.generation.papers import (
     baselines,
     comparison,
-    experiments,
-    long_dependencies,
+    marvin_linzen,
     of_baseline,
     percent,
     published,
     significance,
 )
 from docs.generation.readme import readme_perplexity, readme_trees
-from docs.generation.seeds import DISTANCES, PALM
+from docs.generation.seeds import DISTANCES, PALM, agreement, decoder_gain, near_convergence
 from docs.generation.speed import aims, command_speed, job_speed, matrix_speed, training_speed
 from docs.generation.stored_results import (
     RESULTS,
@@ -720,7 +722,12 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "speed-aims": aims,
     "command-speed": command_speed,
     "job-speed": job_speed,
-    "long-dependencies": long_dependencies,
+    "experiments": counts,
+    "leaderboard": leaderboard,
+    "near-convergence": near_convergence,
+    "decoder-gain": decoder_gain,
+    "agreement": agreement,
+    **{f"pairs-{distance}": partial(marvin_linzen, distance) for distance in published()["constructions"]},
     "significance": significance,
     "rule": rule,
     **{f"experiments-{paper}": partial(experiments, paper) for paper in published()["experiments"]},
@@ -750,6 +757,7 @@ def without_results(text: str) -> str:
 def main() -> None:
     for page in PAGES:
         page.write_text(generated(page), encoding="utf-8")
+    CSV.write_text(csv_text(), encoding="utf-8")
 
 
 if __name__ == "__main__":

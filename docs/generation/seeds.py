@@ -1,13 +1,15 @@
-"""Tables of single seeds: F1 by decoder and perplexity of every run of PRPN, ON-LSTM, PaLM-S and its LSTM."""
+"""Single seeds of PRPN, ON-LSTM, PaLM-S and its LSTM: F1 by decoder, perplexity, agreement; models near convergence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from docs.generation.experiments import short
 from docs.generation.markdown import table
-from docs.generation.papers import percent, perplexity
-from docs.generation.stored_results import Runs, run, runs
+from docs.generation.papers import percent, perplexity, stored
+from docs.generation.provenance import key, parameters
+from docs.generation.stored_results import Figure, Runs, run, runs
 
 
 @dataclass(frozen=True)
@@ -73,3 +75,45 @@ PALM = Seeds(
     ("greedy-sum", "greedy-right"),
     [("gum", "GUM test, silver trees (1,397)"), ("wsj", "WSJ sample (3,901)")],
 )
+
+
+_CONVERGED = {"prpn": "PRPN", "prpn-lstm": "LSTM, PRPN's sizes", "on-lstm": "ON-LSTM", "lstm": "LSTM, ON-LSTM's sizes"}
+
+
+def near_convergence() -> str:
+    """Test perplexity of the small models that were trained nearly to convergence."""
+    rows = []
+    for name, title in _CONVERGED.items():
+        trained = run("converged", "training", name)
+        epochs = Figure.of(report["epochs"] for report in trained.reports.values())
+        size = parameters(key("converged", name), trained.first)
+        figures = ", ".join(f"{report['test']['perplexity']:.1f}" for report in trained.reports.values())
+        mean = perplexity(trained.perplexity("test"))
+        rows.append([title, short(size) if size else "", f"{epochs.mean:.0f}", figures, mean])
+    heads = ["model, PTB as a stream", "parameters", "epochs", "test perplexity by seed", "mean"]
+    return table(heads, rows)
+
+
+_DISTANCE_MODELS = {"PRPN": "prpn-ptb-parsing", "ON-LSTM": "on-lstm-ptb-words-small"}
+
+
+def decoder_gain() -> str:
+    """What the biased decoder adds to the unbiased one, for trained and untrained models of distances."""
+    sentences = []
+    for model, recipe in _DISTANCE_MODELS.items():
+        trained = run(recipe, "wsj")
+        untrained = stored(f"baselines/untrained-{recipe}")["random_weights"]["f1_by_decoder"]
+        gains = [
+            100 * (trained.f1_by("biased").mean - trained.f1_by("unbiased").mean),
+            100 * (untrained["biased"]["mean"] - untrained["unbiased"]["mean"]),
+        ]
+        sentences.append(f"{model} {gains[0]:.1f} points, untrained {gains[1]:.1f}")
+    return f"Gain of `biased` over `unbiased` in F1: {'; '.join(sentences)}. Most of it needs a trained model.\n"
+
+
+def agreement() -> str:
+    """Agreement of each seed of PRPN with the others, in one line."""
+    found = stored("prpn-ptb-parsing/agreement")
+    names = (model.rpartition("-")[2] for model in found["models"])
+    shown = (f"seed {name} {percent(value)}" for name, value in zip(names, found["with_others"], strict=True))
+    return f"{', '.join(shown)}; outlier: seed {found['odd_one_out'].rpartition('-')[2]}.\n"

@@ -47,7 +47,7 @@ def test_every_page_is_in_the_navigation_and_every_entry_is_a_page():
     entries = {f"docs/{entry}" for entry in entries_of(yaml.safe_load(settings)["nav"])}
     written = {str(path.relative_to(ROOT)) for path in DOCS.rglob("*.md")}
     of_commands = {f"docs/commands/{page_name(name)}" for name in all_commands()}
-    assert written - of_commands - entries == set()
+    assert written - of_commands - entries == {"docs/notebook.md"}, "the experiment log is linked from Results alone"
     notebooks = {str(path.with_suffix(".md").relative_to(ROOT)) for path in (DOCS / "notebooks").glob("*.ipynb")}
     assert {entry for entry in entries - notebooks if not (ROOT / entry).exists()} == set()
 

@@ -1,0 +1,148 @@
+"""The leaderboard of docs/results.md: all parsers scored on the whole WSJ sample by one protocol, also as a CSV file.
+
+To add a parser: store the reports of `train` and of `evaluate parse MODEL 'WSJ/*.mrg' --format json` in a folder of
+results/, its command in results/commands.yaml, and a line in PARSERS.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from docs.generation.experiments import number_of_models, short
+from docs.generation.markdown import table
+from docs.generation.papers import baselines, of_baseline
+from docs.generation.provenance import epoch_tokens, key, parameters
+from docs.generation.stored_results import Figure, Runs, run
+
+CSV = Path(__file__).parents[1] / "leaderboard.csv"
+
+
+@dataclass(frozen=True)
+class Parser:
+    """A parser and the place of its reports. decoders: those to show, else the one of the reports."""
+
+    model: str
+    learns_from: str
+    folder: str
+    ending: str = "wsj"
+    run: str = ""
+    decoders: tuple[str, ...] = ()
+
+
+_PTB = "words of PTB"
+_BOTH = ("biased", "unbiased")
+PARSERS = [
+    Parser("SN-PCFG, five seeds averaged", _PTB, "simple-pcfg-ptb", run="average"),
+    Parser("SN-PCFG, focused on four seeds", _PTB, "simple-pcfg-ptb", run="focused"),
+    Parser("SN-PCFG", _PTB, "simple-pcfg-ptb"),
+    Parser("ON-LSTM, layer 2", _PTB, "on-lstm-ptb-words-small", decoders=_BOTH),
+    Parser("PRPN", _PTB, "prpn-ptb-parsing", decoders=_BOTH),
+    Parser("ON-LSTM, layer 2 of 2, near convergence", _PTB, "converged", "wsj-biased", "on-lstm"),
+    Parser("ON-LSTM, layer 2 of 2, near convergence", _PTB, "converged", "wsj-unbiased", "on-lstm", ("unbiased",)),
+    Parser("DIORA", _PTB, "diora"),
+    Parser("Gumbel Tree-LSTM", "pairs of sentences of PTB", "encoders", run="gumbel-tree-lstm"),
+    Parser("RL-SPINN", "pairs of sentences of PTB", "encoders", run="rl-spinn"),
+    Parser("PaLM-S", "words and silver trees of GUM", "palm-s-gum-small", decoders=("greedy-sum", "greedy-right")),
+    Parser("`en`, a span parser and an SN-PCFG averaged", "other English text", "shipped", run="en"),
+    Parser("`en-fast`, an SN-PCFG", "other English text", "shipped", run="en-fast"),
+]
+_TITLES = {"binary_bound": "best binary trees", "right": "right branching", "balanced": "balanced trees",
+           "random": "random trees", "left": "left branching"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row. seeds: 1 for an average. parameters, tokens and minutes: the mean over seeds, or the sum over members."""
+
+    model: str
+    learns_from: str
+    decoder: str
+    seeds: int | None
+    f1: float
+    f1_std: float | None
+    parameters: int | None
+    tokens: int | None
+    minutes: float | None
+    right_branching: float
+    sentences: int
+    protocol: str
+    source: str
+
+
+def lines() -> list[Line]:
+    """All parsers and baselines, best F1 first."""
+    return sorted([*_parsers(), *_baselines()], key=lambda line: -line.f1)
+
+
+def _parsers() -> Iterator[Line]:
+    for one in PARSERS:
+        found = run(one.folder, one.ending, one.run)
+        members = found.first.get("averaged_models")
+        stored = one.folder != "shipped"  # the training reports of the bundled models are not stored
+        size, tokens, minutes = _costs(one.folder, one.run, members) if stored else (None, None, None)
+        for decoder in one.decoders or (found.first["decoder"],):
+            f1 = found.f1_by(decoder)
+            yield Line(
+                one.model, one.learns_from, decoder, 1 if members else number_of_models(found), f1.mean, f1.std, size,
+                tokens, minutes, found.right_branching, found.first["sentences"], found.first["protocol"],
+                f"results/{one.folder}",
+            )  # fmt: skip
+
+
+def _costs(folder: str, name: str, members: int | None) -> tuple[int | None, int | None, float]:
+    """Parameters, tokens and minutes of a run, or of all members of an average."""
+    trained: Runs = run(folder, "training", "" if members else name)
+    place, count = key(folder, trained.name), members or 1
+    reports = trained.reports.values()
+    size, tokens = parameters(place, trained.first), epoch_tokens(place)
+    epochs, seconds = (Figure.of(float(report[what]) for report in reports).mean for what in ("epochs", "seconds"))
+    return size and count * size, tokens and round(count * epochs * tokens), count * seconds / 60
+
+
+def _baselines() -> Iterator[Line]:
+    report = baselines("wsj-all")
+    right = of_baseline(report, "right").mean
+    for name, title in _TITLES.items():
+        f1 = of_baseline(report, name)
+        yield Line(title, "", "", None, f1.mean, f1.std, None, None, None, right, report["sentences"],
+                   report["protocol"], "results/baselines/wsj-all.json")  # fmt: skip
+
+
+def leaderboard() -> str:
+    """The table of docs/results.md."""
+    rows = []
+    for line in lines():
+        f1 = f"{100 * line.f1:.1f}" + (f" ± {100 * line.f1_std:.1f}" if line.f1_std is not None else "")
+        sizes = (short(value) if value else "" for value in (line.parameters, line.tokens))
+        minutes = f"{line.minutes:.0f}" if line.minutes else ""
+        decoder = f"`{line.decoder}`" if line.decoder else ""
+        rows.append([line.model, line.learns_from, *sizes, minutes, str(line.seeds or ""), decoder, f1,
+                     f"{100 * line.right_branching:.1f}"])  # fmt: skip
+    heads = [
+        "model",
+        "learns from",
+        "parameters",
+        "tokens read",
+        "minutes",
+        "seeds",
+        "decoder",
+        "F1",
+        "right branching",
+    ]
+    return table(heads, rows)
+
+
+def csv_text() -> str:
+    """docs/leaderboard.csv: F1 as a fraction, empty cells for what is not known."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, [field.name for field in fields(Line)], lineterminator="\n")
+    writer.writeheader()
+    for line in lines():
+        cells = asdict(line)
+        cells |= {name: f"{cells[name]:.4f}" for name in ("f1", "f1_std", "right_branching") if cells[name] is not None}
+        writer.writerow(cells | ({"minutes": f"{line.minutes:.1f}"} if line.minutes else {}))
+    return out.getvalue()

@@ -1,0 +1,95 @@
+"""Sentences with numbers in the results and in pages that quote them, against the stored results."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from docs.generation.papers import RESULTS, stored
+from docs.generation.results import without_results
+from docs.generation.seeds import agreement, decoder_gain
+from docs.generation.stored_results import run
+
+from tests.docs.examples import ROOT
+
+TEXT = " ".join((ROOT / "docs" / "results.md").read_text(encoding="utf-8").split())
+
+
+def page(name):
+    return " ".join((ROOT / "docs" / name).read_text(encoding="utf-8").split())
+
+
+@pytest.mark.parametrize("folder", ["prpn-ptb-parsing", "on-lstm-ptb-words-small"])
+def test_training_minutes_in_the_text_are_those_of_the_reports(folder):
+    minutes = [report["seconds"] / 60 for report in run(folder, "training").reports.values()]
+    between = f"{min(minutes):.0f} to {max(minutes):.0f}"
+    assert re.search(rf"`{folder}` in {between}\b", TEXT)
+    assert re.search(rf"\| `{folder}[^|]*\| {between} minutes \|", page("guides/choose-a-model.md"))
+
+
+def test_layer_2_is_the_best_of_all_seeds_but_one():
+    best = [
+        max(report["f1_by_layer"], key=lambda layer: report["f1_by_layer"][layer]["biased"])
+        for report in run("on-lstm-ptb-words-small", "wsj").reports.values()
+    ]
+    assert sorted(best) == ["2", "2", "2", "2", "3"]
+    assert "layer 3 was best for one of five seeds" in TEXT
+    assert best[2] == "3"
+    assert "Layer 3 is the best one of seed 3" in page("papers.md")
+
+
+def test_the_gain_of_the_biased_decoder_is_larger_for_trained_models():
+    gains = [float(number) for number in re.findall(r"(\d+\.\d)(?: points|;|\.)", decoder_gain())]
+    assert len(gains) == 4
+    assert all(trained > 2 * untrained for trained, untrained in (gains[:2], gains[2:]))
+
+
+def test_the_outlier_is_the_seed_that_agrees_least_with_the_best_perplexity_and_the_worst_trees():
+    assert agreement().endswith("outlier: seed 5.\n")
+    trained, parsed = run("prpn-ptb-parsing", "training").reports, run("prpn-ptb-parsing", "wsj").reports
+    assert min(trained, key=lambda seed: trained[seed]["valid"]["perplexity"]) == 5
+    assert min(parsed, key=lambda seed: parsed[seed]["f1"]) == 5
+    assert "PRPN's seed 5 has the lowest perplexity and the worst trees" in TEXT
+
+
+def test_p_values_in_the_text_are_those_of_the_tests():
+    found = stored("significance/ON-LSTM,_biased-against-PRPN,_biased")["difference"]["p_value"]
+    assert f"(p = {found:.2f})" in page("papers.md")
+    assert stored("significance/ON-LSTM,_biased-against-right_branching")["difference"]["p_value"] < 0.001
+    assert stored("significance/PRPN,_biased-against-right_branching")["difference"]["p_value"] > 0.05
+
+
+def test_token_counts_and_words_of_reading_times_are_those_of_the_reports():
+    stream, sentences = (run(name, "training").first["test"]["tokens"] for name in
+                         ("on-lstm-ptb-words-small", "prpn-ptb-parsing"))  # fmt: skip
+    assert f"({stream:,} tokens)" in TEXT
+    assert f"({sentences:,} tokens)" in TEXT
+    assert "measured on the same 8,753 words" in TEXT
+    assert stored("reading-times/natural-stories")["words"]["analysed"] == 8753
+
+
+def test_the_speed_of_shared_noise_on_the_page_of_tree_rnn_is_that_of_the_benchmark():
+    speed = {(row["case"], row["form"]): row["tokens_per_second"] for row in stored("speed/tree_rnn")["rows"]}
+    ratios = [
+        speed[case, "nce, shared noise"] / speed[case, "nce, fresh noise"] for case in {case for case, _ in speed}
+    ]
+    assert f"{min(ratios):.1f} to {max(ratios):.1f} times as fast" in page("models/tree-rnn.md")
+
+
+def test_published_values_of_dmv_are_the_same_on_all_pages():
+    for name in ("papers.md", "models/dmv.md"):
+        assert "62.7" in page(name)
+        assert "63.7 |" not in page(name)
+
+
+def test_decimal_numbers_in_the_text_of_the_results_are_in_its_tables_or_in_a_stored_file():
+    page_text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    written = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)", "", without_results(page_text), flags=re.DOTALL)
+    tables = "".join(re.findall(r"<!-- results: .*?<!-- end of results -->", page_text, flags=re.DOTALL))
+    kneser_ney = json.loads((RESULTS / "earlier" / "kn5-ptb-words.json").read_bytes())["perplexity"]
+    known = {
+        "0.5": "the resolution of PRPN, a setting", "19.0": "PaLM without the softmax: docs/notebook.md",
+        **{f"{value:.1f}": "5-grams" for one in kneser_ney for value in one["values"]},
+    }  # fmt: skip
+    assert set(re.findall(r"\d+\.\d+", written)) <= {*re.findall(r"\d+\.\d+", tables)} | known.keys()
