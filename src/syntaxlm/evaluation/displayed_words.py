@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.errors import InputError, InputWarning, listed
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.tables import Column, Columns, ColumnType, HasRows
@@ -383,7 +383,7 @@ def join_times(
         if not keys:
             raise InputError(
                 f"{times.source}: shares no column with {words.table.source} that identifies a word. Found"
-                f" {', '.join(times.names)}, and {', '.join(words.table.names)}. Choose the columns with --key"
+                f" {listed(times.names)}, and {listed(words.table.names)}. Choose the columns with --key"
             )
         of_row = _matched_rows(words.table, times, keys, word_column)
     kept = inside & (of_row >= 0)
@@ -415,7 +415,7 @@ def _matched_rows(words: InputTable, times: InputTable, key: tuple[str, ...], wo
     for row, cells in enumerate(cells_of(words)):
         if cells in rows:
             raise InputError(
-                f"{words.place(row)}: has the same {', '.join(key)} ({', '.join(cells)}) as"
+                f"{words.place(row)}: has the same {listed(key)} ({listed(cells)}) as"
                 f" {words.place(rows[cells])}; expected columns that identify each word (--key)"
             )
         rows[cells] = row
@@ -423,7 +423,7 @@ def _matched_rows(words: InputTable, times: InputTable, key: tuple[str, ...], wo
     matched = np.array([rows.get(cells, -1) for cells in times_cells], np.int64)
     if (matched < 0).all():
         raise InputError(
-            f"{times.source}: no row has the {', '.join(key)} of a word of {words.source}; found"
+            f"{times.source}: no row has the {listed(key)} of a word of {words.source}; found"
             f" {examples(times_cells)}, expected {examples(rows)}"
         )
     if word_column in words.names and word_column in times.names and word_column not in key:
@@ -432,7 +432,7 @@ def _matched_rows(words: InputTable, times: InputTable, key: tuple[str, ...], wo
             if place >= 0 and _letters(shown[place]) != _letters(read[row]):
                 raise InputError(
                     f"{times.place(row)}: found the word {read[row]!r}, but {words.place(place)}, has"
-                    f" {shown[place]!r} with the same {', '.join(key)}; expected the same words"
+                    f" {shown[place]!r} with the same {listed(key)}; expected the same words"
                 )
     return matched
 
@@ -571,9 +571,9 @@ class WordTable(HasRows):
             return int(value) if _INTEGERS.fullmatch(name) else round(value, 6)
 
         rows = [words.table.rows[row] for row in words.rows.tolist()]
-        places = map(words.table.names.index, words.columns)
-        names = names_beside(list(added), words.columns)
-        columns = {name: [row[place] for row in rows] for name, place in zip(names, places, strict=True)}
+        places = {name: place for place, name in enumerate(words.table.names)}
+        names = zip(names_beside(list(added), words.columns), words.columns, strict=True)
+        columns = {new: [row[places[name]] for row in rows] for new, name in names}
         lists = {name: values.tolist() if hasattr(values, "tolist") else values for name, values in added.items()}
         return cls(columns | {name: [converted(name, value) for value in lists[name]] for name in lists})
 
