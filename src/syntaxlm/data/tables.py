@@ -12,13 +12,13 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from syntaxlm.core.errors import LONGEST_NAME, InputError, closest_match, listed, shortened
-from syntaxlm.core.tables import Column
+from syntaxlm.core.tables import Column, ColumnType
 from syntaxlm.core.text_files import read_lines, source_name
 
 _CELL = re.compile(r'"((?:[^"]|"")*)"(?=\t|$)|[^\t]*')
@@ -96,9 +96,26 @@ def refuse_table(path: str | Path, advice: str) -> None:
         raise InputError(f"{source_name(path)}: {found}. {advice}")
 
 
-def input_columns(columns: Sequence[str], names: Sequence[str]) -> dict[str, Column]:
-    """Return the columns of a table that are copied into an output with other columns, renamed as in `names_beside`."""
-    return {name: Column("text", "column of the input table") for name in names_beside(columns, names)}
+def input_columns(
+    columns: Sequence[str], names: Sequence[str], rows: Sequence[Sequence[Any]] = ()
+) -> dict[str, Column]:
+    """Return the columns of a table that are copied into an output with other columns, renamed as in `names_beside`.
+
+    rows: values of the columns, which have types if the table is a data frame; by default, all are text.
+    """
+    types = [type_of(values) for values in zip(*rows, strict=True)] or ["text"] * len(names)
+    new = zip(names_beside(columns, names), types, strict=True)
+    return {name: Column(type, "column of the input table") for name, type in new}
+
+
+def type_of(values: Iterable[Any]) -> ColumnType:
+    """Return the type of a column with these values, of which some may be None."""
+    found = {type(value) for value in values} - {type(None)}
+    if found == {bool}:
+        return "boolean"
+    if found and found <= {int, float}:
+        return "number" if float in found else "integer"
+    return "text"
 
 
 class Row(NamedTuple):

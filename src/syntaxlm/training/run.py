@@ -271,7 +271,8 @@ def fingerprint(paths: Mapping[str, str | None], treebanks: Collection[str] = ()
                     with open(file, "rb") as content:
                         digest = hashlib.file_digest(content, "sha256").hexdigest()
             except OSError as error:
-                raise system_error(file, "read", error) from error
+                hint = f" ({setting} of the recipe; --{setting} FILE names another file)" if "." in setting else ""
+                raise InputError(f"{system_error(file, 'read', error)}{hint}") from error
             fingerprints[setting][str(file)] = digest
     return fingerprints
 
