@@ -131,11 +131,30 @@ def test_a_table_keeps_its_other_columns(tmp_path):
     assert list(scored.columns) == list(rows[0])
     pandas = pytest.importorskip("pandas")
     frame = pandas.read_csv(tmp_path / "items.csv")
-    assert model.surprisal(frame, column="sentence").to_dataframe().equals(scored.to_dataframe())
+    assert model.surprisal(frame.astype(str), column="sentence").to_dataframe().equals(scored.to_dataframe())
     with pytest.raises(InputError, match="choose its column of sentences"):
         model.surprisal(frame)
     with pytest.raises(InputError, match="no column 'text'"):
         model.surprisal(frame, column="text")
+
+
+def test_columns_of_a_data_frame_keep_their_types_so_that_results_can_be_merged():
+    pandas = pytest.importorskip("pandas")
+    model = language_model(fresh("lstm"))
+    frame = pandas.DataFrame({
+        "item": [1, 2], "condition": ["a", "b"], "sentence": ["the | cat", "a | dog"], "age": [1.5, None],
+        "is_odd": [True, False], "code": pandas.array([7, None], "Int64"),
+    })  # fmt: skip
+    results = [
+        model.surprisal(frame, column="sentence"), model.evaluate_items(frame),
+        model.word_table(frame.rename(columns={"condition": "word"})),
+    ]  # fmt: skip
+    for result in results:
+        scored = result.to_dataframe()
+        kinds = {name: scored[name].dtype.kind for name in ("item", "age", "is_odd", "code")}
+        assert kinds == {"item": "i", "age": "f", "is_odd": "b", "code": scored["code"].dtype.kind}
+        assert scored["code"].dropna().unique().tolist() == [7]
+        assert len(scored.merge(frame, on=["item", "is_odd"])) == len(scored)
 
 
 def test_the_probability_of_a_continuation_is_that_of_its_words():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import time
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.tables import format_cells
-from syntaxlm.data.tables import names_beside, read_table, split_cells
+from syntaxlm.data.tables import check_unique, find_column, names_beside, read_table, refuse_table, split_cells
 
 
 @pytest.fixture
@@ -107,3 +108,33 @@ def test_cells_come_back_as_they_were_written_here_and_elsewhere(cells):
     assert split_cells(line) == cells
     if line:
         assert next(csv.reader([line], delimiter="\t")) == cells
+
+
+MANY = [f"column {number}" for number in range(100_000)]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda path: read_table(path, "other"),
+        lambda path: list(read_table(path, MANY[-1])[1]),
+        lambda path: refuse_table(path, "Choose --column {}"),
+        lambda path: check_unique(MANY * 2, "the table"),
+        lambda path: check_unique(["n" * 10**6] * 2, "the table"),
+        lambda path: find_column(["n" * 10**6], "m" * 10**6, "the table"),
+    ],
+)
+def test_messages_about_very_many_or_long_columns_are_short_and_quick(read, tmp_path):
+    path = tmp_path / "wide.tsv"
+    path.write_text("\t".join(MANY) + "\na\tb\n")
+    start = time.monotonic()
+    with pytest.raises(InputError) as raised:
+        read(path)
+    assert len(str(raised.value)) < 2500
+    assert time.monotonic() - start < 20  # comparing all pairs of names takes minutes
+
+
+def test_very_many_columns_beside_others_keep_their_names():
+    start = time.monotonic()
+    assert names_beside(["word", MANY[5]], MANY) == (*MANY[:5], f"input_{MANY[5]}", *MANY[6:])
+    assert time.monotonic() - start < 5

@@ -195,6 +195,15 @@ def test_wrong_tables_and_options_are_refused(text, options, message, write):
         evaluate_items(fresh("lstm"), write(text), **options)
 
 
+@pytest.mark.parametrize(
+    ("sentence", "warned"),
+    [("the | c|t | sees", "in 'c|t' has no space"), ("the | cat |sees | ", ""), ("the|cat|sees", "")],
+)
+def test_a_separator_inside_a_word_is_warned_of(sentence, warned, write, recwarn):
+    Stimuli.read(write(f"item,condition,sentence\n1,a,{sentence}\n"))
+    assert [warned in str(warning.message) for warning in recwarn.list] == [True] * bool(warned)
+
+
 def test_words_of_regions_are_those_of_the_table(write):
     stimuli = Stimuli.read(write(TABLE))
     assert [len(regions) for regions in stimuli.regions] == [3] * 4

@@ -269,6 +269,7 @@ GOOD = suite(x={"a": "the|cat", "b": "the|cats"})
         ("[" * 100_000, "suite.json: damaged or cut short: nested too deeply"),
         ("[1, 2]", "suite.json: found a list; expected an object"),
         ({}, "suite.json, predictions: missing"),
+        (suite() | {"meta": {"name": "a\0b", "metric": "sum"}}, "suite.json: found a zero byte"),
         ({**GOOD, "items": 3}, "suite.json, items: found 3; expected a valid list"),
         ({**GOOD, "items": []}, "suite.json: found no items"),
         ({**GOOD, "items": [{"item_number": 1, "conditions": []}]}, "suite.json, items 1, conditions: missing"),

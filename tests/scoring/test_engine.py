@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import tracemalloc
@@ -382,8 +383,31 @@ def test_weights_that_are_nan_are_reported_with_the_model_type(tmp_path, name, m
         asked.append(lambda: list(Scorer.of(stored).tokens(corpus_of(stored, [["the", "cat"]]))))
         asked.append(lambda: Scorer.of(stored).stream().read(corpus_of(stored, [["the", "cat"]])))
     for ask in asked:
-        with pytest.raises(InputError, match=rf"^{stored.name}: the model returned NaN; its weights are unusable$"):
+        with pytest.raises(InputError, match=rf"^{stored.name}: the model returned NaN; its weights are unusable"):
             ask()
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e8])
+@pytest.mark.parametrize(("name", "mode"), NAN_MODELS, ids=str)
+def test_absurd_weights_give_probabilities_or_an_error(name, mode, scale):
+    stored = mixture() if name == "mixture" else fresh(name, mode)
+    with torch.no_grad():
+        for key, weights in stored.model.state_dict().items():
+            if weights.is_floating_point():
+                weights.mul_(-scale if "back_offs" in key or key.endswith("bias") else scale)
+    with contextlib.suppress(InputError):  # any other error fails the test
+        scored = Scorer.of(stored, mode).sentences([["the", "cat"], ["a", "dog", "sees", "the", "cat"]])
+        assert (scored <= 1e-3).all()
+
+
+def test_back_offs_that_make_probabilities_above_1_are_reported():
+    stored = fresh("ngram")
+    with torch.no_grad():
+        for level in stored.model.levels:
+            level.back_offs.fill_(5.0)
+            level.log_probs.fill_(-0.1)
+    with pytest.raises(InputError, match="ngram: the model returned a probability above 1; its weights are unusable"):
+        Scorer.of(stored).sentences([["the", "cat"]])
 
 
 def test_the_mode_is_that_of_training_by_default():

@@ -187,14 +187,14 @@ class LanguageModel(ModelBundle):
         """
         self._check_reads_text("surprisal", "syntaxlm.scoring.surprisal.tree_surprisals")
         chosen = ScoreOptions(**options)
-        others: Iterator[dict[str, str]] = cycle([{}])
+        others: Iterator[dict[str, Any]] = cycle([{}])
         columns, texts, is_one = word_columns(chosen), text, isinstance(text, str) and column is None
         if column is not None:
             table = InputTable.read(text)
             texts = table.column(column, "column")
             chosen_place = table.names.index(column)
-            further = input_columns(list(columns), [name for name in table.names if name != column])
-            cells = ([*row[:chosen_place], *row[chosen_place + 1 :]] for row in table.rows)
+            cells = [[*row[:chosen_place], *row[chosen_place + 1 :]] for row in table.values]
+            further = input_columns(list(columns), [name for name in table.names if name != column], cells)
             others = (dict(zip(further, row, strict=True)) for row in cells)
             columns = columns.beside(further)
         elif hasattr(text, "columns"):

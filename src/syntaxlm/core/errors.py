@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
+from itertools import islice
 
+SHOWN_NAMES = 20  # in a message
+_COMPARED = 10_000  # known words, which are compared with an unknown one
+LONGEST_NAME = 80  # characters of a name in a message
 _CONTROL_PICTURES = {**{code: 0x2400 + code for code in range(0x20)}, 0x7F: 0x2421}
 
 
@@ -35,6 +39,16 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else text[:most] + " ..."
 
 
+def listed(names: Iterable[object], most: int = SHOWN_NAMES) -> str:
+    """Return names for a message, separated by commas: the first few, and the number of the others.
+
+    Long names are shortened, so that the message stays readable whatever a file contains.
+    """
+    every = list(names)
+    shown = ", ".join(shortened(str(name), LONGEST_NAME) for name in every[:most])
+    return f"{shown} and {len(every) - most:,} more" if len(every) > most else shown
+
+
 def printable(text: str) -> str:
     """Return text with symbols for control characters, and U+FFFD for characters that XML cannot hold."""
     if text.isprintable():
@@ -53,5 +67,5 @@ def closest_match(word: object, known: Iterable[str], otherwise: str = "", prefi
     """
     import difflib  # imported here because only errors need it
 
-    similar = difflib.get_close_matches(str(word), list(known), 1)
+    similar = difflib.get_close_matches(shortened(str(word), LONGEST_NAME), islice(known, _COMPARED), 1)
     return f"Did you mean {prefix}{similar[0]}?" if similar else otherwise

@@ -15,7 +15,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
@@ -60,6 +60,7 @@ LARGEST_JSON = 1 << 30  # bytes of a stored JSON or text file; a vocabulary of m
 
 LOCK = ".lock"  # file that is locked where the system cannot open folders
 UNFINISHED = ".unfinished"  # suffix of half-written files
+_ATTEMPTS = 100  # to lock a new folder that other processes make and, when they are refused, remove
 SAFETENSORS_UNFINISHED = ".tmp??????"  # pattern of half-written files of the library safetensors
 
 
@@ -100,13 +101,13 @@ def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | 
     """Raise InputError if an output file is also an input, or belongs to a model or run folder.
 
     output: None or "-" is standard output.
-    inputs: files, folders, quoted patterns; "-" for standard input; None for nothing.
+    inputs: files, folders, quoted patterns; None for nothing. Standard input always counts as an input.
     An output must not replace an existing file below an input folder, or create a file in an input model or run folder.
     """
     if output is None or str(output) == "-":
         return
     output = Path(output)
-    for path in inputs:
+    for path in (*inputs, "-"):
         if path is None:
             continue
         files: list[str | Path] = [path]
@@ -408,6 +409,28 @@ def locked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def make_and_lock(folder: Path, stack: ExitStack) -> list[Path]:
+    """Make a folder and lock it until the stack is closed. Return the folders that were made, the innermost first.
+
+    If several processes do this at the same time, exactly one succeeds. They may remove what they made only while they
+    have the lock. Raises InputError as `make_folder` and `locked` do.
+    """
+    for _ in range(_ATTEMPTS):
+        made = make_folder(folder)
+        try:
+            before = os.stat(folder).st_ino
+            with ExitStack() as lock:
+                lock.enter_context(locked(folder))
+                if os.stat(folder).st_ino == before:
+                    stack.push(lock.pop_all())
+                    return made
+        except (FileNotFoundError, InputError):
+            if folder.exists():  # and it belongs to the process that has locked it, also if this process made it
+                raise
+        # Another process was refused and has just removed the folder.
+    raise InputError(f"{folder}: other processes keep creating and removing this folder. Name another folder.")
 
 
 def remove_unfinished(folder: Path) -> None:

@@ -27,7 +27,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import LONGEST_NAME, InputError, shortened
 from syntaxlm.core.files import named_path
 
 T = TypeVar("T")
@@ -160,7 +160,10 @@ class Option:
         form = self.mark(Form) or _NUMBERS.get(self.type)
         value = self.type(text) if form is None or re.fullmatch(form.pattern, text) else None
         if not self.accepts(value):
-            raise InputError(f"found {text!r}; expected {self.expected}")
+            limits = self.mark(Bounds) or Bounds()
+            is_large = type(value) is int and limits.le == LARGEST_COUNT < value
+            expected = f"at most {LARGEST_COUNT:,}" if is_large else self.expected
+            raise InputError(f"found {shortened(text, LONGEST_NAME)!r}; expected {expected}")
         return value
 
     def accepts(self, value: Any) -> bool:
@@ -170,10 +173,12 @@ class Option:
         if self.type not in _NUMBERS:
             return isinstance(value, self.type)
         number = Integral if self.type is int else Real
-        if not isinstance(value, number) or isinstance(value, bool) or not math.isfinite(value):
+        if not isinstance(value, number) or isinstance(value, bool):
+            return False
+        if not isinstance(value, Integral) and not math.isfinite(value):
             return False
         limits = self.mark(Bounds) or Bounds()
-        return (limits.ge is None or float(value) >= limits.ge) and (limits.le is None or float(value) <= limits.le)
+        return (limits.ge is None or value >= limits.ge) and (limits.le is None or value <= limits.le)  # type: ignore[operator]
 
     @property
     def expected(self) -> str:
@@ -190,7 +195,7 @@ class Option:
 
 
 _NUMBERS: Mapping[type, Form] = {
-    int: Form(r"(?a)[-+]?\d+", "an integer"),
+    int: Form(r"(?a)[-+]?\d{1,1000}", "an integer"),  # Python converts at most 4,300 digits
     float: Form(r"(?ai)[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", "a number"),
 }
 

@@ -322,9 +322,11 @@ class _SentenceEntry(NamedTuple):
 
 
 def _read_json(path: str | Path) -> Suite:
-    source = source_name(path)
+    source, text = source_name(path), read_whole_text(path)
+    if "\\u0000" in text:
+        raise InputError(f"{source}: found a zero byte, \\u0000; expected text")
     try:
-        file = _SuiteFile.model_validate(parse_json(read_whole_text(path), source))
+        file = _SuiteFile.model_validate(parse_json(text, source))
     except ValidationError as error:
         raise InputError(f"{source}{_described(error)}") from None
     metric = file.meta.metric

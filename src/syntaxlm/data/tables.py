@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from syntaxlm.core.errors import InputError, closest_match
-from syntaxlm.core.tables import Column
+from syntaxlm.core.errors import LONGEST_NAME, InputError, closest_match, listed, shortened
+from syntaxlm.core.tables import Column, ColumnType
 from syntaxlm.core.text_files import read_lines, source_name
 
 _CELL = re.compile(r'"((?:[^"]|"")*)"(?=\t|$)|[^\t]*')
@@ -55,17 +56,17 @@ def open_table(path: str | Path) -> OpenTable:
 
 def check_unique(names: Sequence[str], place: str) -> None:
     """Raise InputError if several columns have the same name."""
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
-        repeated = ", ".join(map(repr, twice))
-        raise InputError(f"{place}: more than one column is named {repeated}; expected unique names")
+        raise InputError(f"{place}: more than one column is named {listed(map(repr, twice))}; expected unique names")
 
 
 def find_column(names: Sequence[str], column: str, place: str, advice: str = "") -> int:
     """Return the index of a column. Raises InputError with the closest match, and advice after it."""
     if column not in names:
         hints = filter(None, [closest_match(column, names), advice])
-        raise InputError(" ".join([f"{place}: no column {column!r}; found {', '.join(names)}.", *hints]))
+        found = f"{place}: no column {shortened(column, LONGEST_NAME)!r}; found {listed(names)}."
+        raise InputError(" ".join([found, *hints]))
     return names.index(column)
 
 
@@ -88,14 +89,33 @@ def refuse_table(path: str | Path, advice: str) -> None:
     is_like = len(lines) > 1 and len(numbers) == 1 and all(name.strip() and " " not in name for name in names)
     if is_named or is_like:
         names = [name.strip().strip('"') for name in names]
-        longest = max(range(len(names)), key=lambda place: len((lines[-1].split(sign) + [""] * len(names))[place]))
-        found = f"found a table with the columns {', '.join(names)}; expected one sentence per line"
-        raise InputError(f"{source_name(path)}: {found}. {advice.format(names[longest])}")
+        cells = [*lines[-1].split(sign), *[""] * len(names)][: len(names)]
+        longest = max(range(len(names)), key=lambda place: len(cells[place]))
+        found = f"found a table with the columns {listed(names)}; expected one sentence per line"
+        advice = advice.format(shortened(names[longest], LONGEST_NAME))
+        raise InputError(f"{source_name(path)}: {found}. {advice}")
 
 
-def input_columns(columns: Sequence[str], names: Sequence[str]) -> dict[str, Column]:
-    """Return the columns of a table that are copied into an output with other columns, renamed as in `names_beside`."""
-    return {name: Column("text", "column of the input table") for name in names_beside(columns, names)}
+def input_columns(
+    columns: Sequence[str], names: Sequence[str], rows: Sequence[Sequence[Any]] = ()
+) -> dict[str, Column]:
+    """Return the columns of a table that are copied into an output with other columns, renamed as in `names_beside`.
+
+    rows: values of the columns, which have types if the table is a data frame; by default, all are text.
+    """
+    types = [type_of(values) for values in zip(*rows, strict=True)] or ["text"] * len(names)
+    new = zip(names_beside(columns, names), types, strict=True)
+    return {name: Column(type, "column of the input table") for name, type in new}
+
+
+def type_of(values: Iterable[Any]) -> ColumnType:
+    """Return the type of a column with these values, of which some may be None."""
+    found = {type(value) for value in values} - {type(None)}
+    if found == {bool}:
+        return "boolean"
+    if found and found <= {int, float}:
+        return "number" if float in found else "integer"
+    return "text"
 
 
 class Row(NamedTuple):
@@ -153,7 +173,7 @@ def _checked(
             yield number, []
             continue
         if len(cells) != len(header):
-            message = f"{source}, line {number}: found {len(cells)} cells, expected {len(header)}: {', '.join(header)}"
+            message = f"{source}, line {number}: found {len(cells)} cells, expected {len(header)}: {listed(header)}"
             for line, row in ((number - 1, before), (number, cells)):
                 if row[-1:] and row[-1].startswith('"') and row[-1].count('"') % 2:
                     raise InputError(f"{message}. Line {line} ends within a cell in quotation marks; {_ONE_LINE}")
@@ -185,10 +205,11 @@ def names_beside(columns: Sequence[str], names: Sequence[str]) -> tuple[str, ...
 
     The prefix is repeated until the name is unique. columns, names: each without repeated names.
     """
-    result: list[str] = []
+    taken, among, result = set(columns), set(names), []
     for name in names:
         new = name
-        while new in columns or (new != name and new in names) or new in result:
+        while new in taken or (new != name and new in among):
             new = "input_" + new
+        taken.add(new)
         result.append(new)
     return tuple(result)

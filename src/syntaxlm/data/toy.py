@@ -17,6 +17,7 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -25,7 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from syntaxlm.core.files import make_folder, write_text
+from syntaxlm.core.errors import InputError, listed
+from syntaxlm.core.files import make_folder, parse_json, read_text, sha256, system_error, write_text
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.settings import LARGEST_SEED, check_number, read_yaml
 from syntaxlm.trees.charts import equal_lengths, parts
@@ -478,7 +480,10 @@ class SplitSummary:
 
 @dataclass(frozen=True)
 class CorpusSummary:
-    """The summary of a written corpus; the content of floor.json.  seed: the argument of `write_corpus`."""
+    """The summary of a written corpus; the content of floor.json.
+
+    seed: the argument of `write_corpus`.  sha256: of each file, by name.
+    """
 
     seed: int
     vocabulary: int
@@ -486,8 +491,12 @@ class CorpusSummary:
     train: SplitSummary
     valid: SplitSummary
     test: SplitSummary
+    sha256: dict[str, str]
 
 
+FLOOR = "floor.json"
+SPLITS = ("train", "valid", "test")
+FILES = tuple(f"{split}.{suffix}" for split in SPLITS for suffix in ("txt", "mrg", "conllu"))
 MOST_SENTENCES = 5_000_000  # limit for `write_corpus`, which holds all sentences in memory
 
 
@@ -499,7 +508,8 @@ def write_corpus(folder: str | Path, sentences: int = 20_000, seed: int = 0, pun
     punctuated: whether text and constituency trees have commas and full stops. The words are the same; dependency
     trees have no marks, and the figures count none. floor.json holds the returned summary; its perplexity floors are
     per token, count the end of each sentence as a token, and are exact for valid and test.
-    Files are written atomically. Raises InputError for numbers out of range, and if the folder cannot be written.
+    Files are written atomically. Raises InputError for numbers out of range, if the folder cannot be written, and if it
+    has files of these names that this function did not write, or that were changed since.
 
     >>> syntaxlm.write_corpus("other-corpus", 60).train.sentences
     60
@@ -507,11 +517,12 @@ def write_corpus(folder: str | Path, sentences: int = 20_000, seed: int = 0, pun
     check_number("sentences", sentences, 1, MOST_SENTENCES)
     check_number("seed", seed, 0, LARGEST_SEED)
     folder = Path(folder)
+    _refuse_changed(folder)
     make_folder(folder)
     grammar = english_fragment()
     held_out = min(2000, max(1, sentences // 20))
     splits: dict[str, SplitSummary] = {}
-    for index, (name, count) in enumerate({"train": sentences, "valid": held_out, "test": held_out}.items()):
+    for index, (name, count) in enumerate(zip(SPLITS, (sentences, held_out, held_out), strict=True)):
         split_seed = int(np.random.SeedSequence([seed, index]).generate_state(1, np.uint32)[0])
         sample = grammar.sample(count, split_seed)
         trees = [sentence.with_punctuation() if punctuated else sentence.tree for sentence in sample]
@@ -522,6 +533,31 @@ def write_corpus(folder: str | Path, sentences: int = 20_000, seed: int = 0, pun
         words = sum(len(sentence.words) for sentence in sample)
         floor = grammar.perplexity_floor([sentence.words for sentence in sample]) if name != "train" else None
         splits[name] = SplitSummary(count, words, words / count, split_seed, floor)
-    summary = CorpusSummary(seed, len(grammar.vocabulary), grammar.expected_length(), **splits)
-    write_text(json.dumps(asdict(summary), indent=2) + "\n", folder / "floor.json")
+    hashes = {name: _hash(folder / name) for name in FILES}
+    summary = CorpusSummary(seed, len(grammar.vocabulary), grammar.expected_length(), **splits, sha256=hashes)
+    write_text(json.dumps(asdict(summary), indent=2) + "\n", folder / FLOOR)
     return summary
+
+
+def _refuse_changed(folder: Path) -> None:
+    """Raise InputError if files that `write_corpus` would replace are not as it wrote them."""
+    hashes: Any = {}
+    with suppress(InputError):  # none, or of another program
+        content = parse_json(read_text(folder / FLOOR), FLOOR)
+        hashes = content.get("sha256", {}) if isinstance(content, dict) else {}
+    present = [name for name in FILES if (folder / name).is_file()]
+    changed = [name for name in present if not isinstance(hashes, dict) or hashes.get(name) != _hash(folder / name)]
+    if (folder / FLOOR).exists() and not hashes:
+        changed.append(FLOOR)
+    if changed:
+        raise InputError(
+            f"{folder}: contains files that this command did not write, or that were changed: {listed(changed)}. Name a"
+            " new folder, or move the files away."
+        )
+
+
+def _hash(path: Path) -> str:
+    try:
+        return sha256([path.read_bytes()])
+    except OSError as error:
+        raise system_error(path, "read", error) from error

@@ -247,9 +247,13 @@ def write_picture(
 
 
 def check_picture(path: Path) -> None:
-    """Raise InputError for the file of a picture without a form in LaTeX: expected .svg, .png or .html."""
+    """Raise InputError for the file of a picture without a form in LaTeX: expected .svg, .png or .html, in a folder
+    that exists.
+    """
     if path.suffix.lower() not in (".svg", ".png", ".html"):
         raise InputError(f"{path}: found the extension {path.suffix!r}; expected one of .svg, .png, .html")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: the folder {path.parent} does not exist; make it, or choose another one")
 
 
 def save_picture(picture: Picture, path: Path, theme: Theme = "auto") -> None:

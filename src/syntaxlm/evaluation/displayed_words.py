@@ -22,12 +22,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.errors import InputError, InputWarning, listed
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.settings import check_number
-from syntaxlm.core.tables import Column, Columns, ColumnType, HasRows
+from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.core.text_files import read_lines, source_name
-from syntaxlm.data.tables import check_unique, find_column, names_beside, open_table
+from syntaxlm.data.tables import check_unique, find_column, names_beside, open_table, type_of
 from syntaxlm.evaluation.options import MOST_SPILLOVER
 from syntaxlm.models.abilities import ScoresTokens
 from syntaxlm.scoring.options import ScoreOptions
@@ -146,13 +146,15 @@ class InputTable:
 
     source: the file, for messages.  names: of the columns.  rows: their cells.  row_numbers: their numbers, from
     1: lines of a file, or rows of a data frame.  unit: which of the two.
+    values: the cells as they are copied to a result: numbers and flags of a data frame keep their type.
     """
 
     source: str
     names: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     row_numbers: tuple[int, ...]
-    unit: Literal["line", "row"] = "line"
+    unit: Literal["line", "row"]
+    values: tuple[tuple[Any, ...], ...]
 
     @classmethod
     def read(cls, table: Any) -> InputTable:
@@ -164,15 +166,16 @@ class InputTable:
         if is_frame:
             source, names = "the data frame", tuple(map(str, table.columns))
             check_unique(names, source)
-            rows = table.iter_rows() if hasattr(table, "iter_rows") else table.itertuples(index=False, name=None)
-            kept = [(number, tuple(map(_cell_of, row))) for number, row in enumerate(rows, 1)]
+            frame = table.iter_rows() if hasattr(table, "iter_rows") else table.itertuples(index=False, name=None)
+            values = [tuple(map(_value_of, row)) for row in frame]
+            kept = [(number, tuple(map(_cell_of, row))) for number, row in enumerate(values, 1)]
         else:
             source, names, lines = open_table(table)
             kept = [(number, tuple(cells or [""])) for number, cells in lines if cells or len(names) == 1]
         if not kept:
             raise InputError(f"{source}: found only a header; expected at least one row below it")
         numbers, cells = zip(*kept, strict=True)
-        return cls(source, names, cells, numbers, "row" if is_frame else "line")
+        return cls(source, names, cells, numbers, "row" if is_frame else "line", tuple(values) if is_frame else cells)
 
     def place(self, row: int) -> str:
         """Return the place of a row (from 0) for messages."""
@@ -202,8 +205,17 @@ class InputTable:
         return numbers
 
 
-def _cell_of(value: Any) -> str:
-    if value is None or value != value:
+def _value_of(value: Any) -> Any:
+    """Return a value of a data frame: a number, a flag, or text; None if it is missing."""
+    if hasattr(value, "item"):  # a scalar of numpy
+        value = value.item()
+    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:  # of pandas, and NaN
+        return None
+    return value if isinstance(value, bool | int | float) else str(value)
+
+
+def _cell_of(value: bool | float | str | None) -> str:
+    if value is None:
         return ""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))  # an integer column with missing values, which pandas stores as floats
@@ -383,7 +395,7 @@ def join_times(
         if not keys:
             raise InputError(
                 f"{times.source}: shares no column with {words.table.source} that identifies a word. Found"
-                f" {', '.join(times.names)}, and {', '.join(words.table.names)}. Choose the columns with --key"
+                f" {listed(times.names)}, and {listed(words.table.names)}. Choose the columns with --key"
             )
         of_row = _matched_rows(words.table, times, keys, word_column)
     kept = inside & (of_row >= 0)
@@ -415,7 +427,7 @@ def _matched_rows(words: InputTable, times: InputTable, key: tuple[str, ...], wo
     for row, cells in enumerate(cells_of(words)):
         if cells in rows:
             raise InputError(
-                f"{words.place(row)}: has the same {', '.join(key)} ({', '.join(cells)}) as"
+                f"{words.place(row)}: has the same {listed(key)} ({listed(cells)}) as"
                 f" {words.place(rows[cells])}; expected columns that identify each word (--key)"
             )
         rows[cells] = row
@@ -423,7 +435,7 @@ def _matched_rows(words: InputTable, times: InputTable, key: tuple[str, ...], wo
     matched = np.array([rows.get(cells, -1) for cells in times_cells], np.int64)
     if (matched < 0).all():
         raise InputError(
-            f"{times.source}: no row has the {', '.join(key)} of a word of {words.source}; found"
+            f"{times.source}: no row has the {listed(key)} of a word of {words.source}; found"
             f" {examples(times_cells)}, expected {examples(rows)}"
         )
     if word_column in words.names and word_column in times.names and word_column not in key:
@@ -432,7 +444,7 @@ def _matched_rows(words: InputTable, times: InputTable, key: tuple[str, ...], wo
             if place >= 0 and _letters(shown[place]) != _letters(read[row]):
                 raise InputError(
                     f"{times.place(row)}: found the word {read[row]!r}, but {words.place(place)}, has"
-                    f" {shown[place]!r} with the same {', '.join(key)}; expected the same words"
+                    f" {shown[place]!r} with the same {listed(key)}; expected the same words"
                 )
     return matched
 
@@ -570,10 +582,10 @@ class WordTable(HasRows):
                 return bool(value)
             return int(value) if _INTEGERS.fullmatch(name) else round(value, 6)
 
-        rows = [words.table.rows[row] for row in words.rows.tolist()]
-        places = map(words.table.names.index, words.columns)
-        names = names_beside(list(added), words.columns)
-        columns = {name: [row[place] for row in rows] for name, place in zip(names, places, strict=True)}
+        rows = [words.table.values[row] for row in words.rows.tolist()]
+        places = {name: place for place, name in enumerate(words.table.names)}
+        names = zip(names_beside(list(added), words.columns), words.columns, strict=True)
+        columns = {new: [row[places[name]] for row in rows] for new, name in names}
         lists = {name: values.tolist() if hasattr(values, "tolist") else values for name, values in added.items()}
         return cls(columns | {name: [converted(name, value) for value in lists[name]] for name in lists})
 
@@ -596,11 +608,10 @@ class WordTable(HasRows):
     @property
     def columns(self) -> Columns:  # type: ignore[override]  # they depend on the input
         """The columns, with the types of their values."""
-        types: dict[type, ColumnType] = {bool: "boolean", int: "integer", float: "number", str: "text"}
-        firsts = {
-            name: next((value for value in values if value is not None), 0.0) for name, values in self.values.items()
+        columns = {
+            name: Column(type_of(values) if set(values) != {None} else "number", "")
+            for name, values in self.values.items()
         }
-        columns = {name: Column(types[type(value)], "") for name, value in firsts.items()}
         return Columns("displayed words", "displayed word", columns)
 
 

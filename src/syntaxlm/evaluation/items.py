@@ -6,17 +6,18 @@ sentence are separated in its text ("The old man | the boats"), or they are colu
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from syntaxlm.core.errors import InputError, shortened
+from syntaxlm.core.errors import InputError, InputWarning, listed, shortened
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.tables import Column, Columns, HasReport, Report, ReportTable, Row
 from syntaxlm.data.tables import input_columns, names_beside
@@ -116,6 +117,7 @@ class Stimuli:
             texts = [tuple(cell[begin:end] for begin, end in word_spans(cell)) for cell in cells]
         elif cells:
             texts = [tuple(cell.split(separator)) for cell in cells]
+            _warn_of_split_words(read, texts, separator)
             if whole := [row for row, of_row in enumerate(texts) if len(of_row) == 1]:
                 raise InputError(
                     f"{read.place(whole[0])}: found no {separator!r} between regions, which other sentences have;"
@@ -139,10 +141,36 @@ class Stimuli:
         displayed = DisplayedWords(read, tuple(words), places, places, places, read.names)
         return cls(displayed, tuple(found), tuple(items), tuple(map(_BETWEEN.join, values)), are_words)
 
+    def check_plot(self) -> None:
+        """Raise InputError for more conditions than a picture has colours."""
+        if (count := len(set(self.conditions))) > len(SERIES):
+            raise InputError(f"found {count:,} conditions; expected at most {len(SERIES)} in a picture")
+
     @property
     def region_names(self) -> list[str]:
         """The names of all regions."""
         return list(dict.fromkeys(region.name for of_row in self.regions for region in of_row))
+
+
+def _warn_of_split_words(table: InputTable, texts: Sequence[Sequence[str]], separator: str) -> None:
+    """Warn of words that separators split: with spaces beside some separators, but not beside all."""
+    ends = [
+        (row, before, after)
+        for row, of_row in enumerate(texts)
+        for before, after in pairwise(of_row)
+        if before.strip() and after.strip()
+    ]
+    split = [(row, before, after) for row, before, after in ends if not (before[-1] + after[0]).count(" ")]
+    if split and len(split) < len(ends):
+        row, before, after = split[0]
+        word = shortened(f"{before.split()[-1]}{separator}{after.split()[0]}", _SHOWN)
+        warnings.warn(
+            InputWarning(
+                f"{table.place(row)}: the separator {separator!r} in {word!r} has no space beside it,"
+                " as others have. If it is inside a word, choose another sign with --separator"
+            ),
+            stacklevel=2,
+        )
 
 
 def _names(table: InputTable, column: str, option: str) -> list[str]:
@@ -207,7 +235,8 @@ class ItemsReport(HasReport):
     def columns(self) -> Columns:  # type: ignore[override]  # they depend on the input
         """The columns: the model, those of the table, and those of the region."""
         added = self._added()
-        copied = input_columns(list(added), self.stimuli.words.table.names)
+        table = self.stimuli.words.table
+        copied = input_columns(list(added), table.names, table.values)
         return Columns("stimuli", "region of a stimulus, and model", added | copied)
 
     def _added(self) -> dict[str, Column]:
@@ -232,7 +261,7 @@ class ItemsReport(HasReport):
             shifted = with_previous(values | {"surprisal": scores.surprisal}, words, self.spillover)
             previous = {name: column for name, column in shifted.items() if name not in values}
             unknown = scores.is_read & ~scores.known
-            for cells, regions in zip(words.table.rows, self.stimuli.regions, strict=True):
+            for cells, regions in zip(words.table.values, self.stimuli.regions, strict=True):
                 others = dict(zip(names, cells, strict=True))
                 for number, (name, text, first, end) in enumerate(regions, 1):
                     region: dict[str, Any] = {
@@ -389,9 +418,8 @@ class ItemsReport(HasReport):
 
         Raises InputError for more conditions than there are colours.
         """
+        self.stimuli.check_plot()
         conditions = list(dict.fromkeys(self.stimuli.conditions))
-        if len(conditions) > len(SERIES):
-            raise InputError(f"found {len(conditions)} conditions; expected at most {len(SERIES)} in a picture")
         pictures = []
         for model, regions in self.means.items():
             missing = Interval(np.nan, np.nan, np.nan)
@@ -425,12 +453,12 @@ def evaluate_items(
     check_number("spillover", spillover, 0, MOST_SPILLOVER)
     named = {"model": models} if isinstance(models, ModelBundle) else models
     if critical is not None and critical not in stimuli.region_names:
-        names = ", ".join(stimuli.region_names)
+        names = listed(stimuli.region_names)
         raise InputError(f"critical: found {critical!r}; expected the name of a region: {names}")
-    listed = None if frequencies is None else Frequencies.read(frequencies)
+    counts = None if frequencies is None else Frequencies.read(frequencies)
     options = ScoreOptions(punctuation=style.punctuation, contractions=style.contractions)
     scores = {name: score_words(bundle, stimuli.words, options) for name, bundle in named.items()}
-    return ItemsReport(stimuli, scores, listed, spillover, critical)
+    return ItemsReport(stimuli, scores, counts, spillover, critical)
 
 
 def _mean(values: Sequence[float]) -> Interval:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.progress import check_wanted
 from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.generation.options import SamplingOptions
 from syntaxlm.models.abilities import LabelsSpans, PredictsNextToken, SamplesSentences
@@ -114,6 +115,7 @@ def sample_with_trees(
     longest = options.max_words or MAXIMUM[bundle.normaliser.units]
 
     def sentence(number: int) -> SentenceWithTree:
+        check_wanted()
         (sampled,) = model.sample(1, longest, np.random.default_rng([options.seed, number]), omitted=omitted)
         tokens = bundle.vocabulary.decode(sampled.words)
         spans = tuple(
@@ -247,6 +249,7 @@ def _together(
     log_probs: list[list[float]] = [list(column) for column in of_prompt]
     growing = np.ones(len(random), bool)
     for _ in range(options.max_words or MAXIMUM[bundle.normaliser.units]):
+        check_wanted()
         next_values: Numbers = log_probs_of_next.double().cpu().numpy()
         uniform = np.array([generator.random() for generator in random])
         chosen, barred = choose(np.where(barred, -np.inf, next_values), uniform, options), later

@@ -20,7 +20,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import Count, Settings
 from syntaxlm.models.abilities import Model, PredictsNextToken, TokenScores, TrainsByCounting
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.models.layers import LOG_PROBS, LOG_WEIGHTS
+from syntaxlm.models.layers import LOG_PROBS
 from syntaxlm.models.registry import model
 from syntaxlm.ops import kneser_ney
 from syntaxlm.ops.kneser_ney import Grams, Integers
@@ -52,7 +52,7 @@ class Level(nn.Module):
         values read from a file are written back digit by digit.
     """
 
-    value_ranges: ClassVar = {"log_probs": LOG_PROBS, "back_offs": LOG_WEIGHTS}
+    value_ranges: ClassVar = {"log_probs": LOG_PROBS, "back_offs": (-math.inf, 99.0)}
     keys: Tensor
     log_probs: Tensor
     back_offs: Tensor

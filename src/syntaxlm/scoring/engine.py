@@ -42,6 +42,7 @@ TOKEN_BUDGET = 8192  # tokens of a batch of sentences or trees, padding included
 SENTENCES = 1 << 15  # sentences batched at a time: enough for batches of similar length
 TOKENS = 1 << 15  # tokens of a part of a text whose hidden states are in memory until they are in order
 COLUMNS, STEPS = 32, 128  # of a batch of a stream if only the sum is needed
+_ROUNDING = 1e-3  # nats by which the logarithm of a rounded probability may exceed 0
 DISTRIBUTIONS = 1 << 24  # probabilities of next tokens that are in memory together
 STREAM_STEPS = 1024  # of a batch of a stream in one column
 
@@ -387,11 +388,14 @@ def _distinct(corpus: EncodedCorpus) -> tuple[EncodedCorpus, Integers]:
 
 
 def _checked(log_probs: Values, name: str) -> Values:
-    if bool(torch.as_tensor(log_probs).isnan().any()):
+    values = torch.as_tensor(log_probs)
+    if bool(values.isnan().any()):
         raise unusable(name)
+    if values.numel() and float(values.max()) > _ROUNDING:
+        raise unusable(name, "a probability above 1")
     return log_probs
 
 
-def unusable(name: str) -> InputError:
-    """Return the error for a model that returns NaN."""
-    return InputError(f"{name}: the model returned NaN; its weights are unusable")
+def unusable(name: str, found: str = "NaN") -> InputError:
+    """Return the error for a model that returns values that are no probabilities."""
+    return InputError(f"{name}: the model returned {found}; its weights are unusable")

@@ -26,6 +26,7 @@ from syntaxlm.core.files import (
     make_folder,
     parse_json,
     read_stored,
+    refuse_overwriting,
     remove_unfinished,
     replaced,
     to_json,
@@ -141,13 +142,14 @@ def focus(
     folder: the folder of the results.
     watching: returns a context manager with a progress callback for a recipe.
     say: prints a line of progress; also called with the agreement of the parsers.
-    Raises InputError before training if a model does not parse, if the student is not a span parser, or if the folder
-    holds runs with other settings.
+    Raises InputError before training if a model does not parse, if the student is not a span parser, if the folder
+    holds runs with other settings, or if a text is its file agreement.json.
     """
     recipe, runs, parsers, groups = _parsers(recipe, folder, options)
     learners = _learners(recipe, runs, folder, options)
     _check_texts(recipe)
     refuse_run(folder)
+    refuse_overwriting(folder / AGREEMENT, recipe.data.files.values())
     try:
         for path, of_parser in runs.items():
             check_settings(path, of_parser)

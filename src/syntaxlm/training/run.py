@@ -23,7 +23,7 @@ import yaml
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import (
     locked,
-    make_folder,
+    make_and_lock,
     named_path,
     parse_json,
     read_stored,
@@ -59,7 +59,6 @@ LARGEST_RECIPE = 1 << 20  # bytes
 _BEFORE_TRAINING = frozenset(  # files that are written before the first step
     {RECIPE, INPUTS, METRICS, "config.json", "vocabulary.json", "labels.json", "classifier.json"}
 )
-_ATTEMPTS = 100  # to claim a folder that other runs create and, when they are refused, remove
 
 Fingerprints = dict[str, dict[str, str | None]]
 """SHA-256 hashes by setting ("text.train"), then by file; None for standard input and pipes."""
@@ -210,7 +209,7 @@ def claimed(folder: Path, recipe: str) -> Iterator[Callable[[], None]]:
     Raises InputError if the folder already has a run or cannot be written; the folder is unchanged then.
     """
     with ExitStack() as stack:
-        made = _make_and_lock(folder, stack)
+        made = make_and_lock(folder, stack)
         before = frozenset(os.listdir(folder))
 
         def abandon() -> None:
@@ -226,24 +225,6 @@ def claimed(folder: Path, recipe: str) -> Iterator[Callable[[], None]]:
             abandon()
             raise
         yield abandon
-
-
-def _make_and_lock(folder: Path, stack: ExitStack) -> list[Path]:
-    """Make a folder and lock it until the stack is closed. Return the created folders."""
-    for _ in range(_ATTEMPTS):
-        made = make_folder(folder)
-        try:
-            before = os.stat(folder).st_ino
-            with ExitStack() as lock:
-                lock.enter_context(locked(folder))
-                if os.stat(folder).st_ino == before:
-                    stack.push(lock.pop_all())
-                    return made
-        except (FileNotFoundError, InputError):
-            if folder.exists():  # and it belongs to the run that has locked it, also if this process made it
-                raise
-        # Another run was refused and has just removed the folder.
-    raise InputError(f"{folder}: other processes keep creating and removing this folder. Name another folder.")
 
 
 def refuse_run(folder: Path) -> None:
@@ -290,7 +271,8 @@ def fingerprint(paths: Mapping[str, str | None], treebanks: Collection[str] = ()
                     with open(file, "rb") as content:
                         digest = hashlib.file_digest(content, "sha256").hexdigest()
             except OSError as error:
-                raise system_error(file, "read", error) from error
+                hint = f" ({setting} of the recipe; --{setting} FILE names another file)" if "." in setting else ""
+                raise InputError(f"{system_error(file, 'read', error)}{hint}") from error
             fingerprints[setting][str(file)] = digest
     return fingerprints
 

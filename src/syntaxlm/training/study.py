@@ -21,7 +21,15 @@ from typing import Any, TypeVar
 import torch
 
 from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.core.files import locked, make_folder, remove_empty, remove_unfinished, to_json, write_text
+from syntaxlm.core.files import (
+    locked,
+    make_folder,
+    refuse_overwriting,
+    remove_empty,
+    remove_unfinished,
+    to_json,
+    write_text,
+)
 from syntaxlm.core.settings import LARGEST_SEED, Overrides, check_number
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import dependency_trees
@@ -264,11 +272,14 @@ def compare(
     trees: the treebank that finished models which parse are evaluated on; None: no F1.
     If a run fails, the others are trained all the same, and its error message is in `faults`. If a run is interrupted,
     no further run is started. Warns if the recipes read different texts or may have different vocabularies.
-    Raises InputError before training if a folder holds a run with other settings, or if the treebank cannot be read.
+    Raises InputError before training if a folder holds a run with other settings, if the treebank cannot be read, and
+    if a text is the file comparison.json of the folder.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("found several processes (torchrun); compare trains in one process. Start it without torchrun")
     refuse_run(folder)
+    for recipe in recipes.values():
+        refuse_overwriting(folder / COMPARISON, recipe.data.files.values())
     runs = {
         (name, folder / name / seed): of_seed
         for name, recipe in recipes.items()

@@ -109,6 +109,10 @@ def test_invalid_text_is_reported_with_file_and_line_and_nothing_is_written(
         ("train RECIPE --output run --model.hiden_size 3", "Did you mean model.hidden_size?"),
         ("train RECIPE --output run --model.layers", "--model.layers: the value is missing"),
         ("train RECIPE --output run --text.train nothing.txt", "nothing.txt: cannot be read"),
+        (
+            "train kn5-text --output run",
+            "train.txt: cannot be read: No such file or directory (text.train of the recipe",
+        ),
         ("parse PRPN --run.seed 3", "--run.seed"),
         ("compare RECIPE -o out --seeds 0", "--seeds: found '0'"),
         ("compare RECIPE -o out --minutes -1", "--minutes: found '-1'"),

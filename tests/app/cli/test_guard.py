@@ -87,8 +87,7 @@ def test_two_outputs_of_one_name_are_refused(name, tmp_path, capsys):
     assert "is given for two outputs" in refused(arguments_of(name, given, "x"), tmp_path, capsys)
 
 
-# report overwrites its page, like other commands their --output.
-@pytest.mark.parametrize("name", sorted(FOLDER_OUTPUTS.keys() - {"report"}))
+@pytest.mark.parametrize("name", sorted(FOLDER_OUTPUTS))
 def test_a_users_files_in_an_output_folder_stay(name, tmp_path, capsys):
     mine = tmp_path / "mine"
     mine.mkdir()
@@ -96,6 +95,27 @@ def test_a_users_files_in_an_output_folder_stay(name, tmp_path, capsys):
         (mine / file).write_text("my own\n")
     error = refused(arguments_of(name, {"output": str(mine)}, "x"), tmp_path, capsys)
     assert any(part in error for part in ("did not write", "not belong to a run", "already contains", "is not empty"))
+
+
+@pytest.mark.parametrize("name", sorted(FOLDER_OUTPUTS))
+def test_an_output_folder_inside_a_model_is_refused(name, model, tmp_path, capsys):
+    files = FOLDER_OUTPUTS[name].files
+    for action in LEAVES[name].inputs:
+        given = {action.dest: str(model), "output": str(model / "below")}
+        error = refused(arguments_of(name, given, str(tmp_path / "x")), tmp_path, capsys)
+        assert "in the model folder" in error or (not files and "is a model folder" in error)
+
+
+@pytest.mark.parametrize(
+    ("command", "written"), [("compare kn5-toy", "comparison.json"), ("focus simple-pcfg-toy", "agreement.json")]
+)
+def test_a_text_that_is_a_result_of_the_folder_is_refused(command, written, toy, tmp_path, capsys):
+    folder = tmp_path / "study"
+    (folder / "a" / "b").mkdir(parents=True)
+    (folder / "a" / "b" / "recipe.yaml").touch()
+    shutil.copy(toy / "train.txt", folder / written)
+    texts = [f"--text.train={folder / written}", f"--text.valid={toy / 'valid.txt'}", f"--text.test={toy / 'test.txt'}"]
+    assert f"{written}: is also an input" in refused([*command.split(), "-o", str(folder), *texts], tmp_path, capsys)
 
 
 def test_a_report_replaces_its_own_page_and_is_not_written_into_its_model(model, trained, tmp_path, capsys):
@@ -108,14 +128,15 @@ def test_a_report_replaces_its_own_page_and_is_not_written_into_its_model(model,
 def test_the_corpus_overwrites_itself_and_nothing_else(tmp_path, capsys):
     words = ["data", "toy", "-o", str(tmp_path / "toy"), "--sentences", "2"]
     assert cli.main(words) == cli.main(words) == 0
-    (tmp_path / "toy" / "floor.json").unlink()
     capsys.readouterr()
-    assert "contains files that this command did not write" in refused(words, tmp_path, capsys)
+    (tmp_path / "toy" / "valid.mrg").write_text("(S (A mine))")
+    assert "changed: valid.mrg. Name a new folder" in refused(words, tmp_path, capsys)
+    (tmp_path / "toy" / "floor.json").write_text('{"sha256": [1]}')
+    assert "that this command did not write" in refused(words, tmp_path, capsys)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.md").write_text("mine")
-    assert "notes.md (floor.json is missing)" in refused(
-        ["data", "toy", "-o", str(tmp_path / "other")], tmp_path, capsys
-    )
+    assert cli.main(["data", "toy", "-o", str(tmp_path / "other"), "--sentences", "2"]) == 0
+    assert (tmp_path / "other" / "notes.md").read_text() == "mine"
 
 
 def test_files_of_folders_and_patterns_that_are_read_stay_and_new_ones_may_be_made(tmp_path):
@@ -138,8 +159,31 @@ def test_an_output_that_standard_input_reads_is_refused(tmp_path, monkeypatch):
     with open(path) as file:
         monkeypatch.setattr(sys, "stdin", file)
         with pytest.raises(InputError, match="is also an input"):
-            refuse_overwriting(path, ["-"])
-        refuse_overwriting(tmp_path / "other.txt", ["-"])
+            refuse_overwriting(path)
+        refuse_overwriting(tmp_path / "other.txt")
+
+
+@pytest.mark.parametrize(("name", "output"), FILE_OUTPUTS, ids=names)
+def test_an_output_that_is_redirected_to_standard_input_is_refused(name, output, model, tmp_path, monkeypatch, capsys):
+    path = tmp_path / "text.txt"
+    path.write_text("a\n")
+    with open(path) as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        error = refused(arguments_of(name, {output.dest: str(path)}, str(model)), tmp_path, capsys)
+        assert "is also an input" in error
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["score MODEL TEXT", "parse en-fast TEXT", "parse en-fast TEXT --json", "data words TREES", "data sentences TEXT",
+     "draw en-fast SENTENCE", "generate MODEL", "models list", "recipes list", "grammar en-fast", "completion bash"],
+)  # fmt: skip
+def test_a_closed_standard_output_is_reported(words, model, toy, monkeypatch, capsys):
+    given = {"MODEL": model, "TEXT": toy / "test.txt", "TREES": toy / "test.mrg", "SENTENCE": "the cat sleeps"}
+    monkeypatch.setattr(sys, "stdout", None)
+    code = cli.main([str(given.get(word, word)) for word in words.split()])
+    error = capsys.readouterr().err
+    assert (code, error.count("error:"), "Traceback" in error) == (2, 1, False) or (code, error) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,29 @@ import pytest
 
 from syntaxlm.app import cli
 from syntaxlm.app.cli.parser import Parser
-from syntaxlm.core.options import OutputFile, Shown, options_of
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.options import Option, OutputFile, Shown, options_of
 
 LEAVES = {leaf.prog.removeprefix("syntaxlm "): leaf for leaf in cli.build_parser().leaves()}
 PATHS = {"MODEL", "TEXT", "ITEMS", "TREEBANK", "FILE", "FILES", "DIR", "FOLDER", "TREES", "TREE", "TRAIN", "RECIPE",
          "RULE", "PREDICTED", "GOLD", "CANDIDATES", "QUESTIONS", "ANSWERS", "PAIRS",
          ("CANDIDATES", "GOLD")}  # fmt: skip
+
+
+def test_numbers_of_any_size_are_read_or_refused_in_a_short_message():
+    read = {action.type.args[0] for leaf in LEAVES.values() for action in leaf._actions if hasattr(action.type, "args")}
+    numbers = [option for option in read if option.type in (int, float)]
+    assert len(numbers) > 20
+    texts = "1" + "0" * 30, "9" * 400, "-" + "9" * 400, "9" * 9999, "nan", "1e999"
+    assert all(len(message_of(option, text)) < 250 for option in numbers for text in texts)
+
+
+def message_of(option: Option, text: str) -> str:
+    try:
+        option.read(text)
+    except InputError as error:
+        return str(error)
+    return ""
 
 
 def options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
@@ -123,6 +140,7 @@ def test_every_path_is_declared_as_input_or_output(name):
         ("parse M T --layer one", "argument --layer: found 'one'; expected an integer from 1 to 100"),
         ("parse M T --layer 0", "argument --layer: found '0'; expected an integer from 1 to 100"),
         ("data toy -o x --sentences 1_0", "argument --sentences: found '1_0'; expected an integer, 1 or more"),
+        ("data toy -o x --sentences 9999999999", "found '9999999999'; expected at most 2,147,483,647"),
         ("generate M --temperature hot", "argument --temperature: found 'hot'; expected a number"),
         ("parse M T --decoder mbr --decoder cky", "--decoder and --decoder: expected one of them, once"),
         ("score M T --json --format=csv", "--json and --format: expected one of them, once"),

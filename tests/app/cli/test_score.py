@@ -207,3 +207,18 @@ def test_options_that_exclude_each_other_are_refused(refused, trained, tmp_path)
     assert "without these" in refused(*words, "--measure", "rank")
     assert "without these" in refused(*words, "--also", trained.prpn)
     assert "given: found with" in refused("score", trained.lstm, "--text", "the", "--given", "a", "--context", "carry")
+
+
+def test_a_picture_that_cannot_be_drawn_is_refused_before_anything_is_scored(refused, trained, tmp_path, monkeypatch):
+    monkeypatch.setattr("syntaxlm.scoring.engine.Scorer.tokens", lambda *_: pytest.fail("scored"))
+    monkeypatch.setattr("syntaxlm.scoring.engine.Scorer.stream", lambda *_: pytest.fail("scored"))
+    many, stimuli = tmp_path / "many.txt", tmp_path / "items.csv"
+    many.write_text("the cat\n" * 101)
+    stimuli.write_text("item,condition,sentence\n" + "".join(f"1,{name},the | cat\n" for name in "abcdefghijk"))
+    picture = tmp_path / "picture.svg"
+    assert "more than 100 sentences" in refused("score", trained.lstm, many, "--picture", picture)
+    assert "found 11 conditions" in refused("items", trained.lstm, stimuli, "--picture", picture)
+    for name, text in (("score", many), ("items", stimuli)):
+        missing = tmp_path / "none" / "picture.svg"
+        assert "the folder" in refused(name, trained.lstm, text, "--picture", missing)
+    assert not picture.exists()

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from syntaxlm.app.jobs.folder import JobFolder
 from syntaxlm.app.jobs.job import JobReport, run_job
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import locked
@@ -109,6 +110,12 @@ DAMAGE = {
     "cut short": lambda path: with_bytes(path, lambda content: content[:-1]),
     "without its middle": lambda path: with_bytes(path, lambda content: content[:100] + content[101:]),
     "overwritten at its end": lambda path: with_bytes(path, lambda content: content[:-4] + b"\0" * 4),
+    "changed inside": lambda path: with_bytes(
+        path, lambda content: content[:9] + bytes([content[9] ^ 1]) + content[10:]
+    ),
+    "replaced by another shard": lambda path: with_bytes(
+        path, lambda content: (path.parent / "part-0000000.parquet").read_bytes()
+    ),
     "linked elsewhere": lambda path: linked(path, "elsewhere"),
     "linked to a copy": lambda path: linked(path, "copy", keep=True),
     "linked to nothing": lambda path: linked(path, "missing"),
@@ -174,6 +181,13 @@ def test_a_folder_in_use_or_with_other_files_is_refused(tmp_path, text):
         run(job)
     assert job.folder.read_text() == "mine"
     job.folder.unlink()
+    for _ in range(2):  # a new folder, and one that exists
+        with JobFolder.opened(job.folder) as opened:
+            for _ in range(3):
+                with pytest.raises(InputError, match="another process is using this folder"):
+                    run(job)
+            assert opened.rows.is_dir()
+        assert not job.folder.exists()
     job.folder.mkdir()
     with locked(job.folder), pytest.raises(InputError, match="another process is using this folder"):
         run(job)
@@ -181,6 +195,17 @@ def test_a_folder_in_use_or_with_other_files_is_refused(tmp_path, text):
     with pytest.raises(InputError, match=r"do not belong to a job: notes.txt"):
         run(job)
     assert [path.name for path in job.folder.iterdir()] == ["notes.txt"]
+
+
+def test_the_rows_of_another_job_are_not_followed(tmp_path, text):
+    run(counting(tmp_path / "other", text))
+    before = {path: path.read_bytes() for path in (tmp_path / "other" / "job" / "rows").iterdir()}
+    job = counting(tmp_path, text)
+    job.folder.mkdir()
+    (job.folder / "rows").symlink_to(tmp_path / "other" / "job" / "rows")
+    with pytest.raises(InputError, match="rows: is a link"):
+        run(job)
+    assert {path: path.read_bytes() for path in before} == before
 
 
 def test_bad_lines_stop_a_job_before_anything_is_done_or_are_left_out(tmp_path):
@@ -262,11 +287,12 @@ def test_a_job_stops_when_all_its_first_shards_fail(tmp_path, text):
 @pytest.mark.parametrize(
     ("inputs", "settings", "message"),
     [
-        (["a.txt"], {"workers": 0}, "^--workers: found 0; expected 1 or more$"),
+        (["a.txt"], {"workers": 0}, "^--workers: found 0; expected 1 to 2,147,483,647$"),
         ([], {}, "found no input"),
         (["a.txt", "a.txt"], {}, "is given twice"),
-        (["a.txt"], {"lines_per_shard": 0}, "--lines-per-shard: found 0; expected 1 or more"),
-        (["a.txt"], {"longest": -1}, "--max-line-bytes: found -1; expected 1 or more"),
+        (["a.txt"], {"lines_per_shard": 0}, "--lines-per-shard: found 0; expected 1 to"),
+        (["a.txt"], {"longest": -1}, "--max-line-bytes: found -1; expected 1 to"),
+        (["a.txt"], {"longest": 10**30}, "--max-line-bytes: found 10{30}; expected 1 to"),
         (["empty.txt"], {}, "found no sentence"),
         (["job/in.txt"], {}, "is in the folder of the job"),
     ],
@@ -297,7 +323,7 @@ def test_an_input_that_changes_while_it_is_read_stops_the_job(tmp_path, text):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("job.json", "{}", "job.json: damaged: settings: missing. Name a new folder"),
+        ("job.json", "{}", r"(?s)job.json: damaged: .*settings: missing.*\. Name a new folder"),
         ("job.json", '{"settings": {"inputs": 5}}', "settings.inputs: found 5; expected a list"),
         ("job.json", '{"settings": {"inputs": [{"name": 5}]}}', "settings.inputs.0.name: found 5; expected a"),
         ("job.json", '{"settings": {"column": 5}}', "settings.column: found 5; expected a"),
@@ -306,13 +332,14 @@ def test_an_input_that_changes_while_it_is_read_stops_the_job(tmp_path, text):
             '{"settings": {"lines_per_shard": true}}',
             "settings.lines_per_shard: found true; expected an int",
         ),
-        ("shards.jsonl", "[0]\n", r"shards.jsonl, line 1: damaged: found '\[0\]'; expected the six numbers"),
-        ("shards.jsonl", "[0, 7, 1, 4, 0, 9]\n", "shards.jsonl, line 1: damaged"),
-        ("shards.jsonl", "[0, 0, 1, 4, 0, 9]\nnothing\n", "shards.jsonl, line 2: damaged: found 'nothing'"),
+        ("shards.jsonl", "[0]\n", "shards.jsonl: damaged: found other shards than those of the start of the job"),
+        ("shards.jsonl", "", "shards.jsonl: damaged"),
+        ("shards.jsonl", lambda content: content[: content.rindex("[")], "shards.jsonl: damaged"),
+        ("shards.jsonl", lambda content: content.replace("[1, 0, 5,", "[1, 0, 6,"), "shards.jsonl: damaged"),
         ("done.jsonl", "[0]\n", r"done.jsonl, line 1: damaged: found '\[0\]'; expected the number of a shard"),
-        ("done.jsonl", "[0, 1, [], 0.1, 5, 9]\n[1, 1, [2], 0.1, 5, 9]\n", "done.jsonl, line 2: damaged"),
+        ("done.jsonl", "[0, 1, [], 0.1, 5, 9, null]\n[1, 1, [2], 0.1, 5, 9, null]\n", "done.jsonl, line 2: damaged"),
         ("done.jsonl", "[" * 99_999 + "\n", "done.jsonl, line 1: damaged"),
-        ("done.jsonl", "[99, 1, [], 0.1, 5, 9]\n", "done.jsonl: damaged: found other shards"),
+        ("done.jsonl", "[99, 1, [], 0.1, 5, 9, null]\n", "done.jsonl: damaged: found other shards"),
         ("job.json", None, "job.json: is a link"),
         ("done.jsonl", None, "done.jsonl: is a link"),
         ("bad-lines.tsv", None, "bad-lines.tsv: is a link"),
@@ -327,6 +354,6 @@ def test_damaged_and_linked_files_of_a_job_are_refused(name, content, message, t
         path.rename(tmp_path / "elsewhere")
         path.symlink_to(tmp_path / "elsewhere")
     else:
-        path.write_text(content)
+        path.write_text(content if isinstance(content, str) else content(path.read_text()))
     with pytest.raises(InputError, match=message):
         run(job)

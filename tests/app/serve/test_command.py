@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -32,6 +34,23 @@ def test_a_server_listens_on_this_machine_until_it_is_interrupted():
     assert (process.returncode, errors) == (0, "")
 
 
+LARGE = {"count": 50, "prompt": "the old cat " * 33, "max_words": 100}  # minutes
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_server_ends_soon_while_large_requests_are_computed_which_are_told(number):
+    command = [sys.executable, "-m", "syntaxlm", "serve", "en-fast", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        address = process.stdout.readline().split()[1]
+        with ThreadPoolExecutor(3) as executor:
+            answers = [executor.submit(httpx.post, f"{address}/api/generate", json=LARGE, timeout=60) for _ in range(3)]
+            time.sleep(2)
+            process.send_signal(number)
+            assert process.wait(30) == 128 + number
+            assert [answer.result().status_code for answer in answers] == [503] * 3
+        assert "Traceback" not in process.stderr.read()
+
+
 @pytest.mark.parametrize(
     ("host", "is_local", "shown"),
     [("127.0.0.1", True, "127.0.0.1"), ("0.0.0.0", False, "127.0.0.1"), ("::1", True, "[::1]")],
@@ -50,7 +69,6 @@ def test_addresses_are_those_of_a_browser(host, is_local, shown):
 
 def test_a_port_in_use_is_reported(capsys):
     with listen("127.0.0.1", 0) as bound:
-        bound.listen()
         port = bound.getsockname()[1]
         assert main(["serve", str(MODELS / "lstm"), "--port", str(port)]) == 2
     message = capsys.readouterr().err

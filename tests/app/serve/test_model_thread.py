@@ -8,13 +8,14 @@ import pytest
 
 from syntaxlm.app.serve.models import ModelThread, OverloadError
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.progress import check_wanted
 
 
 @pytest.fixture
 def worker():
     made = ModelThread("one", max_waiting=10)
     yield made
-    made.close()
+    made.stop()
 
 
 @pytest.fixture
@@ -71,12 +72,24 @@ def test_cancelled_jobs_are_left_out_and_too_many_are_refused(worker, busy):
     assert computed == [0, 1, 2, 4, 5, 6, 7, 8, 9]
 
 
-def test_closing_cancels_what_waits(worker, busy):
+def test_a_job_that_was_abandoned_ends_and_the_next_one_is_computed(worker):
+    started = threading.Event()
+
+    def endless(items):
+        started.set()
+        while True:
+            check_wanted()
+
+    job = worker.submit("endless", [1], endless)
+    assert started.wait(30)
+    job.cancel()
+    assert worker.submit("a", [1], list).result(30) == [1]
+
+
+def test_stopping_refuses_what_waits(worker, busy):
     job = worker.submit("a", [1], list)
-    closing = threading.Thread(target=worker.close)
-    closing.start()
-    busy.set()
-    closing.join(30)
-    assert job.cancelled()
+    worker.stop()
+    with pytest.raises(OverloadError, match="stopping"):
+        job.result(30)
     with pytest.raises(OverloadError, match="stopping"):
         worker.submit("a", [1], list)

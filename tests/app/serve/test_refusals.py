@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import json
 import re
 import socket
 import threading
+import time
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -18,6 +20,8 @@ from syntaxlm.app.serve.app import STATIC, create_app
 from syntaxlm.app.serve.limits import Limits
 from syntaxlm.app.serve.models import ServedModel
 from syntaxlm.app.serve.server import running
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.progress import check_wanted
 from tests.app.serve.conftest import SENTENCE
 
 MANY = 50
@@ -215,7 +219,9 @@ def test_every_answer_has_security_headers(client, route):
 
 
 HOSTS = ["localhost", "LOCALHOST:80", "127.0.0.1:1", "[::1]:8000", "192.168.1.5"]
-OTHER_HOSTS = ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "[", "", "a b"]
+OTHER_HOSTS = ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "[", "", "a b",
+               "evil.example@localhost", "localhost/x", "localhost?x", "localhost#x", "lo\tcalhost", "localhost:80:80",
+               "localhost:x", "[localhost]", "[::1", "::1"]  # fmt: skip
 
 
 @pytest.mark.parametrize(("host", "status"), [(host, 200) for host in HOSTS] + [(host, 400) for host in OTHER_HOSTS])
@@ -258,6 +264,73 @@ def test_messages_about_a_large_request_are_short(client):
 @pytest.mark.parametrize("text", ["", " \n\t", "\x85\u2028", ".", "\ufeff"])
 def test_text_without_sentences_has_none(client, text):
     assert client.post("/api/sentences", json={"text": text}).json()["sentences"] == []
+
+
+def sent(address: str, path: str, body: dict[str, object], buffer: int | None = None) -> socket.socket:
+    """A connection on which a request was sent, whose answer is not read."""
+    host, content = urlsplit(address), json.dumps(body).encode()
+    connection = socket.socket()
+    if buffer is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    connection.settimeout(60)
+    connection.connect((host.hostname, host.port))
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    connection.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+    return connection
+
+
+def test_a_client_that_does_not_read_its_answer_is_disconnected_and_a_slow_one_is_not(models, monkeypatch):
+    monkeypatch.setattr(server, "READ_SECONDS", 1.0)
+    body = {"sentences": ["the old cat " * 30] * 50}
+    with running(create_app({"simple-pcfg": models["simple-pcfg"]})) as address:
+        unread, slow = (sent(address, "/api/analyse", body, buffer) for buffer in (4096, 500_000))
+        received = slow.recv(1)
+        for part in iter(partial(slow.recv, 500_000), b""):
+            received += part
+            time.sleep(0.2)  # longer than READ_SECONDS together
+        assert received.endswith(b"}")
+        assert len(received) > 4_000_000
+        assert len(b"".join(iter(partial(unread.recv, 500_000), b""))) < len(received)  # what the system had sent
+
+
+def test_requests_of_clients_that_have_gone_do_not_wait_or_hold_the_model(models, monkeypatch):
+    started, computed = threading.Event(), []
+
+    def parse(self, sentences, **options):
+        computed.append(sentences)
+        started.set()
+        while sentences == ["gone"]:
+            check_wanted()
+            time.sleep(0.01)
+        return original(self, sentences, **options)
+
+    original = ServedModel.parse
+    monkeypatch.setattr(ServedModel, "parse", parse)
+    with running(create_app({"prpn": models["prpn"]}, Limits(max_waiting=5, max_seconds=50))) as address:
+        gone = [sent(address, "/api/parse", {"sentences": ["gone"]}) for _ in range(4)]
+        assert started.wait(30)
+        for connection in gone:
+            connection.close()
+        start = time.monotonic()
+        answers = [httpx.post(f"{address}/api/parse", json={"sentences": [SENTENCE]}, timeout=60) for _ in range(5)]
+        assert [answer.status_code for answer in answers] == [200] * 5
+        assert time.monotonic() - start < 20
+
+
+def test_sampling_does_not_hold_up_other_requests(models, monkeypatch):
+    release = threading.Event()
+    monkeypatch.setattr(ServedModel, "generate", lambda *_, **__: release.wait(60) and [])
+    with running(create_app({"lstm": models["lstm"]})) as address:
+        connection = sent(address, "/api/generate", {"count": 1})
+        answer = httpx.post(f"{address}/api/surprisal", json={"sentences": [SENTENCE]}, timeout=60)
+        assert answer.status_code == 200
+        release.set()
+        assert connection.recv(100).startswith(b"HTTP/1.1 200")
+
+
+def test_names_of_models_that_json_cannot_hold_are_refused(models):
+    with pytest.raises(InputError, match="the name of a model: found"):
+        create_app({"lat\udce9": models["lstm"]})
 
 
 def test_slow_clients_are_disconnected(models, monkeypatch):

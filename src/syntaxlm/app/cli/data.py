@@ -19,7 +19,7 @@ TOY_FILES = tuple(f"{split}.{suffix}" for split in SPLITS for suffix in ("txt", 
 PAIR_FILES = tuple(f"{split}.tsv" for split in SPLITS)
 PairFolder = Annotated[Path, Folder(may_hold="new files", files=PAIR_FILES, help="output folder")]
 TextFolder = Annotated[Path, Folder(may_hold="new files", files=("train.txt", "valid.txt"), help="output folder")]
-ToyFolder = Annotated[Path, Folder(files=TOY_FILES, marker="floor.json")]
+ToyFolder = Annotated[Path, Folder(files=TOY_FILES)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,7 +85,7 @@ def draw(
 def report(
     model: Annotated[ModelOptions, Needs("a model folder")],
     decoding: Annotated[DecodingOptions, Only(("decoder", "layer"))],
-    output: Annotated[Path, Folder(files=("report.html",))],
+    output: Annotated[Path, Folder(files=("report.html",), signature='<meta name="generator" content="syntaxlm')],
     protocol: ProtocolOptions,
     treebank: Treebank | None = None,
     preprocessing: Preprocessing = "ptb-keep",

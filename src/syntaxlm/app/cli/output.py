@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from syntaxlm.core.errors import printable
-from syntaxlm.core.files import to_json
+from syntaxlm.core.files import text_output, to_json
 from syntaxlm.core.options import ReportFormat, Shown
 from syntaxlm.core.progress import error_console
 
@@ -71,8 +71,8 @@ def output_path(path: Path | None, suffix: str = ".txt") -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         temporary = Path(folder) / f"output{suffix}"
         yield temporary
-        with open(temporary, encoding="utf-8", newline="") as file:
-            shutil.copyfileobj(file, sys.stdout)
+        with open(temporary, encoding="utf-8", newline="") as file, text_output(None) as output:
+            shutil.copyfileobj(file, output)
 
 
 def print_summary(result: Any, format: str, output: Path | None, head: str = "") -> None:

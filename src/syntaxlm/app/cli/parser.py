@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from syntaxlm.core.errors import InputError, closest_match
-from syntaxlm.core.files import holds_model, refuse_overwriting, same_file
+from syntaxlm.core.files import holds_model, refuse_overwriting, same_file, system_error
 from syntaxlm.core.options import TRANSFORMERS, Needs, Option, Shown, help_texts, options_from, options_of
 
 Run = Callable[..., "int | None"]
@@ -25,6 +25,7 @@ SUFFIXES = {
     ".txt": "text", ".json": "json", ".jsonl": "json", ".tsv": "tsv", ".csv": "csv", ".parquet": "parquet",
     ".tex": "latex", ".svg": "svg", ".html": "html", ".conllu": "conllu", ".md": "markdown", ".mrg": "brackets",
 }  # fmt: skip
+_SIGNED = 4096  # bytes of a file that may hold its signature
 _ALSO_TRANSFORMERS = f". Also: a causal language model of the library transformers, {TRANSFORMERS}NAME"
 
 
@@ -35,7 +36,7 @@ class Folder(Shown):
     may_hold: what the folder may contain before. "run": no files, unless it is a run, for which the command itself
         raises an error; "runs": runs of the same command, which are resumed; "new files": anything except `files`.
     files: the files that the command writes into the folder.
-    marker: the file that shows that the command wrote the folder; a folder with files but without it is an error.
+    signature: a text near the start of each of `files` that the command wrote; other files of these names are an error.
     """
 
     metavar: str | None = "DIR"
@@ -43,7 +44,7 @@ class Folder(Shown):
     use: Literal["output"] = "output"
     may_hold: Literal["anything", "run", "runs", "nothing", "new files"] = "anything"
     files: tuple[str, ...] = ()
-    marker: str | None = None
+    signature: str = ""
 
 
 class Group(NamedTuple):
@@ -287,12 +288,12 @@ def check_outputs(parser: Parser, values: argparse.Namespace) -> None:
 
 
 def _check_folder(path: Path, folder: Folder, inputs: Iterable[str | Path]) -> None:
-    for name in folder.files:
+    for name in folder.files or ([""] if folder.may_hold != "anything" else []):
         refuse_overwriting(path / name, inputs)
     if not path.is_dir():
         return
     visible = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
-    refused, problem, remark = [], "is not empty; found", ""
+    refused, problem = [], "is not empty; found"
     if folder.may_hold == "nothing":
         refused = visible
     elif folder.may_hold == "run" and not holds_model(path):
@@ -302,9 +303,20 @@ def _check_folder(path: Path, folder: Folder, inputs: Iterable[str | Path]) -> N
         )
     elif folder.may_hold == "new files" or (folder.may_hold == "runs" and not any(path.glob("*/*/recipe.yaml"))):
         refused, problem = [path / name for name in folder.files if (path / name).exists()], "already contains"
-    elif folder.marker is not None and not (path / folder.marker).exists():
-        refused, problem = visible, "contains files that this command did not write:"
-        remark = f" ({folder.marker} is missing)"
+    else:
+        refused = [path / name for name in folder.files if not _is_signed(path / name, folder.signature)]
+        problem = "contains files that this command did not write:"
     if refused:
         names = ", ".join(entry.name for entry in refused[:3]) + (", ..." if len(refused) > 3 else "")
-        raise InputError(f"{path}: {problem} {names}{remark}. Name a new folder, or move the files away.")
+        raise InputError(f"{path}: {problem} {names}. Name a new folder, or move the files away.")
+
+
+def _is_signed(path: Path, signature: str) -> bool:
+    """Return whether a file is missing, or has the signature near its start."""
+    if not path.is_file():
+        return True
+    try:
+        with open(path, "rb") as file:
+            return signature.encode() in file.read(_SIGNED)
+    except OSError as error:
+        raise system_error(path, "read", error) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import tee
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from syntaxlm.app.cli.options import ComparedModels, DisplayedWordColumns, PictureOutput, Size, TextSource
 from syntaxlm.app.cli.output import ReportOutput, print_note
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from syntaxlm.scoring.surprisal import WordSurprisal
     from syntaxlm.storage.folder import ModelBundle
 
+T = TypeVar("T")
 ScoreFormat = Annotated[Literal["tsv", "csv", "json", "parquet"], Shown(use="format")]
 
 
@@ -133,7 +134,7 @@ def _write_scores(
     format: RowFormat,
 ) -> None:
     """Write the rows of all models, and draw them. Raises InputError for a text without sentences."""
-    from syntaxlm.api.results import SentenceSurprisal, Surprisals
+    from syntaxlm.api.results import SHOWN, SentenceSurprisal, Surprisals
     from syntaxlm.core.tables import Column, Columns, write_rows
     from syntaxlm.core.text_files import read_lines
     from syntaxlm.data.corpora import GivenText
@@ -150,7 +151,8 @@ def _write_scores(
             raise InputError("--also: found a table on standard input; expected a file, which can be read twice")
         source = GivenText(tuple(line for _, line in read_lines(source)))
     drawings = {name: Surprisals() for name in bundles}
-    scored = {name: _scored(name, bundle, source, column, options) for name, bundle in bundles.items()}
+    most = SHOWN if drawn.picture is not None and len(bundles) == 1 else None
+    scored = {name: _scored(name, bundle, source, column, options, most) for name, bundle in bundles.items()}
     several = {"model": Column("text", "name of the model")} if len(bundles) > 1 else {}
     columns = next(iter(scored.values()))[1]
     columns = Columns(columns.name, columns.row, {**several, **columns})
@@ -171,10 +173,11 @@ def _write_scores(
 
 
 def _scored(
-    name: str, bundle: ModelBundle, source: str | GivenText, column: str | None, options: ScoreOptions
+    name: str, bundle: ModelBundle, source: str | GivenText, column: str | None, options: ScoreOptions, most: int | None
 ) -> tuple[Iterator[tuple[Row, list[WordSurprisal]]], Columns]:
     """Return the words of each sentence with the other cells of its row, and the columns of both.
 
+    most: largest number of sentences; None: any.
     After the last sentence, the number of unknown words is printed. Raises InputError for a text without sentences.
     """
     from syntaxlm.core.tables import Column
@@ -204,7 +207,7 @@ def _scored(
         else:
             others, rows = tables.read_table(source, column)
             further = tables.input_columns(["model", *columns], others)
-        texts, read = tee(rows)
+        texts, read = tee(rows if most is None else _at_most(rows, most))
         scored = zip(read, word_measures(bundle, (row.text for row in texts), options), strict=True)
     summary = ReadingSummary(bundle, options)
 
@@ -220,6 +223,14 @@ def _scored(
             print_note(str(summary))
 
     return sentences(), columns.beside(further)
+
+
+def _at_most(rows: Iterator[T], most: int) -> Iterator[T]:
+    """Yield rows, which are read before they are scored. Raises InputError for more than a picture shows."""
+    for number, row in enumerate(rows, 1):
+        if number > most:
+            raise InputError(f"--picture: found more than {most} sentences; expected 1 to {most}")
+        yield row
 
 
 def items(
@@ -265,6 +276,8 @@ def items(
     drawn.check()
     conditions = condition or ("condition",)
     stimuli = Stimuli.read(table, column, item=item, condition=conditions, regions=regions, separator=separator)
+    if drawn.picture is not None:
+        stimuli.check_plot()
     report = evaluate_items(models.load_all(), stimuli, critical, frequencies, spillover, style)
     output.write(report)
     if output.output is not None:  # the rows are in a file

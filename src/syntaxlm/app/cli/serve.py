@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 from syntaxlm.app.cli.options import Device, by_distinct_names
 from syntaxlm.app.cli.output import print_note
@@ -23,7 +25,7 @@ def serve(
     allow_host: Annotated[Sequence[str], Shown("NAME")] = (),
     max_words: Count = 100,
     max_sentences: Count = 50,
-) -> None:
+) -> int:
     """Open models in a browser: trees, surprisals, minimal pairs.
 
     Start a web server with a page on which sentences are parsed and scored, minimal pairs are compared and sentences
@@ -61,7 +63,14 @@ def serve(
             if not is_loopback(bound):
                 print_note("Every machine that can reach this address can use the models; the server has no passwords.")
 
+        code = 0
         try:
             Server(app, on_start).run([bound])
         except KeyboardInterrupt:  # the usual end
-            return
+            pass
+        except SystemExit as end:  # another signal
+            code = cast(int, end.code)
+    if app.state.served.is_busy:  # a step of a large request, which Python would wait for, perhaps minutes
+        sys.stdout.flush()
+        os._exit(code)
+    return code

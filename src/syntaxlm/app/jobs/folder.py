@@ -14,20 +14,20 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pydantic
 
 from syntaxlm.app.jobs.inputs import BadLine, Shard
-from syntaxlm.app.jobs.work import ShardResult
-from syntaxlm.core.errors import InputError, shortened
+from syntaxlm.app.jobs.work import ShardResult, file_hash
+from syntaxlm.core.errors import InputError, listed, shortened
 from syntaxlm.core.files import (
     append_stored,
     check_stored,
-    locked,
+    make_and_lock,
     make_folder,
     open_stored,
     parse_json,
@@ -35,6 +35,7 @@ from syntaxlm.core.files import (
     remove_empty,
     remove_unfinished,
     replaced,
+    sha256,
     system_error,
     to_json,
     truncate_stored,
@@ -53,9 +54,6 @@ T = TypeVar("T")
 SHOWN = 5  # bad lines in a message
 _SHOWN_DIFFERENCES = 8
 _SHOWN_CHARACTERS = 60  # of a damaged line
-
-_MAGIC = b"PAR1"  # the first and last bytes of a Parquet file
-_SMALLEST = 12  # bytes of a Parquet file: the length of its footer, and these bytes twice
 
 
 @dataclass(frozen=True)
@@ -84,9 +82,10 @@ class JobSettings:
 
 @dataclass(frozen=True)
 class JobFile:
-    """The content of job.json."""
+    """The content of job.json.  shards_sha256: of shards.jsonl."""
 
     settings: JobSettings
+    shards_sha256: str
     schema_version: int = SCHEMA_VERSION
 
 
@@ -102,24 +101,26 @@ class JobFolder:
     def opened(cls, path: Path) -> Iterator[JobFolder]:
         """Make the folder if needed, and lock it while the block runs.
 
-        Raises InputError if another process uses it, or it contains files that do not belong to a job.
+        Raises InputError if another process uses it, if it contains files that do not belong to a job, and if its
+        folder of rows is a link.
         """
-        made = make_folder(path)
-        try:
-            with locked(path):
-                visible = sorted(entry.name for entry in path.iterdir() if not entry.name.startswith("."))
-                others = [name for name in visible if name not in (JOB, SHARDS, DONE, BAD_LINES, REPORT, ROWS)]
-                if others:
-                    shown = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
-                    raise InputError(f"{path}: contains files that do not belong to a job: {shown}. Name a new folder.")
-                make_folder(path / ROWS)
-                remove_unfinished(path)
-                remove_unfinished(path / ROWS)
-                for name in (BAD_LINES, REPORT):  # found now, not when the shards have been done
-                    check_stored(path / name)
-                yield cls(path)
-        finally:
-            remove_empty([path / ROWS, *made])
+        with ExitStack() as stack:
+            made = make_and_lock(path, stack)
+            stack.callback(lambda: remove_empty([path / ROWS, *made]))  # before the lock is released
+            visible = sorted(entry.name for entry in path.iterdir() if not entry.name.startswith("."))
+            others = [name for name in visible if name not in (JOB, SHARDS, DONE, BAD_LINES, REPORT, ROWS)]
+            if others:
+                raise InputError(
+                    f"{path}: contains files that do not belong to a job: {listed(others)}. Name a new folder."
+                )
+            if os.path.islink(path / ROWS):  # to the rows of another job, perhaps
+                raise InputError(f"{path / ROWS}: is a link; expected a folder of this job. Name a new folder.")
+            make_folder(path / ROWS)
+            remove_unfinished(path)
+            remove_unfinished(path / ROWS)
+            for name in (BAD_LINES, REPORT):  # found now, not when the shards have been done
+                check_stored(path / name)
+            yield cls(path)
 
     def is_started(self, settings: JobSettings) -> bool:
         """Return whether the folder has the shards of a job with these settings.
@@ -151,26 +152,28 @@ class JobFolder:
         """Store a new job."""
         for path in (self.path / JOB, self.path / DONE, *self.rows.glob("part-*.parquet")):
             _remove(path)
-        write_text("".join(to_json(shard) + "\n" for shard in shards), self.path / SHARDS, stored=True)
-        write_text(to_json(asdict(JobFile(settings)), indent=2) + "\n", self.path / JOB, stored=True)
+        lines = "".join(to_json(shard) + "\n" for shard in shards)
+        write_text(lines, self.path / SHARDS, stored=True)
+        job = JobFile(settings, sha256([lines.encode()]))
+        write_text(to_json(asdict(job), indent=2) + "\n", self.path / JOB, stored=True)
 
-    def shards(self, inputs: int) -> list[Shard]:
-        """Return all shards of the job, in order. inputs: their number. Raises InputError if the file is damaged."""
+    def shards(self) -> list[Shard]:
+        """Return all shards of the job, in order. Raises InputError if the file has changed since the job started."""
         path = self.path / SHARDS
-        shards: list[Shard] = []
-        for number, line in enumerate(read_stored(path).splitlines()):
-            shard = _read(Shard, line)
-            if shard is None or shard.number != number or not 0 <= shard.source < inputs or min(shard[2:4]) < 1:
-                expected = f"expected the six numbers of shard {number:,}. Name a new folder."
-                raise _damaged(path, number + 1, line, expected)
-            shards.append(shard)
-        return shards
+        content, job = read_stored(path), parse_json(read_stored(self.path / JOB), str(self.path / JOB))
+        shards = [_read(Shard, line) for line in content.splitlines()]
+        if sha256([content]) != job["shards_sha256"] or None in shards:
+            raise InputError(
+                f"{path}: damaged: found other shards than those of the start of the job. Name a new folder."
+            )
+        return cast(list[Shard], shards)
 
-    def done(self, shards: Sequence[Shard]) -> dict[int, ShardResult]:
+    def done(self, shards: Sequence[Shard], reads: bool = True) -> dict[int, ShardResult]:
         """Return the results of the shards that are done, by their numbers, with at most one bad line.
 
         A shard is done if it was noted and its Parquet file is intact. The Parquet files of other shards are removed,
         such as damaged files; links are not followed.
+        reads: whether the content of the files is compared with its noted hash, besides their size.
         Raises InputError if the list is damaged, or a file cannot be read or removed.
         """
         results = {result.number: result for result, _ in self._done_lines()}
@@ -179,7 +182,7 @@ class JobFolder:
         done = {}
         for shard in shards:
             path, result = self.rows / shard.file_name, results.get(shard.number)
-            if result is not None and _is_intact(path, result.file_size):
+            if result is not None and _is_intact(path, result, reads):
                 done[shard.number] = result
             else:
                 _remove(path)
@@ -206,8 +209,8 @@ class JobFolder:
                 result = _read(ShardResult, line)
                 if result is None:
                     expected = (
-                        "expected the number of a shard, rows, bad lines, seconds, memory and file size. Remove this"
-                        " line to do its shard again, or name a new folder."
+                        "expected the number of a shard, rows, bad lines, seconds, memory, file size and hash. Remove"
+                        " this line to do its shard again, or name a new folder."
                     )
                     raise _damaged(path, line_number, line, expected)
                 noted.append((result._replace(bad=result.bad[:1]), place))
@@ -246,10 +249,9 @@ class JobFolder:
         write_text(to_json(report, indent=2) + "\n", self.path / REPORT, stored=True)
 
 
-def _is_intact(path: Path, size: int | None) -> bool:
-    """Return whether a path is a regular file, not a link, that starts and ends like a Parquet file.
+def _is_intact(path: Path, noted: ShardResult, reads: bool) -> bool:
+    """Return whether a path is a regular file, not a link, with the noted size and, if it is read, content.
 
-    size: its expected size in bytes; None: unknown.
     Raises InputError if the file cannot be read: it may be intact.
     """
     try:
@@ -258,12 +260,9 @@ def _is_intact(path: Path, size: int | None) -> bool:
         return False
     except OSError as error:
         raise system_error(path, "read", error) from error
-    if not stat.S_ISREG(status.st_mode) or status.st_size < _SMALLEST or size not in (None, status.st_size):
+    if not stat.S_ISREG(status.st_mode) or status.st_size != noted.file_size:
         return False
-    with open_stored(path) as file:
-        start = file.read(len(_MAGIC))
-        file.seek(-len(_MAGIC), os.SEEK_END)
-        return start == file.read() == _MAGIC
+    return not reads or file_hash(path) == noted.sha256
 
 
 def _remove(path: Path) -> None:

@@ -11,7 +11,7 @@ from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import LONGEST_NAME, InputError, listed, shortened
 from syntaxlm.core.files import system_error
 from syntaxlm.core.progress import Progress
 from syntaxlm.core.text_files import STANDARD_INPUT, is_compressed, open_bytes
@@ -311,7 +311,7 @@ def _checked_columns(name: str, column: str, id_column: str | None) -> IdType | 
         schema = file.schema_arrow
     for wanted in (column, id_column):
         if wanted is not None and wanted not in schema.names:
-            raise InputError(f"{name}: no column {wanted!r}; found {', '.join(schema.names)}")
+            raise InputError(f"{name}: no column {shortened(wanted, LONGEST_NAME)!r}; found {listed(schema.names)}")
         if (count := schema.names.count(wanted)) > 1:
             raise InputError(
                 f"{name}: {'two' if count == 2 else count} columns are named {wanted!r}; expected one. Rename them."

@@ -14,10 +14,11 @@ from typing import Any, Literal
 import syntaxlm
 from syntaxlm.app.jobs.folder import BAD_LINES, ROWS, SCHEMA_VERSION, InputState, JobFolder, JobSettings
 from syntaxlm.app.jobs.inputs import BadLine, Shard, ShardTask, Source, cut_shards, open_source
-from syntaxlm.app.jobs.work import Loaded, ShardResult, Work, peak_memory, rows_of
+from syntaxlm.app.jobs.work import Loaded, ShardResult, Work, file_hash, peak_memory, rows_of
 from syntaxlm.app.jobs.workers import Engine, Pool, ProcessEngine, SetUp
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import remove_unfinished
+from syntaxlm.core.options import LARGEST_COUNT
 from syntaxlm.core.progress import Progress, working
 from syntaxlm.core.tables import Column, Columns, Row, check_parquet, write_parquet
 from syntaxlm.core.text_files import LINES_TOGETHER, no_sentence
@@ -103,14 +104,14 @@ class Job:
         if task.source.id_type is not None:
             added["id"] = Column(task.source.id_type, "value of the column of ids")
         columns = Columns(loaded.columns.name, loaded.columns.row, {**added, **loaded.columns})
-        count = size = None
+        count = size = hash = None
         try:
             write_parquet(self._rows(loaded, task, bad), columns, path)
-            count, size = read_metadata(path).num_rows, path.stat().st_size
+            count, size, hash = read_metadata(path).num_rows, path.stat().st_size, file_hash(path)
         except _StoppedError:
             pass
         seconds = time.process_time() - start
-        return ShardResult(task.shard.number, count, tuple(sorted(bad)), seconds, peak_memory(), size)
+        return ShardResult(task.shard.number, count, tuple(sorted(bad)), seconds, peak_memory(), size, hash)
 
     def _rows(self, loaded: Loaded, task: ShardTask, bad: list[tuple[int, str]]) -> Iterator[Row]:
         """Yield the rows of a shard. Bad lines are added to `bad`; raises _StoppedError for them, unless skipped."""
@@ -242,8 +243,8 @@ def run_job(
         ("--lines-per-shard", job.lines_per_shard),
         ("--max-line-bytes", job.longest),
     ):
-        if value is not None and value < 1:
-            raise InputError(f"{name}: found {value}; expected 1 or more")
+        if value is not None and not 1 <= value <= LARGEST_COUNT:
+            raise InputError(f"{name}: found {value}; expected 1 to {LARGEST_COUNT:,}")
     check_parquet()
     start = time.monotonic()
     sources = _opened(job)
@@ -254,7 +255,7 @@ def run_job(
             settings = job.settings(sources, tuple(pool.describe()))
             if not folder.is_started(settings):
                 folder.start(settings, _plan(job, sources, folder))
-            shards = folder.shards(len(sources))
+            shards = folder.shards()
             before = folder.done(shards)
             if workers is None:
                 workers = started.default_workers() if job.device == "cpu" else 1
@@ -266,7 +267,7 @@ def run_job(
         finally:
             pool.close()
             remove_unfinished(folder.rows)  # of workers that were ended
-        done = folder.done(shards)
+        done = folder.done(shards, reads=False)
         now = [result for number, result in done.items() if number not in before]
         report = JobReport(
             command=job.work.command,

@@ -12,10 +12,12 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import sha256
+from syntaxlm.core.files import open_stored, sha256
 from syntaxlm.core.tables import Columns, Row
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.scoring.options import ScoreOptions
@@ -23,6 +25,7 @@ from syntaxlm.scoring.options import ScoreOptions
 if TYPE_CHECKING:
     from syntaxlm.storage.folder import ModelBundle
 
+_PIECE = 1 << 20  # bytes read at a time
 RowsOf = Callable[[Sequence[str], int], list[Row]]
 
 
@@ -136,7 +139,7 @@ class ShardResult(NamedTuple):
     bad: number and reason of each bad line.
     seconds: processor time.
     memory: the largest memory of the worker so far, in bytes; None if it is not known.
-    file_size: of the Parquet file, in bytes; None if it was not written.
+    file_size, sha256: of the Parquet file, in bytes, and the hash of its content; None if it was not written.
     """
 
     number: int
@@ -145,6 +148,13 @@ class ShardResult(NamedTuple):
     seconds: float
     memory: int | None
     file_size: int | None
+    sha256: str | None
+
+
+def file_hash(path: Path) -> str:
+    """Return the SHA-256 hash of a Parquet file. Raises InputError."""
+    with open_stored(path) as file:
+        return sha256(iter(partial(file.read, _PIECE), b""))
 
 
 def rows_of(

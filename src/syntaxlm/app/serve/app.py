@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from typing import Annotated, Any, TypeVar
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -28,6 +28,7 @@ from syntaxlm.app.serve import schemas
 from syntaxlm.app.serve.limits import Limits
 from syntaxlm.app.serve.models import ComputationError, ModelThread, OverloadError, ServedModel
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.text_files import check_encodable
 from syntaxlm.data.running_text import Splitter
 from syntaxlm.drawing.svg import style_sheet
 
@@ -42,6 +43,8 @@ SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-cache",
 }
+# A name or an address, and perhaps a port: RFC 9110, section 7.2. A name with other characters is of another host.
+_HOST = re.compile(r"(?a)(?:\[(?P<address>[\da-fA-F:.]+)\]|(?P<name>[\w.-]+))(?::\d{0,5})?")
 MOST_DISCARDED = 100 * 2**20  # bytes of a body that is too large that are read, so that the client reads the answer
 MOST_FAULTS, LONGEST_SHOWN = 5, 80  # errors in a message; characters of a value or a name
 
@@ -63,11 +66,15 @@ class Guard:
             await self._app(scope, receive, send)
             return
 
+        answered = asyncio.Event()
+
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
+            if message["type"] == "http.response.body" and not message.get("more_body", False):
+                answered.set()
             await send(message)
 
         refusal = body = None
@@ -93,17 +100,30 @@ class Guard:
         async def receive_body() -> Message:
             return next(messages, None) or await receive()
 
-        await self._app(scope, receive_body, send_with_headers)
+        answering = asyncio.ensure_future(self._app(scope, receive_body, send_with_headers))
+        gone = asyncio.ensure_future(self._gone(receive, answered))
+        await asyncio.wait({answering, gone}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (answering, gone):
+            if not task.done():
+                task.cancel()
+        with suppress(asyncio.CancelledError):
+            await answering
+
+    async def _gone(self, receive: Receive, answered: asyncio.Event) -> None:
+        """Return when the client has gone before its answer is complete."""
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        if answered.is_set():  # this also ends the connection
+            await asyncio.Event().wait()
 
     def _knows(self, host: str) -> bool:
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
+        found = _HOST.fullmatch(host)
+        if found is None:
             return False
         try:
-            ipaddress.ip_address(name)
+            ipaddress.ip_address(found["address"] or found["name"])
         except ValueError:
-            return name in self._hosts
+            return found["name"] is not None and found["name"].lower() in self._hosts
         return True
 
     async def _body(self, receive: Receive) -> bytes | None:
@@ -168,6 +188,16 @@ class Served:
     limits: Limits
     splitter: ModelThread
 
+    @property
+    def threads(self) -> list[ModelThread]:
+        """All threads that compute answers."""
+        return [self.splitter, *(each for model in self.models.values() for each in (model.thread, model.sampler))]
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is computed, perhaps for a request that was abandoned."""
+        return any(thread.is_busy for thread in self.threads)
+
     def model(self, name: str | None) -> ServedModel:
         """Return a model by name. Raises HTTPException for an unknown name."""
         if name is None:
@@ -181,8 +211,10 @@ def create_app(models: Mapping[str, LanguageModel], limits: Limits | None = None
     """Return an ASGI application.
 
     models: by name; the first is the default of requests.  hosts: names of the server, besides localhost.
-    Raises InputError for a model that does not read text.
+    Raises InputError for a model that does not read text, and for a name that JSON cannot hold.
     """
+    for name in models:
+        check_encodable(name, "the name of a model")
     limits = limits or Limits()
     by_name = {name: ServedModel(name, model, limits) for name, model in models.items()}
     served = Served(by_name, limits, ModelThread("sentences", limits.max_waiting))
@@ -192,8 +224,8 @@ def create_app(models: Mapping[str, LanguageModel], limits: Limits | None = None
         for model in served.models.values():
             await run_in_threadpool(model.start)
         yield
-        for thread in (served.splitter, *(model.thread for model in served.models.values())):
-            await run_in_threadpool(thread.close)
+        for thread in served.threads:
+            thread.stop()
 
     app = FastAPI(
         title="syntaxlm", version=syntaxlm.__version__, description=DESCRIPTION, lifespan=lifespan,
@@ -265,8 +297,7 @@ async def generate(request: schemas.GenerateRequest, served: ServedHere) -> sche
         raise InputError(f"count: found {request.count:,}; expected at most {served.limits.max_sentences:,}")
     if request.prompt is not None:
         served.limits.check([request.prompt])
-    options = request.model_dump(exclude={"model"})
-    (sampled,) = await model.compute(object(), [options], lambda items: [model.generate(**item) for item in items])
+    sampled = await model.sample(request.model_dump(exclude={"model"}))
     return _validated(schemas.GenerateAnswer, model=model.name, sentences=sampled)
 
 

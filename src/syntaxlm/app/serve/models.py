@@ -9,19 +9,20 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import partial
 from itertools import islice, zip_longest
-from typing import Any
+from typing import Any, cast
 
 from syntaxlm.api.model import LanguageModel
 from syntaxlm.api.results import SentenceSurprisal
 from syntaxlm.app.serve.limits import Limits
 from syntaxlm.app.serve.schemas import AlignedWord, ModelInfo
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.progress import abandonable, check_wanted
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.layout import MARGIN, Span
 from syntaxlm.drawing.sentence import Analysis, Drawing
@@ -45,7 +46,8 @@ from syntaxlm.text.reader import AUTO_STYLE, TextReader
 from syntaxlm.trees.tree import Tree, format_brackets
 
 LARGEST_CHART = 40  # words; charts of longer sentences are not drawn
-TOGETHER = 32  # most texts of several requests that are computed in one batch
+TOGETHER = 32  # most texts of several requests that are computed together
+PIECE = 8  # texts that are computed at once; between them, a computation that is no longer wanted ends
 
 Compute = Callable[[list[Any]], Sequence[Any]]
 Values = dict[str, Any]
@@ -74,12 +76,14 @@ class _Job:
 class ModelThread:
     """A thread that computes jobs in order, so that none blocks the server. It starts with the first job.
 
-    Waiting jobs with the same key are computed in one batch.
+    Waiting jobs with the same key are computed together. A future that is done before, because its request was
+    abandoned, is not computed to the end.
     """
 
     def __init__(self, name: str, max_waiting: int) -> None:
         self._name, self._max_waiting = name, max_waiting
         self._jobs: deque[_Job] = deque()
+        self._running: list[_Job] = []
         self._lock = threading.Lock()
         self._executor = ThreadPoolExecutor(1, f"model {name}")
 
@@ -87,6 +91,7 @@ class ModelThread:
         """Return a future of one result per item. Raises OverloadError if too many jobs wait."""
         job = _Job(key, items, compute)
         with self._lock:
+            self._jobs = deque(job for job in self._jobs if not job.result.done())
             if len(self._jobs) >= self._max_waiting:
                 raise OverloadError(f"{self._name}: {len(self._jobs)} requests are waiting. Try again in a few seconds")
             try:
@@ -96,13 +101,18 @@ class ModelThread:
             self._jobs.append(job)
         return job.result
 
-    def close(self) -> None:
-        """Cancel the jobs that wait, and end the thread after the present one."""
+    @property
+    def is_busy(self) -> bool:
+        """Whether a job is computed, perhaps one that was abandoned."""
+        return bool(self._running)
+
+    def stop(self) -> None:
+        """Refuse all jobs, also the present ones, whose computation ends soon."""
+        self._executor.shutdown(wait=False)
         with self._lock:
-            for job in self._jobs:
-                job.result.cancel()
+            for job in [*self._running, *self._jobs]:
+                abandon(job.result, OverloadError("the server is stopping"))
             self._jobs.clear()
-        self._executor.shutdown()
 
     def _compute_next(self) -> None:
         with self._lock:
@@ -116,35 +126,52 @@ class ModelThread:
                     break
                 jobs.append(job)
                 self._jobs.remove(job)
-        running = [job for job in jobs if job.result.set_running_or_notify_cancel()]
-        if running:
-            _compute(running)
+            self._running = jobs = [job for job in jobs if not job.result.done()]
+        if jobs:
+            with abandonable(lambda: not all(job.result.done() for job in jobs)):
+                _compute(jobs)
+            self._running = []
 
 
 def _compute(jobs: list[_Job]) -> None:
+    items = [item for job in jobs for item in job.items]
+    results: list[Any] = []
     try:
-        results = iter(jobs[0].compute([item for job in jobs for item in job.items]))
-        of_jobs = [list(islice(results, len(job.items))) for job in jobs]
+        for start in range(0, len(items), PIECE):
+            check_wanted()
+            results += jobs[0].compute(items[start : start + PIECE])
     except BaseException as error:  # the request reports it, and the thread computes the next job
         for job in jobs:
             if isinstance(error, InputError) and len(jobs) > 1:  # only one of them may be wrong
                 _compute([job])
             else:
-                job.result.set_exception(error)
+                abandon(job.result, error)
     else:
-        for job, results_of_job in zip(jobs, of_jobs, strict=True):
-            job.result.set_result(results_of_job)
+        rest = iter(results)
+        for job in jobs:
+            of_job = list(islice(rest, len(job.items)))
+            with suppress(InvalidStateError):  # it was abandoned
+                job.result.set_result(of_job)
+
+
+def abandon(result: Future[Any], error: BaseException) -> None:
+    """End a future with an error, unless it is done."""
+    with suppress(InvalidStateError):
+        result.set_exception(error)
 
 
 class ServedModel:
-    """A model with the thread that computes its requests."""
+    """A model with the threads that compute its requests.
+
+    sampler: samples sentences, which takes long.  thread: computes everything else.
+    """
 
     def __init__(self, name: str, model: LanguageModel, limits: Limits) -> None:
         """Raise InputError for a model that reads dependency trees."""
         if model.model.reads == "trees":
             raise InputError(f"{name}: a {model.name} model reads dependency trees; serve expects a model of text")
         self.name, self.model, self.limits = name, model, limits
-        self.thread = ModelThread(name, limits.max_waiting)
+        self.thread, self.sampler = ModelThread(name, limits.max_waiting), ModelThread(name, limits.max_waiting)
 
     def start(self) -> None:
         """Compute a sentence, because first calls take longer."""
@@ -154,17 +181,29 @@ class ServedModel:
     async def compute(self, key: Hashable, items: Sequence[Any], compute: Compute) -> list[Any]:
         """Return one result per item, computed by the thread together with waiting requests of the same key.
 
-        Raises OverloadError if too many requests wait, asyncio.TimeoutError after `max_seconds`, InputError if
-        `compute` does, and ComputationError for its other errors, which are logged.
+        Raises OverloadError if too many requests wait or the server stops, asyncio.TimeoutError after `max_seconds`,
+        InputError if `compute` does, and ComputationError for its other errors, which are logged.
         """
-        future = self.thread.submit(key, list(items), compute)
+        return await self._result(self.thread.submit(key, list(items), compute))
+
+    async def sample(self, options: Values) -> list[Values]:
+        """Return sampled sentences. options: of `generate`. Raises errors as `compute` does."""
+        (sampled,) = await self._result(self.sampler.submit(object(), [options], self._generated))
+        return cast(list[Values], sampled)
+
+    def _generated(self, requests: list[Values]) -> list[list[Values]]:
+        return [self.generate(**options) for options in requests]
+
+    async def _result(self, future: Future[list[Any]]) -> list[Any]:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self.limits.max_seconds)
-        except (TimeoutError, InputError):
+        except (TimeoutError, InputError, OverloadError):
             raise
         except Exception as error:
             _log.exception("%s: a request failed", self.name)
             raise ComputationError("the server failed to compute this request; its log has the reason") from error
+        finally:
+            future.cancel()  # after the time limit, or if the client has gone
 
     def info(self) -> ModelInfo:
         model = self.model.model

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from syntaxlm.core.settings import check_number
 MAX_CONNECTIONS = 1000
 KEEP_ALIVE = 15  # seconds
 HEADER_SECONDS = 20.0  # until the headers of a request are received
+READ_SECONDS = 60.0  # in which a client must read a part of an answer, up to a few megabytes
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -29,6 +31,7 @@ def listen(host: str, port: int) -> socket.socket:
         bound = socket.socket(family, kind)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
+        bound.listen()  # now, because several sockets may be bound to a port until one of them listens
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(
@@ -55,9 +58,13 @@ def is_loopback(bound: socket.socket) -> bool:
 
 
 class _Protocol(H11Protocol):
-    """Closes connections whose clients do not send the headers of a request in time; uvicorn waits forever."""
+    """Closes connections whose clients do not send the headers of a request in time, or do not read an answer.
+
+    uvicorn waits forever, with the answers in memory.
+    """
 
     _timer: asyncio.TimerHandle | None = None
+    _reading: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -68,9 +75,27 @@ class _Protocol(H11Protocol):
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._reading):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._check_reading(None)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def _check_reading(self, unread: int | None) -> None:
+        """End a connection whose client has read nothing since the last check. unread: bytes at that time."""
+        now = self.transport.get_write_buffer_size()
+        if unread is not None and now >= unread:
+            self.transport.abort()
+        else:
+            self._reading = self.loop.call_later(READ_SECONDS, self._check_reading, now)
 
     def _watch(self) -> None:
         """Start the timer if no request is being answered; stop it otherwise."""
@@ -98,7 +123,27 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=5,
             )
         )
-        self._on_start = on_start
+        self._on_start, self._served = on_start, app.state.served
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Let SIGHUP end the server as SIGTERM does, unless it is ignored."""
+        number = getattr(signal, "SIGHUP", None)
+        with super().capture_signals():
+            in_main_thread = threading.current_thread() is threading.main_thread()
+            if number is None or not in_main_thread or signal.getsignal(number) == signal.SIG_IGN:
+                yield
+                return
+            before = signal.signal(number, self.handle_exit)
+            try:
+                yield
+            finally:
+                signal.signal(number, before)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for thread in self._served.threads:  # their requests are answered at once
+            thread.stop()
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -25,6 +25,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.ops.inside.partition import SpanValues, TableGroup, rescaled, split_factors, table_groups
 from syntaxlm.ops.inside.rules import FactoredRules, Layout, Rules, TableRules
 
@@ -150,8 +151,17 @@ def _split_sums(
 
 
 def closure_of(corners: Tensor) -> Tensor:
-    """(I - L)^-1, the left-corner closure: (..., m, m) each."""
-    inverse: Tensor = torch.linalg.inv(torch.eye(corners.shape[-1]).to(corners) - corners)
+    """(I - L)^-1, the left-corner closure: (..., m, m) each.
+
+    Raises InputError for a grammar with a symbol that is its own left corner for ever, which makes no sentence.
+    """
+    try:
+        inverse: Tensor = torch.linalg.inv(torch.eye(corners.shape[-1]).to(corners) - corners)
+    except torch.linalg.LinAlgError:
+        raise InputError(
+            "the grammar's probabilities of prefixes are not finite: some symbol always makes itself as its first part;"
+            " the weights are unusable"
+        ) from None
     return inverse
 
 
