@@ -97,6 +97,10 @@ class CorpusStructure(ABC):
         """Return values of the spans of a sentence, by name: scores or marginals, (n, n) by first and last word."""
         return {}
 
+    def values_of_spans(self, sentences: Integers, starts: AnyIntegers, ends: AnyIntegers) -> dict[str, Scores]:
+        """Return the same values of spans [start, end) of sentences: (k,).  sentences, starts, ends: (k,)."""
+        return {}
+
 
 class CorpusDistances(CorpusStructure):
     """Distances. values: (layers, words), sentence after sentence."""
@@ -172,6 +176,9 @@ class CorpusSpanScores(CorpusStructure):
     def span_values(self, sentence: int) -> dict[str, Scores]:
         return {"scores": self.table.chart(sentence)}
 
+    def values_of_spans(self, sentences: Integers, starts: AnyIntegers, ends: AnyIntegers) -> dict[str, Scores]:
+        return {"scores": self.table.of_spans(sentences, starts, ends)}
+
 
 class CorpusMarginals(CorpusStructure):
     """Probabilities of all spans given the sentence, 1 for single words, with the most probable label of each.
@@ -233,6 +240,9 @@ class CorpusMarginals(CorpusStructure):
 
     def span_values(self, sentence: int) -> dict[str, Scores]:
         return {"marginals": self.table.chart(sentence)}
+
+    def values_of_spans(self, sentences: Integers, starts: AnyIntegers, ends: AnyIntegers) -> dict[str, Scores]:
+        return {"marginals": self.table.of_spans(sentences, starts, ends)}
 
     @cached_property
     def _best_trees(self) -> SpanSets:
