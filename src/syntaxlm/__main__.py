@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 
 
 def run() -> int:
     """Run a command; returns the exit code, also if it is interrupted while modules are imported."""
+    gc.set_threshold(100_000, 20)  # most objects, those of torch and of cached words, live until the end
     try:
         from syntaxlm.app.cli import main
 

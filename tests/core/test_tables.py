@@ -22,6 +22,7 @@ from syntaxlm.core.tables import (
     Report,
     ReportFormat,
     ReportTable,
+    blocks_of,
     format_rows,
     write_parquet,
 )
@@ -75,7 +76,7 @@ def test_rows_are_written_while_they_come_with_bounded_memory(tmp_path):
             yield {"number": number, "name": f"number {number}"}
 
     tracemalloc.start()
-    write_parquet(rows(50_000), NUMBERS, path, rows_per_group=1_000)
+    write_parquet(blocks_of(rows(50_000), NUMBERS, 700), NUMBERS, path, rows_per_group=1_000)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert sizes == sorted(set(sizes))  # the file grows before the last row is made
@@ -94,7 +95,7 @@ def test_a_failed_write_keeps_the_old_file(tmp_path):
         raise InputError("line 2: no such number")
 
     with pytest.raises(InputError, match="line 2"):
-        write_parquet(rows(), NUMBERS, path, rows_per_group=1)
+        write_parquet(blocks_of(rows(), NUMBERS, 1), NUMBERS, path, rows_per_group=1)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 

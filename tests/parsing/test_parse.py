@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from syntaxlm.app.cli import main
+from syntaxlm.core.tables import blocks_of, format_blocks
 from syntaxlm.drawing.files import format_latex
 from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.parsing.options import ParseOptions
-from syntaxlm.parsing.parse import NotRead, Parse, parse_lines
+from syntaxlm.parsing.parse import CONSTITUENTS, NotRead, Parse, parse_lines
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.averaging import average
@@ -247,3 +248,28 @@ def test_the_root_keeps_its_label_when_dropped_marks_are_restored(constituents, 
     assert parse.complete_tree.words == ("“", "a", "dog", "”")
     assert parse.complete_tree.tags == ("UNREAD", "DT", "NN", "UNREAD")
     assert list(parse.complete_tree.constituents) == expected
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        (lambda: fresh("prpn"), ParseOptions()),
+        (lambda: fresh("prpn", units="characters"), ParseOptions()),
+        (scoring, ParseOptions()),
+        (bracketing, ParseOptions(labels=True)),
+        (lambda: tagged(bracketing()), ParseOptions(labels=True)),
+        (bracketing, ParseOptions(best=2)),
+        (lambda: [bracketing(), fresh("prpn")], ParseOptions()),
+    ],
+)
+def test_the_rows_of_a_table_are_those_of_each_parse(model, options):
+    models = model()
+    lines = LINES
+    if not isinstance(models, list) and models.normaliser.units == "tags":
+        lines = [" ".join(f"{word.lower()}_{word}" for word in KNOWN["tags"].split()[:3]), "", "dt_DT"]
+    parses = parse_lines(models, lines, options, first=7)
+    blocks = blocks_of((row for parse in parses for row in parse.rows()), CONSTITUENTS, 1000)
+    expected = "".join(format_blocks(blocks, CONSTITUENTS, "csv"))
+    assert "".join(format_blocks([parses.constituents()], CONSTITUENTS, "csv")) == expected
+    assert expected.count("\n") > 2
+    assert parse_lines(models, ["", " "], options).constituents() == {name: [] for name in CONSTITUENTS}

@@ -19,7 +19,7 @@ from syntaxlm.scoring.surprisal import ReadingSummary, surprisals
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.text.reader import AS_TOKENISED, AUTO_STYLE, TextReader
-from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.text.vocabulary import OpenVocabulary
 from tests.fresh_models import OPEN, SENTENCES, STREAM, every_model, fresh, reading
 from tests.scoring.by_hand import read_by_hand
 
@@ -138,8 +138,9 @@ def test_a_row_is_a_character_of_a_model_of_characters():
 )
 def test_words_hold_every_token_once_in_order_and_are_parts_of_the_line(line, units, splitting, numbers, form, space):
     normaliser = Normaliser(units, form, splitting, numbers=numbers, drop_words=("$",), space=space)
-    words = TextReader(normaliser, Vocabulary(["<unk>", "<s>", "</s>"])).words(line)
-    assert [token for word in words for token in word.tokens] == normaliser.tokens(line)
+    vocabulary = OpenVocabulary()
+    (words,) = TextReader(normaliser, vocabulary).read([line]).words()
+    assert vocabulary.decode(token for word in words for token in word.ids) == normaliser.tokens(line)
     assert all(word.begin < word.end for word in words)
     assert all(one.end <= other.begin for one, other in pairwise(words))
     if units == "words":

@@ -257,7 +257,6 @@ def test_tags_are_what_follows_the_last_underscore_and_are_read_as_written():
     normaliser = Normaliser(units="tags", lower_case=True, numbers="runs", splitting="punctuation")
     line = " the_DT  old_cat_NN _PRP$ 3_X1 ._. "
     assert normaliser.tokens(line) == ["DT", "NN", "PRP$", "X1", "."]
-    assert normaliser.written_tokens(line) == (["the", "old_cat", "PRP$", "3", "."], ["DT", "NN", "PRP$", "X1", "."])
     for each in normaliser.align(line):
         assert each.written == line[each.start : each.end]
     assert normaliser.written_length(line) == len("DT NN PRP$ X1 .")
@@ -274,7 +273,7 @@ def test_tags_are_dropped_by_the_rules_of_tokens():
 @pytest.mark.parametrize("token", ["cat", "cat_", "_", "a_b_"])
 def test_a_token_without_a_tag_is_reported(token):
     normaliser = Normaliser(units="tags")
-    for read in (normaliser.tokens, normaliser.align, normaliser.written_tokens, normaliser.written_length):
+    for read in (normaliser.tokens, normaliser.align, normaliser.written_length):
         with pytest.raises(InputError, match=f"found '{token}', expected word_TAG"):
             read(f"the_DT {token}")
     with pytest.raises(InputError, match="the word 'cat' has no part-of-speech tag"):

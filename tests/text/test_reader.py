@@ -141,3 +141,44 @@ def test_characters_of_split_words_have_the_positions_of_the_line():
     assert [part.start for part in aligned] == [0, 1, 3, 4, 5, 6, 6, 7, 8]
     assert [part.end for part in aligned] == [1, 3, 4, 5, 6, 6, 7, 8, 9]
     assert all(line[part.start : part.end] == part.written for part in aligned)
+
+
+ODD = "aé.,1 _\t\r\n\u200b\u00ad\u0301\u2028\u3000\x1c$<>\"'’—%s🙂\u05d0\ud800"
+
+
+@given(
+    st.lists(
+        st.text(ODD, max_size=20)
+        | st.lists(st.sampled_from(["the", "man", "Mr.", "didn’t", '"', '"No,"', "(it)", "—", "3%"])).map(" ".join),
+        max_size=5,
+    ),
+    st.sampled_from(sorted(STYLES)),
+    st.sampled_from([AS_TOKENISED, AUTO_STYLE, TreebankStyle("split", "split"), TreebankStyle("drop")]),
+    st.sampled_from(["words", "characters"]),
+    st.booleans(),
+)
+def test_many_lines_are_read_like_each_line(lines, name, style, units, drops):
+    reads = reader(name, style, units=units, splitting="punctuation", drop_punctuation=drops)
+    for _ in range(2):  # the second time from the cache
+        read = reads.read(lines)
+        aligned = list(map(reads.align, lines))
+        assert list(read.aligned()) == aligned
+        tokens = [[part.token for part in line if part.token is not None] for line in aligned]
+        assert read.by_line(read.tokens) == tokens
+        assert read.by_line(read.ids.tolist()) == list(map(reads.vocabulary.encode, tokens))
+
+
+def test_cached_words_are_forgotten_before_they_fill_memory(monkeypatch):
+    monkeypatch.setattr("syntaxlm.text.lines.REMEMBERED_CHARACTERS", 100)
+    reads = reader("treebank")
+    for number in range(40):
+        read = reads.read([f"the word{number} didn't"])
+        assert [part.written for part in next(read.aligned())] == ["the", f"word{number}", "did", "n't"]
+        assert len(reads._forms) < 30
+
+
+def test_a_token_without_tag_is_reported_with_its_sentence():
+    reads = TextReader(Normaliser(units="tags"), Vocabulary(["<unk>", "<s>", "</s>", "DT"]))
+    assert reads.read(["the_DT", "", "a_DT"]).tokens == ["DT", "DT"]
+    with pytest.raises(InputError, match=r"sentence 9: found 'cat', expected word_TAG"):
+        reads.read(["the_DT", "a_DT cat"], first=8)

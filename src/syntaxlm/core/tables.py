@@ -30,6 +30,8 @@ ColumnType = Literal[
 ]
 RowFormat = Literal["tsv", "csv", "json", "parquet"]
 Row = Mapping[str, Any]
+Block = Mapping[str, Any]
+"""Rows in columns: a list or array of values for each column."""
 
 ROWS_PER_GROUP = 1 << 16  # of a Parquet file: what is held in memory, and what readers skip or read at once
 SMALLEST_DECIMAL = 1e-3  # smaller numbers are written with an exponent, so that they keep their digits
@@ -94,7 +96,7 @@ class HasRows(ABC):
 
     def to_parquet(self, path: str | Path) -> None:
         """Write the rows to a Parquet file, atomically. Raises InputError as `write_parquet` does."""
-        write_parquet(self.rows(), self.columns, path)
+        write_rows(self.rows(), self.columns, path, "parquet")
 
 
 class HasReport(HasRows):
@@ -330,12 +332,29 @@ def write_rows(rows: Iterable[Row], columns: Columns, path: str | Path | None, f
     path: replaced when all rows are written; None: standard output, which Parquet cannot be written to.
     Raises InputError if the file cannot be written.
     """
-    if format != "parquet":
+    if format == "parquet":
+        write_blocks(blocks_of(rows, columns, ROWS_PER_GROUP), columns, path, format)
+    else:
         write_lines(format_rows(rows, columns, format), path)
+
+
+def write_blocks(
+    blocks: Iterable[Block], columns: Columns, path: str | Path | None, format: Literal["tsv", "csv", "parquet"]
+) -> None:
+    """Write rows that come in columns.  Parameters and errors: see `write_rows`."""
+    if format != "parquet":
+        write_lines(format_blocks(blocks, columns, format), path)
     elif path is None:
         raise InputError("Parquet: found standard output; expected a file")
     else:
-        write_parquet(rows, columns, path)
+        write_parquet(blocks, columns, path)
+
+
+def blocks_of(rows: Iterable[Row], names: Iterable[str], size: int) -> Iterator[Block]:
+    """Yield rows in columns, so many at a time.  names: of the columns."""
+    rest, names = iter(rows), list(names)
+    while block := list(islice(rest, size)):
+        yield {name: [row[name] for row in block] for name in names}
 
 
 def write_lines(lines: Iterable[str], path: str | Path | None) -> None:
@@ -344,24 +363,28 @@ def write_lines(lines: Iterable[str], path: str | Path | None) -> None:
         file.writelines(lines)
 
 
-def format_rows(rows: Iterable[Row], columns: Columns, format: RowFormat) -> Iterator[str]:
-    """Yield lines with their ends: for TSV and CSV a header, then one line for each row.
+def format_rows(rows: Iterable[Row], columns: Columns, format: Literal["tsv", "csv", "json"]) -> Iterator[str]:
+    """Yield the line of each row with its end: JSON, or as `format_blocks` does."""
+    if format == "json":
+        return (to_json(row) + "\n" for row in rows)
+    return format_blocks(blocks_of(rows, columns, 1), columns, format)
 
-    The header comes with the first row, so that an error before it leaves no output. Missing values are empty cells,
+
+def format_blocks(blocks: Iterable[Block], columns: Columns, format: Literal["tsv", "csv"]) -> Iterator[str]:
+    """Yield lines with their ends: a header, then one line for each row.
+
+    The header comes with the first block, so that an error before it leaves no output. Missing values are empty cells,
     numbers have six decimals, and the values of a list are separated by spaces.
     """
-    if format == "json":
-        yield from (to_json(row) + "\n" for row in rows)
-        return
-    # The writer returns what `write` returns: the line.
-    write = csv.writer(cast(Any, SimpleNamespace(write=str)), delimiter="\t" if format == "tsv" else ",").writerow
-    header, names = write(columns)[:-2] + "\n", list(columns)
-    for row in rows:
-        values = [row[name] for name in names]
-        yield header + write([one if type(one) in _AS_CSV else _cell(one) for one in values])[:-2] + "\n"
-        header = ""
-    if header:
-        yield header
+    lines: list[str] = []
+    writer = csv.writer(cast(Any, SimpleNamespace(write=lines.append)), delimiter="\t" if format == "tsv" else ",")
+    writer.writerow(columns)
+    for block in blocks:
+        writer.writerows(zip(*(_cells(block[name]) for name in columns), strict=True))
+        yield "".join([line[:-2] + "\n" for line in lines])
+        lines.clear()
+    if lines:
+        yield lines[0][:-2] + "\n"
 
 
 def format_cells(cells: Iterable[str]) -> str:
@@ -372,6 +395,11 @@ def format_cells(cells: Iterable[str]) -> str:
 
 
 _AS_CSV = frozenset([str, int, type(None)])  # types that the writer writes as `_cell` does
+
+
+def _cells(values: Any) -> list[Any]:
+    values = values.tolist() if hasattr(values, "tolist") else values  # of an array
+    return [one if type(one) in _AS_CSV else _cell(one) for one in values]
 
 
 def _cell(value: Any) -> str:
@@ -389,9 +417,9 @@ def _cell(value: Any) -> str:
 
 
 def write_parquet(
-    rows: Iterable[Row], columns: Columns, path: str | Path, rows_per_group: int = ROWS_PER_GROUP
+    blocks: Iterable[Block], columns: Columns, path: str | Path, rows_per_group: int = ROWS_PER_GROUP
 ) -> None:
-    """Write rows to a Parquet file, which replaces `path` when all are written.
+    """Write rows that come in columns to a Parquet file, which replaces `path` when all are written.
 
     rows_per_group: number of rows that are held in memory and written together, as a row group.
     The file's metadata have the name of the columns; those of each column have its meaning.
@@ -417,11 +445,15 @@ def write_parquet(
         for name, column in columns.items()
     ]
     schema = pyarrow.schema(fields, metadata={"syntaxlm.table": columns.name})
-    rest = iter(rows)
+    waiting = schema.empty_table()
     with replaced(Path(path)) as temporary, ParquetWriter(temporary, schema, compression="zstd") as writer:
-        while group := list(islice(rest, rows_per_group)):
-            values = {name: [row[name] for row in group] for name in columns}
-            writer.write_table(pyarrow.Table.from_pydict(values, schema=schema))
+        for block in blocks:
+            waiting = pyarrow.concat_tables([waiting, pyarrow.Table.from_pydict(block, schema=schema)])
+            while len(waiting) >= rows_per_group:
+                writer.write_table(waiting.slice(0, rows_per_group))
+                waiting = waiting.slice(rows_per_group)
+        if len(waiting):
+            writer.write_table(waiting)
 
 
 def check_parquet() -> None:

@@ -8,6 +8,7 @@ limit.
 
 from __future__ import annotations
 
+import gc
 import io
 import lzma
 import os
@@ -16,6 +17,7 @@ import sys
 import weakref
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -77,6 +79,18 @@ _ARCHIVES = {  # formats that are not supported; their first bytes are not text
 }
 COMPRESSED_SUFFIXES = tuple(_COMPRESSIONS)
 _START = 8  # bytes that identify the format
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Stop the search for cycles, which would visit millions of small new objects without cycles again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def uncompressed_name(path: str | Path) -> Path:

@@ -98,6 +98,10 @@ class CorpusStructure(ABC):
         """Return values of the spans of a sentence, by name: scores or marginals, (n, n) by first and last word."""
         return {}
 
+    def values_of_spans(self, sentences: Integers, starts: AnyIntegers, ends: AnyIntegers) -> dict[str, Scores]:
+        """Return the same values of spans [start, end) of sentences: (k,).  sentences, starts, ends: (k,)."""
+        return {}
+
 
 class CorpusDistances(CorpusStructure):
     """Distances. values: (layers, words), sentence after sentence."""
@@ -173,6 +177,9 @@ class CorpusSpanScores(CorpusStructure):
     def span_values(self, sentence: int) -> dict[str, Scores]:
         return {"scores": self.table.chart(sentence)}
 
+    def values_of_spans(self, sentences: Integers, starts: AnyIntegers, ends: AnyIntegers) -> dict[str, Scores]:
+        return {"scores": self.table.of_spans(sentences, starts, ends)}
+
 
 class CorpusSplitScores(CorpusSpanScores):
     """Scores of all spans; those of both parts of a span add up to the score of splitting it there."""
@@ -241,6 +248,9 @@ class CorpusMarginals(CorpusStructure):
 
     def span_values(self, sentence: int) -> dict[str, Scores]:
         return {"marginals": self.table.chart(sentence)}
+
+    def values_of_spans(self, sentences: Integers, starts: AnyIntegers, ends: AnyIntegers) -> dict[str, Scores]:
+        return {"marginals": self.table.of_spans(sentences, starts, ends)}
 
     @cached_property
     def _best_trees(self) -> SpanSets:

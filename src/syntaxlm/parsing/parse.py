@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, count, islice, takewhile
+from functools import cached_property
+from itertools import chain, islice, pairwise, takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import Column, Columns, HasRows
+from syntaxlm.core.tables import Block, Column, Columns, HasRows, blocks_of
 from syntaxlm.core.text_files import LINES_TOGETHER, line_bytes, no_sentence, plain_size, source_name
-from syntaxlm.data.corpora import GivenText, read_sentences
+from syntaxlm.data.corpora import EncodedCorpus, GivenText, read_sentences
 from syntaxlm.models.abilities import LabelsSpans
 from syntaxlm.models.structures import CorpusStructure
 from syntaxlm.parsing.alternatives import alternatives_of, check_several
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.structure import combined_trees, decodings, structure_of, trained_side
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.normaliser import AlignedToken, marks_of, without_tags
+from syntaxlm.text.lines import ReadLines
+from syntaxlm.text.normaliser import marks_of, without_tags
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import TextReader, each_line
 from syntaxlm.trees.averaging import RankedTree
 from syntaxlm.trees.decoding import Scores
 from syntaxlm.trees.marks import Marks
 from syntaxlm.trees.matching import beginning
-from syntaxlm.trees.spans import SpanSets, format_spans, trees_of
+from syntaxlm.trees.spans import SpanSets, format_spans, offsets_of, trees_of
 from syntaxlm.trees.tree import INDUCED_LABEL, Constituent, DependencyTree, Tree, format_brackets
 
 UNREAD = "UNREAD"  # tag of words and punctuation marks that the model does not read
@@ -237,26 +241,39 @@ class ParseBatch:
     """The parses of consecutive lines: one `Parse` per line. The trees contain the words as written, without those
     the normaliser drops.
 
-    lines: the lines as the model reads them.  reader: of the (first) model.  first: number of the first line.
-    words, tokens: words and tokens of each line; empty for a line without words.
+    read: the lines as the (first) model reads them.  reader: its reader.  first: number of the first line.
     spans: the spans of the trees of all lines with words; None if there are none.
     structure: from which the trees were decoded; None for averages and without words.  layer: of its distances.
     labelled: whether spans and single words have induced labels.
-    aligned: tokens and unread parts of each line; () if they are computed on request.
     alternatives: several trees of each line with words; () if one was requested.
     """
 
-    lines: Sequence[str]
+    read: ReadLines
     reader: TextReader
     first: int
-    words: list[list[str]]
-    tokens: list[list[str]]
     spans: SpanSets | None = None
     structure: CorpusStructure | None = None
     layer: int = 1
     labelled: bool = False
-    aligned: Sequence[Sequence[AlignedToken]] = ()
     alternatives: Sequence[Sequence[RankedTree]] = ()
+
+    @cached_property
+    def words(self) -> list[list[str]]:
+        """The words of each line; none for a line without words."""
+        return self.read.by_line(self.read.written)
+
+    @cached_property
+    def tokens(self) -> list[list[str]]:
+        """The tokens of each line."""
+        return self.read.by_line(cast(Sequence[str], self.read.tokens))
+
+    def corpus(self) -> EncodedCorpus:
+        """Return the lines with words as token ids."""
+        is_full = np.diff(self.read.places) > 0
+        offsets = np.append(self.read.places[:-1][is_full], self.read.places[-1])
+        return EncodedCorpus(
+            self.read.ids[self.read.is_read].astype(np.int32), offsets, self.first + np.flatnonzero(is_full)
+        )
 
     def brackets(self, with_unread: bool = False) -> list[str]:
         """Return the tree of each line in bracket notation; "" for a line without words.
@@ -273,12 +290,44 @@ class ParseBatch:
             trees = iter(format_spans(self.spans, *self._leaves()))
         return [next(trees) if words else "" for words in self.words]
 
+    def constituents(self) -> Block:
+        """Return the rows of all parses, `Parse.rows`, in columns."""
+        if self.spans is None or self.alternatives:
+            rows = (row for parse in self for row in parse.rows())
+            return next(blocks_of(rows, CONSTITUENTS, sys.maxsize), {name: [] for name in CONSTITUENTS})
+        spans = self.spans.in_preorder(smallest=2)
+        sentences, words = spans.sentences(), list(chain.from_iterable(self.words))
+        begins, text = offsets_of(np.fromiter(map(len, words), np.int64, len(words)) + 1), " ".join(words)
+        first, missing = offsets_of(spans.lengths)[sentences], [None] * len(sentences)
+        places = zip(begins[first + spans.starts].tolist(), (begins[first + spans.ends] - 1).tolist(), strict=True)
+        values = {} if self.structure is None else self.structure.values_of_spans(sentences, spans.starts, spans.ends)
+        labels = [""] * len(sentences)
+        if self.labelled and spans.labels is not None:
+            labels = [spans.label_names[code] for code in spans.labels.tolist()]
+        return {
+            "sentence": self.first + np.flatnonzero(np.diff(self.read.places))[sentences],
+            "start": spans.starts,
+            "end": spans.ends,
+            "text": [text[start:end] for start, end in places],
+            "label": labels,
+            "score": values.get("scores", missing),
+            "marginal": values.get("marginals", missing),
+            "rank": np.ones(len(sentences), np.int64),
+            "confidence": _confidence(spans, values["marginals"]) if "marginals" in values else missing,
+            "probability": missing,
+        }
+
     def __iter__(self) -> Iterator[Parse]:
         """Yield the parse of each line; that of a line without words has no words."""
         trees, structure = iter(trees_of(self.spans, *self._leaves()) if self.spans else ()), self.structure
         word_values = {} if structure is None else structure.word_values(self.layer)
+        offsets = list(zip(self.read.starts.tolist(), self.read.ends.tolist(), strict=True))
+        known = (~self.reader.vocabulary.is_unknown(self.read.ids)).tolist()
+        of_lines = zip(
+            self.words, self.tokens, *map(self.read.by_line, (offsets, known)), self._not_read(offsets), strict=True
+        )
         end = sentence = 0
-        for number, line, words, tokens in zip(count(self.first), self.lines, self.words, self.tokens, strict=False):
+        for number, (words, tokens, of_words, are_known, not_read) in enumerate(of_lines, self.first):
             if not words:
                 yield Parse(number, [], [], Tree((), (), ()))
                 continue
@@ -290,7 +339,6 @@ class ParseBatch:
                 labels = [label_of.get(place, "") for place in range(len(tree))]
                 if self.reader.normaliser.units != "tags":  # they take the place of tags
                     tree = Tree(tree.words, tuple(labels), tuple(filter(_is_long, tree.constituents)))
-            aligned = self.aligned[number - self.first] if self.aligned else self.reader.align(line)
             yield Parse(
                 number,
                 words,
@@ -299,34 +347,50 @@ class ParseBatch:
                 {name: values[start:end] for name, values in word_values.items()},
                 {} if structure is None else structure.span_values(sentence),
                 labels,
-                [(part.start, part.end) for part in aligned if part.token is not None],
-                list(map(self.reader.vocabulary.knows, tokens)),
-                [NotRead(part.written, part.start, part.end) for part in aligned if part.token is None],
+                of_words,
+                are_known,
+                not_read,
                 [_alternative(tree, ranked) for ranked in self.alternatives[sentence]] if self.alternatives else [],
             )
             sentence += 1
+
+    def _not_read(self, offsets: Sequence[tuple[int, int]]) -> list[list[NotRead]]:
+        """Return what the model does not read of each line.  offsets: of all parts."""
+        parts: list[list[NotRead]] = [[] for _ in self.read.lines]
+        places = np.flatnonzero(~self.read.is_read)
+        lines = np.searchsorted(self.read.offsets, places, side="right") - 1
+        for line, place in zip(lines.tolist(), places.tolist(), strict=True):
+            parts[line].append(NotRead(self.read.written[place], *offsets[place]))
+        return parts
 
     def _leaves(self) -> tuple[list[list[str]], list[list[str]] | None]:
         """Return the words of the trees for bracket notation and, if the model reads tags, their tags.
 
         Character-level models may read white space as a character; it is replaced by its token.
         """
+        units, words, tokens = self.reader.normaliser.units, filter(None, self.words), filter(None, self.tokens)
+        if units == "words":
+            return list(words), None
         bracketed = [
-            [
-                token if word.isspace() or token == f"\\{word}" else word
-                for word, token in zip(words, tokens, strict=True)
-            ]
-            for words, tokens in zip(self.words, self.tokens, strict=True)
-            if words
+            [token if word.isspace() or token == f"\\{word}" else word for word, token in zip(*of_line, strict=True)]
+            for of_line in zip(words, filter(None, self.tokens), strict=True)
         ]
-        reads_tags = self.reader.normaliser.units == "tags"
-        return bracketed, list(filter(None, self.tokens)) if reads_tags else None
+        return bracketed, list(tokens) if units == "tags" else None
 
 
 def _alternative(tree: Tree, ranked: RankedTree) -> Alternative:
     """Return one of several trees, with the words and tags of another tree of the sentence."""
     constituents = tuple(Constituent(INDUCED_LABEL, start, end) for start, end in ranked.spans)
     return Alternative(Tree(tree.words, tree.tags, constituents), ranked.confidence, ranked.probability)
+
+
+def _confidence(spans: SpanSets, marginals: Scores) -> npt.NDArray[np.float64]:
+    """Return the `Parse.confidence` of the sentence of each span, from the probabilities of the spans."""
+    widths, sentences = spans.ends - spans.starts, spans.sentences()
+    is_inner = (widths > 1) & (widths < spans.lengths[sentences])
+    inner, edges = marginals[is_inner], offsets_of(np.bincount(sentences[is_inner], minlength=len(spans)))
+    means = [inner[start:end].mean() if start < end else 1.0 for start, end in pairwise(edges.tolist())]
+    return np.array(means, np.float64)[sentences]
 
 
 def _is_long(part: Constituent) -> bool:
@@ -367,22 +431,18 @@ def parse_lines(
     check_several(bundles, chosen, options)
     reader = TextReader.of(bundles[0].parser_normaliser, bundles[0].vocabulary, options)
     side = trained_side(bundles) if options.marks == "auto" else None if options.marks == "none" else options.marks
-    readings = (
-        _readings(bundles, lines, options, first, names, side is not None)
-        if is_average
-        else [_reading(reader, lines, first, side is not None)]
-    )
+    readings = _readings(bundles, lines, options, first, names) if is_average else [_reading(reader, lines, first)]
     batch = readings[0]
-    numbers = [number for number, words in enumerate(batch.words, first) if words]
+    numbers = (first + np.flatnonzero(np.diff(batch.read.places))).tolist()
     if not numbers:
         return replace(batch, labelled=options.labels)
     structures = [
-        structure_of(bundle, [tokens for tokens in reading.tokens if tokens], options.labels, numbers)
+        structure_of(bundle, reading.corpus(), options.labels, numbers)
         for bundle, reading in zip(bundles, readings, strict=True)
     ]
     marks = None
     if side is not None:
-        before = np.array(list(chain.from_iterable(map(marks_of, batch.aligned))), bool)
+        before = np.array(list(chain.from_iterable(map(marks_of, batch.read.aligned()))), bool)
         marks = Marks(before, structures[0].lengths, side)
     if options.several:
         read = [tokens for tokens in batch.tokens if tokens]
@@ -406,12 +466,8 @@ def _readings(
     options: TextOptions,
     first: int,
     names: Sequence[str],
-    align: bool,
 ) -> list[ParseBatch]:
-    """Return what each of several models reads of the lines; align: see `_reading`, for the first model.
-
-    Raises InputError if their words differ.
-    """
+    """Return what each of several models reads of the lines. Raises InputError if their words differ."""
     bundle, *others = bundles
     reader = TextReader.of(bundle.parser_normaliser, bundle.vocabulary, options)
     names = names or [f"model {number}" for number in range(1, len(bundles) + 1)]
@@ -425,7 +481,7 @@ def _readings(
             return list(each_line(without_tags, lines, first))
         return lines
 
-    readings = [_reading(reader, lines_for(bundle, lines), first, align)]
+    readings = [_reading(reader, lines_for(bundle, lines), first)]
     split = [reader.split(line) for line in lines]
     expected = _reading(reader.without_splitting(), lines_for(bundle, split), first).words
     for name, other in zip(names[1:], others, strict=True):
@@ -446,15 +502,9 @@ def _readings(
     return readings
 
 
-def _reading(reader: TextReader, lines: Sequence[str], first: int, align: bool = False) -> ParseBatch:
-    """Return the words and tokens of each line, not parsed yet. align: also which parts of it are not read."""
-    if reader.is_plain and not align:
-        read = list(each_line(reader.normaliser.written_tokens, lines, first))
-        return ParseBatch(lines, reader, first, [words for words, _ in read], [tokens for _, tokens in read])
-    aligned = list(each_line(reader.align, lines, first))
-    words = [[part.written for part in of_line if part.token is not None] for of_line in aligned]
-    tokens = [[part.token for part in of_line if part.token is not None] for of_line in aligned]
-    return ParseBatch(lines, reader, first, words, tokens, aligned=aligned)
+def _reading(reader: TextReader, lines: Sequence[str], first: int) -> ParseBatch:
+    """Return what a model reads of the lines, not parsed yet."""
+    return ParseBatch(reader.read(lines, first), reader, first)
 
 
 def parse_text(

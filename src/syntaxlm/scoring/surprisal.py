@@ -32,7 +32,7 @@ from syntaxlm.scoring.engine import Predictions, ScoredTokens, Scorer, TokenStre
 from syntaxlm.scoring.options import TREE_MEASURES, ScoreOptions
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import TextOptions
-from syntaxlm.text.reader import REMEMBERED_WORDS, TextReader, each_line
+from syntaxlm.text.reader import REMEMBERED_WORDS, TextReader
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.tree import DependencyTree
 
@@ -148,16 +148,14 @@ def _rows(
     columns = [name for name in word_columns(options) if name in MEASURES and name not in TREE_MEASURES]
 
     @lru_cache(REMEMBERED_WORDS)
-    def read(tokens: tuple[str, ...]) -> tuple[list[int], str, bool | None]:
-        """Return the ids of the tokens of a word, as they are shown, and whether all are known."""
-        of_word = vocabulary.encode(tokens)
-        shown = " ".join([vocabulary.tokens[token] for token in of_word])
-        return of_word, shown, unknown.isdisjoint(of_word) if of_word else None
+    def shown(of_word: tuple[int, ...]) -> tuple[str, bool | None]:
+        """Return the tokens of a word as they are shown, and whether all are known."""
+        tokens = " ".join([vocabulary.tokens[token] for token in of_word])
+        return tokens, unknown.isdisjoint(of_word) if of_word else None
 
     while chunk := list(islice(lines, LINES_TOGETHER)):
-        words = list(each_line(reader.words, chunk, first))
-        read_words = [[read(word.tokens) for word in line] for line in words]
-        ids = [[token for of_word, _, _ in line for token in of_word] for line in read_words]
+        read = reader.read(chunk, first)
+        ids = read.by_line(read.ids.tolist())
         full = [[*given, *sentence] for sentence in ids if sentence]
         scored: list[ScoredTokens] = []
         if full:
@@ -169,14 +167,13 @@ def _rows(
         distributions = Predictions(*map(torch.cat, zip(*predictions, strict=True))) if predictions else None
         measure = partial(_measures, columns, distributions, vocabulary)
         end = 0
-        for number, line in enumerate(chunk, first):
-            line_words, line_read, line_ids = words[number - first], read_words[number - first], ids[number - first]
+        for number, (line, line_words, line_ids) in enumerate(zip(chunk, read.words(), ids, strict=True), first):
             begin, end = end + len(given), end + (len(given) + len(line_ids) + ends if line_ids else 0)
             line_bits = bits[begin:end].tolist()
             rows = []
             start = 0
-            for position, (word, (of_word, token, known)) in enumerate(zip(line_words, line_read, strict=True), 1):
-                low, high, _ = word
+            for position, (low, high, of_word) in enumerate(line_words, 1):
+                token, known = shown(of_word)
                 stop = start + len(of_word)
                 surprisal = sum(line_bits[start:stop]) if of_word else None
                 measures = measure(line_bits, start, stop, begin, end) if columns else NO_MEASURES

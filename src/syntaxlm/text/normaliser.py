@@ -33,7 +33,7 @@ REMEMBERED_LENGTH = 50  # characters; longer pieces (lines of a script without s
 LONG_LINE = 2**20  # characters; longer lines are read in pieces of about this size
 
 # The zero-width space marks a word boundary (Unicode, chapter 23.2), but Python's split() ignores it.
-_ZERO_WIDTH_SPACE = "\u200b"
+ZERO_WIDTH_SPACE = "\u200b"
 # Soft hyphen, word joiner, byte order mark: invisible and not part of a word. Joiners (U+200C, U+200D) are spelling.
 _INVISIBLE = re.compile("[\u00ad\u2060\ufeff]")
 _WHITE_SPACE = re.compile(r"\s+")
@@ -175,8 +175,8 @@ class Normaliser(Settings, section="normaliser"):
         Like all methods that read a line, raises UntaggedTokenError for a token without a tag if units are tags.
         """
         memory: _Memory[tuple[str, ...]] = self._tokens_of  # type: ignore[attr-defined]
-        if _ZERO_WIDTH_SPACE in line:
-            line = line.replace(_ZERO_WIDTH_SPACE, " ")
+        if ZERO_WIDTH_SPACE in line:
+            line = line.replace(ZERO_WIDTH_SPACE, " ")
         tokens = list(chain.from_iterable(map(memory.__getitem__, line.split())))
         return tokens[1:] if self._is_spaced else tokens  # type: ignore[attr-defined]
 
@@ -219,7 +219,7 @@ class Normaliser(Settings, section="normaliser"):
         memory: _Memory[list[AlignedToken]] = self._aligned_of  # type: ignore[attr-defined]
         spans: Iterable[tuple[int, int, str]] = pieces or ()
         if pieces is None:
-            spans = ((*match.span(), match[0]) for match in _PIECE.finditer(line.replace(_ZERO_WIDTH_SPACE, " ")))
+            spans = ((*match.span(), match[0]) for match in _PIECE.finditer(line.replace(ZERO_WIDTH_SPACE, " ")))
         aligned: list[AlignedToken] = []
         in_characters = self.units == "characters"
         spaced = begun = False  # whether white space before the next piece, and the token for it, are aligned
@@ -240,6 +240,11 @@ class Normaliser(Settings, section="normaliser"):
                 aligned += [AlignedToken(line[begin:end], begin, end, part.token) for part in parts]
         return aligned
 
+    def parts(self, word: str) -> list[AlignedToken]:
+        """Return what `align` does for one word without white space."""
+        memory: _Memory[list[AlignedToken]] = self._aligned_of  # type: ignore[attr-defined]
+        return memory[word]
+
     def written_length(self, line: str) -> int:
         """Return the number of characters of a line that its tokens represent, the divisor of bits per character.
 
@@ -249,14 +254,6 @@ class Normaliser(Settings, section="normaliser"):
         memory: _Memory[int] = self._length_of  # type: ignore[attr-defined]
         total = sum(sum(map(memory.__getitem__, split_words(part))) for part in _parts_of_line(line))
         return max(0, total - self._space_length)  # type: ignore[attr-defined]
-
-    def written_tokens(self, line: str) -> tuple[list[str], list[str]]:
-        """Return the kept tokens of a line, as written and as the model reads them."""
-        memory: _Memory[list[AlignedToken]] = self._aligned_of  # type: ignore[attr-defined]
-        by_piece = self.units != "characters"  # whether white space between pieces is no token
-        parts = chain.from_iterable(map(memory.__getitem__, split_words(line))) if by_piece else self.align(line)
-        kept = [(written, token) for written, _, _, token in parts if token is not None]
-        return [written for written, _ in kept], [token for _, token in kept]
 
     def word(self, written: str, tag: str = "") -> str:
         """Return the token of one word of a treebank, never split or dropped; an empty result becomes the word itself.
@@ -398,12 +395,12 @@ def without_tags(line: str) -> str:
 
 def split_words(line: str) -> list[str]:
     """Return a line, split at white space as in str.split(), and at U+200B."""
-    return line.replace(_ZERO_WIDTH_SPACE, " ").split()
+    return line.replace(ZERO_WIDTH_SPACE, " ").split()
 
 
 def word_spans(line: str) -> Iterator[tuple[int, int]]:
     """Return the (start, end) of every word of a line, separated as by `split_words`."""
-    return (match.span() for match in _PIECE.finditer(line.replace(_ZERO_WIDTH_SPACE, " ")))
+    return (match.span() for match in _PIECE.finditer(line.replace(ZERO_WIDTH_SPACE, " ")))
 
 
 def _split_punctuation(piece: str) -> list[tuple[int, int]]:

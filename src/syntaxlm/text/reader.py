@@ -5,17 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
+
+import numpy as np
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.text.normaliser import (
-    REMEMBERED_LENGTH,
-    AlignedToken,
-    Normaliser,
-    Piece,
-    UntaggedTokenError,
-    word_spans,
-)
+from syntaxlm.text.lines import Key, ReadLines, WordForms, WrittenLines
+from syntaxlm.text.normaliser import AlignedToken, Normaliser, Piece, UntaggedTokenError
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
@@ -57,14 +53,6 @@ _SPELLINGS = {  # a mark, and how other texts write it
 }
 
 
-class WrittenWord(NamedTuple):
-    """A part of a line, line[begin:end], and its tokens; no tokens if the normaliser dropped it."""
-
-    begin: int
-    end: int
-    tokens: tuple[str, ...]
-
-
 def each_line(read: Callable[[str], Result], lines: Iterable[str], first: int = 1) -> Iterator[Result]:
     """Yield what a function of a reader returns for each line; an error names the sentence. first: its number."""
     for number, line in enumerate(lines, first):
@@ -92,8 +80,9 @@ class TextReader:
         self.normaliser, self.vocabulary, self.style, self.adapts = normaliser, vocabulary, style, adapts
         self.is_plain = style == AS_TOKENISED and not adapts
         self._known_ids = lru_cache(REMEMBERED_WORDS)(self._find_known_ids)
+        self._rank = lru_cache(REMEMBERED_WORDS)(self._find_rank)
         self._spelled_pieces = lru_cache(REMEMBERED_WORDS)(self._find_spelled_pieces)
-        self._known_tokens = lru_cache(REMEMBERED_WORDS)(self._find_tokens)
+        self._forms = WordForms(self._parts_of_word, vocabulary.id)
         if adapts:  # how the vocabulary spells words
             tokens = vocabulary.tokens
             special = {vocabulary.unknown, vocabulary.begin, vocabulary.end, "N"}
@@ -149,6 +138,20 @@ class TextReader:
             line = " ".join(piece.text for piece in self._pieces(line) if piece.text)
         return self.normaliser.tokens(line)
 
+    def read(self, lines: Sequence[str], first: int = 1) -> ReadLines:
+        """Return the tokens of lines, with their positions and what is not read: `align` for many lines.
+
+        first: number of the first line; errors name the sentence.
+        """
+        if self.normaliser.units == "characters":
+            return ReadLines.of_characters(lines, list(map(self.align, lines)), self.vocabulary.id)
+        written = WrittenLines.of(lines)
+        try:
+            return self._forms.read(written, written.words if self.is_plain else self._keys(written))
+        except UntaggedTokenError:
+            list(each_line(self.align, lines, first))  # raises the error, with its place
+            raise
+
     def align(self, line: str) -> list[AlignedToken]:
         """Return every token of a line with its position, as `Normaliser.align` gives it; dropped text has the token
         None.
@@ -156,32 +159,6 @@ class TextReader:
         The tokens of a respelled mark or contraction are aligned with all of it.
         """
         return self.normaliser.align(line, None if self.is_plain else self._pieces(line))
-
-    def words(self, line: str) -> list[WrittenWord]:
-        """Return the words of a line, separated by white space, with their tokens; for a character-level model, its
-        characters.
-        """
-        if self.normaliser.units != "words":
-            return self._aligned_words(line)
-        words: list[WrittenWord] = []
-        for word, begin, end, is_first, is_last, opens in self._words(line):
-            find = self._known_tokens if len(word) <= REMEMBERED_LENGTH else self._find_tokens
-            words.append(WrittenWord(begin, end, find(word, is_first, is_last, opens)))
-        return words
-
-    def _aligned_words(self, line: str) -> list[WrittenWord]:
-        """Return `words` from the positions of the tokens: tags are no part of a word, and characters are words."""
-        in_characters = self.normaliser.units == "characters"
-        words: list[WrittenWord] = []
-        for _, begin, end, token in self.align(line):
-            tokens = () if token is None else (token,)
-            before = words[-1] if words else None
-            # Tokens of one character have the same position. Parts of one word are adjacent; words are not.
-            if before and ((begin, end) == before[:2] if in_characters else begin <= before.end):
-                words[-1] = WrittenWord(before.begin, end, before.tokens + tokens)
-            else:
-                words.append(WrittenWord(begin, end, tokens))
-        return words
 
     def split(self, line: str) -> str:
         """Return the line with its words split by the style but not respelled, separated by single spaces."""
@@ -195,28 +172,35 @@ class TextReader:
 
     def _pieces(self, line: str, spelled: bool = True) -> list[Piece]:
         """Return the pieces of a line. spelled: in the spelling of the vocabulary, if the reader adapts to it."""
+        written = WrittenLines.of([line])
         pieces: list[Piece] = []
-        for word, begin, _, is_first, is_last, opens in self._words(line):
-            of_word = self._pieces_of_word(word, is_first, is_last, opens, spelled)
+        for key, begin in zip(self._keys(written), written.starts.tolist(), strict=True):
+            of_word = (
+                self._pieces_of_word(*key, spelled=spelled)
+                if isinstance(key, tuple)
+                else self._pieces_of_word(key, spelled=spelled)
+            )
             pieces += [Piece(begin + start, begin + stop, text) for start, stop, text in of_word]
         return pieces
 
-    def _words(self, line: str) -> Iterator[tuple[str, int, int, bool, bool, bool]]:
-        """Yield the words of a line, their begin and end, and whether each is the first and the last word of the line
-        and opens a quotation; only the end of a line matters to a reader that does not adapt.
+    def _keys(self, written: WrittenLines) -> list[Key]:
+        """Return the words of lines, with their place where it matters: whether a word is the first and the last of its
+        line and opens a quotation; only the end of a line matters to a reader that does not adapt.
         """
-        spans = list(word_spans(line))
-        adapts, last, quotes = self.adapts, len(spans), 0
-        for number, (begin, end) in enumerate(spans, 1):
-            word = line[begin:end]
-            opens = False
-            if adapts and _PLAIN_QUOTE in word:
-                quotes += word.count(_PLAIN_QUOTE)
-                opens = word == _PLAIN_QUOTE and quotes % 2 == 1
-            yield word, begin, end, adapts and number == 1, number == last, opens
+        keys: list[Key] = list(written.words)
+        places = np.zeros((len(keys), 3), np.bool_)
+        full = np.flatnonzero(np.diff(written.offsets))
+        places[written.offsets[full + 1] - 1, 1] = True
+        if self.adapts:
+            places[written.offsets[full], 0] = True
+            places[:, 2] = written.opens
+        special = np.flatnonzero(places.any(axis=1))
+        for number, place in zip(special.tolist(), places[special].tolist(), strict=True):
+            keys[number] = (written.words[number], *place)
+        return keys
 
     def _pieces_of_word(
-        self, word: str, is_first: bool, is_last: bool, opens: bool, spelled: bool = True
+        self, word: str, is_first: bool = False, is_last: bool = False, opens: bool = False, spelled: bool = True
     ) -> Sequence[Piece]:
         if not self.adapts:
             return self.style.pieces(word, is_last)
@@ -224,10 +208,11 @@ class TextReader:
             return self.style.pieces(word, is_last, self._rank)
         return self._spelled_pieces(word, is_first, is_last, opens)
 
-    def _find_tokens(self, word: str, is_first: bool, is_last: bool, opens: bool) -> tuple[str, ...]:
-        """Return the tokens of a word of a line, see `_words`."""
-        pieces = None if self.is_plain else self._pieces_of_word(word, is_first, is_last, opens)
-        return tuple([part.token for part in self.normaliser.align(word, pieces) if part.token is not None])
+    def _parts_of_word(self, word: str, *place: bool) -> list[AlignedToken]:
+        """Return the tokens of a word of a line, and what is not read of it. place: see `_keys`."""
+        if self.is_plain:
+            return self.normaliser.parts(word)
+        return self.normaliser.align(word, self._pieces_of_word(word, *place))
 
     def _find_spelled_pieces(self, word: str, is_first: bool, is_last: bool, opens: bool) -> Sequence[Piece]:
         """Return the pieces of a word, spelled as in the vocabulary. opens: whether it opens a quotation."""
@@ -239,7 +224,7 @@ class TextReader:
             opens = opens and text in ("", _PLAIN_QUOTE)  # a quotation mark after a word closes
         return spelled
 
-    def _rank(self, word: str) -> list[int] | None:
+    def _find_rank(self, word: str) -> list[int] | None:
         """Return the ids of a word that the vocabulary contains in any spelling; they rise with decreasing frequency.
 
         None for other words. A mark after a number is not part of the word.
@@ -250,7 +235,7 @@ class TextReader:
 
     def _find_known_ids(self, word: str) -> list[int] | None:
         """Return the ids of the tokens of a word; None if one is unknown, or there is none."""
-        tokens = self.normaliser.tokens(word)
+        tokens = [part.token for part in self.normaliser.parts(word) if part.token is not None]
         return self.vocabulary.encode(tokens) if tokens and all(map(self.vocabulary.knows, tokens)) else None
 
     def _spelling(self, text: str, is_first: bool = False, quotes: Sequence[str] = ()) -> str:

@@ -200,6 +200,10 @@ class SpanTable:
             f" {self.values[wrong[0]]}; expected a finite number"
         )
 
+    def of_spans(self, sentences: Integers, starts: AnyIntegers, ends: AnyIntegers) -> Scores:
+        """Return the scores of spans: (k,).  sentences, starts, ends: (k,)."""
+        return self.values[places_of(self.offsets[sentences], starts, ends)]
+
     def chart(self, index: int) -> Scores:
         """(n, n) the scores of one sentence, by first and last word of the span; NaN where there is no span."""
         length = int(self.lengths[index])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,15 @@ class SpanSets:
         here = slice(int(self.offsets[index]), int(self.offsets[index + 1]))
         return set(zip(self.starts[here].tolist(), self.ends[here].tolist(), strict=True))
 
+    def in_preorder(self, smallest: int = 1) -> SpanSets:
+        """Return the spans of at least so many words, the outer before the inner; equal spans keep their order."""
+        sentences = self.sentences()
+        order = np.lexsort((-self.ends, self.starts, sentences))  # stable
+        order = order[(self.ends - self.starts)[order] >= smallest]
+        offsets = offsets_of(np.bincount(sentences[order], minlength=len(self)))
+        labels = None if self.labels is None else self.labels[order]
+        return SpanSets(self.lengths, offsets, self.starts[order], self.ends[order], labels, self.label_names)
+
     def select(self, indices: Sequence[int] | Integers | Flags) -> SpanSets:
         """Return the sentences at `indices` (or where a mask is True), in that order."""
         chosen = np.asarray(indices)
@@ -80,7 +89,7 @@ class SpanSets:
         return SpanSets(self.lengths[chosen], offsets, self.starts[places], self.ends[places], labels, self.label_names)
 
 
-def offsets_of(counts: Integers) -> Integers:
+def offsets_of(counts: Integers | Flags) -> Integers:
     """(S,) counts -> (S + 1,) offsets."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
 
@@ -132,12 +141,11 @@ def trees_of(
     """
     if len(words) != len(spans):
         raise InputError(f"found words of {len(words)} sentences, expected those of {len(spans)}")
-    # Outer before inner; lexsort is stable, so equal spans keep their order, the parent first.
-    order = np.lexsort((-spans.ends, spans.starts, spans.sentences()))
-    starts, ends = spans.starts[order].tolist(), spans.ends[order].tolist()
-    names = [INDUCED_LABEL] * len(order)
+    spans = spans.in_preorder()
+    starts, ends = spans.starts.tolist(), spans.ends.tolist()
+    names = [INDUCED_LABEL] * len(starts)
     if spans.labels is not None:
-        names = [spans.label_names[code] for code in spans.labels[order]]
+        names = [spans.label_names[code] for code in spans.labels]
     trees: list[Tree] = []
     for sentence, (first, last) in enumerate(zip(spans.offsets[:-1].tolist(), spans.offsets[1:].tolist(), strict=True)):
         if len(words[sentence]) != spans.lengths[sentence]:
@@ -167,29 +175,22 @@ def format_spans(
     Raises InputError for words that contain white space.
     """
     offsets = offsets_of(spans.lengths)
-    first = offsets[:-1][spans.sentences()]
-    opened = np.bincount(first + spans.starts, minlength=offsets[-1]).tolist()
-    closed = np.bincount(first + spans.ends - 1, minlength=offsets[-1]).tolist()
-    opening = f"({INDUCED_LABEL} "
-    known: dict[str, str] = {}
-    lines = []
+    first, single = offsets[:-1][spans.sentences()], offsets[:-1][spans.lengths == 1]
+    flat = list(chain.from_iterable(words))
+    known = {word: escaped(word, "word") for word in dict.fromkeys(flat)}
+    leaves = list(map(known.__getitem__, flat))
     if tags is not None:
-        words = [
-            [f"({escaped(tag, 'tag')} {escaped(word, 'word')})" for word, tag in zip(*pair, strict=False)]
-            for pair in zip(words, tags, strict=True)
+        leaves = [
+            f"({escaped(tag, 'tag')} {leaf})" for leaf, tag in zip(leaves, chain.from_iterable(tags), strict=True)
         ]
-        known = {leaf: leaf for sentence in words for leaf in sentence}
-    for start, sentence in zip(offsets.tolist(), words, strict=False):
-        if len(sentence) == 1:
-            lines.append(f"{opening}{escaped(sentence[0], 'word')})" if tags is None else sentence[0])
-            continue
-        pieces = []
-        for place, word in enumerate(sentence, start):
-            if word not in known:
-                known[word] = escaped(word, "word")
-            pieces.append(f"{opening * opened[place]}{known[word]}{')' * closed[place]}")
-        lines.append(" ".join(pieces))
-    return lines
+    around: list[list[str]] = []
+    for places, bracket in ((first + spans.starts, f"({INDUCED_LABEL} "), (first + spans.ends - 1, ")")):
+        counts = np.bincount(places, minlength=offsets[-1])
+        counts[single] = tags is None
+        brackets = {count: bracket * count for count in set(counts.tolist())}
+        around.append(list(map(brackets.__getitem__, counts.tolist())))
+    pieces = list(map("".join, zip(around[0], leaves, around[1], strict=True)))
+    return [" ".join(pieces[start:end]) for start, end in pairwise(offsets.tolist())]
 
 
 def joined(sets: Sequence[SpanSets]) -> SpanSets:

@@ -6,7 +6,6 @@ and one flat loop builds the trees.
 
 from __future__ import annotations
 
-import gc
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import write_text
-from syntaxlm.core.text_files import read_whole_text, source_name
+from syntaxlm.core.text_files import no_collection, read_whole_text, source_name
 
 if TYPE_CHECKING:
     import nltk
@@ -184,19 +183,15 @@ def parse_brackets(text: str, labelled: bool | None = None, source: str = "text"
                 _built(cast(list[_Token], start), False)
             except _Unlabelled:
                 token, is_sure = _UNLABELLED_TOKEN, True
-    was_on = gc.isenabled()
-    gc.disable()  # it would repeatedly traverse millions of small objects without cycles
     try:
-        trees = _built(token.findall(text), is_sure)
+        with no_collection():
+            trees = _built(token.findall(text), is_sure)
     except _Unlabelled:
         return parse_brackets(text, False, source)
     except _Fault as fault:
         match = next(match for number, match in enumerate(token.finditer(text)) if number == fault.token)
         line = text.count("\n", 0, match.start()) + 1
         raise InputError(f"{source}, line {line}: found {fault.found}, expected {fault.expected}") from None
-    finally:
-        if was_on:
-            gc.enable()
     if not trees:
         raise InputError(f"{source}: found no trees, expected bracketed trees such as (S (NP (DT the) (NN cat)) ...)")
     return trees

@@ -15,7 +15,7 @@ from syntaxlm.app.jobs.job import Job
 from syntaxlm.app.jobs.work import Loaded, Work
 from syntaxlm.app.jobs.workers import Engine, InWorker, Outcome
 from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.core.tables import Column, Columns, Row
+from syntaxlm.core.tables import Block, Column, Columns
 
 COUNTS = Columns(
     "counts", "line", {"sentence": Column("integer", "number of the line"), "words": Column("integer", "")}
@@ -40,7 +40,7 @@ class Counting(Work):
     inline: bool = True
 
     def load(self, device: str) -> Loaded:
-        def rows(lines: Sequence[str], first: int) -> list[Row]:
+        def rows(lines: Sequence[str], first: int) -> list[Block]:
             for line in lines:
                 if line.startswith("warn"):
                     warnings.warn(InputWarning(f"{line!r}: takes long"), stacklevel=2)
@@ -51,7 +51,8 @@ class Counting(Work):
                 if self.inline:
                     raise Killed
                 os.kill(os.getpid(), signal.SIGKILL)
-            return [{"sentence": first + place, "words": len(line.split())} for place, line in enumerate(lines)]
+            numbers = list(range(first, first + len(lines)))
+            return [{"sentence": numbers, "words": [len(line.split()) for line in lines]}]
 
         return Loaded(rows, columns=COUNTS, reads_tags=False, sha256=("0" * 64,))
 

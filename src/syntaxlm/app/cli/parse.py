@@ -150,7 +150,7 @@ def parse(
     if column is not None:
         raise InputError("--column: applies only to jobs that read Parquet files; add --workers N, or omit it")
     source = text.read()
-    from syntaxlm.core.tables import write_rows
+    from syntaxlm.core.tables import write_blocks
     from syntaxlm.parsing.parse import CONSTITUENTS, parse_text
 
     bundles = list(models.load_all().values())
@@ -162,8 +162,7 @@ def parse(
         bundles[0].require(ParsesDependencies, "--format conllu")
     chunks = parse_text(bundles, source, options, list(map(str, models.folders)))
     if format in ("tsv", "csv", "parquet"):
-        rows = (row for parses in chunks for parse in parses for row in parse.rows())
-        write_rows(rows, CONSTITUENTS, output, format)
+        write_blocks((parses.constituents() for parses in chunks), CONSTITUENTS, output, format)
         return 0
     chosen = format or ("brackets" if isinstance(source, str) else "tree")
     with text_output(output) as file:

@@ -20,7 +20,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import remove_unfinished
 from syntaxlm.core.options import LARGEST_COUNT
 from syntaxlm.core.progress import Progress, working
-from syntaxlm.core.tables import Column, Columns, Row, check_parquet, write_parquet
+from syntaxlm.core.tables import Block, Column, Columns, check_parquet, write_parquet
 from syntaxlm.core.text_files import LINES_TOGETHER, no_sentence
 
 LINES_PER_SHARD = 20_000
@@ -113,8 +113,8 @@ class Job:
         seconds = time.process_time() - start
         return ShardResult(task.shard.number, count, tuple(sorted(bad)), seconds, peak_memory(), size, hash)
 
-    def _rows(self, loaded: Loaded, task: ShardTask, bad: list[tuple[int, str]]) -> Iterator[Row]:
-        """Yield the rows of a shard. Bad lines are added to `bad`; raises _StoppedError for them, unless skipped."""
+    def _rows(self, loaded: Loaded, task: ShardTask, bad: list[tuple[int, str]]) -> Iterator[Block]:
+        """Yield the rows of a shard in columns. Bad lines are added to `bad`; raises _StoppedError unless skipped."""
         from syntaxlm.data.corpora import is_tagged
         from syntaxlm.text.normaliser import without_tags
 
@@ -133,12 +133,13 @@ class Job:
                 if reason is not None:
                     bad.append((line.number, reason))
             first = chunk[0].number
-            rows = rows_of(loaded.rows, texts, first, bad)
+            blocks = rows_of(loaded.rows, texts, first, bad)
             if bad and self.bad_lines == "stop":
                 raise _StoppedError
-            for row in rows:
-                id = {} if source.id_type is None else {"id": chunk[row["sentence"] - first].id}
-                yield {"file": source.name, **id, **row}
+            for block in blocks:
+                numbers = block["sentence"]
+                ids = {} if source.id_type is None else {"id": [chunk[number - first].id for number in numbers]}
+                yield {"file": [source.name] * len(numbers), **ids, **block}
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import open_stored, sha256
-from syntaxlm.core.tables import Columns, Row
+from syntaxlm.core.tables import ROWS_PER_GROUP, Block, Columns, blocks_of
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.scoring.options import ScoreOptions
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from syntaxlm.storage.folder import ModelBundle
 
 _PIECE = 1 << 20  # bytes read at a time
-RowsOf = Callable[[Sequence[str], int], list[Row]]
+RowsOf = Callable[[Sequence[str], int], list[Block]]
 
 
 class Loaded(NamedTuple):
     """Loaded models with the function lines -> rows.
 
-    rows: returns the rows of lines of text; its second argument is the number of the first line.
+    rows: returns the rows of lines of text, in columns; its second argument is the number of the first line.
     columns: of the rows.
     reads_tags: whether the models read tagged text.
     sha256: of each model.
@@ -75,9 +75,8 @@ class ParseWork(Work):
 
         bundles = [_load(name, device) for name in self.models]
 
-        def rows(lines: Sequence[str], first: int) -> list[Row]:
-            parses = parse_lines(bundles, lines, self.options, first, self.models)
-            return [row for parse in parses for row in parse.rows()]
+        def rows(lines: Sequence[str], first: int) -> list[Block]:
+            return [parse_lines(bundles, lines, self.options, first, self.models).constituents()]
 
         rows([], 1)  # raises InputError
         tagged = any(bundle.normaliser.units == "tags" for bundle in bundles)
@@ -100,12 +99,15 @@ class ScoreWork(Work):
         if bundle.model.reads == "trees":
             raise InputError(f"{name}: a dependency-tree model reads trees; expected a model that reads text")
 
-        def rows(lines: Sequence[str], first: int) -> list[Row]:
+        columns = word_columns(self.options)
+
+        def rows(lines: Sequence[str], first: int) -> list[Block]:
             scored = word_measures(bundle, lines, self.options)
-            return [word.row() | {"sentence": word.sentence + first - 1} for words in scored for word in words]
+            words = (word._replace(sentence=word.sentence + first - 1) for line in scored for word in line)
+            return list(blocks_of((word.row() for word in words), columns, ROWS_PER_GROUP))
 
         rows([], 1)  # raises InputError
-        return Loaded(rows, word_columns(self.options), bundle.normaliser.units == "tags", (model_hash(bundle),))
+        return Loaded(rows, columns, bundle.normaliser.units == "tags", (model_hash(bundle),))
 
 
 def _load(name: str, device: str) -> ModelBundle:
@@ -159,8 +161,8 @@ def file_hash(path: Path) -> str:
 
 def rows_of(
     rows: RowsOf, lines: Sequence[str], first: int, bad: list[tuple[int, str]], tried_before: bool = False
-) -> list[Row]:
-    """Return the rows of lines. If the models refuse some, halves are tried until each refused line is found.
+) -> list[Block]:
+    """Return the rows of lines in columns. If the models refuse some, halves are tried until each refused one is found.
 
     first: number of the first line.  bad: refused lines are added to it.
     tried_before: show warnings only if the models do not refuse the lines again.

@@ -1,0 +1,192 @@
+"""What a model reads of many lines, in columns: each written word is analysed once, and lines are arrays of words."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import chain, compress, pairwise
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from syntaxlm.core.text_files import no_collection
+from syntaxlm.text.normaliser import ZERO_WIDTH_SPACE, AlignedToken
+from syntaxlm.trees.spans import Flags, Integers, offsets_of, places_in
+
+Value = TypeVar("Value")
+
+REMEMBERED_CHARACTERS = 2**21  # of the written words whose parts are cached: about 200,000 words, 100 MB
+_LAST_SPACE = 0x3000  # the white space with the largest code point
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenLines:
+    """The words of lines, separated at white space as by `split_words`.
+
+    lines: (L,).  words: (W,), all words in order.  offsets: (L + 1,) of the words of each line.
+    starts: (W,) of each word in its line, in code points.
+    opens: (W,) whether a word is a straight quotation mark that is the first, third, ... of its line.
+    """
+
+    lines: Sequence[str]
+    words: list[str]
+    offsets: Integers
+    starts: Integers
+    opens: Flags
+
+    @staticmethod
+    def of(lines: Sequence[str]) -> WrittenLines:
+        """Split lines into words."""
+        text = "\n".join(lines).replace(ZERO_WIDTH_SPACE, " ")
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        edges = np.flatnonzero(np.diff(_are_spaces()[np.minimum(codes, _LAST_SPACE + 1)], prepend=True, append=True))
+        starts, ends = edges[::2], edges[1::2]
+        begins = offsets_of(np.fromiter(map(len, lines), np.int64, len(lines)) + 1)
+        offsets = np.searchsorted(starts, begins)
+        before = np.repeat(begins[:-1], np.diff(offsets))  # the first character of the line of each word
+        quotes = offsets_of(codes == ord('"'))  # before each character
+        opens = (quotes[ends] - quotes[starts] == ends - starts) & (ends - starts == 1)
+        opens &= (quotes[ends] - quotes[before]) % 2 == 1
+        return WrittenLines(lines, text.split(), offsets, starts - before, opens)
+
+
+@cache
+def _are_spaces() -> Flags:
+    """Return whether each character up to the one after the last white space is white space."""
+    return np.array([chr(code).isspace() for code in range(_LAST_SPACE + 2)])
+
+
+class WrittenWord(NamedTuple):
+    """A part of a line, line[begin:end], and the ids of its tokens; no ids if the normaliser dropped it."""
+
+    begin: int
+    end: int
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ReadLines:
+    """The parts of lines, in order: tokens, and text that the model does not read.
+
+    lines: (L,).  offsets: (L + 1,) of the parts of each line.
+    written, tokens: (P,) each part as written, and its token; None if it is not read.
+    ids: (P,) of the tokens in the vocabulary; -1 for a part that is not read.
+    starts, ends: (P,) of each part in its line, in code points.
+    in_characters: whether tokens are characters.
+    """
+
+    lines: Sequence[str]
+    offsets: Integers
+    written: Sequence[str]
+    tokens: Sequence[str | None]
+    ids: Integers
+    starts: Integers
+    ends: Integers
+    in_characters: bool = False
+
+    @classmethod
+    def of_characters(
+        cls, lines: Sequence[str], aligned: Sequence[Sequence[AlignedToken]], id_of: Callable[[str], int]
+    ) -> ReadLines:
+        """Return the parts of lines that were read one by one, for a character-level model."""
+        offsets = offsets_of(np.array(list(map(len, aligned)), np.int64))
+        parts = list(chain.from_iterable(aligned))
+        written, tokens = [part.written for part in parts], [part.token for part in parts]
+        ids = np.array([-1 if token is None else id_of(token) for token in tokens], np.int64)
+        starts, ends = (np.array([part[place] for part in parts], np.int64) for place in (1, 2))
+        return cls(lines, offsets, written, tokens, ids, starts, ends, in_characters=True)
+
+    @cached_property
+    def is_read(self) -> Flags:
+        """(P,) whether each part is a token."""
+        flags: Flags = self.ids >= 0
+        return flags
+
+    @cached_property
+    def places(self) -> Integers:
+        """(L + 1,) the offsets of the tokens of each line among all tokens."""
+        return offsets_of(self.is_read)[self.offsets]
+
+    def by_line(self, values: Sequence[Value]) -> list[list[Value]]:
+        """Return (P,) values of the parts as those of the tokens of each line."""
+        kept = list(compress(values, self.is_read.tolist()))
+        return [kept[start:end] for start, end in pairwise(self.places.tolist())]
+
+    def aligned(self) -> Iterator[list[AlignedToken]]:
+        """Yield the parts of each line, as `TextReader.align` returns them."""
+        columns = self.written, self.starts.tolist(), self.ends.tolist(), self.tokens
+        parts = list(map(AlignedToken, *columns))
+        return (parts[start:end] for start, end in pairwise(self.offsets.tolist()))
+
+    def words(self) -> Iterator[list[WrittenWord]]:
+        """Yield the words of each line, separated by white space; for a character-level model, its characters.
+
+        A tag is no part of a word.
+        """
+        starts, ends = self.starts, self.ends
+        begins = np.ones(len(starts) + 1, np.bool_)
+        # Tokens of one character have the same position. Parts of one word are adjacent; words are not.
+        is_new = (starts[1:] != starts[:-1]) | (ends[1:] != ends[:-1]) if self.in_characters else starts[1:] > ends[:-1]
+        begins[1:-1] = is_new
+        begins[self.offsets] = True
+        edges = np.flatnonzero(begins)
+        ids, before = self.ids[self.is_read].tolist(), offsets_of(self.is_read)[edges].tolist()
+        tokens = [tuple(ids[start:end]) for start, end in pairwise(before)]
+        words = list(map(WrittenWord, starts[edges[:-1]].tolist(), ends[edges[1:] - 1].tolist(), tokens))
+        return (words[start:end] for start, end in pairwise(np.searchsorted(edges, self.offsets).tolist()))
+
+
+Key = str | tuple[str, bool, bool, bool]
+"""A written word, or one with what of its place matters: the arguments of `WordForms.parts_of`."""
+
+
+class WordForms(dict[Key, int]):
+    """Written words that were read before, each with its number and, in columns, its parts.
+
+    parts_of: returns the parts of a word.  id_of: returns the id of a token.
+    """
+
+    def __init__(self, parts_of: Callable[..., Iterable[AlignedToken]], id_of: Callable[[str], int]) -> None:
+        self._parts_of, self._id_of = parts_of, id_of
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all words."""
+        super().clear()
+        self._offsets, self._characters = array("q", [0]), 0
+        self._written: list[str] = []
+        self._tokens: list[str | None] = []
+        self._ids, self._starts, self._ends = array("q"), array("q"), array("q")
+
+    def __missing__(self, key: Key) -> int:
+        for written, start, end, token in self._parts_of(*key) if isinstance(key, tuple) else self._parts_of(key):
+            self._written.append(written)
+            self._tokens.append(token)
+            self._ids.append(-1 if token is None else self._id_of(token))
+            self._starts.append(start)
+            self._ends.append(end)
+            self._characters += len(written)
+        self._offsets.append(len(self._ids))
+        return self.setdefault(key, len(self))
+
+    def read(self, text: WrittenLines, keys: Sequence[Key]) -> ReadLines:
+        """Return the parts of lines.  keys: of their words."""
+        with no_collection():
+            words = np.fromiter(map(self.__getitem__, keys), np.int64, len(keys))
+        offsets = np.array(self._offsets)
+        places, counts = places_in(offsets, words), np.diff(offsets)[words]
+        chosen, before = places.tolist(), np.repeat(text.starts, counts)
+        read = ReadLines(
+            text.lines,
+            offsets_of(counts)[text.offsets],
+            list(map(self._written.__getitem__, chosen)),
+            list(map(self._tokens.__getitem__, chosen)),
+            np.array(self._ids)[places],
+            before + np.array(self._starts)[places],
+            before + np.array(self._ends)[places],
+        )
+        if self._characters > REMEMBERED_CHARACTERS:
+            self.clear()
+        return read
