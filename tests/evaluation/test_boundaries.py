@@ -201,7 +201,7 @@ def test_baselines_are_every_gap_and_every_so_many_characters_of_a_line(tmp_path
 def test_models_and_texts_without_boundaries_are_reported(text, tmp_path):
     with pytest.raises(InputError, match="reads words"):
         evaluate_boundaries(stored_model(units="words"), text)
-    with pytest.raises(InputError, match="this lstm model does not parse"):
+    with pytest.raises(InputError, match="this lstm model with these settings does not parse"):
         evaluate_boundaries(stored_model("lstm"), text)
     path = tmp_path / "none.txt"
     path.write_text("我喜欢猫\n" * 30)

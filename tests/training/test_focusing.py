@@ -261,7 +261,7 @@ def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, fe
     with pytest.raises(InputError, match=r"model\.name: span-parser models learn from the trees of others"):
         focus(read_recipe("span-parser-text"), folder, FocusOptions(seeds=2), watching)
     train(few.recipe("lstm", schedule={"epochs": 1}), tmp_path / "lstm")
-    with pytest.raises(InputError, match="this lstm model does not parse"):
+    with pytest.raises(InputError, match="this lstm model with these settings does not parse"):
         focus(recipe, folder, FocusOptions(seeds=1, also=[tmp_path / "lstm"]), watching)
     assert not folder.exists()
 
