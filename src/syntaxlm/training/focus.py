@@ -273,7 +273,10 @@ def _parsers(
     """
     name = recipe.model.name
     model_type = MODELS[name]
-    if not isinstance(recipe, TextRecipe) or not model_type.has(ParsesSentences) or model_type.has(LearnsFromTrees):
+    # Models whose states learn from trees parse only then.
+    parses = getattr(recipe.model, "tree_loss", None) != "states" or bool(getattr(recipe.model, "supervision", 0))
+    parses = parses and model_type.has(ParsesSentences)
+    if not isinstance(recipe, TextRecipe) or not parses or model_type.has(LearnsFromTrees):
         fault = "learn from the trees of others" if model_type.has(LearnsFromTrees) else "do not parse"
         raise InputError(
             f"model.name: {name} models {fault}; expected a parser that is trained on text, such as simple-pcfg"
