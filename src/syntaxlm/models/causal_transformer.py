@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, sqrt
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -58,7 +58,10 @@ class CausalTransformerConfig(Settings, section="model"):
     init_range: Positive = 0.035  # initial weights: uniform in (-init_range, init_range), so 0.02 is their std
     cutoffs: Cutoffs = ()  # ids of words from which embeddings are a quarter as large, for an adaptive softmax
 
-    tree_loss: ClassVar[TreeLoss] = "states"
+    @property
+    def tree_loss(self) -> TreeLoss:
+        """How the model learns from trees."""
+        return "states"
 
     @property
     def inner_size(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from torch import Tensor, nn
 
@@ -38,7 +38,10 @@ class LSTMConfig(Settings, section="model"):
     init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
     cutoffs: Cutoffs = ()  # ids of words from which embeddings are a quarter as large, for an adaptive softmax
 
-    tree_loss: ClassVar[TreeLoss] = "states"
+    @property
+    def tree_loss(self) -> TreeLoss:
+        """How the model learns from trees."""
+        return "states"
 
     def contradictions(self) -> list[str]:
         return cutoff_faults(self.cutoffs, self.tied)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -54,7 +54,10 @@ class PRPNConfig(Settings, section="model"):
     margin: Positive = 0.1  # by which a distance must exceed those within the constituents beside it, with supervision
     init_range: Positive = 0.01  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
 
-    tree_loss: ClassVar[TreeLoss] = "distances"
+    @property
+    def tree_loss(self) -> TreeLoss:
+        """How the model learns from trees."""
+        return "distances"
 
     def contradictions(self) -> list[str]:
         faults = []
