@@ -37,9 +37,7 @@ class ONLSTMConfig(AWDConfig, section="model"):
     cell: Literal["on-lstm", "lstm"] = "on-lstm"  # lstm: plain LSTM (AWD-LSTM), without distances
     chunk_size: Size = 10  # neurons that share one master gate; divides every layer's size
     weight_drop_rescaled: bool = False  # true: kept weights are divided by 1 - rate, as in AWD-LSTM
-    supervision: NonNegative = (
-        0.0  # weight of the ranking loss of distances; of TreeReg with cell lstm; with text.trees
-    )
+    supervision: NonNegative = 0.0  # weight of the loss of text.trees: a ranking of distances; TreeReg with cell lstm
     margin: Positive = 0.1  # by which a distance must exceed those within the constituents beside it, with supervision
     ar_after_dropout: bool = False  # true: the AR penalty applies after the output dropout, as in AWD-LSTM
 
