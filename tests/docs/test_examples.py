@@ -54,8 +54,7 @@ def check(example: Example) -> None:
     options = PARSER.parse_args(rest)
     assert not overrides or getattr(options, "takes_overrides", False)
     for recipe in recipes_named(options):
-        for setting, value in overrides:
-            check_setting(setting, value, recipe)
+        check_settings(overrides, recipe)
 
 
 def command_of(words: list[str]) -> argparse.ArgumentParser:
@@ -76,11 +75,12 @@ def recipes_named(options: argparse.Namespace) -> list[str]:
     return names
 
 
-def check_setting(setting: str, value: str, recipe: str) -> None:
-    """That the recipe has a setting and takes the value, unless this stands for another (S, DIR/FILE, ...)."""
-    if recipe in SHIPPED and not re.fullmatch("[A-Z]+", value):
-        read_recipe(recipe, [(setting, value)])
-    else:
+def check_settings(overrides: list[tuple[str, str]], recipe: str) -> None:
+    """That the recipe has the settings and takes the values together, unless one stands for another (S, DIR/FILE)."""
+    taken = [pair for pair in overrides if recipe in SHIPPED and not re.fullmatch("[A-Z]+", pair[1])]
+    if taken:
+        read_recipe(recipe, taken)
+    for setting, _ in set(overrides) - set(taken):
         assert setting in SETTINGS, f"{setting}: no such setting"
 
 

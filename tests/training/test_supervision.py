@@ -205,6 +205,12 @@ def test_a_stream_is_refused_where_states_learn_from_sentences(toy):
         recipe_of(toy, model={"name": "on-lstm", "cell": "lstm"}, batches=STREAM)
 
 
+@pytest.mark.parametrize("setting", [{"trees_share": 0.5}, {"trees_interval": 2}], ids=str)
+def test_settings_of_trees_are_refused_without_trees(setting, toy):
+    with pytest.raises(InputError, match=r"text\.trees_.*: found .*; expected 1, or text\.trees"):
+        toy.recipe("lstm", text=setting)
+
+
 @pytest.mark.parametrize("interval", [1, 3])
 @pytest.mark.parametrize("batches", [{}, STREAM], ids=["sentences", "stream"])
 def test_one_batch_in_an_interval_has_trees(batches, interval, toy):

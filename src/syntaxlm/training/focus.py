@@ -273,9 +273,9 @@ def _parsers(
     """
     name = recipe.model.name
     model_type = MODELS[name]
-    # Models whose states learn from trees parse only then.
-    parses = getattr(recipe.model, "tree_loss", None) != "states" or bool(getattr(recipe.model, "supervision", 0))
-    parses = parses and model_type.has(ParsesSentences)
+    parses = model_type.has(ParsesSentences)
+    if getattr(recipe.model, "tree_loss", None) == "states":  # these parse only if they learn from trees
+        parses = getattr(recipe.model, "supervision", 0) > 0
     if not isinstance(recipe, TextRecipe) or not parses or model_type.has(LearnsFromTrees):
         fault = "learn from the trees of others" if model_type.has(LearnsFromTrees) else "do not parse"
         raise InputError(

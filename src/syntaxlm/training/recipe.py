@@ -310,6 +310,12 @@ class TextRecipe(Recipe):
         """Return a message for each setting that does not fit the model."""
         faults = _model_faults(self.model)
         faults += _learns_from(self.model, "supervision", "trees", self.text.trees, None)
+        if self.text.trees is None:
+            faults += [
+                f"text.{name}: found {value}; expected 1, or text.trees, to which it applies"
+                for name in ("trees_share", "trees_interval")
+                if (value := getattr(self.text, name)) != 1
+            ]
         faults += self._focus_faults()
         batches, name = self.batches, self.model.name
         if self.text.valid is None and not (MODELS[name].has(TrainsByCounting) and not MODELS[name].has(HasLoss)):
