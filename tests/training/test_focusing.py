@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.data.treebanks import read_treebank
 from syntaxlm.models.abilities import TextCounts
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.pcfg.grammars import SimplePCFGConfig
@@ -206,6 +207,26 @@ def test_a_student_learns_from_the_average_and_is_resumed_with_the_other_parsers
     assert focus(recipe, folder, options, watching).student.criterion == result.student.criterion
 
 
+def test_a_language_model_learns_from_text_and_the_trees_of_the_average(recipe, few, tmp_path):
+    """It reads a word that the parsers drop, so that their trees must have it."""
+    normaliser = replace(recipe.text.normaliser, drop_words=("not",))
+    recipe = replace(recipe, text=replace(recipe.text, normaliser=normaliser, test=str(few / "valid.txt")))
+    settings = {"model.embedding_size": 8, "model.hidden_size": 8, "model.layers": 1, "schedule.epochs": 1}
+    student = read_recipe("lstm-trees-text", settings | {"text.normaliser": {"numbers": "whole"}})
+    result = focus(recipe, tmp_path / "run", FocusOptions(seeds=2, student=student), watching)
+    assert result.learned is None, "a language model has no place in a combination of parsers"
+    bundle = read_model(result.student.folder)
+    assert bundle.normaliser == student.text.normaliser != read_model(tmp_path / "run" / "focused").normaliser
+    (parse,) = parse_lines(bundle, ["the dog sleeps in the house"])
+    assert len(parse.tree) == 6
+    trees = read_treebank(tmp_path / "run" / "trees" / "average.mrg", "none")
+    lines = (few / "train.txt").read_text().splitlines()
+    assert [" ".join(sentence.words) for sentence in trees] == lines
+    assert any("not" in line for line in lines)
+    assert not (tmp_path / "run" / "trees" / "average-valid.mrg").exists()
+    assert result.student.test.source == str(few / "valid.txt")
+
+
 def test_seeds_of_a_parser_that_is_no_grammar_have_an_average_and_a_student(few, student, tmp_path):
     recipe = few.recipe("prpn", schedule={"epochs": 1})
     result = focus(recipe, tmp_path / "run", FocusOptions(seeds=2), watching)
@@ -243,7 +264,9 @@ def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, fe
         focus(recipe, folder, FocusOptions(seeds=1), watching)
     with pytest.raises(InputError, match=r"model\.name: lstm models do not parse; expected a parser"):
         focus(few.recipe("lstm"), folder, FocusOptions(seeds=2), watching)
-    with pytest.raises(InputError, match="--student: prpn models do not learn from trees alone; expected span-parser"):
+    with pytest.raises(
+        InputError, match="--student: prpn models with these settings do not learn from trees; expected"
+    ):
         focus(recipe, folder, FocusOptions(seeds=2, student=few.recipe("prpn")), watching)
     with pytest.raises(InputError, match=r"--also: found a parser twice: .*new/parsers/seed-1"):
         focus(recipe, folder, FocusOptions(seeds=1, also=[folder / "parsers" / "seed-1"]), watching)

@@ -4,7 +4,8 @@ Park & Kim 2024, "Structural Optimization Ambiguity and Simplicity Bias in Unsup
 parsers are several seeds of one recipe and of its variants and, if given, other models. No gold trees are used. The
 results are in one folder: parsers/NAME, agreement.json, average (a model), trees/average.mrg and, with its hashes,
 average.json, focused (a grammar), student (a span parser) and learned (the average of both, a model). If the command is
-started again, finished steps are kept, interrupted ones are resumed, and missing ones are run.
+started again, finished steps are kept, interrupted ones are resumed, and missing ones are run. The student may also be
+a language model that learns from text and these trees, by `text.trees`; it is not in the average of both.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ class FocusOptions:
     seeds: number of parsers to train with the recipe, and with each variant.
     variants: settings that replace those of the recipe in further parsers, see `with_overrides`.
     also: folders of other models to use as parsers.
-    student: recipe of a span parser to train on the trees of the average; its data are those of the parsers.
+    student: recipe of a model to train on the trees of the average: a span parser, whose data are those of the parsers,
+        or a language model with `supervision`, which reads the same files in its own way.
     strength: `model.focus` of the focused grammar; None: STRENGTH.
     minutes: time for everything: each training takes an equal share at most; None: the epochs of the recipe.
     jobs: number of parsers to train at the same time.
@@ -142,7 +144,7 @@ def focus(
     folder: the folder of the results.
     watching: returns a context manager with a progress callback for a recipe.
     say: prints a line of progress; also called with the agreement of the parsers.
-    Raises InputError before training if a model does not parse, if the student is not a span parser, if the folder
+    Raises InputError before training if a model does not parse, if the student does not learn from trees, if the folder
     holds runs with other settings, or if a text is its file agreement.json.
     """
     recipe, runs, parsers, groups = _parsers(recipe, folder, options)
@@ -183,7 +185,7 @@ def focus(
         write_text(to_json(agreement.to_dict(), indent=2) + "\n", folder / AGREEMENT, stored=True)
         bundles = [read_model(path) for path in followed]
         average = _write_average(bundles, folder / AVERAGE, say)
-        for part in ("train", "valid") if "student" in learners else ("train",):
+        for part in ("train", "valid") if _learns_from_trees_alone(options.student) else ("train",):
             _write_trees(followed, bundles, getattr(recipe.data, part), _trees(folder, part), say)
         result = FocusResult(folder, list(parsers), agreement, omitted, average)
         for name, learner in learners.items():
@@ -197,7 +199,7 @@ def focus(
             if trained.stopped:
                 return result
             result = replace(result, focused=trained) if name == "focused" else replace(result, student=trained)
-        if len(learners) > 1:
+        if len(learners) > 1 and _learns_from_trees_alone(options.student):
             learned = _write_average([read_model(folder / name) for name in learners], folder / LEARNED, say)
             result = replace(result, learned=learned)
     return replace(result, stopped=False)
@@ -237,7 +239,7 @@ def _learners(
 
     runs: the recipes of the parsers to train.
 
-    Raises InputError for a student that is not a span parser.
+    Raises InputError for a student that does not learn from trees.
     """
     focus = [str(_trees(folder, "train"))]
     learners: dict[str, Recipe] = {}
@@ -247,20 +249,42 @@ def _learners(
     elif options.strength is not None:
         raise InputError(f"--strength: {recipe.model.name} models are not focused; omit it, or use a recipe of a PCFG")
     if options.student is not None:
-        name = options.student.model.name
-        if not MODELS[name].has(LearnsFromTrees):
-            raise InputError(f"--student: {name} models do not learn from trees alone; expected span-parser")
-        text = recipe.to_dict()["text"] | {"focus": focus, "focus_valid": [str(_trees(folder, "valid"))], "test": None}
-        teachers: list[Any] = [of_parser.model for of_parser in runs.values()]
-        teachers += [read_model(path).settings.model for path in options.also]
-        settings = {
-            "text": text,
-            "run.seed": recipe.run.seed,
-            "schedule.minutes": recipe.schedule.minutes,
-            "model.marks": any(getattr(teacher, "marks", False) for teacher in teachers),
-        }
-        learners["student"] = with_overrides(options.student, settings)
+        learners["student"] = _student(recipe, runs, folder, options.student, options.also)
     return learners
+
+
+def _learns_from_trees_alone(student: Recipe | None) -> bool:
+    return student is not None and MODELS[student.model.name].has(LearnsFromTrees)
+
+
+def _student(
+    recipe: TextRecipe, runs: Mapping[Path, Recipe], folder: Path, student: Recipe, also: Sequence[str | Path]
+) -> Recipe:
+    """Return the recipe of a student on the text and the trees of the parsers.
+
+    A span parser reads text like the parsers. A language model keeps its normaliser and vocabulary.
+    Raises InputError for a model that does not learn from trees.
+    """
+    trees = str(_trees(folder, "train"))
+    settings = {"run.seed": recipe.run.seed, "schedule.minutes": recipe.schedule.minutes}
+    if _learns_from_trees_alone(student):
+        teachers: list[Any] = [of_parser.model for of_parser in runs.values()]
+        teachers += [read_model(path).settings.model for path in also]
+        text = recipe.to_dict()["text"] | {
+            "focus": [trees],
+            "focus_valid": [str(_trees(folder, "valid"))],
+            "test": None,
+        }
+        marks = any(getattr(teacher, "marks", False) for teacher in teachers)
+        return with_overrides(student, settings | {"text": text, "model.marks": marks})
+    if not getattr(student.model, "supervision", 0):
+        raise InputError(
+            f"--student: {student.model.name} models with these settings do not learn from trees; expected a"
+            " span-parser, or a language model with model.supervision, such as transformer-trees-text"
+        )
+    files = {f"text.{name}": getattr(recipe.data, name) for name in ("train", "valid", "test")}
+    files |= {"text.trees": trees, "text.trees_preprocessing": "none"}
+    return with_overrides(student, settings | files)
 
 
 def _parsers(
@@ -333,7 +357,8 @@ def _write_average(bundles: Sequence[ModelBundle], folder: Path, say: Callable[[
 def _write_trees(
     parsers: Sequence[Path], bundles: Sequence[ModelBundle], text: str, file: Path, say: Callable[[str], None]
 ) -> None:
-    """Write the average trees of a text atomically, one per line with a word.
+    """Write the average trees of a text atomically, one per line with a word, over all words as written: a student may
+    read words that the parsers drop.
 
     Existing trees are kept if parsers and text have not changed. Their hashes are beside the trees.
     """
@@ -342,7 +367,7 @@ def _write_trees(
     say(f"{file}: parsing {text}")
     with replaced(file, stored=True) as temporary, open(temporary, "w", encoding="utf-8") as output:
         for parses in parse_text(bundles, text, ParseOptions(**AS_WRITTEN)):
-            output.writelines(tree + "\n" for tree in parses.brackets() if tree)
+            output.writelines(tree + "\n" for tree in parses.brackets(with_unread=True) if tree)
     write_text(to_json(_origin(parsers, text), indent=2) + "\n", file.with_suffix(".json"), stored=True)
 
 

@@ -191,8 +191,8 @@ def focus(
     variant: settings that replace those of the recipe in further parsers, such as "model.end_bias=0 model.marks=1";
         may be repeated. Parsers that differ make a better average
     also: it is one of the parsers, too
-    student: recipe of a span parser that is trained on the average's trees, such as span-parser-text; its text is that
-        of the parsers
+    student: recipe of a model that is trained on the average's trees: a span parser, such as span-parser-text, or a
+        language model with model.supervision, such as transformer-trees-text; its files are those of the parsers
     minutes: time for everything, shared equally by all trainings; default: the epochs of the recipe
     jobs: train N parsers at the same time, which share the cores
     keep_all: use all parsers; by default, a seed is omitted if its trees are nearly all right or left branching, or if
