@@ -12,6 +12,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 from rich.console import Console
+from torch import nn
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import locked
@@ -19,8 +20,9 @@ from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training import language_model, loop
 from syntaxlm.training.checkpoint import Plateau, TrainerState, read_trainer_state
+from syntaxlm.training.loop import build_optimiser
 from syntaxlm.training.progress import Event, ProgressDisplay
-from syntaxlm.training.recipe import ScheduleSettings, recipe_from
+from syntaxlm.training.recipe import OptimiserSettings, ScheduleSettings, recipe_from
 from syntaxlm.training.result import CHECKPOINT, RESULT
 from syntaxlm.training.run import METRICS, RECIPE, Run, read_run_recipe, resume, train
 from syntaxlm.training.study import train_seeds
@@ -73,6 +75,29 @@ def test_a_linear_decay_begins_where_it_is_told_and_reaches_0_at_the_end_of_all_
     assert [line["learning_rate"] for line in lines] == pytest.approx(expected, rel=1e-3)
     assert [line["learning_rate"] == 0.01 for line in lines].count(True) == (4 if start else 0)
     assert (lines[-1]["epoch"], lines[-1]["learning_rate"]) == (2, 0)
+
+
+def test_a_cosine_decay_ends_at_a_tenth_of_the_rate(toy, tmp_path):
+    schedule = {"epochs": 2, "decay": "cosine", "validations_per_epoch": 2, "plateau_factor": 1.0}
+    train(toy.recipe("lstm", schedule=schedule), tmp_path / "run")
+    rates = [line["learning_rate"] for line in metrics(tmp_path / "run", "valid")]
+    assert rates == pytest.approx(
+        [0.01 * (0.55 + 0.45 * math.cos(math.pi * part / 4)) for part in (1, 2, 3, 4)], rel=0.02
+    )
+    assert rates[-1] == pytest.approx(0.001)
+
+
+def test_adamw_decays_matrices_alone_and_apart_from_the_gradient():
+    """With a gradient of 0, a weight is multiplied by 1 - rate * decay, or stays."""
+    model = nn.ModuleDict({"embedding": nn.Embedding(3, 2), "linear": nn.Linear(2, 2)})
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    optimiser = build_optimiser(model, OptimiserSettings(kind="adamw", learning_rate=0.1, weight_decay=0.5))
+    for weight in model.parameters():
+        weight.grad = torch.zeros_like(weight)
+    optimiser.step()
+    factors = {"embedding.weight": 1.0, "linear.weight": 0.95, "linear.bias": 1.0}
+    for name, weight in model.named_parameters():
+        torch.testing.assert_close(weight.detach(), factors[name] * before[name])
 
 
 def test_a_warm_up_raises_the_rate_evenly_from_0_in_its_steps(toy, tmp_path):

@@ -162,17 +162,21 @@ class LossModule(nn.Module):
 
 
 def build_optimiser(model: nn.Module, settings: OptimiserSettings) -> torch.optim.Optimizer:
-    """Return the optimiser of a recipe: fused Adam or plain SGD."""
+    """Return the optimiser of a recipe: fused Adam or AdamW, or plain SGD."""
+    rate, decay, betas = settings.learning_rate, settings.weight_decay, (settings.beta1, settings.beta2)
     if settings.kind == "sgd":
-        return torch.optim.SGD(model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
-    return torch.optim.Adam(
-        model.parameters(),
-        lr=settings.learning_rate,
-        betas=(settings.beta1, settings.beta2),
-        eps=settings.epsilon,
-        weight_decay=settings.weight_decay,
-        fused=True,
-    )
+        return torch.optim.SGD(model.parameters(), lr=rate, weight_decay=decay)
+    if settings.kind == "adam":
+        parameters = model.parameters()
+        return torch.optim.Adam(parameters, lr=rate, betas=betas, eps=settings.epsilon, weight_decay=decay, fused=True)
+    embeddings = {
+        id(weight) for part in model.modules() if isinstance(part, nn.Embedding) for weight in part.parameters()
+    }
+    groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}
+    for weight in model.parameters():
+        groups[weight.ndim > 1 and id(weight) not in embeddings].append(weight)
+    parts = [{"params": weights, "weight_decay": decay * decays} for decays, weights in groups.items() if weights]
+    return torch.optim.AdamW(parts, lr=rate, betas=betas, eps=settings.epsilon, fused=True)
 
 
 def project(model: nn.Module) -> None:
@@ -396,9 +400,10 @@ class GradientLoop(Loop):
         trainer, settings, schedule = self.log.trainer, self.settings, self.schedule
         averaged = settings.average_learning_rate if trainer.averaging.began is not None else None
         rate = (settings.learning_rate if averaged is None else averaged) * trainer.plateau.scale
-        if schedule.decay == "linear":
+        if schedule.decay != "none":
             left = 1 - min(1.0, max(self.epochs / schedule.epochs, self._time_used()))
-            rate *= min(1.0, left / (1 - schedule.decay_from))
+            left = min(1.0, left / (1 - schedule.decay_from))
+            rate *= left if schedule.decay == "linear" else 0.55 - 0.45 * math.cos(math.pi * left)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * factor
 

@@ -184,18 +184,18 @@ class PairBatchSettings(Settings, section="batches"):
 
 @dataclass(frozen=True)
 class OptimiserSettings(Settings, section="optimiser"):
-    """Adam or SGD; then averaged SGD, if one of `average_patience`, `average_from_epoch`, `finetune_epoch` is set.
+    """Adam, AdamW or SGD; then averaged SGD, if `average_patience`, `average_from_epoch` or `finetune_epoch` is set.
 
     Averaged SGD is plain SGD; the mean of its weights over all steps since averaging began is validated and kept.
     """
 
-    kind: Literal["adam", "sgd"] = "adam"  # the algorithm, until weights are averaged
+    kind: Literal["adam", "adamw", "sgd"] = "adam"  # the algorithm, until weights are averaged
     learning_rate: Positive = 3e-3  # at the first step, or after the warm-up
     warmup_steps: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0  # steps in which the rate rises linearly from 0
-    beta1: Fraction = 0.9  # adam: decay rate of the mean of the gradient
-    beta2: Fraction = 0.999  # adam: decay rate of the mean of the squared gradient
-    epsilon: Positive = 1e-8  # adam: added to the square root of that mean
-    weight_decay: NonNegative = 1e-6  # L2, added to the gradient
+    beta1: Fraction = 0.9  # adam, adamw: decay rate of the mean of the gradient
+    beta2: Fraction = 0.999  # adam, adamw: decay rate of the mean of the squared gradient
+    epsilon: Positive = 1e-8  # adam, adamw: added to the square root of that mean
+    weight_decay: NonNegative = 1e-6  # L2, added to the gradient; adamw: apart from it, of matrices but not embeddings
     loss_normalisation: Literal["tokens", "sentences"] = "tokens"  # the loss is a mean per token, or per sentence
     gradient_clip: Positive = 1.0  # largest norm of the gradient; larger ones are scaled down to it
     average_patience: Count | None = None  # averaging starts if the loss exceeds the best before the last n validations
@@ -232,8 +232,8 @@ class ScheduleSettings(Settings, section="schedule"):
     plateau_factor: Annotated[float, Field(gt=0, le=1)] = 0.5  # the rate is multiplied by this; 1: it is not reduced
     plateau_threshold: NonNegative = 0.0  # share of the best loss by which a loss must be lower to count as better
     plateau_repeats: bool = False  # after the first reduction, the rate is reduced after every validation
-    decay: Literal["none", "linear"] = "none"  # linear: the rate also decreases linearly, to 0 at the end of all epochs
-    decay_from: Fraction = 0.0  # linear decay: fraction of all epochs after which the rate starts to decrease
+    decay: Literal["none", "linear", "cosine"] = "none"  # the rate also falls: linearly to 0, or by a cosine to a tenth
+    decay_from: Fraction = 0.0  # decay: fraction of all epochs after which the rate starts to decrease
     keep: Literal["best", "last"] = "best"  # the weights kept: of the lowest validation loss, or of the last validation
     epochs: Count = 20  # passes over the training data
     minutes: Positive | None = None  # time of the whole run, with evaluation of what fits into it; null: no limit
