@@ -55,7 +55,7 @@ class TorchLayer(nn.Module):
     def forward(self, inputs: Tensor, state: tuple[Tensor, Tensor] | None, rows: Rows) -> Recurrence:
         assert state is None
         hidden, (last, cell) = self.lstm(rows.padded(inputs))
-        return Recurrence(rows.of(hidden), (last[0], cell[0]), None, None)
+        return Recurrence(rows.of(hidden), (last[0], cell[0]))
 
 
 def model_of(config: ONLSTMConfig, form: str) -> NeuralModel:

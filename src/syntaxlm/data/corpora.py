@@ -257,7 +257,9 @@ class EncodedCorpus:
         def write_out() -> None:
             nonlocal unknown_count
             unknown_count += int(np.count_nonzero(vocabulary.is_unknown(np.array(words, np.int32))))
-            for file, dtype, values in zip(files, types.values(), (words, ends, lines, characters, before), strict=False):
+            for file, dtype, values in zip(
+                files, types.values(), (words, ends, lines, characters, before), strict=False
+            ):
                 file.write(np.array(values, dtype).tobytes())
                 del values[:]
 
