@@ -23,6 +23,7 @@ from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import Rows
 from syntaxlm.models.on_lstm import ONLSTMBackbone, ONLSTMConfig
+from syntaxlm.models.recurrent import RecurrentLayer
 from syntaxlm.ops.on_lstm import Recurrence
 from syntaxlm.training.recipe import OptimiserSettings
 
@@ -47,6 +48,8 @@ CASES = {  # steps, columns, settings
 
 class TorchLayer(nn.Module):
     """nn.LSTM in place of a layer of our stack."""
+
+    state_names = RecurrentLayer.state_names
 
     def __init__(self, input_size: int, size: int) -> None:
         super().__init__()

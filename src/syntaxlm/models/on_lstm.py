@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -70,7 +70,7 @@ class ONLSTMConfig(AWDConfig, section="model"):
 
 def _layer_of(config: ONLSTMConfig) -> Callable[[int, int], RecurrentLayer]:
     """Return what makes a layer of an input size and a number of neurons."""
-    drop = {"weight_drop": config.weight_drop, "rescaled": config.weight_drop_rescaled}
+    drop: dict[str, Any] = {"weight_drop": config.weight_drop, "rescaled": config.weight_drop_rescaled}
     if config.cell == "highway":
         return partial(HighwayLayer, depth=config.highway_depth, **drop)
     if config.cell == "nas":

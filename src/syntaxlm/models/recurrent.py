@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +30,7 @@ class RecurrentLayer(nn.Module, ABC):
     weight_drop: rate on recurrent weights.  rescaled: see `drop_weights`.
     """
 
-    state_names: ClassVar = ("hidden", "cell")
+    state_names: ClassVar[tuple[str, ...]] = ("hidden", "cell")
 
     def __init__(self, input_size: int, recurrent: tuple[int, ...], weight_drop: float, rescaled: bool) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class RecurrentStack(nn.Module):
         for number, layer in enumerate(self.layers):
             if number:
                 inputs = locked_dropout(layers[-1].hidden, self.layer_dropout, rows, self.training)
-            names = [f"{name}.{number}" for name in layer.state_names]
+            names = [f"{name}.{number}" for name in cast(RecurrentLayer, layer).state_names]
             before = None if state is None else tuple(state[name] for name in names)
             layers.append(layer(inputs, before, rows))
             after |= zip(names, layers[-1].state, strict=True)
