@@ -23,6 +23,7 @@ from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import Rows
 from syntaxlm.models.on_lstm import ONLSTMBackbone, ONLSTMConfig
+from syntaxlm.models.recurrent import RecurrentLayer
 from syntaxlm.ops.on_lstm import Recurrence
 from syntaxlm.training.recipe import OptimiserSettings
 
@@ -48,6 +49,8 @@ CASES = {  # steps, columns, settings
 class TorchLayer(nn.Module):
     """nn.LSTM in place of a layer of our stack."""
 
+    state_names = RecurrentLayer.state_names
+
     def __init__(self, input_size: int, size: int) -> None:
         super().__init__()
         self.lstm = nn.LSTM(input_size, size)
@@ -55,7 +58,7 @@ class TorchLayer(nn.Module):
     def forward(self, inputs: Tensor, state: tuple[Tensor, Tensor] | None, rows: Rows) -> Recurrence:
         assert state is None
         hidden, (last, cell) = self.lstm(rows.padded(inputs))
-        return Recurrence(rows.of(hidden), (last[0], cell[0]), None, None)
+        return Recurrence(rows.of(hidden), (last[0], cell[0]))
 
 
 def model_of(config: ONLSTMConfig, form: str) -> NeuralModel:

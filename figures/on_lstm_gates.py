@@ -28,8 +28,9 @@ from syntaxlm.drawing.svg import UNKNOWN, Picture
 from syntaxlm.drawing.tree import tree_picture
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.layers import RecurrentLayer, drop_weights
+from syntaxlm.models.layers import drop_weights
 from syntaxlm.models.on_lstm import ONLSTMBackbone
+from syntaxlm.models.recurrent import LSTMLayer
 from syntaxlm.ops.on_lstm import cumax
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.structure import decodings
@@ -67,7 +68,7 @@ def master_gates(model: ModelBundle, tokens: Sequence[str]) -> list[MasterGates]
     outputs, _ = backbone.stack(inputs, rows, None)
     for layer, output in zip(backbone.stack.layers, outputs, strict=True):
         states = output.hidden
-        assert isinstance(layer, RecurrentLayer)
+        assert isinstance(layer, LSTMLayer)
         assert layer.chunk is not None
         count = layer.size // layer.chunk
         recurrent = drop_weights(layer.recurrent_weight, layer.weight_drop, layer.rescaled, False)[: 2 * count]

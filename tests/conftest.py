@@ -29,6 +29,7 @@ MODELS = {
         "residual_blocks": 1, "dropout": 0.2, "layer_dropout": 0.2, "recurrent_dropout": 0.2, "init_range": 0.1,
     },
     "lstm": {"name": "lstm", "embedding_size": 12, "hidden_size": 16, "layers": 2},
+    "on-lstm": {"name": "on-lstm", "embedding_size": 12, "layer_sizes": [12, 12], "chunk_size": 4},
 }  # fmt: skip
 
 

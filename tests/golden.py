@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from syntaxlm.models.backbone import NeuralModel
-from syntaxlm.models.layers import RecurrentStack
 from syntaxlm.models.prpn import PRPNConfig
+from syntaxlm.models.recurrent import LSTMLayer, RecurrentStack
 from syntaxlm.models.registry import build_model
 from syntaxlm.ops.span_attention import SpanWeights
 
@@ -92,7 +93,8 @@ def released_on_lstm(path: Path) -> tuple[RecurrentStack, dict[str, np.ndarray]]
     arrays = dict(np.load(path))
     recurrent = [arrays[f"l{layer}.weight_hh"] for layer in range(sum(name.endswith(".weight_hh") for name in arrays))]
     sizes = [weight.shape[1] for weight in recurrent]
-    stack = RecurrentStack(arrays["x"].shape[-1], sizes, chunk=int(arrays["chunk_size"])).double().eval()
+    layer = partial(LSTMLayer, chunk=int(arrays["chunk_size"]), weight_drop=0.0, rescaled=False)
+    stack = RecurrentStack(arrays["x"].shape[-1], sizes, layer).double().eval()
     stack.load_state_dict({
         f"layers.{layer}.{ours}": torch.from_numpy(arrays[f"l{layer}.{released}"])
         for layer in range(len(sizes))

@@ -114,6 +114,8 @@ def trained_small(path: Path, whole: Recipe, toy: Toy, folder: Path) -> tuple[Tr
     for section in ("model", "batches", "schedule", "run"):
         names = [name for name in SMALL if hasattr(getattr(whole, section), name)]
         overrides += [(f"{section}.{name}", SMALL[name]) for name in names]
+    if _option(whole.model, "skip"):
+        overrides.append(("model.layer_sizes", "[12, 12]"))
     if "pcfg" in whole.model.name:
         overrides += [("batches.token_budget", "128"), ("schedule.epochs", "2")]
     result = train(read_recipe(path, overrides), folder)

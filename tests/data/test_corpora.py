@@ -130,6 +130,17 @@ def test_temporary_files_go_with_the_corpus(text, tmp_path, monkeypatch):
     assert set(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize("longest", [None, 3])
+def test_the_first_sentences_keep_their_words_unknown_words_and_characters(tmp_path, longest):
+    path = tmp_path / "text"
+    path.write_text("the cat sat the\nthe dog\nsat\nthe cat sat down\n")
+    first = EncodedCorpus.encode(path, NORMALISER, VOCABULARY).first(6, VOCABULARY, longest)
+    lines = ["the cat sat the", "the dog"] if longest is None else ["the dog", "sat"]
+    assert first.unknown_count == 1
+    assert first.word_count == sum(len(line.split()) for line in lines)
+    assert first.character_count == sum(len(line) + 1 for line in lines)
+
+
 def test_sentences_at_hand_make_a_corpus_and_may_be_empty():
     corpus = EncodedCorpus.from_sentences([[3, 0], [], [5]], VOCABULARY)
     assert sentences(corpus) == [[3, 0], [], [5]]

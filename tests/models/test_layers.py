@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -12,11 +13,13 @@ from syntaxlm.models.layers import (
     AdaptiveEmbedding,
     Decoder,
     LayerNorm,
+    MixtureDecoder,
     RowBatchNorm,
     dropout,
     dropout_mask,
 )
 from syntaxlm.models.registry import build_model
+from tests.models.checks import assert_gradients_agree
 
 
 def test_tied_weights_of_a_different_size_raise_an_error():
@@ -151,3 +154,48 @@ def test_an_adaptive_softmax_has_the_probabilities_of_its_two_levels():
     torch.testing.assert_close(decoder.log_probs(rows, targets), decoder(rows).gather(1, targets[:, None])[:, 0])
     torch.testing.assert_close(embedding(targets), weight[targets])
     assert {name for name, _ in decoder.named_parameters()} == {"of_bands", "bias"}
+
+
+def mixture_in_numpy(decoder, rows):
+    """Yang et al. 2017, section 2.3, for one row and word at a time, in logarithms only at the end."""
+    weight, bias = decoder.weight.detach().numpy(), decoder.bias.detach().numpy()
+    latent, added = decoder.latent.weight.detach().numpy(), decoder.latent.bias.detach().numpy()
+    size, found = weight.shape[1], []
+    for row in rows.numpy():
+        shares = np.exp(decoder.prior.weight.detach().numpy() @ row)
+        total = 0.0
+        for number, share in enumerate(shares / shares.sum()):
+            own = slice(number * size, (number + 1) * size)
+            scores = np.exp(
+                [w @ np.tanh(latent[own] @ row + added[own]) + b for w, b in zip(weight, bias, strict=True)]
+            )
+            total = total + share * scores / scores.sum()
+        found.append(np.log(total))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("components", [1, 4])
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_mixture_of_softmaxes_equals_its_equation(components, tied):
+    torch.manual_seed(0)
+    embedding = nn.Embedding(11, 5).double()
+    decoder = MixtureDecoder(components, 7, 5, 11, embedding if tied else None).double()
+    decoder.initialise(0.9)
+    nn.init.normal_(decoder.bias)
+    rows, targets = torch.randn(20, 7, dtype=torch.float64), torch.randint(11, (20,))
+    expected = torch.from_numpy(mixture_in_numpy(decoder, rows))
+    torch.testing.assert_close(decoder(rows), expected, rtol=0, atol=1e-9)
+    torch.testing.assert_close(decoder(rows.view(4, 5, 7)), expected.view(4, 5, 11), rtol=0, atol=1e-9)
+    found = decoder.log_probs(rows, targets)
+    torch.testing.assert_close(found, expected.gather(1, targets[:, None])[:, 0], rtol=0, atol=1e-9)
+    assert (decoder.weight is embedding.weight) == tied
+
+
+def test_every_gradient_of_a_mixture_of_softmaxes_agrees_with_finite_differences():
+    torch.manual_seed(0)
+    decoder = MixtureDecoder(3, 4, 3, 5).double()
+    decoder.initialise(0.9)
+    rows, targets = torch.randn(4, 4, dtype=torch.float64, requires_grad=True), torch.tensor([0, 4, 2, 2])
+    assert torch.autograd.gradcheck(lambda rows: (decoder(rows), decoder.log_probs(rows, targets)), rows)
+    decoder.log_probs(rows, targets).sum().backward()
+    assert_gradients_agree(decoder, lambda: decoder.log_probs(rows, targets).sum())

@@ -1,4 +1,4 @@
-"""ON-LSTM: agreement with the released program, dropouts and penalties."""
+"""ON-LSTM and its other cells: agreement with the released program, dropouts, penalties, sizes, and the softmax."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import Rows, drop_weights, locked_dropout
 from syntaxlm.models.on_lstm import ONLSTMConfig
-from syntaxlm.models.registry import build_model
+from syntaxlm.models.recurrent import HighwayLayer
+from syntaxlm.models.registry import build_model, model_shapes
 from syntaxlm.ops.backend import using
 from tests.golden import ON_LSTM_FILES, ON_LSTM_NAMES, released_on_lstm
 from tests.models.checks import check_against_reference, check_dropout
+from tests.models.variants import built, config_of
 
 NONE = {"dropout": 0.0, "layer_dropout": 0.0, "input_dropout": 0.0, "embedding_dropout": 0.0, "weight_drop": 0.0}
 SMALL = ONLSTMConfig(embedding_size=6, layer_sizes=(8, 6), chunk_size=2, **NONE)
@@ -69,7 +71,7 @@ def test_fast_model_equals_reference_in_loss_penalties_and_every_gradient_under_
 
 @pytest.mark.parametrize("rate", NONE)
 def test_every_dropout_rate_has_an_effect_in_training_only(rate):
-    for cell in ("on-lstm", "lstm"):
+    for cell in ("on-lstm", "lstm", "highway", "nas"):
         torch.manual_seed(0)
         model = build_model(dataclasses.replace(SMALL, cell=cell, **{rate: 0.5}), 11).double().train()
         check_dropout(model, BATCH)
@@ -146,8 +148,54 @@ def test_sizes_that_are_not_multiples_of_the_chunk_raise_an_error():
     assert ONLSTMConfig(**sizes, cell="lstm").chunk_size == 4
 
 
-def test_the_published_sizes_have_25_million_parameters():
-    sizes = {"embedding_size": 400, "layer_sizes": (1150, 1150, 400)}
-    with torch.device("meta"):
-        core = build_model(ONLSTMConfig(**sizes), 10_000)
-    assert sum(weight.numel() for weight in core.parameters()) == 25_232_180
+PUBLISHED = {  # sizes, and parameters as the papers state them, in millions
+    "on-lstm": ({"embedding_size": 400, "layer_sizes": (1150, 1150, 400)}, 25),
+    "highway, depth 10": ({"cell": "highway", "highway_depth": 10, "embedding_size": 830, "layer_sizes": (830,)}, 23),
+    "mixture of 15": ({"cell": "lstm", "mixture": 15, "embedding_size": 280, "layer_sizes": (960, 960, 620)}, 22),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_published_sizes_have_the_published_number_of_parameters(name):
+    sizes, millions = PUBLISHED[name]
+    model = model_shapes(ONLSTMConfig(**sizes), 10_000)
+    assert sum(weight.numel() for weight in model.parameters()) / 1e6 == pytest.approx(millions, abs=0.6)
+
+
+@pytest.mark.parametrize("cell", ["on-lstm", "lstm", "highway", "nas"])
+def test_with_skip_connections_the_decoder_reads_the_sum_of_all_layers(cell):
+    config = dataclasses.replace(SMALL, cell=cell, layer_sizes=(6, 6, 6))
+    models = [build_model(dataclasses.replace(config, skip=skip), 11).double().eval() for skip in (True, False)]
+    models[1].load_state_dict(models[0].state_dict())
+    seen = []
+    models[0].backbone.stack.register_forward_hook(lambda module, inputs, read: seen.extend(read[0]))
+    summed, last = (model.read(BATCH).hidden for model in models)
+    torch.testing.assert_close(summed, sum(layer.hidden for layer in seen))
+    torch.testing.assert_close(last, seen[-1].hidden)
+
+
+def test_skip_connections_between_layers_of_different_sizes_raise_an_error():
+    with pytest.raises(InputError, match=r"model\.skip: layers of 8, 6 neurons; expected equal layer_sizes"):
+        dataclasses.replace(SMALL, skip=True)
+
+
+def test_a_new_highway_layer_keeps_most_of_its_state():
+    torch.manual_seed(0)
+    layer = HighwayLayer(6, 200, depth=5, weight_drop=0.0, rescaled=False)
+    state = torch.ones(1, 200)
+    after = layer(torch.zeros(1, 6), (state,), Rows(1, 1, None, state.device)).hidden
+    assert after.mean() > 0.4  # with gates of 1/2 it would be 1/32
+
+
+@pytest.mark.parametrize("name", ["lstm", "on-lstm", "palm", "transformer"])
+def test_a_mixture_of_softmaxes_is_refused_with_cutoffs(name):
+    with pytest.raises(InputError, match=r"model\.mixture: found 2 with cutoffs; expected 1"):
+        config_of(name, mixture=2, cutoffs=(5, 12))
+
+
+@pytest.mark.parametrize("name", ["on-lstm", "palm"])
+def test_only_a_mixture_of_softmaxes_maps_the_last_layer_to_the_embedding_size(name):
+    sizes = {"embedding_size": 6, "layer_sizes": (8, 8)}
+    with pytest.raises(InputError, match=r"layer_sizes: the last is 8; tied weights need embedding_size, 6"):
+        config_of(name, **sizes)
+    assert built(name, **sizes, mixture=2).token_log_probs(BATCH).hidden.shape == (15, 8)

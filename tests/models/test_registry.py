@@ -17,7 +17,18 @@ from syntaxlm.models.registry import MODELS, model_types_with, require
 from tests.models.variants import EVERY, batch_for, built, config_of
 
 STORED = Path(__file__).parents[1] / "stored_models" / "models"
-SHARED = {"abilities", "backbone", "batches", "classifiers", "layers", "registry", "sentences", "sizes", "structures"}
+SHARED = {
+    "abilities",
+    "backbone",
+    "batches",
+    "classifiers",
+    "layers",
+    "recurrent",
+    "registry",
+    "sentences",
+    "sizes",
+    "structures",
+}
 PARTS = {"simple-pcfg": {"pcfg", "pcfg.grammars"}, "dmv-ccm": {"dmv", "ccm"}}
 """Modules that a model type needs, besides its own and those shared by all."""
 

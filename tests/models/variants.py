@@ -57,6 +57,15 @@ OTHERS = {
     "lstm that learns from trees": ("lstm", {"supervision": 1.0}),
     "transformer that learns from trees": ("transformer", {"heads": 1, "embedding_size": 16, "supervision": 1.0}),
     "awd-lstm that learns from trees": ("on-lstm", {"cell": "lstm", "supervision": 1.0}),
+    "recurrent highway network": ("on-lstm", {"cell": "highway", "highway_depth": 3}),
+    "nas cell": ("on-lstm", {"cell": "nas"}),
+    "awd-lstm with skip connections": ("on-lstm", {"cell": "lstm", "skip": True, "layer_sizes": (6, 6)}),
+    "on-lstm with a mixture": ("on-lstm", {"mixture": 3, "layer_sizes": (8, 4)}),
+    "highway network that learns from trees": (
+        "on-lstm",
+        {"cell": "highway", "supervision": 1.0, "skip": True, "embedding_size": 16, "layer_sizes": (16, 16)},
+    ),
+    **{f"{name} with a mixture": (name, {"mixture": 3}) for name in ("lstm", "palm", "prpn", "transformer")},
     "palm, right-branching": ("palm", {"scores": "right-branching"}),
     "palm, paper's form": ("palm", {"form": "paper"}),
     "palm, attention after the last layer": ("palm", {"attention_after": 2}),
@@ -86,6 +95,8 @@ EVERY = [*TOKEN_VARIANTS, *TREE_VARIANTS]
 COMBINED = {
     *(name for name in VARIANTS if name.startswith("prpn without") and "," in name),
     "awd-lstm that learns from trees",
+    "highway network that learns from trees",
+    *(f"{name} with a mixture" for name in ("lstm", "palm", "prpn", "transformer")),
     *("palm, attention after the last layer", "tree-rnn, labelled", "tree-rnn, nce"),
 }
 """Variants whose parts other variants have, too: their tests are marked `long`."""

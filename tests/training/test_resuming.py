@@ -45,6 +45,22 @@ def test_a_run_interrupted_twice_ends_bit_for_bit_as_one_that_was_not(toy, tmp_p
     assert_resumes(finished, recipe, 4, finished.steps // 2 + 3)
 
 
+@pytest.mark.parametrize(
+    ("model", "context", "precision"),
+    [
+        ({"cell": "highway"}, "carry", "bf16-mixed"),
+        ({"cell": "nas", "mixture": 2}, "reset", "bf16-mixed"),
+        ({"cell": "lstm", "skip": True, "mixture": 3}, "carry", "32"),
+    ],
+    ids=["highway", "nas", "skip"],
+)
+def test_other_cells_skip_connections_and_mixtures_resume_bit_for_bit(toy, tmp_path, model, context, precision):
+    run, schedule = {"precision": precision}, {"epochs": 1, "validations_per_epoch": 2}
+    recipe = toy.recipe("on-lstm", model=model, batches={"context": context}, run=run, schedule=schedule)
+    finished = train(recipe, tmp_path / "whole")
+    assert_resumes(finished, recipe, 4, finished.steps // 2 + 3)
+
+
 # Averaging that starts when the loss rises or at an epoch, after SGD or Adam; then fine-tuning, which ends the run.
 RISEN = {"kind": "sgd", "learning_rate": 5.0, "average_patience": 1, "finetune_epoch": 3}
 FROM_EPOCH = {"average_from_epoch": 1, "average_learning_rate": 1.0, "average_patience": 3, "finetune_epoch": 2}

@@ -167,8 +167,8 @@ class EncodedCorpus:
     offsets: (S + 1,) int64; sentence i is ids[offsets[i] : offsets[i + 1]].
     line_numbers: (S,) int64, the 1-based line number of each sentence in the file.
     unknown_count: the number of ids that are the unknown token of the vocabulary.
-    character_count: the number of characters of the original text, counted with `Normaliser.written_length`, plus one
-        for the end of each sentence. It is 0 if the corpus was built without text.
+    character_counts: (S,) int64, the number of characters of each sentence in the original text, counted with
+        `Normaliser.written_length`, plus one for its end; None if the corpus was built without text.
     marks: (N,) whether a dropped punctuation mark precedes each word; None if they were not read.
     """
 
@@ -178,7 +178,7 @@ class EncodedCorpus:
         offsets: npt.NDArray[np.int64],
         line_numbers: npt.NDArray[np.int64],
         unknown_count: int = 0,
-        character_count: int = 0,
+        character_counts: npt.NDArray[np.int64] | None = None,
         source: str = "",
         temporary: Path | None = None,
         marks: npt.NDArray[np.bool_] | None = None,
@@ -189,7 +189,7 @@ class EncodedCorpus:
         self.offsets = offsets
         self.line_numbers = line_numbers
         self.unknown_count = unknown_count
-        self.character_count = character_count
+        self.character_counts = character_counts
         self.source = source
         self.marks = marks
         # The folder is deleted with the corpus even if close() is never called.
@@ -247,16 +247,19 @@ class EncodedCorpus:
     ) -> EncodedCorpus:
         """Encode numbered lines. folder: a temporary folder for the ids; None: they stay in memory."""
         word_type = np.uint16 if len(vocabulary) <= 2**16 and not vocabulary.is_open else np.int32
-        types: dict[str, Any] = {"ids": word_type, "offsets": np.int64, "line_numbers": np.int64}
+        types: dict[str, Any] = {"ids": word_type}
+        types |= dict.fromkeys(("offsets", "line_numbers", "character_counts"), np.int64)
         types |= {"marks": np.bool_} if marks else {}
         files = [io.BytesIO() if folder is None else open(folder / name, "wb") for name in types]  # noqa: SIM115
-        words, ends, lines, before = array("i"), array("q", [0]), array("q"), array("b")
-        unknown_count = character_count = length = 0
+        words, ends, lines, characters, before = array("i"), array("q", [0]), array("q"), array("q"), array("b")
+        unknown_count = length = 0
 
         def write_out() -> None:
             nonlocal unknown_count
             unknown_count += int(np.count_nonzero(vocabulary.is_unknown(np.array(words, np.int32))))
-            for file, dtype, values in zip(files, types.values(), (words, ends, lines, before), strict=False):
+            for file, dtype, values in zip(
+                files, types.values(), (words, ends, lines, characters, before), strict=False
+            ):
                 file.write(np.array(values, dtype).tobytes())
                 del values[:]
 
@@ -274,7 +277,7 @@ class EncodedCorpus:
             if length > start:
                 ends.append(length)
                 lines.append(number)
-                character_count += normaliser.written_length(line) + 1
+                characters.append(normaliser.written_length(line) + 1)
                 any_sentence = True
         write_out()
         if not any_sentence:
@@ -286,9 +289,9 @@ class EncodedCorpus:
             else:
                 file.close()
                 arrays.append(np.memmap(file.name, dtype, "r"))
-        ids, offsets, line_numbers, *of_marks = arrays
+        ids, offsets, line_numbers, character_counts, *of_marks = arrays
         own = of_marks[0] if marks else None
-        return cls(ids, offsets, line_numbers, unknown_count, character_count, source, folder, own)
+        return cls(ids, offsets, line_numbers, unknown_count, character_counts, source, folder, own)
 
     @classmethod
     def from_sentences(cls, sentences: Sequence[Sequence[int]], vocabulary: Vocabulary | None = None) -> EncodedCorpus:
@@ -307,7 +310,7 @@ class EncodedCorpus:
         """Return the first sentences with at most so many words in all, but at least one sentence.
 
         longest: leave out longer sentences, unless there are no others; None: keep them.
-        The character count of the result is 0. If all sentences fit, the corpus itself is returned.
+        If all sentences fit, the corpus itself is returned.
         """
         if self.word_count <= words:
             return self
@@ -319,7 +322,8 @@ class EncodedCorpus:
         unknown = int(np.count_nonzero(vocabulary.is_unknown(ids.astype(np.int32))))
         up_to = f" of up to {longest} words" if longest else ""
         source = f"{self.source} (the first {len(chosen):,} sentences{up_to}, of {len(self):,})"
-        return EncodedCorpus(ids, offsets_of(lengths[chosen]), self.line_numbers[chosen], unknown, source=source)
+        characters = None if self.character_counts is None else self.character_counts[chosen]
+        return EncodedCorpus(ids, offsets_of(lengths[chosen]), self.line_numbers[chosen], unknown, characters, source)
 
     def __len__(self) -> int:
         """Return the number of sentences."""
@@ -329,6 +333,11 @@ class EncodedCorpus:
     def word_count(self) -> int:
         """The number of words, without BOS and EOS."""
         return int(self.offsets[-1])
+
+    @property
+    def character_count(self) -> int:
+        """The number of characters of all sentences; 0 if the corpus was built without text."""
+        return 0 if self.character_counts is None else int(self.character_counts.sum())
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:

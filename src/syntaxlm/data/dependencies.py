@@ -119,9 +119,9 @@ class DependencyCorpus:
         def word_id(written: str) -> int:
             return vocabulary.id(normaliser.word(written, written))
 
-        words, heads, marks, lengths = array("i"), array("i"), array("i"), array("q")
+        words, heads, marks, lengths, characters = array("i"), array("i"), array("i"), array("q"), array("q")
         names: list[str] = []
-        characters, labelled = 0, False
+        labelled = False
         for tree in trees:
             read = read_words(tree, normaliser)
             words.extend(map(word_id, read))
@@ -129,13 +129,13 @@ class DependencyCorpus:
             marks.extend(map(labels.id, tree.labels))
             lengths.append(len(tree))
             names.append(tree.name)
-            characters += sum(map(len, read)) + len(tree)  # one for each space between words and one for the end
+            characters.append(sum(map(len, read)) + len(tree))  # one for each space between words and one for the end
             labelled = labelled or any(tree.labels)
         ids = np.array(words, np.int32)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(lengths, np.int64))])
         unknown = int(np.count_nonzero(vocabulary.is_unknown(ids)))
         numbers = np.arange(1, len(offsets), dtype=np.int64)
-        text = EncodedCorpus(ids, offsets, numbers, unknown, characters, source)
+        text = EncodedCorpus(ids, offsets, numbers, unknown, np.array(characters, np.int64), source)
         paths = paths_of(np.array(heads, np.int32), offsets, names, source)
         depths = np.maximum.reduceat(paths.depths, offsets[:-1])
         roots = vocabulary.begin_id, labels.begin_id

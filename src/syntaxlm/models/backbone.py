@@ -15,7 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import pad, rms_norm
 
-from syntaxlm.core.settings import Fraction, NonNegative, Positive, Settings, Size
+from syntaxlm.core.settings import Bounds, Fraction, NonNegative, Positive, Settings, Size
 from syntaxlm.models.abilities import (
     EncodesSentences,
     Encoding,
@@ -33,6 +33,7 @@ from syntaxlm.models.layers import (
     AdaptiveDecoder,
     AdaptiveEmbedding,
     Decoder,
+    MixtureDecoder,
     Rows,
     dropout_mask,
     locked_dropout,
@@ -135,7 +136,7 @@ class NeuralEncoder(EncodesSentences, ParsesSentences):
     It reads the words without BOS and EOS, as in a pair classifier, and parses if the backbone gives distances.
 
     config: settings with `embedding_size`, `tied` and `init_range`, as every model with a backbone has, perhaps
-        with `supervision` and `tree_loss`.
+        with `cutoffs`, `mixture`, `supervision` and `tree_loss`.
     """
 
     def __init__(self, backbone: Backbone, config: Any, vocabulary_size: int) -> None:
@@ -194,7 +195,12 @@ class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNext
         if isinstance(self.embedding, AdaptiveEmbedding):
             self.decoder = AdaptiveDecoder(self.embedding)
             return
-        self.decoder = Decoder(backbone.output_size, vocabulary_size, self.embedding if config.tied else None)
+        tied_to = self.embedding if config.tied else None
+        if (components := getattr(config, "mixture", 1)) > 1:
+            sizes = backbone.output_size, config.embedding_size, vocabulary_size
+            self.decoder = MixtureDecoder(components, *sizes, tied_to)
+        else:
+            self.decoder = Decoder(backbone.output_size, vocabulary_size, tied_to)
         if not config.tied:
             self.decoder.initialise(config.init_range)
 
@@ -265,11 +271,14 @@ LayerSizes = Annotated[tuple[Size, ...], Field(min_length=1, max_length=100)]
 
 
 Cutoffs = Annotated[tuple[Size, ...], Field(max_length=10)]
+Mixture = Annotated[int, Bounds(ge=1, le=100)]
 
 
-def cutoff_faults(cutoffs: Sequence[int], tied: bool) -> list[str]:
-    """Return what contradicts `cutoffs` of an adaptive softmax."""
+def softmax_faults(cutoffs: Sequence[int], tied: bool, mixture: int) -> list[str]:
+    """Return what contradicts the settings of the softmax."""
     faults = ["cutoffs: tied weights are needed; expected tied: true"] if cutoffs and not tied else []
+    if cutoffs and mixture > 1:
+        faults.append(f"mixture: found {mixture} with cutoffs; expected 1, because an adaptive softmax is not mixed")
     if list(cutoffs) != sorted(set(cutoffs)):
         faults.append(f"cutoffs: found {', '.join(map(str, cutoffs))}; expected rising numbers")
     return faults
@@ -281,7 +290,11 @@ class AWDConfig(Settings, section="model"):
 
     name: str = ""
     embedding_size: Size = 200  # features of a token's embedding
-    layer_sizes: LayerSizes = (400, 400, 200)  # neurons of each LSTM layer; if tied, the last equals embedding_size
+    layer_sizes: LayerSizes = (
+        400,
+        400,
+        200,
+    )  # neurons of each layer; if tied, the last equals embedding_size, except with mixture
     tied: bool = True  # the decoder shares the embedding's weight
     dropout: Fraction = 0.3  # rate on the decoder's input; this and the next two use one mask for all steps
     layer_dropout: Fraction = 0.2  # rate between layers, before and after span attention
@@ -292,11 +305,13 @@ class AWDConfig(Settings, section="model"):
     tar: NonNegative = 1.0  # temporal AR, beta: weight of the mean square of their change per step
     init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
     cutoffs: Cutoffs = ()  # ids of words from which embeddings are a quarter as large, for an adaptive softmax
+    mixture: Mixture = 1  # softmaxes of a mixture, each of a projection of the last layer's states; 1: a plain softmax
 
     def contradictions(self) -> list[str]:
         last, size = self.layer_sizes[-1], self.embedding_size
+        is_unequal = self.tied and last != size and self.mixture == 1
         fault = f"layer_sizes: the last is {last}; tied weights need embedding_size, {size}"
-        return ([fault] if self.tied and last != size else []) + cutoff_faults(self.cutoffs, self.tied)
+        return [fault] * is_unequal + softmax_faults(self.cutoffs, self.tied, self.mixture)
 
 
 class AWDBackbone(Backbone):

@@ -26,9 +26,10 @@ from syntaxlm.models.backbone import (
     Backbone,
     BackboneOutput,
     Cutoffs,
+    Mixture,
     TreeLoss,
-    cutoff_faults,
     neural_model,
+    softmax_faults,
     with_tree_states,
 )
 from syntaxlm.models.batches import State, TokenBatch
@@ -57,6 +58,7 @@ class CausalTransformerConfig(Settings, section="model"):
     supervision: NonNegative = 0.0  # weight of the loss of TreeReg on the states of a block, with text.trees
     init_range: Positive = 0.035  # initial weights: uniform in (-init_range, init_range), so 0.02 is their std
     cutoffs: Cutoffs = ()  # ids of words from which embeddings are a quarter as large, for an adaptive softmax
+    mixture: Mixture = 1  # softmaxes of a mixture, each of a projection of the last states; 1: a plain softmax
 
     @property
     def tree_loss(self) -> TreeLoss:
@@ -69,7 +71,7 @@ class CausalTransformerConfig(Settings, section="model"):
         return self.feedforward_size or -(-8 * self.embedding_size // (3 * 16)) * 16
 
     def contradictions(self) -> list[str]:
-        faults = cutoff_faults(self.cutoffs, self.tied)
+        faults = softmax_faults(self.cutoffs, self.tied, self.mixture)
         if self.embedding_size % (2 * self.heads):
             faults.append(
                 f"heads: found {self.heads} with embedding_size {self.embedding_size}; expected embedding_size to be a"

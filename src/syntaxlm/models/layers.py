@@ -1,6 +1,4 @@
-"""Modules that several models share: ranges of weights, rows of real tokens, dropout, normalisation, the decoder, and
-stacks of ON-LSTM or LSTM layers with the dropouts of AWD-LSTM.
-"""
+"""Modules that several models share: ranges of weights, rows of real tokens, dropout, normalisation, decoders."""
 
 from __future__ import annotations
 
@@ -14,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from syntaxlm.ops.layer_norm import layer_norm
-from syntaxlm.ops.on_lstm import CellWeights, Recurrence, distances_of, recurrence
 from syntaxlm.ops.softmax import target_log_probs
 
 _SLACK = 1e-6  # rounded probabilities may slightly exceed 1
@@ -207,6 +204,43 @@ class Decoder(nn.Module):
         return target_log_probs(rows, self.weight, self.bias, targets)
 
 
+class MixtureDecoder(Decoder):
+    """A mixture of softmaxes (Yang et al. 2017, "Breaking the Softmax Bottleneck"), with one weight and bias.
+
+    p(w | g) = sum_k pi_k softmax_w(W tanh(A_k g + a_k) + b) with pi = softmax(P g), of K components.
+    input_size: F features of a row g.  size: E of W, to which each component maps a row.  Others: see `Decoder`.
+    """
+
+    def __init__(
+        self, components: int, input_size: int, size: int, vocabulary_size: int, tied_to: nn.Embedding | None = None
+    ) -> None:
+        super().__init__(size, vocabulary_size, tied_to)
+        self.latent = nn.Linear(input_size, components * size)
+        self.prior = nn.Linear(input_size, components, bias=False)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return log-probabilities of all words. (..., F) -> (..., V)."""
+        latents, priors = self._components(rows)
+        result = None  # one component at a time: those of all words together would need K times the memory
+        for latent, prior in zip(latents.unbind(-2), priors.unbind(-1), strict=True):
+            part = torch.log_softmax(super().forward(latent).to(prior.dtype), -1) + prior[..., None]
+            result = part if result is None else torch.logaddexp(result, part)
+        assert result is not None
+        return result
+
+    def log_probs(self, rows: Tensor, targets: Tensor) -> Tensor:
+        """Return the log-probability of each row's target. (n, F), (n,) -> (n,)."""
+        latents, priors = self._components(rows)
+        components = priors.shape[-1]
+        values = super().log_probs(latents.flatten(0, 1), targets.repeat_interleave(components))
+        return torch.logsumexp(values.view(-1, components) + priors, -1)
+
+    def _components(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the input of each softmax, (..., K, E), and its log-probability, (..., K)."""
+        latents = torch.tanh(self.latent(rows)).unflatten(-1, (self.prior.out_features, -1))
+        return latents, torch.log_softmax(self.prior(rows).to(self.bias.dtype), -1)
+
+
 class AdaptiveEmbedding(nn.Module):
     """Embeddings whose size falls with the frequency of words (Baevski & Auli 2019, "Adaptive input representations").
 
@@ -304,86 +338,3 @@ class AdaptiveDecoder(nn.Module):
         embedding = self.embedding
         words = slice(embedding.edges[number], embedding.edges[number + 1])
         return rows @ embedding.maps[number - 1], embedding.bands[number], self.bias[words]
-
-
-class RecurrentLayer(nn.Module):
-    """One layer's weights, with dropout of the recurrent weights. E inputs, D neurons, F gates.
-
-    Initial weights are uniform in (-1/sqrt(D), 1/sqrt(D)). chunk: neurons per master gate; None for a plain LSTM.
-    learns_distances: whether the distances of training batches have gradients.
-    """
-
-    learns_distances = False
-
-    def __init__(self, input_size: int, size: int, chunk: int | None, weight_drop: float, rescaled: bool) -> None:
-        super().__init__()
-        self.size, self.chunk, self.weight_drop, self.rescaled = size, chunk, weight_drop, rescaled
-        width = 4 * size + (0 if chunk is None else 2 * (size // chunk))
-        self.input_weight = nn.Parameter(torch.empty(width, input_size))
-        self.input_bias = nn.Parameter(torch.empty(width))
-        self.recurrent_weight = nn.Parameter(torch.empty(width, size))
-        self.recurrent_bias = nn.Parameter(torch.empty(width))
-        for weight in self.parameters():
-            nn.init.uniform_(weight, -1 / math.sqrt(size), 1 / math.sqrt(size))
-
-    def forward(self, inputs: Tensor, state: tuple[Tensor, Tensor] | None, rows: Rows) -> Recurrence:
-        """Run over inputs (n, E), real tokens in the order of `rows`. state: hidden and cell, (B, D) each, None for
-        zeros.
-        """
-        if state is None:
-            zeros = self.recurrent_weight.new_zeros(rows.columns, self.size)
-            state = zeros, zeros
-        weights = CellWeights(
-            self.input_weight,
-            drop_weights(self.recurrent_weight, self.weight_drop, self.rescaled, self.training),
-            self.input_bias + self.recurrent_bias,
-            self.chunk,
-        )
-        result = recurrence(inputs, weights, state, rows.counts)
-        if not (self.training and self.learns_distances):
-            return result
-        return result._replace(distances=distances_of(inputs, weights, state[0], result.hidden, rows.counts))
-
-
-class RecurrentStack(nn.Module):
-    """Stacked layers with locked dropout between them.
-
-    input_size: features of the first layer's input; layer_sizes: neurons of each layer.
-    chunk: neurons per master gate; None for plain LSTMs.  rescaled: see `drop_weights`.
-    layer_dropout: rate between layers; weight_drop: rate on recurrent weights.
-    """
-
-    def __init__(
-        self,
-        input_size: int,
-        layer_sizes: Sequence[int],
-        chunk: int | None,
-        layer_dropout: float = 0.0,
-        weight_drop: float = 0.0,
-        rescaled: bool = False,
-    ) -> None:
-        super().__init__()
-        self.layer_dropout = layer_dropout
-        self.layers = nn.ModuleList(
-            RecurrentLayer(before, size, chunk, weight_drop, rescaled)
-            for before, size in pairwise((input_size, *layer_sizes))
-        )
-
-    def forward(
-        self, inputs: Tensor, rows: Rows, state: dict[str, Tensor] | None
-    ) -> tuple[list[Recurrence], dict[str, Tensor]]:
-        """Run all layers. inputs: (n, E), real tokens in the order of `rows`; state: None at the start of a text.
-
-        Returns the output of each layer, with states before the dropout that follows it, and the state of every column
-        after its last step: hidden.0, cell.0, hidden.1, ..., each (B, D).
-        """
-        layers: list[Recurrence] = []
-        after: dict[str, Tensor] = {}
-        for number, layer in enumerate(self.layers):
-            if number:
-                inputs = locked_dropout(layers[-1].hidden, self.layer_dropout, rows, self.training)
-            names = f"hidden.{number}", f"cell.{number}"
-            before = None if state is None else (state[names[0]], state[names[1]])
-            layers.append(layer(inputs, before, rows))
-            after |= zip(names, layers[-1].state, strict=True)
-        return layers, after

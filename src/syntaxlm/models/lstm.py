@@ -12,9 +12,10 @@ from syntaxlm.models.backbone import (
     Backbone,
     BackboneOutput,
     Cutoffs,
+    Mixture,
     TreeLoss,
-    cutoff_faults,
     neural_model,
+    softmax_faults,
     with_tree_states,
 )
 from syntaxlm.models.batches import State, TokenBatch
@@ -37,6 +38,7 @@ class LSTMConfig(Settings, section="model"):
     supervision: NonNegative = 0.0  # weight of the loss of TreeReg on the last layer's states, with text.trees
     init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
     cutoffs: Cutoffs = ()  # ids of words from which embeddings are a quarter as large, for an adaptive softmax
+    mixture: Mixture = 1  # softmaxes of a mixture, each of a projection of the last states; 1: a plain softmax
 
     @property
     def tree_loss(self) -> TreeLoss:
@@ -44,7 +46,7 @@ class LSTMConfig(Settings, section="model"):
         return "states"
 
     def contradictions(self) -> list[str]:
-        return cutoff_faults(self.cutoffs, self.tied)
+        return softmax_faults(self.cutoffs, self.tied, self.mixture)
 
 
 @neural_model("lstm", LSTMConfig)
@@ -65,9 +67,9 @@ class LSTMBackbone(Backbone):
             config.layers,
             dropout=config.layer_dropout if config.layers > 1 else 0.0,
         )
-        projected = config.tied and config.hidden_size != config.embedding_size
+        projected = config.tied and config.mixture == 1 and config.hidden_size != config.embedding_size
         self.projection = nn.Linear(config.hidden_size, config.embedding_size) if projected else nn.Identity()
-        self.output_size = config.embedding_size if config.tied else config.hidden_size
+        self.output_size = config.embedding_size if projected else config.hidden_size
 
     def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
         rate = self.config.dropout

@@ -1,19 +1,23 @@
-"""ON-LSTM (ordered neurons); with a plain LSTM cell, AWD-LSTM.
+"""ON-LSTM (ordered neurons), and the models it is compared with: AWD-LSTM, recurrent highway network, NAS cell.
 
 Shen, Tan, Sordoni, Courville 2019, "Ordered Neurons: Integrating Tree Structures into Recurrent Neural Networks";
-Merity, Keskar, Socher 2018, "Regularizing and Optimizing LSTM Language Models".
+Merity, Keskar, Socher 2018, "Regularizing and Optimizing LSTM Language Models";
+Melis, Dyer, Blunsom 2017, "On the State of the Art of Evaluation in Neural Language Models" (skip connections).
+The other cells: `ops/cells`.
 Shapes: T time, B batch, E embedding size, n real tokens of a batch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from syntaxlm.core.settings import NonNegative, Positive, Size
+from syntaxlm.core.settings import Layers, NonNegative, Positive, Size
 from syntaxlm.models.abilities import Maps
 from syntaxlm.models.backbone import (
     AWDBackbone,
@@ -25,19 +29,22 @@ from syntaxlm.models.backbone import (
     with_tree_states,
 )
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.models.layers import RecurrentLayer, RecurrentStack, Rows
+from syntaxlm.models.layers import Rows
+from syntaxlm.models.recurrent import HighwayLayer, LSTMLayer, NASLayer, RecurrentLayer, RecurrentStack
 from syntaxlm.models.structures import Distances, SplitScores
 
 
 @dataclass(frozen=True)
 class ONLSTMConfig(AWDConfig, section="model"):
-    """Settings of ON-LSTM (Shen et al. 2019, tables 1 and 2) and AWD-LSTM (Merity et al. 2018, table 1)."""
+    """Settings of ON-LSTM (Shen et al. 2019, tables 1 and 2) and the other recurrent models of its table 1."""
 
     name: Literal["on-lstm"] = "on-lstm"
-    cell: Literal["on-lstm", "lstm"] = "on-lstm"  # lstm: plain LSTM (AWD-LSTM), without distances
+    cell: Literal["on-lstm", "lstm", "highway", "nas"] = "on-lstm"  # only on-lstm has distances; lstm: AWD-LSTM
+    highway_depth: Layers = 5  # highway layers that a state passes at each step, with cell highway
+    skip: bool = False  # true: the output is the sum of all layers' states; needs equal layer_sizes
     chunk_size: Size = 10  # neurons that share one master gate; divides every layer's size
     weight_drop_rescaled: bool = False  # true: kept weights are divided by 1 - rate, as in AWD-LSTM
-    supervision: NonNegative = 0.0  # weight of the loss of text.trees: a ranking of distances; TreeReg with cell lstm
+    supervision: NonNegative = 0.0  # weight of the loss of text.trees: a ranking of distances; TreeReg with other cells
     margin: Positive = 0.1  # by which a distance must exceed those within the constituents beside it, with supervision
     ar_after_dropout: bool = False  # true: the AR penalty applies after the output dropout, as in AWD-LSTM
 
@@ -53,7 +60,22 @@ class ONLSTMConfig(AWDConfig, section="model"):
                 f"chunk_size: layers of {', '.join(map(str, self.layer_sizes))} neurons with chunks of"
                 f" {self.chunk_size}: every size must be a multiple of the chunk's"
             )
+        if self.skip and len(set(self.layer_sizes)) > 1:
+            faults.append(
+                f"skip: layers of {', '.join(map(str, self.layer_sizes))} neurons; expected equal layer_sizes, because"
+                " the states of all layers are added"
+            )
         return faults
+
+
+def _layer_of(config: ONLSTMConfig) -> Callable[[int, int], RecurrentLayer]:
+    """Return what makes a layer of an input size and a number of neurons."""
+    drop: dict[str, Any] = {"weight_drop": config.weight_drop, "rescaled": config.weight_drop_rescaled}
+    if config.cell == "highway":
+        return partial(HighwayLayer, depth=config.highway_depth, **drop)
+    if config.cell == "nas":
+        return partial(NASLayer, **drop)
+    return partial(LSTMLayer, chunk=config.chunk_size if config.cell == "on-lstm" else None, **drop)
 
 
 @neural_model("on-lstm", ONLSTMConfig)
@@ -71,23 +93,18 @@ class ONLSTMBackbone(AWDBackbone):
         else:
             self.structure_type, self.has_maps = SplitScores if config.supervision else None, False
         self.default_layer = min(2, len(config.layer_sizes))  # the published trees use layer 2 of 3, section 5.2
-        self.stack = RecurrentStack(
-            config.embedding_size,
-            config.layer_sizes,
-            config.chunk_size if config.cell == "on-lstm" else None,
-            config.layer_dropout,
-            config.weight_drop,
-            config.weight_drop_rescaled,
-        )
+        self.stack = RecurrentStack(config.embedding_size, config.layer_sizes, _layer_of(config), config.layer_dropout)
         if config.cell == "on-lstm" and config.supervision:
             layer = self.stack.layers[self.default_layer - 1]
-            assert isinstance(layer, RecurrentLayer)
+            assert isinstance(layer, LSTMLayer)
             layer.learns_distances = True
 
     def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> BackboneOutput:
         layers, after = self.stack(inputs, rows, state)
         config, hidden = self.config, layers[-1].hidden
-        if config.cell == "lstm":
+        if config.skip:
+            hidden = torch.stack([layer.hidden for layer in layers]).sum(0)
+        if config.cell != "on-lstm":
             padded = rows.padded(hidden) if config.supervision else hidden
             return with_tree_states(BackboneOutput(hidden, after), padded, batch, config.supervision, self.training)
         distances = torch.stack([rows.padded(layer.distances) for layer in layers])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import Annotated, Literal
 
@@ -22,7 +23,8 @@ from syntaxlm.core.settings import Layers, NonNegative, Size
 from syntaxlm.models.abilities import Maps
 from syntaxlm.models.backbone import AWDBackbone, AWDConfig, BackboneOutput, Embedding, neural_model
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.models.layers import RecurrentStack, Rows, locked_dropout
+from syntaxlm.models.layers import Rows, locked_dropout
+from syntaxlm.models.recurrent import LSTMLayer, RecurrentStack
 from syntaxlm.models.structures import SpanScores
 from syntaxlm.ops.span_attention import Form, SpanReading, SpanWeights, span_attention
 
@@ -124,9 +126,9 @@ class PaLMBackbone(AWDBackbone):
         super().__init__(config, ar_after_dropout=True)
         self.config = config
         below, above = config.layer_sizes[: config.attention_after], config.layer_sizes[config.attention_after :]
-        rates = {"layer_dropout": config.layer_dropout, "weight_drop": config.weight_drop}
-        self.below = RecurrentStack(config.embedding_size, below, None, **rates, rescaled=True)
-        self.above = RecurrentStack(below[-1], above, None, **rates, rescaled=True)
+        layer = partial(LSTMLayer, chunk=None, weight_drop=config.weight_drop, rescaled=True)
+        self.below = RecurrentStack(config.embedding_size, below, layer, config.layer_dropout)
+        self.above = RecurrentStack(below[-1], above, layer, config.layer_dropout)
         scorer_size = config.scorer_size if config.scores == "learned" else None
         self.attention = SpanAttention(below[-1], config.span_size, scorer_size, config.maximum_span, config.form)
 

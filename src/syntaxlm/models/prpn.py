@@ -19,7 +19,15 @@ from torch.nn.functional import embedding_bag, linear
 
 from syntaxlm.core.settings import Fraction, Layers, NonNegative, Positive, Settings, Size
 from syntaxlm.models.abilities import Maps
-from syntaxlm.models.backbone import Backbone, BackboneOutput, Embedding, TreeLoss, neural_model, ranking_penalty
+from syntaxlm.models.backbone import (
+    Backbone,
+    BackboneOutput,
+    Embedding,
+    Mixture,
+    TreeLoss,
+    neural_model,
+    ranking_penalty,
+)
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LayerNorm, RowBatchNorm, Rows, dropout, dropout_mask
 from syntaxlm.models.structures import Distances, Structure
@@ -53,6 +61,7 @@ class PRPNConfig(Settings, section="model"):
     supervision: NonNegative = 0.0  # weight of the ranking loss of distances, with text.trees
     margin: Positive = 0.1  # by which a distance must exceed those within the constituents beside it, with supervision
     init_range: Positive = 0.01  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
+    mixture: Mixture = 1  # softmaxes of a mixture, each of a projection of the output; 1: a plain softmax
 
     @property
     def tree_loss(self) -> TreeLoss:

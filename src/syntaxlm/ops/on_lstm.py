@@ -55,15 +55,15 @@ class CellWeights:
 class Recurrence(NamedTuple):
     """A layer's output for a sequence of n real tokens.
 
-    hidden: (n, D).  state: hidden and cell, each (B, D), of every column after its own last step.
+    hidden: (n, D).  state: hidden and perhaps cell, each (B, D), of every column after its own last step.
     distances: (n,), 1 - mean of the forget master gate.  input_distances: (n,), mean of the input master gate. Both
-    are detached, and None for a plain LSTM.
+    are detached, and None for other cells than ordered neurons.
     """
 
     hidden: Tensor
-    state: tuple[Tensor, Tensor]
-    distances: Tensor | None
-    input_distances: Tensor | None
+    state: tuple[Tensor, ...]
+    distances: Tensor | None = None
+    input_distances: Tensor | None = None
 
 
 def cumax(logits: Tensor) -> Tensor:
@@ -101,7 +101,7 @@ def recurrence_reference(
         states.append(new_hidden)
         hidden, cell = torch.cat([new_hidden, hidden[count:]]), torch.cat([new_cell, cell[count:]])
     if weights.chunk is None:
-        return Recurrence(torch.cat(states), (hidden, cell), None, None)
+        return Recurrence(torch.cat(states), (hidden, cell))
     return Recurrence(
         torch.cat(states), (hidden, cell), torch.cat(distances).detach(), torch.cat(input_distances).detach()
     )
@@ -120,7 +120,7 @@ def recurrence(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Tensor
         inputs, weights.input, weights.recurrent, weights.bias, *state, weights.chunk, tuple(counts)
     )
     if weights.chunk is None:
-        return Recurrence(hidden, (last_hidden, last_cell), None, None)
+        return Recurrence(hidden, (last_hidden, last_cell))
     return Recurrence(hidden, (last_hidden, last_cell), distances, input_distances)
 
 
@@ -149,7 +149,7 @@ def lstm_of_torch(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Ten
     states, hidden, cell = torch.lstm(
         batch, [part[None] for part in state], parts, True, 1, 0.0, torch.is_grad_enabled(), False, False
     )
-    return Recurrence(states.flatten(0, 1).to(dtype), (hidden[0].to(dtype), cell[0].to(dtype)), None, None)
+    return Recurrence(states.flatten(0, 1).to(dtype), (hidden[0].to(dtype), cell[0].to(dtype)))
 
 
 State = tuple[Tensor, Tensor]  # hidden and cell
