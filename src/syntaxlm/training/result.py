@@ -140,7 +140,7 @@ class TrainingResult:
         counted = {name.replace("_", " "): values for name, values in (self.counted or {}).items() if values}
         lines += [f"{name}: {_numbers(values)}" for name, values in counted.items()]
         if self.supervised is not None:
-            lines.append("{:,} of {:,} training sentences have a gold tree".format(*self.supervised))
+            lines.append("{:,} of {:,} training sentences have a tree".format(*self.supervised))
         for name, score in (("valid", self.valid), ("test", self.test)):
             if score is not None:
                 lines.append(f"{name}: " + str(score).replace("\n", "\n  "))
