@@ -249,7 +249,7 @@ def _learners(
     elif options.strength is not None:
         raise InputError(f"--strength: {recipe.model.name} models are not focused; omit it, or use a recipe of a PCFG")
     if options.student is not None:
-        learners["student"] = _student(recipe, runs, folder, options.student, options.also)
+        learners["student"] = _student(recipe, runs, folder, options.student, options)
     return learners
 
 
@@ -258,7 +258,7 @@ def _learns_from_trees_alone(student: Recipe | None) -> bool:
 
 
 def _student(
-    recipe: TextRecipe, runs: Mapping[Path, Recipe], folder: Path, student: Recipe, also: Sequence[str | Path]
+    recipe: TextRecipe, runs: Mapping[Path, Recipe], folder: Path, student: Recipe, options: FocusOptions
 ) -> Recipe:
     """Return the recipe of a student on the text and the trees of the parsers.
 
@@ -266,10 +266,12 @@ def _student(
     Raises InputError for a model that does not learn from trees.
     """
     trees = str(_trees(folder, "train"))
-    settings = {"run.seed": recipe.run.seed, "schedule.minutes": recipe.schedule.minutes}
+    settings: dict[str, Any] = {"run.seed": recipe.run.seed}
+    if options.minutes is not None:
+        settings["schedule.minutes"] = recipe.schedule.minutes
     if _learns_from_trees_alone(student):
         teachers: list[Any] = [of_parser.model for of_parser in runs.values()]
-        teachers += [read_model(path).settings.model for path in also]
+        teachers += [read_model(path).settings.model for path in options.also]
         text = recipe.to_dict()["text"] | {
             "focus": [trees],
             "focus_valid": [str(_trees(folder, "valid"))],
