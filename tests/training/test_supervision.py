@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,12 +16,14 @@ from syntaxlm.batches import SentenceBatches
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.supervision import read_supervision
+from syntaxlm.models.backbone import BackboneOutput, with_tree_states
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.structures import SpanScores
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training import loop
 from syntaxlm.training.language_model import TextTask
 from syntaxlm.training.progress import ProgressDisplay
-from syntaxlm.training.recipe import Recipe, read_recipe, recipe_from
+from syntaxlm.training.recipe import Recipe, StreamBatchSettings, read_recipe, recipe_from
 from syntaxlm.training.result import RESULT, read_result
 from syntaxlm.training.run import Event, Run, train
 from tests.training.runs import assert_resumes, metrics, written
@@ -183,10 +187,13 @@ def learner(name: str, toy, **overrides) -> Recipe:
     return read_recipe(f"{name}-toy", LEARNERS[name] | text | weights | overrides)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-def test_models_that_learn_from_trees_parse_like_them(name, larger_toy, tmp_path):
+@pytest.mark.parametrize(("name", "stream"), [*((name, False) for name in LEARNERS), ("lstm", True)])
+def test_models_that_learn_from_trees_parse_like_them(name, stream, larger_toy, tmp_path):
     """Their decoder is the first; without trees it would be another one or none."""
-    train(learner(name, larger_toy, **{"schedule.epochs": 12}), tmp_path / "run")
+    recipe = learner(name, larger_toy, **{"schedule.epochs": 12, "schedule.plateau_factor": 1.0})
+    if stream:
+        recipe = replace(recipe, batches=StreamBatchSettings(batch_size=4))
+    train(recipe, tmp_path / "run")
     report = syntaxlm.load(tmp_path / "run").evaluate_parsing(larger_toy / "train.mrg")
     assert report.chosen == ("unbiased" if name in ("on-lstm", "prpn") else "greedy-sum")
     assert report.scores[report.chosen].f1 > report.baselines.right.f1 + 0.05
@@ -200,9 +207,31 @@ def test_an_interrupted_run_with_few_trees_ends_bit_for_bit_as_one_that_was_not(
     assert finished.supervised == (75, 150)
 
 
-def test_a_stream_is_refused_where_states_learn_from_sentences(toy):
-    with pytest.raises(InputError, match=r"batches\.context: found carry; expected reset, or model\.supervision 0"):
-        recipe_of(toy, model={"name": "on-lstm", "cell": "lstm"}, batches=STREAM)
+def test_a_stream_has_the_loss_of_the_sentences_in_it(toy):
+    """The states are given: in a stream, those of the words are between those of EOS, which count for nothing."""
+    text = {"trees": str(toy / "train.mrg")}
+    batches = {"context": "carry", "batch_size": 1, "bptt": 100_000}
+    recipe = recipe_of(toy, model={"name": "lstm", "supervision": 1.0}, batches=batches, text=text)
+    task = TextTask(recipe, torch.device("cpu"))
+    (stream,) = task.batches(0, 1).iterate(0)
+    states = torch.randn(*stream.tokens.shape, 8, dtype=torch.float64)
+
+    def loss(batch, hidden):
+        output = BackboneOutput(hidden.flatten(0, 1), None)
+        return with_tree_states(output, hidden, batch, 1.0, training=True).penalties["trees"]
+
+    sentences = []
+    places = [*torch.nonzero(stream.ends[:, 0])[:, 0].tolist(), len(stream.tokens)]  # BOS is an EOS, too
+    for begin, end in pairwise(places):
+        inside = (stream.spans[:, 0] > begin) & (stream.spans[:, 0] <= end)
+        spans = stream.spans[inside] - torch.tensor([begin, 0, 0])
+        tokens, counted = stream.tokens[begin:end], int((spans[:, 2] > 2).sum())
+        one = TokenBatch(tokens, tokens, spans=spans)
+        sentences.append((counted, loss(one, states[begin:end]) if counted else 0.0))
+    assert len(sentences) == len(task.train)
+    total = sum(count for count, _ in sentences)
+    expected = sum(count * of_sentence for count, of_sentence in sentences) / total
+    torch.testing.assert_close(loss(stream, states), expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("setting", [{"trees_share": 0.5}, {"trees_interval": 2}], ids=str)

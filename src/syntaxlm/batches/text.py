@@ -352,6 +352,7 @@ class StreamBatches:
                 lengths=torch.from_numpy(lengths) if ragged else None,
                 carries=number > 0,
                 spans=spans,
+                ends=None if spans is None else torch.from_numpy(before == self.vocabulary.end_id),
             )
 
     def _cuts(self, epoch: int) -> Integers:

@@ -76,15 +76,20 @@ def with_tree_states(
     """Return the output with the states that TreeReg regularises, and in training with its loss, if it has a weight.
 
     hidden: (T, B, F). Its first quarter of the features is used, as in Nandi et al. 2025, scaled to a root mean square
-    of 1: states could lower the loss by growing. The state after BOS is not read.
+    of 1: states could lower the loss by growing. The state before a sentence, after BOS or an EOS, counts as 0: so the
+    loss is the same in sentences and in a stream, where the spans of other batches' states are left out.
     """
     if not weight:
         return output
     features = hidden[..., : max(1, hidden.shape[-1] // _TREE_FEATURES)]
     states, penalties = rms_norm(features, features.shape[-1:], eps=1e-6), output.penalties
     if training and batch.spans is not None:
-        spans = batch.span_steps() - torch.tensor([0, 1, 1], device=states.device)
-        penalties = penalties | {"trees": weight * tree_regularisation(states[1:], spans)}
+        spans = batch.span_steps()
+        if batch.ends is None:
+            read, spans = states[1:], spans - torch.tensor([0, 1, 1], device=states.device)
+        else:
+            read, spans = states.masked_fill(batch.ends[..., None], 0), spans[spans[:, 1] > 0]
+        penalties = penalties | {"trees": weight * tree_regularisation(read, spans)}
     return replace(output, tree_states=states, penalties=penalties)
 
 

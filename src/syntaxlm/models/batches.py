@@ -67,6 +67,7 @@ class TokenBatch:
     spans: (n, 3) int64, constituents of given trees to train on: step t, column, and length of each constituent that
         ends just before t; None without trees.
     marks: (T, B) bool, whether a dropped punctuation mark precedes each input token; None if they were not read.
+    ends: (T, B) bool, whether each input token is an EOS, before the next sentence; None but for streams with spans.
     """
 
     tokens: Tensor
@@ -76,6 +77,7 @@ class TokenBatch:
     indices: Tensor | None = None
     spans: Tensor | None = None
     marks: Tensor | None = None
+    ends: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.lengths is not None and bool((self.lengths[1:] > self.lengths[:-1]).any()):
@@ -168,7 +170,10 @@ class TokenBatch:
             self.lengths,
             self.carries,
             self.indices,
-            *(part if part is None else part.to(device, non_blocking=True) for part in (self.spans, self.marks)),
+            *(
+                part if part is None else part.to(device, non_blocking=True)
+                for part in (self.spans, self.marks, self.ends)
+            ),
         )
 
 

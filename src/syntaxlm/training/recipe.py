@@ -324,11 +324,6 @@ class TextRecipe(Recipe):
         if isinstance(batches, StreamBatchSettings):
             if reads_sentences:
                 faults.append(f"batches.context: found carry; expected reset: {name} models read whole sentences")
-            if getattr(self.model, "supervision", 0) and getattr(self.model, "tree_loss", None) == "states":
-                faults.append(
-                    f"batches.context: found carry; expected reset, or model.supervision 0: {name} models learn from"
-                    " trees of single sentences"
-                )
             if self.optimiser.loss_normalisation == "sentences":
                 faults.append(
                     "optimiser.loss_normalisation: found sentences; expected tokens, or batches.context reset"

@@ -1,0 +1,83 @@
+"""Language models with and without trees as a training signal: the tables of results/trees-as-signal."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from math import sqrt
+from typing import Any
+
+from docs.generation.markdown import table
+from docs.generation.papers import percent
+from docs.generation.stored_results import RESULTS, run
+
+FOLDER = "trees-as-signal"
+TREES = {"none": "none", "induced": "of our parsers", "right": "right branching", "random": "random"}
+MODELS = {"lstm": "LSTM", "transformer": "Transformer", "on-lstm": "ON-LSTM", "prpn": "PRPN", "palm": "PaLM"}
+_T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78}  # two-sided 95% point of Student's t, by degrees of freedom
+_FULL = [  # run, how it is described
+    ("carry", "LSTM, text as a stream", "none"),
+    ("reset", "LSTM, sentence by sentence", "none"),
+    ("induced", "LSTM, sentence by sentence", "of our parsers"),
+]
+
+
+def compared() -> dict[str, list[dict[str, Any]]]:
+    """The rows of `compare` on a tenth of the text, by model, in the order of TREES."""
+    found = {}
+    for model in MODELS:
+        path = RESULTS / FOLDER / f"tenth-{model}.json"
+        if path.exists():
+            rows = {row["recipe"]: row for row in json.loads(path.read_text(encoding="utf-8"))["rows"]}
+            found[model] = [rows[f"{model}-{trees}"] for trees in TREES]
+    return found
+
+
+def perplexities(row: dict[str, Any]) -> list[float]:
+    """Test perplexity of each seed of a recipe."""
+    return [run["test"]["perplexity"] for run in row["runs"]]
+
+
+def tenth() -> str:
+    """Test perplexity and F1 with each kind of trees, and the difference to none, in pairs of equal seeds."""
+    lines = []
+    for model, rows in compared().items():
+        without = perplexities(rows[0])
+        for trees, row in zip(TREES.values(), rows, strict=True):
+            own = perplexities(row)
+            mean = f"{statistics.fmean(own):.1f} ± {statistics.stdev(own):.1f}"
+            difference = "" if row is rows[0] else _difference(own, without)
+            f1 = percent_of(row["treebank"]["f1"]) if row["treebank"] else ""
+            lines.append([MODELS[model], trees, str(len(own)), mean, difference, f1])
+    heads = ["model", "trees in training", "seeds", "test perplexity", "difference to none, 95% interval", "F1"]
+    return table(heads, lines)
+
+
+def _difference(own: Sequence[float], without: Sequence[float]) -> str:
+    """Mean of the paired differences and their 95% interval by Student's t."""
+    differences = [one - other for one, other in zip(own, without, strict=True)]
+    mean, count = statistics.fmean(differences), len(differences)
+    half = _T95[count - 1] * statistics.stdev(differences) / sqrt(count)
+    return f"{mean:+.1f} ({mean - half:+.1f} to {mean + half:+.1f})"
+
+
+def percent_of(figure: dict[str, float]) -> str:
+    """A mean and standard deviation of `compare`, in percent."""
+    return f"{100 * figure['mean']:.1f} ± {100 * figure['std']:.1f}"
+
+
+def full() -> str:
+    """The models of the whole text after the same minutes, and the parser whose trees one of them learned from."""
+    lines = []
+    for name, title, trees in _FULL:
+        trained = run(FOLDER, "training", name).first
+        f1 = [percent(run(FOLDER, ending, name).f1) if name == "induced" else "" for ending in ("wsj", "wsj-test")]
+        valid, test = (f"{trained[part]['perplexity']:.1f}" for part in ("valid", "test"))
+        minutes, epochs = f"{trained['seconds'] / 60:.0f}", f"{trained['epochs']:.1f}"
+        lines.append([title, trees, minutes, epochs, valid, test, *f1])
+    f1 = [percent(run(FOLDER, ending, "teacher").f1) for ending in ("wsj", "wsj-test")]
+    lines.append(["two SN-PCFGs averaged: our parsers", "", "", "", "", "", *f1])
+    heads = ["model", "trees in training", "minutes", "epochs", "validation perplexity", "test perplexity",
+             "F1, WSJ sample", "F1, its test half"]  # fmt: skip
+    return table(heads, lines)
