@@ -210,7 +210,7 @@ def test_an_interrupted_run_with_few_trees_ends_bit_for_bit_as_one_that_was_not(
 def test_a_stream_has_the_loss_of_the_sentences_in_it(toy):
     """The states are given: in a stream, those of the words are between those of EOS, which count for nothing."""
     text = {"trees": str(toy / "train.mrg")}
-    batches = {"context": "carry", "batch_size": 1, "bptt": 100_000}
+    batches = {"context": "carry", "batch_size": 1, "bptt": 65_536}
     recipe = recipe_of(toy, model={"name": "lstm", "supervision": 1.0}, batches=batches, text=text)
     task = TextTask(recipe, torch.device("cpu"))
     (stream,) = task.batches(0, 1).iterate(0)
@@ -231,7 +231,8 @@ def test_a_stream_has_the_loss_of_the_sentences_in_it(toy):
     assert len(sentences) == len(task.train)
     total = sum(count for count, _ in sentences)
     expected = sum(count * of_sentence for count, of_sentence in sentences) / total
-    torch.testing.assert_close(loss(stream, states), expected, rtol=1e-9, atol=1e-9)
+    # The lengths of states, which cancel in the stream, are equal but for the 1e-6 in their norm.
+    torch.testing.assert_close(loss(stream, states), expected, rtol=1e-5, atol=0)
 
 
 @pytest.mark.parametrize("setting", [{"trees_share": 0.5}, {"trees_interval": 2}], ids=str)
