@@ -260,6 +260,11 @@ class Picture:
 
         save_picture(self, Path(path), theme)
 
+    def __str__(self) -> str:
+        """Return what the picture shows and its size."""
+        size = f"{self.width:.0f} by {self.height:.0f} pixels"
+        return f"{self.title or 'picture'}: {size}, not drawn here; save('picture.svg') writes it"
+
     def _repr_svg_(self) -> str:
         return self.svg()
 
