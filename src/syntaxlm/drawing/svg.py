@@ -260,10 +260,9 @@ class Picture:
 
         save_picture(self, Path(path), theme)
 
-    def __str__(self) -> str:
-        """Return what the picture shows and its size."""
-        size = f"{self.width:.0f} by {self.height:.0f} pixels"
-        return f"{self.title or 'picture'}: {size}, not drawn here; save('picture.svg') writes it"
+    def __repr__(self) -> str:
+        """Return the title and the size, not the elements."""
+        return f"Picture({self.title!r}, {self.width:.0f} by {self.height:.0f} pixels)"
 
     def _repr_svg_(self) -> str:
         return self.svg()
