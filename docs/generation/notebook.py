@@ -1,7 +1,8 @@
 """Notebooks: run their cells and store the outputs; show them as pages.
 
-`python -m docs.generation.notebook docs/notebooks/*.ipynb` runs notebooks and stores their outputs. Cells are plain Python, so
-no kernel is needed: a cell gives what it prints and the value of its last expression, as a picture if it has one.
+`python -m docs.generation.notebook docs/notebooks/*.ipynb` runs notebooks and stores their outputs. Cells are plain
+Python, so no kernel is needed: a cell gives what it prints and the value of its last expression, as a picture if it has
+one.
 """
 
 from __future__ import annotations
