@@ -8,7 +8,9 @@ import sys
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 
+import syntaxlm
 from syntaxlm.api import Results
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
@@ -113,6 +115,22 @@ def test_every_result_is_printed_as_text_or_a_table():
     assert str(many).endswith("\n... and 20 more")
     assert str(Results(["a cat"] * 110)).endswith("a cat\n... and 10 more")
     assert repr(Results()) == "no results"
+
+
+def test_inputs_and_settings_are_printed_for_reading(tmp_path):
+    summary = syntaxlm.write_corpus(tmp_path / "toy", 40)
+    assert str(summary).splitlines()[1].startswith("  train 40 sentences of ")
+    treebank = syntaxlm.read_treebank(tmp_path / "toy" / "test.mrg")
+    assert str(treebank).startswith(f"{tmp_path / 'toy' / 'test.mrg'}: 2 sentences, ")
+    tree = treebank.sentences[0].tree
+    assert str(treebank.sentences[0]) == str(tree)
+    assert repr(tree) == f"Tree({str(tree)!r})"
+    recipe = syntaxlm.read_recipe("prpn-toy")
+    assert yaml.safe_load(str(recipe))["model"]["name"] == "prpn"
+    (tmp_path / "mine.yaml").write_text(str(recipe))
+    assert syntaxlm.read_recipe(tmp_path / "mine.yaml") == recipe
+    picture = language_model(fresh("lstm")).surprisal("the cat").plot()
+    assert re.fullmatch(r"Picture\('surprisal in bits', \d+ by \d+ pixels\)", str(picture))
 
 
 def test_dicts_are_json():
