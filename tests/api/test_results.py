@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 
+import syntaxlm
 from syntaxlm.api import Results
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
@@ -96,6 +99,38 @@ def test_every_result_is_a_picture_or_a_table_in_a_notebook():
     many = language_model(fresh("lstm")).surprisal(["<b>"] * 60)
     html = Results([word for one in many for word in one])._repr_html_()
     assert all(part in html for part in ("<td", "&lt;b&gt;", "20 more"))
+
+
+def test_every_result_is_printed_as_text_or_a_table():
+    for result, _, rows in results():
+        assert not re.search(r"\w\(\w+=", f"{result}{result!r}" if isinstance(result, Results) else str(result))
+        assert len(str(result).splitlines()) <= rows + 1
+    words = language_model(fresh("lstm")).surprisal("the <b>", measures=["rank"])
+    heading, first, *_, last = str(words).splitlines()
+    assert heading.split() == ["word", "token", "surprisal", "rank"]
+    assert first.split() == ["the", "the", f"{words[0].surprisal:.2f}", f"{words[0].measures['rank']:,}"]
+    assert last.split()[1] == f"{words[-1].surprisal:.2f}"
+    assert str(words[0]) == f"the {words[0].surprisal:.2f}"
+    many = language_model(fresh("lstm")).surprisal(["<b>"] * 60)
+    assert str(many).endswith("\n... and 20 more")
+    assert str(Results(["a cat"] * 110)).endswith("a cat\n... and 10 more")
+    assert repr(Results()) == "no results"
+
+
+def test_inputs_and_settings_are_printed_for_reading(tmp_path):
+    summary = syntaxlm.write_corpus(tmp_path / "toy", 40)
+    assert str(summary).splitlines()[1].startswith("  train 40 sentences of ")
+    treebank = syntaxlm.read_treebank(tmp_path / "toy" / "test.mrg")
+    assert str(treebank).startswith(f"{tmp_path / 'toy' / 'test.mrg'}: 2 sentences, ")
+    tree = treebank.sentences[0].tree
+    assert str(treebank.sentences[0]) == str(tree)
+    assert repr(tree) == f"Tree({str(tree)!r})"
+    recipe = syntaxlm.read_recipe("prpn-toy")
+    assert yaml.safe_load(str(recipe))["model"]["name"] == "prpn"
+    (tmp_path / "mine.yaml").write_text(str(recipe))
+    assert syntaxlm.read_recipe(tmp_path / "mine.yaml") == recipe
+    picture = language_model(fresh("lstm")).surprisal("the cat").plot()
+    assert re.fullmatch(r"Picture\('surprisal in bits', \d+ by \d+ pixels\)", str(picture))
 
 
 def test_dicts_are_json():

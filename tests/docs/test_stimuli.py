@@ -52,7 +52,9 @@ def files_of(page: str) -> dict[str, str]:
 
 def is_same(printed: str, shown: str) -> bool:
     """Whether two outputs agree, numbers within what processors differ by."""
-    first, second = ([word for word in re.split(r"[\s,;|=-]+", text) if word] for text in (printed, shown))
+    first, second = (
+        [word for word in re.split(r"(?:[\s,;|=]|-(?![\d.]))+", text) if word] for text in (printed, shown)
+    )
     return len(first) == len(second) and all(map(_is_same_word, first, second))
 
 

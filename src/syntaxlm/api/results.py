@@ -6,16 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tables import Columns, HasRows, Row
+from syntaxlm.core.tables import SHOWN, Columns, HasRows, Row
 from syntaxlm.drawing.charts import bar_chart, scatter_chart
 from syntaxlm.drawing.files import table_html
 from syntaxlm.drawing.svg import Picture, stacked
 from syntaxlm.scoring.surprisal import SURPRISALS, WordSurprisal
 
 T = TypeVar("T")
-SHOWN = 100  # rows or pictures in a notebook
-
-
 NOTHING = Columns("no results", "result", {})
 
 
@@ -41,6 +38,13 @@ class Results(list[T], HasRows):
         for one in self:
             yield from one.rows()  # type: ignore[attr-defined]
 
+    def __str__(self) -> str:
+        """Return one result per line."""
+        rest = [f"... and {len(self) - SHOWN:,} more"] if len(self) > SHOWN else []
+        return "\n".join([*map(str, self[:SHOWN]), *rest]) or "no results"
+
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         """Return the results for notebooks, as pictures or a table."""
         if self and hasattr(self[0], "_repr_svg_") and not isinstance(self[0], Results):
@@ -53,7 +57,18 @@ class Results(list[T], HasRows):
 
 
 class SentenceSurprisal(Results[WordSurprisal]):
-    """The words of one sentence with their surprisals in bits; the last is EOS if the model predicts it."""
+    """The words of one sentence with their surprisals in bits; the last is EOS if the model predicts it.
+
+    >>> print(nlp.surprisal("the cat sleeps"))
+    word     token    surprisal
+    the      the           3.47
+    cat      cat          13.53
+    sleeps   sleeps       18.59
+             </s>          4.75
+    """
+
+    not_printed = frozenset(["sentence", "position", "begin", "end", "in_vocabulary"])
+    __str__ = __repr__ = HasRows.__str__
 
     def __init__(
         self,
@@ -92,6 +107,9 @@ class SentenceSurprisal(Results[WordSurprisal]):
 
 class Surprisals(Results[SentenceSurprisal]):
     """The surprisals of several sentences."""
+
+    not_printed = SentenceSurprisal.not_printed - {"sentence"}
+    __str__ = __repr__ = HasRows.__str__
 
     def plot(self, against: Surprisals | None = None, names: tuple[str, str] = ("", "")) -> Picture:
         """Return bars of each sentence, below each other; or a scatter plot of two models.

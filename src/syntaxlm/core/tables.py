@@ -19,7 +19,7 @@ from html import escape
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, cast, get_args
 
 from syntaxlm.core.errors import InputError, printable
 from syntaxlm.core.files import replaced, text_output, to_json
@@ -37,6 +37,8 @@ ROWS_PER_GROUP = 1 << 16  # of a Parquet file: what is held in memory, and what 
 SMALLEST_DECIMAL = 1e-3  # smaller numbers are written with an exponent, so that they keep their digits
 PERCENT = "percent"  # format of fractions in a report: 0.616 is shown as 61.6
 RIGHT = ">"  # format of text that is aligned right
+
+SHOWN = 100  # rows or pictures of a result that is printed or shown in a notebook
 
 _TEXT_WIDTH = 10_000  # characters of a line: tables are never wrapped
 
@@ -79,9 +81,13 @@ class Columns(Mapping[str, Column]):
 
 
 class HasRows(ABC):
-    """A result with rows. A subclass has `columns`, and `rows` that yield a value or None for each of them."""
+    """A result with rows. A subclass has `columns`, and `rows` that yield a value or None for each of them.
+
+    not_printed: columns that are left out where the result is printed.
+    """
 
     columns: Columns
+    not_printed: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def rows(self) -> Iterator[Row]:
@@ -97,6 +103,14 @@ class HasRows(ABC):
     def to_parquet(self, path: str | Path) -> None:
         """Write the rows to a Parquet file, atomically. Raises InputError as `write_parquet` does."""
         write_rows(self.rows(), self.columns, path, "parquet")
+
+    def __str__(self) -> str:
+        """Return the first rows as a table with aligned columns."""
+        rows = list(self.rows())
+        headings = {name: column.format for name, column in self.columns.items() if name not in self.not_printed}
+        table = ReportTable(headings, [[row[name] for name in headings] for row in rows[:SHOWN]], missing="")
+        rest = [f"... and {len(rows) - SHOWN:,} more"] if len(rows) > SHOWN else []
+        return "\n".join([*map(printable, aligned(table).split("\n")), *rest])
 
 
 class HasReport(HasRows):

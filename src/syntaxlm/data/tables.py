@@ -77,8 +77,10 @@ def refuse_table(path: str | Path, advice: str) -> None:
     """Raise InputError for a file that is a table, not a text: by its extension, or if the lines have equal separators.
 
     A table without such an extension has one-word names in its header, and as many tabs, commas or semicolons in every
-    line.  advice: what to do, about the column {}.
+    line. A pipe, which can be read only once, is not looked at.  advice: what to do, about the column {}.
     """
+    if not Path(path).is_file():
+        return
     suffixes = Path(path).suffixes
     lines = list(islice((line for _, line in read_lines(path) if line.strip()), _LINES_COMPARED))
     is_named = any(suffix.lower() in (".csv", ".tsv") for suffix in suffixes[-2:])

@@ -493,6 +493,15 @@ class CorpusSummary:
     test: SplitSummary
     sha256: dict[str, str]
 
+    def __str__(self) -> str:
+        """Return the size of the vocabulary and a line for each split."""
+        lines = [f"{self.vocabulary} word forms"]
+        for name in SPLITS:
+            split: SplitSummary = getattr(self, name)
+            floor = f", perplexity floor {split.floor:.2f}" if split.floor else ""
+            lines.append(f"  {name:5} {split.sentences:,} sentences of {split.mean_length:.1f} words on average{floor}")
+        return "\n".join(lines)
+
 
 FLOOR = "floor.json"
 SPLITS = ("train", "valid", "test")

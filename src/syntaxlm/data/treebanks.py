@@ -69,6 +69,10 @@ class TreebankSentence:
     name: str = ""
     marks: tuple[bool, ...] = ()
 
+    def __str__(self) -> str:
+        """Return the constituency tree or, without one, the words."""
+        return " ".join(self.words) if self.tree is None else str(self.tree)
+
     def __len__(self) -> int:
         return len(self.words)
 
@@ -87,6 +91,11 @@ class Treebank:
 
     def __len__(self) -> int:
         return len(self.sentences)
+
+    def __str__(self) -> str:
+        """Return the path and the size."""
+        words = sum(len(sentence.words) for sentence in self.sentences)
+        return f"{self.source}: {len(self):,} sentences, {words:,} words"
 
     def __iter__(self) -> Iterator[TreebankSentence]:
         return iter(self.sentences)

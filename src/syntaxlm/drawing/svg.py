@@ -260,6 +260,10 @@ class Picture:
 
         save_picture(self, Path(path), theme)
 
+    def __repr__(self) -> str:
+        """Return the title and the size, not the elements."""
+        return f"Picture({self.title!r}, {self.width:.0f} by {self.height:.0f} pixels)"
+
     def _repr_svg_(self) -> str:
         return self.svg()
 

@@ -229,6 +229,9 @@ class Parse(HasRows):
         """Return the tree in bracket notation."""
         return str(self.tree)
 
+    def __repr__(self) -> str:
+        return f"Parse({str(self.tree)!r})"
+
     def _repr_svg_(self) -> str:
         """Draw the tree and its distances as SVG, for notebooks."""
         from syntaxlm.drawing.tree import tree_picture  # pictures are imported only to draw

@@ -47,15 +47,15 @@ SURPRISALS = Columns(
         "end": Column("integer", "end of the word in the line, in code points"),
         "token": Column("text", "the tokens of the word, joined by spaces; empty if the normaliser dropped the word"),
         "in_vocabulary": Column("boolean", "whether the vocabulary has all its tokens; missing if it was dropped"),
-        "surprisal": Column("number", "surprisal in bits; missing if the word was dropped"),
+        "surprisal": Column("number", "surprisal in bits; missing if the word was dropped", ".2f"),
     },
 )
 
 MEASURES = {
-    "entropy": Column("number", "entropy of the next token before the word, in bits"),
-    "entropy_reduction": Column("number", "this entropy minus that after the word; missing after the last word"),
+    "entropy": Column("number", "entropy of the next token before the word, in bits", ".2f"),
+    "entropy_reduction": Column("number", "this entropy minus that after the word; missing after the last word", ".2f"),
     "rank": Column("integer", "rank of the (first) token of the word among all tokens, 1 for the most probable"),
-    "prefix_surprisal": Column("number", "-log2 of the probability of the sentence up to the word; in bits"),
+    "prefix_surprisal": Column("number", "-log2 of the probability of the sentence up to the word; in bits", ".2f"),
     "constituents_ended": Column("integer", "constituents of the best tree whose last word it is"),
     "depth": Column("integer", "constituents of the best tree around the word, the sentence included"),
     "distance": Column("integer", "height in the best tree where it meets the word before it; missing for the first"),
@@ -95,6 +95,10 @@ class WordSurprisal(NamedTuple):
     in_vocabulary: bool | None
     surprisal: float | None
     measures: Mapping[str, Any] = NO_MEASURES
+
+    def __str__(self) -> str:
+        """Return the word, or the token at the end of a sentence, and its bits."""
+        return f"{self.word or self.token} {'-' if self.surprisal is None else format(self.surprisal, '.2f')}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row with rounded numbers."""

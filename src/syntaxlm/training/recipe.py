@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+import yaml
 from pydantic import BeforeValidator, Field
 
 from syntaxlm.core.errors import InputError
@@ -32,6 +33,7 @@ from syntaxlm.core.settings import (
     read_settings,
     read_yaml,
 )
+from syntaxlm.core.tables import plain
 from syntaxlm.data.labelled_pairs import TRAINED_OPERATORS
 from syntaxlm.models.abilities import HasLoss, LearnsFromTrees, TrainsByCounting
 from syntaxlm.models.batches import TextMode
@@ -288,6 +290,11 @@ class Recipe(Settings):
         data = dataclasses.asdict(self)
         last = ("batches", "optimiser", "schedule", "run")
         return {name: data[name] for name in [*(name for name in data if name not in last), *last]}
+
+    def __str__(self) -> str:
+        """Return the settings as YAML."""
+        text: str = yaml.safe_dump(plain(self.to_dict()), sort_keys=False, allow_unicode=True, width=100)
+        return text.rstrip()
 
 
 @dataclass(frozen=True, kw_only=True)

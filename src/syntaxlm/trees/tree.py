@@ -86,6 +86,9 @@ class Tree:
         """Return the tree as bracketed text; "" for a tree without words."""
         return format_brackets(self) if self.words else ""
 
+    def __repr__(self) -> str:
+        return f"Tree({str(self)!r})"
+
     def pretty_print(self, file: TextIO | None = None) -> None:
         """Print the tree, drawn with box characters.  file: default standard output."""
         from syntaxlm.drawing.terminal import draw_tree  # pictures are imported only to draw

@@ -83,7 +83,10 @@ def test_a_model_is_described_with_what_its_card_states(figures, run, carded):
     assert "licence: mit\n" in out
     assert "figures:\n  In percent:\n\n  treebank   F1\n  WSJ        63.0\n" in out
     assert figures("models", "info", "en")["licence"] == "mit"
-    assert "CC BY 4.0" in run("models", "info", "en")[1]
+    english = run("models", "info", "en")[1]
+    assert "CC BY 4.0" in english
+    assert "  parsers 2:\n    name: span-parser\n" in english
+    assert "{" not in english
     (listed,) = figures("models", "list", carded)["models"]
     assert listed["licence"] == "mit"
     assert "figures" not in listed

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import sys
+import threading
 
 import pytest
 
@@ -194,6 +196,19 @@ def test_a_table_without_column_is_refused_with_the_command_that_was_meant(refus
     error = refused("score", trained.lstm, tmp_path / name)
     assert f"{tmp_path / name}: found a table with the columns item, sentence; expected one sentence per line" in error
     assert "--column sentence" in error
+    error = refused("parse", trained.prpn, tmp_path / name)
+    assert "Write the sentences, here of the column sentence, to a text file" in error
+
+
+def test_a_pipe_is_read_once(run, trained, tmp_path):
+    """A check that reads the text before the scores are computed would find them gone."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("the cat sees a dog\n",))
+    writer.start()
+    code, out, _ = run("score", trained.prpn, pipe)
+    writer.join()
+    assert (code, len(out.splitlines())) == (0, 1 + 6)
 
 
 def test_a_text_with_commas_is_no_table(score):

@@ -66,14 +66,7 @@ def toy(
 
     with status("sampling, and computing exact sentence probabilities"):
         summary = write_corpus(output, sentences, seed, punctuated)
-    if format == "json":
-        print(to_json(asdict(summary)))
-        return
-    print(f"{output}: {summary.vocabulary} word forms")
-    for name in SPLITS:
-        split = getattr(summary, name)
-        floor = f", perplexity floor {split.floor:.2f}" if split.floor else ""
-        print(f"  {name:5} {split.sentences:,} sentences of {split.mean_length:.1f} words on average{floor}")
+    print(to_json(asdict(summary)) if format == "json" else f"{output}: {summary}")
 
 
 def text8(file: Annotated[str, Argument("FILE")], output: TextFolder, format: SummaryFormat = "text") -> None:

@@ -142,6 +142,9 @@ def _lines(values: dict[str, Any], indent: str = "") -> list[str]:
                     rows = [[shortened(cell, _LONGEST_CELL) for cell in row] for row in block["rows"]]
                     block = aligned(ReportTable(dict.fromkeys(block["columns"], ""), rows))
                 lines += [f"  {line}".rstrip() for line in [*block.split("\n"), ""]]
+        elif isinstance(value, list | tuple) and value and isinstance(value[0], dict):
+            for number, entry in enumerate(value, 1):
+                lines += [f"{name} {number}:", *_lines(entry, indent + "  ")]
         elif key == "bytes":
             lines.append(f"{indent}size: {shown_size(value)}")
         elif value not in (None, [], ()):

@@ -151,8 +151,11 @@ def parse(
         raise InputError("--column: applies only to jobs that read Parquet files; add --workers N, or omit it")
     source = text.read()
     from syntaxlm.core.tables import write_blocks
+    from syntaxlm.data.tables import refuse_table
     from syntaxlm.parsing.parse import CONSTITUENTS, parse_text
 
+    if isinstance(source, str):
+        refuse_table(source, "Write the sentences, here of the column {}, to a text file")
     bundles = list(models.load_all().values())
     if format == "conllu":
         from syntaxlm.models.abilities import ParsesDependencies
