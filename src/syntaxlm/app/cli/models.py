@@ -318,7 +318,7 @@ def rerank(
 
     if format != "text" and output is None and gold is None:
         raise InputError(
-            f"--format {format}: is the format of the figures, but the trees are written to standard output;"
+            f"--format {format}: is the format of the scores, but the trees are written to standard output;"
             " add -o FILE for the trees, or --gold"
         )
     if format in ROW_FORMATS and gold is None:
