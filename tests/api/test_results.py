@@ -57,6 +57,16 @@ def test_types_of_columns_do_not_depend_on_the_values(library):
         assert list(full.dtypes) == list(empty.dtypes)
 
 
+def test_results_print_as_the_commands_do_and_not_as_their_fields():
+    lstm, pcfg = language_model(fresh("lstm")), language_model(grammar("simple-pcfg"))
+    one, several = lstm.surprisal("the cat"), lstm.surprisal(["the cat", "a dog"])
+    assert str(one).splitlines()[0] == "\t".join(one.columns)
+    assert str(several).splitlines()[: len(one) + 1] == str(one).splitlines()
+    assert len(str(several).splitlines()) == 1 + sum(map(len, several))
+    assert str(pcfg.parse(["the cat", "a dog"])) == f"{pcfg.parse('the cat')}\n{pcfg.parse('a dog')}"
+    assert str(pcfg.parse([])) == ""
+
+
 def test_without_a_library_the_extra_is_reported(monkeypatch):
     for name in ("pandas", "polars"):
         monkeypatch.setitem(sys.modules, name, None)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tables import Columns, HasRows, Row
+from syntaxlm.core.tables import Columns, HasRows, Row, format_rows
 from syntaxlm.drawing.charts import bar_chart, scatter_chart
 from syntaxlm.drawing.files import table_html
 from syntaxlm.drawing.svg import Picture, stacked
@@ -31,6 +31,12 @@ class Results(list[T], HasRows):
         if columns is None:
             columns = getattr(self[0], "columns", NOTHING) if self else NOTHING
         self.columns = columns
+
+    def __str__(self) -> str:
+        """Return the results as the command prints them: a result per line, or a table of words."""
+        if self and isinstance(self[0], WordSurprisal | SentenceSurprisal):
+            return "".join(format_rows(self.rows(), self.columns, "tsv")).rstrip("\n")
+        return "\n".join(map(str, self))
 
     def to_dict(self) -> list[Any]:
         """Return each result as JSON values."""

@@ -19,7 +19,7 @@ from syntaxlm.app.cli.output import (
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import read_text, text_output, to_json
-from syntaxlm.core.options import Argument, Name, Needs, Only, Shown
+from syntaxlm.core.options import Argument, Name, Needs, Only, Prose, Shown
 from syntaxlm.core.progress import status
 from syntaxlm.parsing.options import DecodingOptions
 
@@ -95,11 +95,11 @@ def push(
     name: Repository,
     licence: Name | None = None,
     language: Annotated[Sequence[str], Shown("NAME")] = (),
-    data: Name | None = None,
-    description: Name | None = None,
+    data: Prose | None = None,
+    description: Prose | None = None,
     private: bool | None = None,
     revision: Revision | None = None,
-    message: Name | None = None,
+    message: Prose | None = None,
 ) -> None:
     """Upload a model folder to the Hugging Face hub.
 
