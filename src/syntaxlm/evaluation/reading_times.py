@@ -572,7 +572,8 @@ def evaluate_reading_times(
     fold[analysed] = assigned_folds(units, settings.folds, settings.seed)
     if not fold.max():
         raise InputError(
-            "too few words for cross-validation: found one fold; expected at least 2 sentences, or 2 groups with --fold-unit group"
+            "too few words for cross-validation: found one fold; expected at least 2 sentences, or 2 groups with"
+            " --fold-unit group"
         )
     report = ReadingTimesReport(displayed, joined_times, listed, settings, predictors, analysed, excluded, fold, style)
     results = [
