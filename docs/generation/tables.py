@@ -71,7 +71,7 @@ def list_of_tables() -> str:
         [table_at(place).name, plain(table_at(place).row), ", ".join(map(_link, commands))]
         for place, commands in TABLES.items()
     )
-    return table(["table", "a row is a", "written by"], rows)
+    return table(["table", "one row per", "written by"], rows)
 
 
 def _link(command: str) -> str:
@@ -91,4 +91,4 @@ def columns_of(place: str, titled: bool = False) -> str:
     described = table_at(place)
     heading = f"### {described.name[0].upper()}{described.name[1:]}\n\n" if titled else ""
     rows = ([f"`{name}`", column.type, plain(column.meaning)] for name, column in described.items())
-    return f"{heading}A row is a {plain(described.row)}.\n\n" + table(["column", "type", "meaning"], rows)
+    return f"{heading}One row per {plain(described.row)}.\n\n" + table(["column", "type", "meaning"], rows)

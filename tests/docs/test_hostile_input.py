@@ -1,4 +1,4 @@
-"""docs/reference/hostile-input.md: every row names tests that exist."""
+"""tests/hostile-input.md: every row names tests that exist."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from tests.docs.examples import ROOT
 
-PAGE = ROOT / "docs" / "reference" / "hostile-input.md"
+PAGE = ROOT / "tests" / "hostile-input.md"
 _TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 

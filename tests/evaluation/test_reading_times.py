@@ -375,7 +375,7 @@ def test_unknown_words_and_the_words_after_them_are_left_out_and_counted(experim
     kept = evaluate(experiment, unknown="keep", keep_last=True)
     assert kept.count == 1800 - 6
     assert "indicators of unknown words" in str(kept)
-    assert "at the end of a text" not in kept.excluded
+    assert "at the end of a passage" not in kept.excluded
     for one in kept.models:
         assert one.baseline.coefficient("unknown") is not None
         assert one.regression.coefficient("previous_unknown") is not None

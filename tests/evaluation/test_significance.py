@@ -70,7 +70,7 @@ def test_only_trees_are_compared_with_right_branching(tmp_path):
     pairs = pairs_file(tmp_path / "pairs.jsonl", {"a": [True] * 10})
     with pytest.raises(InputError, match=r"pairs\.jsonl: found no trees; expected details of evaluate parse or"):
         compare_details([pairs], [RIGHT_BRANCHING])
-    with pytest.raises(InputError, match="found right-branching and files; expected either"):
+    with pytest.raises(InputError, match="found right-branching and files; expected files, or"):
         compare_details([pairs], [RIGHT_BRANCHING, pairs])
 
 

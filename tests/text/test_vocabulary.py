@@ -100,7 +100,7 @@ def test_a_missing_file_or_folder_is_reported(tmp_path):
         (["<unk>", "<s>", "</s>", ""], "empty"),
         (["<unk>", "<s>"], "lacks its end token"),
         (["<s>", "</s>"], "lacks its unknown token"),
-        (["</s>", "<s>"], "both unknown and begin or end"),
+        (["</s>", "<s>"], "both the unknown token and BOS or EOS"),
     ],
 )
 def test_invalid_vocabularies_are_refused(tokens, fault):

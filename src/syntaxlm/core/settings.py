@@ -397,7 +397,7 @@ class _Loader(yaml.SafeLoader):
         try:
             value = super().construct_object(node, deep)
             if isinstance(value, int) and value.bit_length() > _MOST_BITS:
-                raise ValueError("Python refuses to print such numbers")
+                raise ValueError("a number of this size cannot be printed")
             return value
         except (AttributeError, LookupError, TypeError, ValueError):  # raised by PyYAML for 2024-99-99 or !!int x
             kind = node.tag.rpartition(":")[2]

@@ -515,8 +515,8 @@ def write_corpus(folder: str | Path, sentences: int = 20_000, seed: int = 0, pun
     sentences: of train; valid and test have 5 % as many each, at least 1 and at most 2,000. The splits are independent
     samples, so a short sentence can occur in several.
     punctuated: whether text and constituency trees have commas and full stops. The words are the same; dependency
-    trees have no marks, and the figures count none. floor.json holds the returned summary; its perplexity floors are
-    per token, count the end of each sentence as a token, and are exact for valid and test.
+    trees have no marks, and the perplexity floor counts none. floor.json holds the returned summary; its perplexity
+    floors are per token, count the end of each sentence as a token, and are exact for valid and test.
     Files are written atomically. Raises InputError for numbers out of range, if the folder cannot be written, and if it
     has files of these names that this function did not write, or that were changed since.
 

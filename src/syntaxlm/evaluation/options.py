@@ -25,7 +25,7 @@ class RegressionSettings(Options):
         in the baseline; fewer than 3: linear terms only
     unknown: treatment of words that a model does not know: exclude (default), leave them and the following --spillover
         words out for all models; keep, with indicators of unknown words in each model's baseline and regression
-    keep_last: keep the last word of each text; by default it is left out, because its time often includes a pause
+    keep_last: keep the last word of each passage; by default it is left out, because its time often includes a pause
     predictors: numeric column of the table of words that is added to the baseline; may be repeated
     folds: number of folds of the cross-validation
     fold_unit: what is never split between folds: sentence (default) or group

@@ -571,7 +571,10 @@ def evaluate_reading_times(
     fold = np.full(len(displayed), -1, np.int64)
     fold[analysed] = assigned_folds(units, settings.folds, settings.seed)
     if not fold.max():
-        raise InputError("found one fold; expected at least 2 sentences, or 2 groups with --fold-unit group")
+        raise InputError(
+            "too few words for cross-validation: found one fold; expected at least 2 sentences, or 2 groups with"
+            " --fold-unit group"
+        )
     report = ReadingTimesReport(displayed, joined_times, listed, settings, predictors, analysed, excluded, fold, style)
     results = [
         _result(report, name, bundle.name, of_run) for (name, bundle, _), of_run in zip(runs, scores, strict=True)
@@ -609,14 +612,14 @@ def _analysed(
         missing |= np.isnan(predictors[name])
     reasons = {
         "without time": np.isnan(times.values),
-        "at the start of a text": words.position_in(words.groups) <= settings.spillover,
-        "at the end of a text": np.diff(words.groups, append=-1) != 0,
+        "at the start of a passage": words.position_in(words.groups) <= settings.spillover,
+        "at the end of a passage": np.diff(words.groups, append=-1) != 0,
         "without predictor": missing,
         "not read": ~is_read,
         "after a word not read": ~window(is_read),
     }
     if settings.keep_last:
-        del reasons["at the end of a text"]
+        del reasons["at the end of a passage"]
     if settings.unknown == "exclude":
         reasons |= {"unknown": ~known, "after an unknown word": ~window(known)}
     left = np.ones(len(words), bool)

@@ -244,7 +244,8 @@ def compare_details(
     is_baseline = sides[1] == [RIGHT_BRANCHING]
     if RIGHT_BRANCHING in sides[1] and not is_baseline:
         raise InputError(
-            f"found {RIGHT_BRANCHING} and files; expected either. A file of this name: ./{RIGHT_BRANCHING}"
+            f"--against: found {RIGHT_BRANCHING} and files; expected files, or {RIGHT_BRANCHING} alone."
+            f" For a file of this name, write ./{RIGHT_BRANCHING}"
         )
     files = [read_details(path) for path in sides[0]]
     if not is_baseline:

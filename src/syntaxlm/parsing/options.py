@@ -22,7 +22,7 @@ MarkUse = Literal["auto", "none", "both", "either", "end", "start"]
 class DecodingOptions(Options):
     """How a model's structure becomes trees.
 
-    decoder: decoding algorithm. Distances: biased (default), as in published figures, which favours right branching;
+    decoder: decoding algorithm. Distances: biased (default), as in published results, which favours right branching;
         unbiased. Span scores: greedy-right (default), which splits where the right span scores highest, as published;
         greedy-sum, which splits where both spans together score highest; cky, the tree with the highest total score.
         Span probabilities: mbr (default), the tree with the highest sum of span probabilities; viterbi, the single

@@ -38,7 +38,7 @@ from syntaxlm.trees.tree import DependencyTree
 
 SURPRISALS = Columns(
     "surprisals",
-    "word; for character-level models, a character; or the end of a sentence",
+    "word (character-level models: per character) and per end of a sentence",
     {
         "sentence": Column("integer", "number of the line, from 1"),
         "position": Column("integer", "number of the word in the line, from 1"),

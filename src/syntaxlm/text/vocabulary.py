@@ -63,7 +63,7 @@ class Vocabulary:
             if token not in ids:
                 raise InputError(f"the vocabulary of {len(self.tokens)} tokens lacks its {role} token {token!r}")
         if unknown in (begin, end):
-            raise InputError(f"the token {unknown!r} of the vocabulary is both unknown and begin or end")
+            raise InputError(f"the token {unknown!r} of the vocabulary is both the unknown token and BOS or EOS")
         self.unknown_id, self.begin_id, self.end_id = ids[unknown], ids[begin], ids[end]
         before, after = _around_class(unknown)
         name_in = re.compile(f"{re.escape(before)}(.+){re.escape(after)}", re.DOTALL).fullmatch

@@ -73,7 +73,7 @@ def text8(file: Annotated[str, Argument("FILE")], output: TextFolder, format: Su
     """Split text8 into training and validation text.
 
     Write DIR/train.txt, the first 99 million characters of text8, and DIR/valid.txt, the last million, each as one
-    line. This is the split of published figures. Training requires batches.context carry.
+    line. This is the split of published results. Training requires batches.context carry.
 
     file: unpacked text8, 100,000,000 bytes; - for standard input
     example: syntaxlm data text8 text8 -o data/text8

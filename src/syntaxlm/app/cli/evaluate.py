@@ -51,7 +51,7 @@ def perplexity(
 
     Print perplexity, bits per token and bits per character of a text, one sentence per line. For a dependency-tree
     model, TEXT is a file of dependency trees, and perplexity is that of the words given their trees. With a neural
-    cache, print the figures with and without it. The cache makes words more probable that recently followed a similar
+    cache, print the results with and without it. The cache makes words more probable that recently followed a similar
     state; tune cache finds its weights.
 
     cache_weight: use a neural cache with this share of the probability, 0 to 1
@@ -323,7 +323,7 @@ def reading_times(
     details: write a table with one row per displayed word, its time, predictors and surprisals; the extension selects
         the format: .csv, .jsonl, otherwise tab-separated
     picture: draw mean reading time by surprisal for each model: .svg, .png (requires the extra draw), or .html, a page
-        with the figures
+        with the results
     theme: , for --picture
     example: syntaxlm evaluate reading-times MODEL --words words.tsv --times times.tsv --frequencies train.txt
     """

@@ -19,7 +19,7 @@ from syntaxlm.app.cli.output import (
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import read_text, text_output, to_json
-from syntaxlm.core.options import Argument, Name, Needs, Only, Shown
+from syntaxlm.core.options import Argument, Name, Needs, Only, Prose, Shown
 from syntaxlm.core.progress import status
 from syntaxlm.parsing.options import DecodingOptions
 
@@ -95,11 +95,11 @@ def push(
     name: Repository,
     licence: Name | None = None,
     language: Annotated[Sequence[str], Shown("NAME")] = (),
-    data: Name | None = None,
-    description: Name | None = None,
+    data: Prose | None = None,
+    description: Prose | None = None,
     private: bool | None = None,
     revision: Revision | None = None,
-    message: Name | None = None,
+    message: Prose | None = None,
 ) -> None:
     """Upload a model folder to the Hugging Face hub.
 
@@ -321,7 +321,7 @@ def rerank(
 
     if format != "text" and output is None and gold is None:
         raise InputError(
-            f"--format {format}: is the format of the figures, but the trees are written to standard output;"
+            f"--format {format}: is the format of the scores, but the trees are written to standard output;"
             " add -o FILE for the trees, or --gold"
         )
     if format in ROW_FORMATS and gold is None:

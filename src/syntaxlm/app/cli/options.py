@@ -227,8 +227,8 @@ class DisplayedWordColumns:
     """Columns of a table of displayed words.
 
     word_column: column of the displayed words; default: word
-    group: column that names the text of each row, such as the story; may be repeated. The model's state and the values
-        of previous words are carried at most within a text; default: all rows are one text
+    group: column that names the passage of each row, such as a story; may be repeated. The model's state and the values
+        of previous words are carried at most within a passage; default: all rows are one passage
     sentence_column: column whose value changes where a sentence starts; default: sentences are found from punctuation
     spillover: number of previous words whose surprisal, length and frequency are included
     """

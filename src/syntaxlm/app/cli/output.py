@@ -34,7 +34,7 @@ SummaryFormat = Annotated[Literal["text", "json"], Shown(help="output format")]
 class ReportOutput:
     """Where a report is written, and how.
 
-    output: the figures
+    output: the results
     """
 
     output: OutputFile | None = None

@@ -120,11 +120,12 @@ def parse(
 
     Parse text, one sentence per line, and write one tree per line. Lines without words give empty lines. A tag model
     reads tagged text (word_TAG). A word-level model reads plain text, or the words of files named .tagged or
-    .tagged.txt. Formats: brackets: (X the (X old cat)), with tags (X (DT the) (NN cat)); json: words, their offsets in
-    the line, tokens, known words, text that was not read, spans and, for a single model, its distances or the scores or
-    probabilities of the spans; latex: for the package forest; svg: a picture of one sentence; tree: drawn with box
-    characters; conllu: the dependency trees of a model that gives them (dmv); tsv, csv, parquet: a table with one row
-    per constituent of two words or more. With --workers, a job parses very large texts into a folder of Parquet files.
+    .tagged.txt. The format brackets has trees such as (X the (X old cat)), with tags (X (DT the) (NN cat)). json has
+    words, their offsets in the line, tokens, known words, text that was not read, spans and, for a single model, its
+    distances or the scores or probabilities of the spans. latex is for the package forest, svg is a picture of one
+    sentence, and tree is drawn with box characters. conllu has the dependency trees of a model that gives them (dmv).
+    tsv, csv and parquet have one row per constituent of two words or more. With --workers, a job parses very large
+    texts into a folder of Parquet files.
 
     also: the trees are the average of all models' trees
     output: write the trees to this file (written atomically); default, or -: standard output. Or the folder of a job
