@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
+from syntaxlm.drawing.layout import MARGIN
 from syntaxlm.drawing.surprisal import BAR_ZONE, BETWEEN, FULL, pair_picture, surprisal_bars
+from syntaxlm.drawing.svg import TEXT_SIZES, text_width
 
 from .reading import drawn, numbers, of_role, read_svg, tooltip
 
@@ -37,12 +39,26 @@ def test_bars_hang_below_their_words_and_are_as_long_as_their_bits():
     assert len({bar.get("y") for bar in bars}) == 1
     middles = [x + width / 2 for x, width in (numbers(bar, "x", "width") for bar in bars)]
     assert middles[:2] == [20, 80]
-    assert middles[2] > 140
+    assert middles[2] > 200 - MARGIN  # beside all words
     assert [bar.get("fill-opacity") for bar in bars] == [None, "0.350", None]
     assert "surprisal in bits, 17.0 in total" in [drawn(note) for note in of_role(root, "note")]
     assert picture.description == "Surprisal in bits: the 5.0, cats 10.0, (end) 2.0."
-    mirrored = of_role(read_svg(surprisal_bars(FIRST, [140, 100, 60, 20], places, 200, True, 20.0).svg()), "area-1")
-    assert numbers(mirrored[2], "x")[0] < 20
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_the_end_is_beside_all_words_and_inside_the_picture(mirrored):
+    centres = [140, 100, 60, 20] if mirrored else [20, 60, 100, 140]
+    places = [(0, 3), (4, 6), (6, 8), (9, 14)]
+    picture = surprisal_bars(FIRST, centres, places, 160, mirrored, 20.0)
+    root = read_svg(picture.svg())
+    moved = picture.width - 160 if mirrored else 0  # words are aligned with the side where the sentence starts
+    (end,) = [note for note in of_role(root, "note") if drawn(note) == "(end)"]
+    x, half = numbers(end, "x")[0], text_width("(end)", TEXT_SIZES["note"]) / 2
+    assert MARGIN - 0.1 <= x - half < x + half <= picture.width - MARGIN + 0.1
+    edge = moved + MARGIN if mirrored else 160 - MARGIN
+    assert x + half < edge if mirrored else x - half > edge
+    first, width = numbers(of_role(root, "area-1")[0], "x", "width")
+    assert first + width / 2 == pytest.approx(moved + centres[0], abs=0.1)
 
 
 def test_a_pair_has_rising_and_hanging_bars_of_one_scale_in_aligned_columns():

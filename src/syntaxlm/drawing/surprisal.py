@@ -16,6 +16,7 @@ BAR = 20.0  # pixels: width of a bar
 ABOVE_AXIS = 20.0  # pixels: from the baseline of the words to the axis of the bars
 BETWEEN = 54.0  # pixels between the axes of two sentences, for both lines of words
 END = "(end)"
+END_GAP = 4.0  # pixels: between the words and the end of the sentence
 
 
 class DrawableSurprisal(Protocol):
@@ -48,33 +49,36 @@ def surprisal_bars(
     mirrored: bool,
     full: float,
 ) -> Picture:
-    """Return bars that hang below words.
+    """Return bars that hang below words, and one for the end of the sentence, beside all words.
 
-    centres: x of each word.  places: start and end of each word in the sentence.  full: bits of a bar of full height.
+    centres: x of each word.  places: start and end of each word in the sentence.  width: of the picture of the words.
+    mirrored: whether the first word is on the right; then a wider picture is wider on its left side.
+    full: bits of a bar of full height.
     A row may have several words ("said" and "," in "said,"): its bar is in the middle of them.
     """
     bits = [row.surprisal for row in rows if row.surprisal is not None]
     rows = [row for row in rows if row.surprisal is not None]
     full = max([full, *bits])
-    behind = min(centres) - 1.5 * COLUMN if mirrored else max(centres) + 1.5 * COLUMN  # x of the sentence's end
-    elements: list[str] = []
+    text = f"surprisal in bits, {sum(bits):.1f} in total"
+    end_width = text_width(END, TEXT_SIZES["note"])
+    widest = max(width, text_width(text, TEXT_SIZES["note"]) + 2 * MARGIN)
+    if any(not row.word for row in rows):
+        widest = max(widest, width + end_width + END_GAP)
+    moved = widest - width if mirrored else 0.0
+    behind = moved + MARGIN - END_GAP - end_width / 2 if mirrored else width - MARGIN + END_GAP + end_width / 2
+    elements = [svg.line(MARGIN, MARGIN, widest - MARGIN, MARGIN, "axis")]
     for row, value in zip(rows, bits, strict=True):
         below = [x for x, (start, end) in zip(centres, places, strict=True) if start < row.end and end > row.begin]
         if not below and row.word:
             continue
-        x = (below[0] + below[-1]) / 2 if below else behind
-        elements += _bar(row, value, x, MARGIN, full)
+        elements += _bar(row, value, moved + (below[0] + below[-1]) / 2 if below else behind, MARGIN, full)
         if not below:
-            elements.append(svg.text(x, MARGIN - ABOVE_AXIS, END, "note", "middle"))
-            width = max(width, x + COLUMN)
-    elements.insert(0, svg.line(MARGIN, MARGIN, width - MARGIN, MARGIN, "axis"))
-    text = f"surprisal in bits, {sum(bits):.1f} in total"
+            elements.append(svg.text(behind, MARGIN - ABOVE_AXIS, END, "note", "middle"))
     height = MARGIN + BAR_ZONE * max(bits) / full + 32
-    width = max(width, text_width(text, TEXT_SIZES["note"]) + 2 * MARGIN)
     anchor: Anchor = "end" if mirrored else "start"
-    elements.append(svg.text(width - MARGIN if mirrored else MARGIN, height, text, "note", anchor))
+    elements.append(svg.text(widest - MARGIN if mirrored else MARGIN, height, text, "note", anchor))
     values = ", ".join(f"{row.word or END} {value:.1f}" for row, value in zip(rows, bits, strict=True))
-    return Picture(width, height + MARGIN, tuple(elements), "Surprisal", f"Surprisal in bits: {values}.")
+    return Picture(widest, height + MARGIN, tuple(elements), "Surprisal", f"Surprisal in bits: {values}.")
 
 
 def pair_picture(

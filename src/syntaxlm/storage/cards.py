@@ -51,6 +51,33 @@ class StoredCard:
     figures: Section
     data: Section
 
+    def accuracy(self, name: str) -> Accuracy | None:
+        """Return the first F1 that the figures state for a model; None if they state none.
+
+        name: of the model, in a table with a column "model"; a table without this column is about this model.
+        """
+        protocol = ""
+        for block in self.figures:
+            if isinstance(block, str):
+                protocol = block
+            elif "F1" in block.columns:
+                for row in block.rows:
+                    values = dict(zip(block.columns, row, strict=True))
+                    if values.pop("model", name) == name:
+                        return Accuracy(values, protocol)
+        return None
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How well a model parses.
+
+    values: by column of the card, as written, with "F1".  protocol: the paragraph above the table.
+    """
+
+    values: dict[str, str]
+    protocol: str
+
 
 def read_card(folder: Path) -> StoredCard | None:
     """Return what the card of a model folder states; None without a card or for a README.md without front matter.

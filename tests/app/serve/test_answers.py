@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
+from syntaxlm.api import load
+from syntaxlm.app.serve.limits import Limits
+from syntaxlm.app.serve.models import ServedModel
 from syntaxlm.models.abilities import ParsesSentences, ScoresTokens
+from syntaxlm.storage.bundled import bundled_names
+from syntaxlm.storage.folder import write_model
 from tests.app.serve.conftest import SENTENCE
+from tests.fresh_models import fresh
 
 SENTENCES = [SENTENCE, "a dog sees the cat .", "zebra", "  "]
 EVERY = ["simple-pcfg", "prpn", "palm", "lstm", "compound-pcfg"]
@@ -69,6 +76,47 @@ def test_an_analysis_has_what_the_model_gives(client, models, name):
         assert (one["svg"] is not None) == has_words
         if has_words:
             assert one["svg"].startswith("<svg")
+
+
+def test_the_best_trees_are_drawn_if_several_are_requested(client, models):
+    (found,) = post(client, "analyse", model="simple-pcfg", sentences=[SENTENCE], best=3)["sentences"]
+    parse = models["simple-pcfg"].parse(SENTENCE, best=3)
+    assert len(found["readings"]) == len(parse.alternatives) == 3
+    for reading, expected in zip(found["readings"], parse.alternatives, strict=True):
+        assert reading["probability"] == pytest.approx(expected.probability)
+        assert reading["confidence"] == pytest.approx(expected.confidence, abs=1e-5)
+        spans = [(part.start, part.end) for part in expected.tree.constituents if part.end - part.start > 1]
+        assert list(map(tuple, reading["spans"])) == spans
+        drawn = re.findall(r'data-start="(\d+)" data-end="(\d+)"', reading["svg"])
+        assert [(int(start), int(end)) for start, end in drawn] == spans
+        values = [parse.marginals[start, end - 1] for start, end in spans]
+        assert reading["marginals"] == pytest.approx(values, abs=1e-5)
+    assert "readings" not in post(client, "analyse", model="simple-pcfg", sentences=[SENTENCE])["sentences"][0]
+
+
+def test_accuracy_and_language_are_those_of_the_card(tmp_path):
+    folder = tmp_path / "mine"
+    write_model(folder, fresh("lstm"))
+    served = ServedModel("mine", load(folder), Limits())
+    assert (served.info().language, served.info().accuracy) == (None, None)
+    table = "| model | F1 |\n| --- | --- |\n| `other` | 10.0 |\n| `mine` | 20.0 |\n| `mine` | 30.0 |\n"
+    card = f"---\nlanguage: is\n---\n\nA model.\n\n## Figures\n\nProtocol `p`.\n\n{table}"
+    (folder / "README.md").write_text(card)
+    info = ServedModel("mine", load(folder), Limits()).info()
+    assert (info.language, info.description) == ("is", "A model.")
+    assert info.accuracy.model_dump() == {"values": {"F1": "20.0"}, "protocol": "Protocol `p`."}
+    assert ServedModel("another", load(folder), Limits()).info().accuracy is None
+    (folder / "README.md").write_text(card.replace("| model |", "| name |"))  # about this model only
+    assert ServedModel("another", load(folder), Limits()).info().accuracy.values == {"name": "other", "F1": "10.0"}
+    (folder / "README.md").write_text("---\n*\n---\n")
+    assert ServedModel("mine", load(folder), Limits()).info().accuracy is None
+
+
+@pytest.mark.parametrize("name", bundled_names())
+def test_bundled_models_state_their_accuracy(name):
+    info = ServedModel(name, load(name), Limits()).info()
+    assert 40 < float(info.accuracy.values["F1"]) < 100
+    assert "decoder `mbr`" in info.accuracy.protocol
 
 
 def test_options_reach_the_decoder(client, models):

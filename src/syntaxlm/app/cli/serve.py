@@ -14,7 +14,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.options import Argument, Bounds, Count, Name, Shown
 from syntaxlm.core.progress import status
 
-DEFAULT_MODEL = "en"
+DEFAULT_MODELS = Path("en"), Path("en-fast")
 
 
 def serve(
@@ -32,7 +32,7 @@ def serve(
     are sampled, by one or more models. It also answers JSON requests under /api/. Requests can only use the models
     given here. Stop it with Ctrl-C.
 
-    models: model folder, written by train; may be repeated. Default: en
+    models: model folder, written by train; may be repeated. Default: en and en-fast
     host: address to listen on; default: 127.0.0.1, only this machine; 0.0.0.0: all networks
     port: port to listen on; default 8000; 0: any free port
     allow_host: also answer requests for this host name, such as that of a proxy in front; may be repeated. localhost
@@ -52,7 +52,7 @@ def serve(
     from syntaxlm.app.serve.limits import Limits
 
     limits = Limits(max_words=max_words, max_sentences=max_sentences)
-    folders = by_distinct_names(models or [Path(DEFAULT_MODEL)])
+    folders = by_distinct_names(models or DEFAULT_MODELS)
     with listen(host, port) as bound:  # before the slow reading
         with status("reading models"):
             loaded = {name: load(folder, device or "cpu") for name, folder in folders.items()}

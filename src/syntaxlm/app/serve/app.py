@@ -221,8 +221,8 @@ def create_app(models: Mapping[str, LanguageModel], limits: Limits | None = None
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        for model in served.models.values():
-            await run_in_threadpool(model.start)
+        default = next(iter(served.models.values()))
+        await run_in_threadpool(default.start)  # the others may never be used
         yield
         for thread in served.threads:
             thread.stop()

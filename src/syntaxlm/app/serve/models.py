@@ -20,7 +20,7 @@ from typing import Any, cast
 from syntaxlm.api.model import LanguageModel
 from syntaxlm.api.results import SentenceSurprisal
 from syntaxlm.app.serve.limits import Limits
-from syntaxlm.app.serve.schemas import AlignedWord, ModelInfo
+from syntaxlm.app.serve.schemas import AccuracyInfo, AlignedWord, DrawnTree, ModelInfo
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import abandonable, check_wanted
 from syntaxlm.drawing import svg
@@ -38,8 +38,10 @@ from syntaxlm.models.abilities import (
     ScoresTokens,
     abilities_of,
 )
-from syntaxlm.parsing.parse import Parse
+from syntaxlm.parsing.parse import Alternative, Parse
 from syntaxlm.scoring.surprisal import WordSurprisal
+from syntaxlm.storage.bundled import find_model
+from syntaxlm.storage.cards import read_card
 from syntaxlm.storage.folder import structure_name
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.reader import AUTO_STYLE, TextReader
@@ -171,6 +173,10 @@ class ServedModel:
         if model.model.reads == "trees":
             raise InputError(f"{name}: a {model.name} model reads dependency trees; serve expects a model of text")
         self.name, self.model, self.limits = name, model, limits
+        self._card = None
+        if model.folder is not None:
+            with suppress(InputError):  # damaged; the model can be used without it
+                self._card = read_card(find_model(model.folder))
         self.thread, self.sampler = ModelThread(name, limits.max_waiting), ModelThread(name, limits.max_waiting)
 
     def start(self) -> None:
@@ -206,7 +212,8 @@ class ServedModel:
             future.cancel()  # after the time limit, or if the client has gone
 
     def info(self) -> ModelInfo:
-        model = self.model.model
+        model, card = self.model.model, self._card
+        accuracy = None if card is None else card.accuracy(self.name)
         return ModelInfo(
             name=self.name,
             model_type=self.model.name,
@@ -218,6 +225,9 @@ class ServedModel:
             decoders=list(model.decoders) if isinstance(model, ParsesSentences) else [],
             layers=model.distance_layers if isinstance(model, ParsesSentences) else 0,
             by_word=isinstance(model, PredictsNextToken),
+            language=card and card.language,
+            description=card and card.description,
+            accuracy=accuracy and AccuracyInfo.model_validate(accuracy, from_attributes=True),
         )
 
     def parse(self, sentences: list[str], **options: Any) -> list[Values]:
@@ -261,12 +271,26 @@ class ServedModel:
                 values["parse"] = parse.to_dict() | {"brackets": _brackets(parse.tree)}
             if scored is not None:
                 values["surprisal"] = _surprisal_values(scored)
+            if parse is not None and parse.alternatives:
+                values["readings"] = [self._reading(parse, one, scored, pictures) for one in parse.alternatives]
             if pictures:
                 tree = sentence_picture(parse, scored, self.model.normaliser.units)
                 chart = None if parse is None else chart_picture(parse)
                 values["svg"], values["chart_svg"] = (None if each is None else each.svg() for each in (tree, chart))
             results.append(values)
         return results
+
+    def _reading(
+        self, parse: Parse, alternative: Alternative, surprisal: SentenceSurprisal | None, pictures: bool
+    ) -> Values:
+        """Return one of the best trees of a sentence."""
+        reading = dataclasses.replace(parse, tree=alternative.tree, alternatives=[])
+        values = {name: value for name, value in reading.to_dict().items() if name in DrawnTree.model_fields}
+        values |= {"probability": alternative.probability, "brackets": _brackets(reading.tree)}
+        if pictures:
+            picture = sentence_picture(reading, surprisal, self.model.normaliser.units)
+            values["svg"] = None if picture is None else picture.svg()
+        return values
 
     def pairs(self, pairs: list[tuple[str, str]], pictures: bool = True) -> list[Values]:
         """Return which sentence of each pair is likelier, and where."""
@@ -390,7 +414,7 @@ def sentence_picture(parse: Parse | None, surprisal: SentenceSurprisal | None, u
     if surprisal:
         centres = word_anchors(tree, words, distances)
         bars = surprisal_bars(surprisal, centres, places, drawn.width, right_to_left(words), FULL[units])
-        drawn = svg.stacked([drawn, bars], gap=-MARGIN)
+        drawn = svg.stacked([drawn, bars], gap=-MARGIN, align_right=right_to_left(words))
     return dataclasses.replace(drawn, title=f"{'Tree' if parse else 'Surprisal'}: {' '.join(words)}")
 
 

@@ -112,6 +112,13 @@ class Answer(BaseModel):
     schema_version: int = SCHEMA_VERSION
 
 
+class AccuracyInfo(BaseModel):
+    """The F1 that the card of a model states."""
+
+    values: Annotated[dict[str, str], Field(description="A row of the card's table, by column.")]
+    protocol: Annotated[str, Field(description="How it was measured.")]
+
+
 class ModelInfo(BaseModel):
     name: str
     model_type: str
@@ -123,6 +130,9 @@ class ModelInfo(BaseModel):
     decoders: Annotated[list[str], Field(description="Decoding algorithms, the default first.")]
     layers: Annotated[int, Field(description="Number of layers of distances.")]
     by_word: Annotated[bool, Field(description="Whether sentences can be sampled word by word.")]
+    language: Annotated[str | None, Field(description="Codes of languages, from the model's card.")] = None
+    description: Annotated[str | None, Field(description="From the model's card.")] = None
+    accuracy: Annotated[AccuracyInfo | None, Field(description="From the model's card.")] = None
 
 
 class LimitsInfo(BaseModel):
@@ -142,6 +152,14 @@ class ScoredTree(BaseModel):
     spans: list[tuple[int, int]]
     confidence: Annotated[float, Field(description="Mean probability of its constituents.")]
     probability: Annotated[float | None, Field(description="Of the tree, given the sentence.")] = None
+
+
+class DrawnTree(ScoredTree):
+    """With what `ParsedSentence` says of its own tree."""
+
+    marginals: list[float] | None = None
+    brackets: str | None = None
+    svg: str | None = None
 
 
 class ParsedSentence(BaseModel):
@@ -176,6 +194,7 @@ class AnalysedSentence(BaseModel):
     sentence: str
     parse: ParsedSentence | None = None
     surprisal: SentenceSurprisals | None = None
+    readings: Annotated[list[DrawnTree] | None, Field(description="The alternatives, if requested, drawn.")] = None
     svg: Annotated[str | None, Field(description="The tree, its distances, and the surprisal of each word.")] = None
     chart_svg: Annotated[str | None, Field(description="Scores or probabilities of all spans.")] = None
 
