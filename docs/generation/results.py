@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from docs.generation import signal
 from docs.generation.compared import ccm, compared_parsers, dmv, logical_inference
 from docs.generation.experiments import counts, experiments
 from docs.generation.leaderboard import CSV, csv_text, leaderboard
@@ -52,7 +53,7 @@ ROOT = Path(__file__).parents[2]
 _NAMES = (
     "results.md", "papers.md", "figures.md", "notebook.md", "guides/bundled-models.md",
     "guides/ordinary-sentences.md", "models/ccm.md",
-    "models/dmv.md", "reference/speed.md", "guides/very-large-jobs.md",
+    "models/dmv.md", "reference/speed.md", "guides/very-large-jobs.md", "explanation/trees-as-signal.md",
 )  # fmt: skip
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in _NAMES)]
 _BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
@@ -725,6 +726,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "experiments": counts,
     "leaderboard": leaderboard,
     "near-convergence": near_convergence,
+    "signal-full": signal.full,
+    "signal-tenth": signal.tenth,
+    "signal-pairs": signal.minimal_pairs,
     "decoder-gain": decoder_gain,
     "agreement": agreement,
     **{f"pairs-{distance}": partial(marvin_linzen, distance) for distance in published()["constructions"]},

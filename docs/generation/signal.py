@@ -16,10 +16,10 @@ FOLDER = "trees-as-signal"
 TREES = {"none": "none", "induced": "of our parsers", "right": "right branching", "random": "random"}
 MODELS = {"lstm": "LSTM", "transformer": "Transformer", "on-lstm": "ON-LSTM", "prpn": "PRPN", "palm": "PaLM"}
 _T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78}  # two-sided 95% point of Student's t, by degrees of freedom
-_FULL = [  # run, how it is described
-    ("carry", "LSTM, text as a stream", "none"),
-    ("reset", "LSTM, sentence by sentence", "none"),
-    ("induced", "LSTM, sentence by sentence", "of our parsers"),
+_FULL = [  # run, how it reads, its trees
+    ("without", "LSTM, text as a stream", "none"),
+    ("stream", "LSTM, text as a stream", "of our parsers"),
+    ("sentences", "LSTM, sentence by sentence", "of our parsers"),
 ]
 
 
@@ -36,7 +36,7 @@ def compared() -> dict[str, list[dict[str, Any]]]:
 
 def perplexities(row: dict[str, Any]) -> list[float]:
     """Test perplexity of each seed of a recipe."""
-    return [run["test"]["perplexity"] for run in row["runs"]]
+    return [trained["test"]["perplexity"] for trained in row["runs"]]
 
 
 def tenth() -> str:
@@ -68,16 +68,31 @@ def percent_of(figure: dict[str, float]) -> str:
 
 
 def full() -> str:
-    """The models of the whole text after the same minutes, and the parser whose trees one of them learned from."""
+    """The models of the whole text after the same minutes, and the parsers whose trees they learned from."""
     lines = []
     for name, title, trees in _FULL:
         trained = run(FOLDER, "training", name).first
-        f1 = [percent(run(FOLDER, ending, name).f1) if name == "induced" else "" for ending in ("wsj", "wsj-test")]
         valid, test = (f"{trained[part]['perplexity']:.1f}" for part in ("valid", "test"))
-        minutes, epochs = f"{trained['seconds'] / 60:.0f}", f"{trained['epochs']:.1f}"
-        lines.append([title, trees, minutes, epochs, valid, test, *f1])
-    f1 = [percent(run(FOLDER, ending, "teacher").f1) for ending in ("wsj", "wsj-test")]
-    lines.append(["two SN-PCFGs averaged: our parsers", "", "", "", "", "", *f1])
+        costs = f"{trained['seconds'] / 60:.0f}", f"{trained['epochs']:.1f}"
+        lines.append([title, trees, *costs, valid, test, *(_f1(name) if trees != "none" else ["", ""])])
+    lines.append(["two SN-PCFGs averaged: our parsers", "", "", "", "", "", *_f1("teacher")])
     heads = ["model", "trees in training", "minutes", "epochs", "validation perplexity", "test perplexity",
              "F1, WSJ sample", "F1, its test half"]  # fmt: skip
     return table(heads, lines)
+
+
+def _f1(name: str) -> list[str]:
+    return [percent(run(FOLDER, ending, name).f1) for ending in ("wsj", "wsj-test")]
+
+
+def minimal_pairs() -> str:
+    """Accuracy on minimal pairs whose differing words are known, with and without trees, and the difference."""
+    lines = []
+    for name, title in (("marvin-linzen", "Marvin and Linzen"), ("blimp", "BLiMP, first 250 of each paradigm")):
+        found = json.loads((RESULTS / FOLDER / f"pairs-{name}.json").read_text(encoding="utf-8"))
+        models = [one["differing_words_known"] for one in found["models"]]
+        (against,) = found["against_first"].values()
+        gain = against["differing_words_known"]
+        interval = f"{100 * gain['difference']:+.1f} ({100 * gain['low']:+.1f} to {100 * gain['high']:+.1f})"
+        lines.append([title, f"{models[0]['pairs']:,}", *(percent(one["accuracy"]) for one in models), interval])
+    return table(["pairs", "number", "without trees", "with trees", "difference, 95% interval"], lines)
