@@ -119,7 +119,7 @@ Count = Annotated[int, Bounds(ge=1, le=LARGEST_COUNT), Shown("N")]
 Layers = Annotated[int, Bounds(ge=1, le=100), Shown("L")]
 Seed = Annotated[int, Bounds(ge=0, le=LARGEST_SEED), Shown("S", help="random seed")]
 Name = Annotated[str, Shown("NAME")]
-Prose = Annotated[str, Shown("TEXT")]
+Prose = Annotated[str, Shown("STRING")]
 InputFile = Annotated[str, Shown("FILE", use="input")]
 OutputFile = Annotated[Path, Shown("FILE", ("-o", "--output"), "output")]
 
