@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Iterator
@@ -11,6 +12,11 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 from docs.generation import browser as browsers
 
+import syntaxlm
+from syntaxlm.app.serve.app import create_app
+from syntaxlm.app.serve.server import running
+from syntaxlm.storage.bundled import find_model
+from syntaxlm.storage.cards import read_card
 from tests.app.serve.conftest import SENTENCE
 from tests.drawing.reading import of_role, read_svg
 
@@ -31,8 +37,8 @@ def opened(browser, address) -> Iterator[Any]:
     """Opens the page with a state, in a new browser profile. Fails for errors, and for requests to other hosts."""
     contexts, faults = [], []
 
-    def open_page(path: str = "/", models: tuple[str, ...] = (), **state: Any) -> Any:
-        profile = {name: state.pop(name) for name in ("viewport", "color_scheme") if name in state}
+    def open_page(path: str = "/", models: tuple[str, ...] = (), at: str = address, **state: Any) -> Any:
+        profile = {name: state.pop(name) for name in ("viewport", "color_scheme", "has_touch") if name in state}
         context = browser.new_context(**profile)
         context.set_default_timeout(30_000)
         contexts.append(context)
@@ -40,9 +46,9 @@ def opened(browser, address) -> Iterator[Any]:
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("console", lambda one: faults.append(one.text) if is_fault(one) else None)
         page.on("dialog", lambda dialog: (faults.append(dialog.message), dialog.dismiss()))
-        page.on("request", lambda one: faults.append(one.url) if not is_local(one.url, address) else None)
+        page.on("request", lambda one: faults.append(one.url) if not is_local(one.url, at) else None)
         fields = [("model", name) for name in models] + list(state.items())
-        page.goto(address + path + (f"#{urlencode(fields)}" if fields else ""))
+        page.goto(at + path + (f"#{urlencode(fields)}" if fields else ""))
         page.wait_for_selector("article" if fields or path != "/" else ".chip")
         return page
 
@@ -61,25 +67,152 @@ def is_local(url: str, address: str) -> bool:
     return url.startswith(("blob:", "data:")) or urlsplit(url).netloc == urlsplit(address).netloc
 
 
-def test_typed_text_is_refused_with_a_reason_split_and_parsed_with_the_keyboard(opened):
+def test_typed_text_is_refused_with_a_reason_and_parsed_with_the_keyboard(opened):
     page = opened()
     page.get_by_role("button", name="Parse").click()
     assert page.get_by_role("status").text_content() == "Type a sentence first."
-    field = page.get_by_label("Sentences, one per line")
+    field = page.get_by_label("Text")
     field.fill("the cat " * 60)
     page.get_by_role("button", name="Parse").click()
     page.wait_for_selector("#status.wrong >> text=found 120 words; expected at most 100")
-    field.fill("It rained. We stayed at home.")
-    page.get_by_role("button", name="Split text into sentences").click()
-    page.locator("#status", has_text="2 sentences").wait_for()
-    assert field.input_value() == "It rained.\nWe stayed at home."
     field.fill(f"{SENTENCE}\n\na dog sees zebra")
     page.keyboard.press("Control+Enter")
     page.wait_for_selector("article")
     assert page.locator("article h2").all_text_contents() == [SENTENCE, "a dog sees zebra"]
     assert page.locator("figure").first.locator(".slm-word, .slm-unknown").all_text_contents() == SENTENCE.split()
     assert page.get_by_role("status").text_content() == "2 sentences, 1 model."
-    assert "unknown: zebra" in page.locator("article").nth(1).inner_text()
+    assert "unknown: \u2068zebra\u2069" in page.locator("article").nth(1).locator(".facts").text_content()
+
+
+def test_a_paragraph_is_split_into_sentences_unless_each_line_is_one(opened):
+    text = "It rained. We stayed at home.\nThen the sun came out."
+    split = opened(view="sentences", text=text)
+    assert split.locator("article h2").all_text_contents() == [
+        "It rained.", "We stayed at home.", "Then the sun came out.",
+    ]  # fmt: skip
+    assert split.get_by_role("status").text_content() == "3 sentences (split automatically), 1 model."
+    by_line = opened(view="sentences", text=text, lines="1")
+    assert by_line.locator("article h2").all_text_contents() == text.splitlines()
+
+
+def test_readings_are_stepped_through_with_their_probabilities(opened, models):
+    page = opened(view="sentences", models=("simple-pcfg",), text=SENTENCE)
+    trees = models["simple-pcfg"].parse(SENTENCE, best=3).alternatives
+    said = page.get_by_role("group", name="Readings").locator("span")
+    page.get_by_text("As tables").click()
+    for place in (0, 1, 2, 0):
+        tree = trees[place]
+        found = re.fullmatch(r"Reading (\d) of 3 \(probability (.+), confidence (.+)\)", said.text_content())
+        assert int(found[1]) == place + 1
+        assert float(found[2]) == pytest.approx(tree.probability, rel=0.06)
+        assert float(found[3]) == pytest.approx(tree.confidence, abs=0.006)
+        spans = [[part.start, part.end] for part in tree.tree.constituents if part.end - part.start > 1]
+        marks = "all => all.map(({ dataset }) => [Number(dataset.start), Number(dataset.end)])"
+        assert page.locator("figure").first.locator("[data-start]").evaluate_all(marks) == spans
+        rows = page.get_by_role("table", name="Constituents").locator("tbody td:first-child")
+        assert rows.all_text_contents() == [" ".join(SENTENCE.split()[start:end]) for start, end in spans]
+        assert page.locator("pre").text_content() == str(tree.tree)
+        page.get_by_role("button", name="Next reading").click()
+    assert page.get_by_role("status").text_content() == f"{said.text_content()}."
+    page.get_by_role("button", name="Previous reading").click()
+    assert said.text_content().startswith("Reading 1 of 3")
+    labelled = opened(view="sentences", models=("simple-pcfg",), text=SENTENCE, labels="1")  # only the best has labels
+    assert labelled.get_by_role("group", name="Readings").count() == 0
+
+
+def test_unknown_words_and_a_missing_chart_are_said(opened):
+    page = opened(view="sentences", models=("simple-pcfg",), text=f"zebra\n{'the cat ' * 21}", lines="1")
+    facts, long = page.locator(".facts").all_text_contents()
+    assert facts.startswith("1 word · ")
+    notice = "1 of 1 word is unknown: the model probably does not know this language"
+    assert notice in page.locator(".notice").text_content()
+    assert long.startswith("42 words · ")
+    assert "too long for a chart" in long
+    assert "too long" not in facts
+
+
+def test_the_guide_states_the_accuracy_of_the_card_and_closes_with_the_first_result(opened, models):
+    bundled = models | {"is": syntaxlm.load("is")}
+    card = read_card(find_model("is"))
+    with running(create_app(bundled)) as at:
+        page = opened(at=at)
+        assert page.locator("#guide").get_attribute("open") is not None
+        table = page.locator("#accuracy table")
+        assert table.locator("tbody td").all_text_contents() == ["is", *card.accuracy("is").values.values()]
+        assert f"F1 {card.accuracy('is').values['F1']}" in page.locator(".chip", has_text="is").last.text_content()
+        assert "simple-pcfg" in page.locator("#accuracy p").text_content()  # without a card
+        page.get_by_label("Text").fill("the cat & a dog!")
+        page.get_by_label("Icelandic").check()
+        page.get_by_role("button", name="Parse").click()
+        page.wait_for_selector("article")
+        assert page.locator("#guide").get_attribute("open") is None
+        assert "It reads Icelandic." in page.locator(".notice").text_content()
+        facts = page.get_by_role("region", name="is", exact=True).locator(".facts").text_content()
+        assert facts.endswith("not in the tree: \u2068&\u2069 \u2068!\u2069")
+
+
+def test_back_returns_to_the_previous_result_and_then_to_none(opened):
+    page = opened()
+    for text in ("the cat", "a dog"):
+        page.get_by_label("Text").fill(text)
+        page.get_by_role("button", name="Parse").click()
+        page.locator("article h2", has_text=text).wait_for()
+    page.go_back()
+    page.locator("article h2", has_text="the cat").wait_for()
+    assert page.get_by_label("Text").input_value() == "the cat"
+    page.go_back()
+    page.locator("article").wait_for(state="detached")
+    page.go_forward()
+    page.locator("article h2", has_text="the cat").wait_for()
+
+
+def test_a_copied_link_says_that_it_is_local(opened):
+    page = opened(view="sentences", text=SENTENCE)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_label("Text").fill("a dog")
+    page.get_by_role("button", name="Copy link").click()
+    page.locator("#status", has_text="works only on this computer").wait_for()
+    assert "text=a+dog" in page.evaluate("navigator.clipboard.readText()")
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+def test_pictures_use_the_width_and_no_text_is_small(opened, width):
+    text = f"{SENTENCE}\nthe {'old ' * 30} cat"
+    page = opened(
+        view="sentences", models=("simple-pcfg",), text=text, lines="1", viewport={"width": width, "height": 900}
+    )
+    smallest, fill = page.evaluate(
+        """() => {
+            const scale = (text) => Math.hypot(text.getScreenCTM().a, text.getScreenCTM().b);
+            const sizes = [...document.querySelectorAll("figure text")].map(
+                (text) => parseFloat(getComputedStyle(text).fontSize) * scale(text));
+            const right = (one) => one.getBoundingClientRect().right;
+            const isLarge = (one) => one.clientWidth >= 1.79 * parseFloat(one.style.getPropertyValue("--width"));
+            const fill = [...document.querySelectorAll(".pictures")].map((box) =>
+                [...box.children].every(isLarge) || Math.max(...[...box.children].map(right)) > 0.97 * right(box));
+            return [Math.min(...sizes), fill];
+        }"""
+    )
+    assert smallest >= 11.99
+    assert fill == [True, True]
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_tap_shows_a_score_until_the_next_one(opened):
+    page = opened(view="sentences", models=("prpn",), text=SENTENCE, viewport=PHONE, has_touch=True)
+    assert page.locator(".keys").is_hidden()
+    figure = page.locator("figure").first
+    figure.locator("[data-start] .slm-target").nth(1).tap()
+    assert (
+        page.locator("#tooltip")
+        .text_content()
+        .startswith(f"{' '.join(figure.locator('text.on').all_text_contents())}: ")
+    )
+    figure.locator(".slm-area-1").first.tap()
+    assert "bits" in page.locator("#tooltip").text_content()
+    assert figure.locator("text.on").count() == 0
+    page.locator("h1").tap()
+    assert page.locator("#tooltip").is_hidden()
 
 
 def test_models_stand_side_by_side_and_one_may_lack_trees(opened):
@@ -191,10 +324,18 @@ def test_tables_and_downloads_have_what_the_pictures_show(opened, models, tmp_pa
         assert download.value.suggested_filename.startswith("the-old-cat-sees-a-dog.")
         return (tmp_path / name).read_bytes()
 
+    rows = list(csv.DictReader(saved("CSV").decode().splitlines()))
+    assert [row["word"] for row in rows] == [row.word for row in surprisal]
+    assert [float(row["surprisal"]) for row in rows] == [pytest.approx(row.surprisal, abs=1e-5) for row in surprisal]
+    chart = read_svg(saved("Chart SVG").decode())
+    assert len(of_role(chart, "cell")) >= len(SENTENCE.split())
+    assert saved("Chart PNG")[:8] == b"\x89PNG\r\n\x1a\n"
     assert saved("Brackets").decode() == f"{parse}\n"
     assert json.loads(saved("JSON"))["parse"]["spans"] == [list(span) for span in parse.to_dict()["spans"]]
     picture = read_svg(saved("SVG").decode())
     assert [word.text for word in of_role(picture, "word")] == SENTENCE.split()
+    (title,) = of_role(picture, "heading")
+    assert re.match(r"simple-pcfg, reading 1 of 3 \(.*\): \u2068the old", title.text)
     png = saved("PNG")
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
     size = [int.from_bytes(png[start : start + 4], "big") for start in (16, 20)]
@@ -255,7 +396,7 @@ def test_everything_is_reached_by_the_keyboard_and_has_a_name(opened):
         page.keyboard.press("Tab")
         found = page.evaluate(
             """() => { const one = document.activeElement; return one === document.body ? null : {
-                id: one.id || one.textContent.trim().slice(0, 20) || one.value,
+                id: one.id || one.value || one.textContent.trim().slice(0, 20),
                 outline: getComputedStyle(one).outlineStyle,
                 name: one.getAttribute("aria-label") || one.labels?.[0]?.textContent || one.textContent }; }"""
         )
@@ -264,7 +405,7 @@ def test_everything_is_reached_by_the_keyboard_and_has_a_name(opened):
         assert found["name"].strip(), found
         assert found["outline"] != "none", found
         reached.append(found["id"])
-    order = ["tab-sentences", "text", "split", "prpn", "submit", "link", "SVG", "As tables"]
+    order = ["tab-sentences", "text", "prpn", "submit", "link", "How to read this", "SVG", "As tables"]
     assert [one for one in reached if one in order] == order
     assert reached[0] == "Skip to the results"
 

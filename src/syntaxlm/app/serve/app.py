@@ -150,6 +150,9 @@ def _refusal(status: int, detail: str, headers: Mapping[str, str] | None = None)
 STATIC = {
     "/": ("index.html", "text/html"),
     "/page.js": ("page.js", "text/javascript"),
+    "/elements.js": ("elements.js", "text/javascript"),
+    "/pictures.js": ("pictures.js", "text/javascript"),
+    "/results.js": ("results.js", "text/javascript"),
     "/page.css": ("page.css", "text/css"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
     "/api/": ("api.html", "text/html"),
