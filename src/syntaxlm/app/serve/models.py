@@ -225,9 +225,9 @@ class ServedModel:
             decoders=list(model.decoders) if isinstance(model, ParsesSentences) else [],
             layers=model.distance_layers if isinstance(model, ParsesSentences) else 0,
             by_word=isinstance(model, PredictsNextToken),
-            language=card and card.language,
-            description=card and card.description,
-            accuracy=accuracy and AccuracyInfo.model_validate(accuracy, from_attributes=True),
+            language=None if card is None else card.language,
+            description=None if card is None else card.description,
+            accuracy=None if accuracy is None else AccuracyInfo.model_validate(accuracy, from_attributes=True),
         )
 
     def parse(self, sentences: list[str], **options: Any) -> list[Values]:
