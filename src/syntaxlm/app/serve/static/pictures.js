@@ -15,11 +15,12 @@ const HEADING = 30; // pixels: height of the heading of a downloaded picture
 const MARGIN = 12; // pixels
 const NARROWEST = 320; // pixels: of a picture with a heading
 
-const parsed = (source) => new DOMParser().parseFromString(source, "image/svg+xml").documentElement;
+// A picture without its style, which the page's content policy would report.
+const parsed = (source) => new DOMParser().parseFromString(source.replace(STYLE, ""), "image/svg+xml").documentElement;
 
 // A copy of a picture with known elements and attributes only. Its style is that of pictures-*.css.
 function picture(source) {
-  const root = parsed(source.replace(STYLE, ""));
+  const root = parsed(source);
   return root.localName === "svg" ? copied(root) : null;
 }
 
@@ -43,7 +44,7 @@ export function figure(source, label, sentence = "") {
   made.style.setProperty("--width", `${drawn.getAttribute("width")}px`);
   made.addEventListener("click", ({ target }) => { // touch screens show no titles
     const title = target.querySelector(":scope > title");
-    if (title) tooltip(title.textContent, target);
+    if (title && target !== drawn) tooltip(title.textContent, target);
   });
   return made;
 }
@@ -134,7 +135,7 @@ function headed(source, heading) {
   const wide = Math.max(width, NARROWEST);
   const pen = element("canvas").getContext("2d");
   pen.font = "13px 'DejaVu Sans', sans-serif";
-  const all = [...heading];
+  const all = [...heading.replace(/[\p{Cc}\p{Cn}]/gu, " ")]; // XML cannot hold some of these
   const letters = [...all];
   const line = () => letters.join("") + (letters.length < all.length ? "…" : "");
   while (letters.length && pen.measureText(line()).width > wide - 2 * MARGIN) letters.pop();
@@ -145,7 +146,7 @@ function headed(source, heading) {
   set(text, { class: "slm-heading", x: MARGIN, y: MARGIN + 10 - HEADING });
   text.textContent = line();
   root.append(text);
-  return new XMLSerializer().serializeToString(root);
+  return new XMLSerializer().serializeToString(root).replace(">", () => `>${STYLE.exec(source)[0]}`);
 }
 
 const isDark = () => getComputedStyle(document.documentElement).colorScheme === "dark" ||
