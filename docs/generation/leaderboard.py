@@ -39,7 +39,7 @@ PARSERS = [
     Parser("SN-PCFG, five seeds averaged", _PTB, "simple-pcfg-ptb", run="average"),
     Parser("SN-PCFG, focused on four seeds", _PTB, "simple-pcfg-ptb", run="focused"),
     Parser("SN-PCFG", _PTB, "simple-pcfg-ptb"),
-    Parser("LSTM, trees of two SN-PCFGs, sentences", _PTB, "trees-as-signal", run="sentences", decoders=("greedy-sum",)),
+    Parser("LSTM, trees of two SN-PCFGs, sentences", _PTB, "trees-as-signal", run="sentences"),
     Parser("ON-LSTM, layer 2", _PTB, "on-lstm-ptb-words-small", decoders=_BOTH),
     Parser("PRPN", _PTB, "prpn-ptb-parsing", decoders=_BOTH),
     Parser("ON-LSTM, layer 2 of 2, near convergence", _PTB, "converged", "wsj-biased", "on-lstm"),
