@@ -9,6 +9,7 @@ from itertools import islice
 SHOWN_NAMES = 20  # in a message
 _COMPARED = 10_000  # known words, which are compared with an unknown one
 LONGEST_NAME = 80  # characters of a name in a message
+_LONGEST_LINE = 4_000  # characters of a line of a message, whatever it quotes from a file
 _CONTROL_PICTURES = {**{code: 0x2400 + code for code in range(0x20)}, 0x7F: 0x2421}
 
 
@@ -25,6 +26,9 @@ class InputError(ValueError):
     /.../prpn-toy.yaml and overrides: model.hiden_size: no such setting. Did you mean model.hidden_size?
     """
 
+    def __init__(self, message: str) -> None:
+        super().__init__(with_short_lines(message))
+
 
 class InputWarning(UserWarning):
     """Warns that the result may not be what the user expects. The input was used. Commands print it on stderr.
@@ -32,6 +36,16 @@ class InputWarning(UserWarning):
     >>> import warnings
     >>> warnings.simplefilter("ignore", syntaxlm.InputWarning)
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(with_short_lines(message))
+
+
+def with_short_lines(message: str) -> str:
+    """Return a message with its place, at the start of a long line, and its advice, at the end of it."""
+    half = _LONGEST_LINE // 2
+    lines = message.split("\n")
+    return "\n".join(line if len(line) <= _LONGEST_LINE else f"{line[:half]} ... {line[-half:]}" for line in lines)
 
 
 def shortened(text: str, most: int) -> str:

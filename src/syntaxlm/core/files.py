@@ -43,10 +43,25 @@ def keep_freed_memory() -> None:
     mallopt(_TOP_PAD, 64 << 20)
 
 
+def available_memory() -> int:
+    """Return the bytes of memory that a process can take without swapping: on Linux; elsewhere as `memory_size`."""
+    with suppress(OSError, ValueError, IndexError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        (free,) = (int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
+        return min(memory_size(), free)
+    return memory_size()
+
+
 @cache
 def memory_size() -> int:
-    """Return the bytes of memory that this process may have: the machine's, or fewer where a container has a limit."""
+    """Return the bytes of memory that this process may have: the machine's, or fewer where a container or `ulimit -v`
+    has a limit.
+    """
     limits = [sys.maxsize]
+    with suppress(ImportError, OSError):  # not Unix
+        import resource
+
+        limits.append(resource.getrlimit(resource.RLIMIT_AS)[0])  # negative: no limit
     with suppress(AttributeError, OSError, ValueError):  # not all systems have these names
         limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):

@@ -113,8 +113,30 @@ class HasLoss(Ability):
         """Return the loss of a batch that continues from `state`."""
 
 
+KEPT = 2.5  # copies of what a layer reads and gives that a training step keeps: gradients, dropout, activations
+
+
 class TrainsByGradient(HasLoss):
     """Has a loss that gradient descent minimises."""
+
+    def step_size(self, tokens: int, longest: int) -> int:
+        """Estimate how many numbers a training step has in memory beside weights and gradients, within a factor of two.
+
+        tokens: in a batch.  longest: words of its longest sentence.
+        By default, every token is an input of every layer. Logits are in memory once.
+        """
+        assert isinstance(self, Model)
+        features = logits = 0
+        for module in self.modules():
+            for weight in module.parameters(recurse=False):
+                if weight.dim() < 2:
+                    continue
+                outputs, inputs = len(weight), weight[0].numel()
+                if outputs == self.vocabulary_size:
+                    logits += 0 if isinstance(module, nn.Embedding) else outputs
+                    outputs = 0
+                features += outputs + inputs
+        return int(tokens * (KEPT * features + logits))
 
 
 class TrainsByCounting(Ability):

@@ -20,6 +20,7 @@ from torch.nn.functional import normalize
 
 from syntaxlm.core.settings import Fraction, Settings, Size
 from syntaxlm.models.abilities import (
+    KEPT,
     Criterion,
     EncodesSentences,
     Encoding,
@@ -123,6 +124,11 @@ class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, ChartParser):
         """Set the log-probabilities of words without context (add-1/2 smoothing)."""
         smoothed = counts.words.double() + 0.5
         self.unigrams.copy_((smoothed / smoothed.sum()).log())
+
+    def step_size(self, tokens: int, longest: int) -> int:
+        """As in `TrainsByGradient`, with the vectors of all spans, and those of all pairs that compose one."""
+        spans = tokens * (longest + 1) // 2
+        return super().step_size(tokens, longest) + int(2 * KEPT * spans * self.feature_size)
 
     def loss(self, batch: TokenBatch, state: State = None) -> Loss:
         """Return cross-entropy of each word given its outside vector; in training, among itself and sampled words.

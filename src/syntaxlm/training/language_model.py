@@ -51,6 +51,7 @@ from syntaxlm.storage.folder import (
 )
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.loop import Task
+from syntaxlm.training.memory import BatchShape, check_memory
 from syntaxlm.training.recipe import StreamBatchSettings, TextRecipe, TreeRecipe
 from syntaxlm.training.result import CriterionValue, TrainingResult, Validation
 from syntaxlm.trees.spans import joined
@@ -78,6 +79,7 @@ class LanguageModelTask(Task):
         self.recipe, self.device = recipe, device
         with status("reading the data"):
             self._read()
+        check_memory(recipe, len(self.vocabulary), self._batch_shape(), device)
         model = build_model(recipe.model, len(self.vocabulary))
         for corpus in (self.train, self.valid, self.test):
             if isinstance(corpus, DependencyCorpus):
@@ -90,6 +92,15 @@ class LanguageModelTask(Task):
     @abstractmethod
     def _read(self) -> None:
         """Read the data."""
+
+    def _batch_shape(self) -> BatchShape:
+        """Return the size of the largest batch of the training data."""
+        batches, lengths = self.recipe.batches, self.train.lengths
+        if isinstance(batches, StreamBatchSettings):
+            tokens = min(batches.batch_size * batches.bptt, int(lengths.sum()) + len(lengths))
+            return BatchShape(tokens, batches.bptt)
+        longest = int(lengths[lengths <= (batches.maximum_words or lengths.max())].max(initial=1))
+        return BatchShape(min(max(batches.token_budget, longest), int(lengths.sum()) + len(lengths)), longest)
 
     @abstractmethod
     def _counts(self) -> TextCounts:

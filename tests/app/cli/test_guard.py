@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -173,17 +174,43 @@ def test_an_output_that_is_redirected_to_standard_input_is_refused(name, output,
         assert "is also an input" in error
 
 
-@pytest.mark.parametrize(
-    "words",
-    ["score MODEL TEXT", "parse en-fast TEXT", "parse en-fast TEXT --json", "data words TREES", "data sentences TEXT",
-     "draw en-fast SENTENCE", "generate MODEL", "models list", "recipes list", "grammar en-fast", "completion bash"],
-)  # fmt: skip
-def test_a_closed_standard_output_is_reported(words, model, toy, monkeypatch, capsys):
-    given = {"MODEL": model, "TEXT": toy / "test.txt", "TREES": toy / "test.mrg", "SENTENCE": "the cat sleeps"}
-    monkeypatch.setattr(sys, "stdout", None)
-    code = cli.main([str(given.get(word, word)) for word in words.split()])
+PRINTING = [
+    "score MODEL TEXT", "score MODEL TEXT --json", "parse en-fast TEXT", "parse en-fast TEXT --json",
+    "draw en-fast SENTENCE", "generate MODEL", "grammar en-fast", "evaluate perplexity MODEL TEXT",
+    "evaluate trees TREES TREES", "evaluate parse en-fast TREES", "data words TREES",
+    "data tags TREES", "data sentences TEXT", "models list", "models info MODEL", "recipes list",
+    "recipes show prpn-toy", "completion bash",
+]  # fmt: skip
+
+
+def run_to(output: TextIO | None, words: str, paths: dict[str, Path | str], monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "stdout", output)
+    try:
+        return cli.main([str(paths.get(word, word)) for word in words.split()])
+    except SystemExit as end:  # help
+        return end.code
+
+
+@pytest.fixture
+def paths(model, toy) -> dict[str, Path | str]:
+    return {"MODEL": model, "TEXT": toy / "test.txt", "TREES": toy / "test.mrg", "SENTENCE": "the cat sleeps"}
+
+
+@pytest.mark.parametrize("words", PRINTING)
+def test_a_closed_standard_output_is_reported(words, paths, monkeypatch, capsys):
+    code = run_to(None, words, paths, monkeypatch)
     error = capsys.readouterr().err
     assert (code, error.count("error:"), "Traceback" in error) == (2, 1, False) or (code, error) == (0, "")
+
+
+@pytest.mark.parametrize("words", [*PRINTING, "--help", "parse --help", "--version"])
+def test_a_pipe_whose_reader_has_gone_ends_a_command_without_a_message(words, paths, monkeypatch, capsys):
+    reader, writer = os.pipe()
+    os.close(reader)
+    output = open(writer, "w", encoding="utf-8")  # noqa: SIM115 - closed below; the command may replace its file
+    code = run_to(output, words, paths, monkeypatch)
+    output.close()  # what a command leaves to be written would be reported by the interpreter
+    assert (code, "error:" in capsys.readouterr().err) == (0, False)
 
 
 @pytest.mark.parametrize(

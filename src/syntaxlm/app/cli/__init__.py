@@ -93,8 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _warnings_printed("-q" in words or "--quiet" in words), _exiting_on_signals():
             code = _run(parser, words)
-        if sys.stdout is not None:  # None: closed before the start
-            sys.stdout.flush()
+        _flush()
     except InputError as error:
         print(f"syntaxlm: error: {error}", file=sys.stderr)
         return WRONG_INPUT
@@ -115,10 +114,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+def _flush() -> None:
+    if sys.stdout is not None:  # None: closed before the start
+        sys.stdout.flush()
+
+
 def _run(parser: Parser, words: Sequence[str]) -> int:
     # Removed first: argparse would read the value of an unknown option as the RECIPE.
     rest, overrides = split_overrides(words)
-    options = parser.parse_args(rest)
+    try:
+        options = parser.parse_args(rest)
+    except SystemExit:  # after help, which may be for a pipe whose reader has gone
+        _flush()
+        raise
     command: Parser = options.parser
     if not hasattr(options, "run"):  # a command with commands below it
         if command is parser:

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import memory_size
@@ -152,6 +152,18 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         self.end_scores.copy_(edge_scores(words - alone, ends))
         self.start_scores.copy_(edge_scores(words - alone, starts))
         self.parsers = max(1, counts.parsers)
+
+    def step_size(self, tokens: int, longest: int) -> int:
+        """As in `TrainsByGradient`: layers read symbols, not tokens, and a batch has charts and tables of rules."""
+        config, words = self.config, self.vocabulary_size - SPECIALS
+        symbols, sentences = config.nonterminals + config.preterminals, -(-tokens // longest)
+        grammars = sentences if self.grammar.latent_size else 1  # with a sentence vector, each sentence has its own
+        linear = [module.weight for module in self.grammar.modules() if isinstance(module, nn.Linear)]
+        layers = sum(sum(weight.shape) for weight in linear if len(weight) not in (words, symbols**2))
+        rules = getattr(config, config.factors) * symbols * (symbols if config.full_table else 2)
+        emissions = config.preterminals * (tokens if grammars > 1 else min(tokens, words))
+        chart = tokens * (longest + 1) // 2 * config.nonterminals
+        return 2 * grammars * (symbols * layers + rules) + 2 * emissions + chart * _BYTES // 4
 
     def set_epoch(self, epochs: float) -> None:
         self._bias = max(0.0, 1 - epochs / self.config.end_bias_epochs)
