@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import chain, compress, pairwise
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from syntaxlm.core.text_files import no_collection
 from syntaxlm.text.normaliser import ZERO_WIDTH_SPACE, AlignedToken
@@ -40,15 +41,21 @@ class WrittenLines:
     def of(lines: Sequence[str]) -> WrittenLines:
         """Split lines into words."""
         text = "\n".join(lines).replace(ZERO_WIDTH_SPACE, " ")
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-        edges = np.flatnonzero(np.diff(_are_spaces()[np.minimum(codes, _LAST_SPACE + 1)], prepend=True, append=True))
+        codes: npt.NDArray[np.unsignedinteger[Any]]
+        if text.isascii():
+            codes = np.frombuffer(text.encode("ascii"), np.uint8)
+        else:
+            codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        is_space = np.ones(len(codes) + 2, np.bool_)
+        is_space[1:-1] = _are_spaces()[np.minimum(codes, np.uint32(_LAST_SPACE + 1))]
+        edges = np.flatnonzero(is_space[1:] != is_space[:-1])
         starts, ends = edges[::2], edges[1::2]
         begins = offsets_of(np.fromiter(map(len, lines), np.int64, len(lines)) + 1)
         offsets = np.searchsorted(starts, begins)
         before = np.repeat(begins[:-1], np.diff(offsets))  # the first character of the line of each word
-        quotes = offsets_of(codes == ord('"'))  # before each character
-        opens = (quotes[ends] - quotes[starts] == ends - starts) & (ends - starts == 1)
-        opens &= (quotes[ends] - quotes[before]) % 2 == 1
+        opens, quotes = np.zeros(len(starts), np.bool_), np.flatnonzero(codes == ord('"'))
+        alone = np.flatnonzero((codes[starts] == ord('"')) & (ends - starts == 1))
+        opens[alone] = np.diff(np.searchsorted(quotes, [before[alone], ends[alone]]), axis=0)[0] % 2
         return WrittenLines(lines, text.split(), offsets, starts - before, opens)
 
 

@@ -188,15 +188,15 @@ class TextReader:
         line and opens a quotation; only the end of a line matters to a reader that does not adapt.
         """
         keys: list[Key] = list(written.words)
-        places = np.zeros((len(keys), 3), np.bool_)
+        places = np.zeros((3, len(keys)), np.bool_)
         full = np.flatnonzero(np.diff(written.offsets))
-        places[written.offsets[full + 1] - 1, 1] = True
+        places[1, written.offsets[full + 1] - 1] = True
         if self.adapts:
-            places[written.offsets[full], 0] = True
-            places[:, 2] = written.opens
-        special = np.flatnonzero(places.any(axis=1))
-        for number, place in zip(special.tolist(), places[special].tolist(), strict=True):
-            keys[number] = (written.words[number], *place)
+            places[0, written.offsets[full]] = True
+            places[2] = written.opens
+        special = np.flatnonzero(places.any(axis=0))
+        for number, is_first, is_last, opens in zip(special.tolist(), *places[:, special].tolist(), strict=True):
+            keys[number] = (written.words[number], is_first, is_last, opens)
         return keys
 
     def _pieces_of_word(
