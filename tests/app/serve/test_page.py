@@ -140,7 +140,7 @@ def test_the_guide_states_the_accuracy_of_the_card_and_closes_with_the_first_res
         table = page.locator("#accuracy table")
         assert table.locator("tbody td").all_text_contents() == ["is", *card.accuracy("is").values.values()]
         assert f"F1 {card.accuracy('is').values['F1']}" in page.locator(".chip", has_text="is").last.text_content()
-        assert "simple-pcfg" in page.locator("#accuracy p").text_content()  # without a card
+        assert "simple-pcfg" in page.locator("#accuracy p").last.text_content()  # without a card
         page.get_by_label("Text").fill("the cat & a dog!")
         page.get_by_label("Icelandic").check()
         page.get_by_role("button", name="Parse").click()
@@ -335,7 +335,7 @@ def test_tables_and_downloads_have_what_the_pictures_show(opened, models, tmp_pa
     picture = read_svg(saved("SVG").decode())
     assert [word.text for word in of_role(picture, "word")] == SENTENCE.split()
     (title,) = of_role(picture, "heading")
-    assert re.match(r"simple-pcfg, reading 1 of 3 \(.*\): \u2068the old", title.text)
+    assert title.text.startswith("simple-pcfg: \u2068the old")
     png = saved("PNG")
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
     size = [int.from_bytes(png[start : start + 4], "big") for start in (16, 20)]

@@ -33,7 +33,7 @@ export function sentenceColumn(model, result) {
   const readings = parse ? readingsOf(result) : [];
   let place = 0; // of the reading that is shown
   const svg = () => readings[place]?.svg ?? result.svg;
-  const heading = () => `${model.name}${readings.length > 1 ? `, ${describe(readings, place)}` : ""}: \u2068${result.sentence}\u2069`;
+  const heading = () => `${model.name}${place ? `, reading ${place + 1}` : ""}: \u2068${result.sentence}\u2069`;
   const name = fileName(result.sentence);
   const shown = element("div");
   const pictures = element("div", { class: "pictures" }, shown);
@@ -263,10 +263,11 @@ export function accuracyOf(models) {
   }
   const silent = models.filter((model) => !model.accuracy && can(model, "parsing")).map(({ name }) => name);
   return [
-    ...Object.values(alike).map((group) => table(
-      group[0].accuracy.protocol.replaceAll("`", ""), ["model", ...Object.keys(group[0].accuracy.values)],
-      group.map(({ name, accuracy }) => [name, ...Object.values(accuracy.values)]),
-    )),
+    ...Object.values(alike).flatMap((group) => [
+      element("p", {}, group[0].accuracy.protocol.replaceAll("`", "")),
+      table("As the model cards state it", ["model", ...Object.keys(group[0].accuracy.values)],
+        group.map(({ name, accuracy }) => [name, ...Object.values(accuracy.values)])),
+    ]),
     ...(silent.length ? [element("p", {}, `No accuracy is stated for ${silent.join(", ")}.`)] : []),
   ];
 }
