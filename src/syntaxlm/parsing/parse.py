@@ -368,14 +368,15 @@ class ParseBatch:
 
         Character-level models may read white space as a character; it is replaced by its token.
         """
-        units, words, tokens = self.reader.normaliser.units, filter(None, self.words), filter(None, self.tokens)
+        units, words = self.reader.normaliser.units, list(filter(None, self.words))
         if units == "words":
-            return list(words), None
+            return words, None
+        tokens = list(filter(None, self.tokens))
         bracketed = [
             [token if word.isspace() or token == f"\\{word}" else word for word, token in zip(*of_line, strict=True)]
-            for of_line in zip(words, filter(None, self.tokens), strict=True)
+            for of_line in zip(words, tokens, strict=True)
         ]
-        return bracketed, list(tokens) if units == "tags" else None
+        return bracketed, tokens if units == "tags" else None
 
 
 def _alternative(tree: Tree, ranked: RankedTree) -> Alternative:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -177,20 +177,23 @@ def format_spans(
     offsets = offsets_of(spans.lengths)
     first, single = offsets[:-1][spans.sentences()], offsets[:-1][spans.lengths == 1]
     flat = list(chain.from_iterable(words))
-    known = {word: escaped(word, "word") for word in dict.fromkeys(flat)}
+    known = {word: word if word.isalnum() else escaped(word, "word") for word in dict.fromkeys(flat)}
     leaves = list(map(known.__getitem__, flat))
     if tags is not None:
         leaves = [
             f"({escaped(tag, 'tag')} {leaf})" for leaf, tag in zip(leaves, chain.from_iterable(tags), strict=True)
         ]
-    around: list[list[str]] = []
-    for places, bracket in ((first + spans.starts, f"({INDUCED_LABEL} "), (first + spans.ends - 1, ")")):
+    pieces = [""] * (3 * len(leaves))  # opening brackets, leaf, closing brackets, ...
+    pieces[1::3] = leaves
+    is_last = np.zeros(len(leaves), np.bool_)
+    is_last[offsets[1:] - 1] = True
+    for side, places, bracket in ((0, first + spans.starts, f"({INDUCED_LABEL} "), (2, first + spans.ends - 1, ")")):
         counts = np.bincount(places, minlength=offsets[-1])
         counts[single] = tags is None
-        brackets = {count: bracket * count for count in set(counts.tolist())}
-        around.append(list(map(brackets.__getitem__, counts.tolist())))
-    pieces = list(map("".join, zip(around[0], leaves, around[1], strict=True)))
-    return [" ".join(pieces[start:end]) for start, end in pairwise(offsets.tolist())]
+        after, codes = ("", "") if side == 0 else (" ", "\n"), (2 * counts + is_last).tolist()
+        brackets = {code: bracket * (code // 2) + after[code % 2] for code in set(codes)}
+        pieces[side::3] = map(brackets.__getitem__, codes)
+    return "".join(pieces).split("\n")[:-1]  # no leaf contains a line end
 
 
 def joined(sets: Sequence[SpanSets]) -> SpanSets:
