@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 
 from syntaxlm.app.cli import main
+from syntaxlm.core.files import to_json
 from syntaxlm.core.tables import blocks_of, format_blocks
 from syntaxlm.drawing.files import format_latex
 from syntaxlm.drawing.terminal import draw_tree
+from syntaxlm.parsing.json_lines import json_lines
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import CONSTITUENTS, NotRead, Parse, parse_lines
 from syntaxlm.parsing.structure import structure_of
+from syntaxlm.text.normaliser import split_words
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.averaging import average
 from syntaxlm.trees.charts import TIE_RULES
@@ -273,3 +276,35 @@ def test_the_rows_of_a_table_are_those_of_each_parse(model, options):
     assert "".join(format_blocks([parses.constituents()], CONSTITUENTS, "csv")) == expected
     assert expected.count("\n") > 2
     assert parse_lines(models, ["", " "], options).constituents() == {name: [] for name in CONSTITUENTS}
+
+
+AWKWARD = [
+    "",
+    'He said , " yes " (so) .',
+    "\u3000",
+    "Ça n'est pas\u200b“d'accord”…\u2028 x\u0301 \\/ {b}",
+    '"',
+    'a "b\\" %s %d',
+    "the old cat sees a dog",
+]
+
+
+@pytest.mark.parametrize("units", ["words", "characters", "tags"])
+@pytest.mark.parametrize("punctuation", ["split", "drop", "keep"])
+def test_json_lines_are_the_parses_of_the_lines(units, punctuation):
+    if units == "tags" and punctuation != "keep":
+        pytest.skip("the words of tagged text are never split")
+    model = fresh("prpn", units=units)
+    lines = [" ".join(f"{word}_NN" for word in split_words(line)) if units == "tags" else line for line in AWKWARD]
+    parses = parse_lines(model, lines, ParseOptions(punctuation=punctuation), first=7)
+    assert json_lines(parses) == [to_json(parse.to_dict() if parse else None) for parse in parses]
+
+
+def test_json_lines_of_averages_and_span_models_are_the_parses_and_infinite_distances_are_null():
+    prpn = fresh("prpn")
+    for models in ([prpn], [prpn, fresh("palm")], [bracketing()]):
+        parses = parse_lines(models, LINES)
+        assert json_lines(parses) == [to_json(parse.to_dict() if parse else None) for parse in parses]
+    parses = parse_lines(prpn, LINES)
+    parses.structure.values[0, 0] = np.inf
+    assert json.loads(json_lines(parses)[1])["distances"][0] is None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from syntaxlm.app.cli.options import PARSES, ComparedModels, TextSource, by_distinct_names
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import text_output, to_json
+from syntaxlm.core.files import text_output
 from syntaxlm.core.options import Count, Name, OutputFile, Shown
 from syntaxlm.core.progress import error_console
 from syntaxlm.parsing.options import ParseOptions
@@ -203,7 +203,9 @@ def _formatted(parses: ParseBatch, format: str, with_unread: bool) -> str:
     if format == "brackets":
         trees = parses.brackets(with_unread)
     elif format == "json":
-        trees = [to_json(parse.to_dict() if parse else None) for parse in parses]
+        from syntaxlm.parsing.json_lines import json_lines
+
+        trees = json_lines(parses)
     elif format == "tree":
         from syntaxlm.drawing.terminal import draw_tree
 

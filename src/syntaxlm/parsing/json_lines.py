@@ -1,0 +1,64 @@
+"""Parses of consecutive lines as JSON lines, column by column: each distinct word or place is formatted once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import compress, pairwise, repeat
+from json import JSONEncoder
+from typing import cast
+
+import numpy as np
+
+from syntaxlm.core.files import to_json
+from syntaxlm.parsing.parse import ParseBatch
+from syntaxlm.trees.spans import AnyIntegers, Integers, offsets_of
+
+_encoded = JSONEncoder(ensure_ascii=False).encode
+
+
+def json_lines(parses: ParseBatch) -> list[str]:
+    """Return `Parse.to_dict` of each line as JSON; null for a line without words."""
+    spans, structure, read = parses.spans, parses.structure, parses.read
+    values = {} if structure is None else structure.word_values(parses.layer)
+    has_more = parses.labelled or parses.alternatives or (structure is not None and structure.compares_spans)
+    if spans is None or has_more or not all(np.isfinite(of_words).all() for of_words in values.values()):
+        return [to_json(parse.to_dict() if parse else None) for parse in parses]
+    is_read, is_full, spans = read.is_read, np.diff(read.places) > 0, spans.in_preorder(smallest=2)
+    kept, counts = is_read.tolist(), np.zeros(len(is_full), np.int64)
+    counts[is_full] = np.diff(spans.offsets)
+    is_known = ~parses.reader.vocabulary.is_unknown(read.ids[is_read])
+    items: dict[str, Iterable[str]] = {  # of the words
+        "words": _texts(list(compress(read.written, kept))),
+        "tokens": _texts(list(compress(cast(Sequence[str], read.tokens), kept))),
+        **{name: map(repr, map(round, of_words, repeat(6))) for name, of_words in values.items()},
+        "offsets": _pairs(read.starts[is_read], read.ends[is_read]),
+        "known": map(("false", "true").__getitem__, is_known.tolist()),
+    }
+    columns = {name: _lists(of_words, read.places) for name, of_words in items.items()}
+    unread = [
+        f'{{"text": {_encoded(read.written[place])}, "start": {read.starts[place]}, "end": {read.ends[place]}}}'
+        for place in np.flatnonzero(~is_read).tolist()
+    ]
+    columns["not_read"] = _lists(unread, offsets_of(~is_read)[read.offsets])
+    columns["spans"] = _lists(_pairs(spans.starts, spans.ends), offsets_of(counts))
+    row = "".join(['{"number": %d', *(f', "{name}": %s' for name in columns), "}"])
+    rows = enumerate(zip(*columns.values(), strict=True), parses.first)
+    return [row % (number, *cells) if full else "null" for (number, cells), full in zip(rows, is_full, strict=True)]
+
+
+def _texts(texts: Sequence[str]) -> Iterable[str]:
+    written = {text: _encoded(text) for text in dict.fromkeys(texts)}
+    return map(written.__getitem__, texts)
+
+
+def _pairs(starts: AnyIntegers, ends: AnyIntegers) -> Iterable[str]:
+    width = int(ends.max(initial=0)) + 1
+    distinct, places = np.unique(starts * np.int64(width) + ends, return_inverse=True)
+    written = [f"[{start}, {end}]" for start, end in (divmod(code, width) for code in distinct.tolist())]
+    return map(written.__getitem__, places.tolist())
+
+
+def _lists(items: Iterable[str], offsets: Integers) -> list[str]:
+    """Return the items of each line as a list.  offsets: (L + 1,) of the items of each line."""
+    items = list(items)
+    return [f"[{', '.join(items[start:end])}]" for start, end in pairwise(offsets.tolist())]
