@@ -413,7 +413,7 @@ _AS_CSV = frozenset([str, int, type(None)])  # types that the writer writes as `
 
 def _cells(values: Any) -> list[Any]:
     values = values.tolist() if hasattr(values, "tolist") else values  # of an array
-    return values if _AS_CSV.issuperset(map(type, values)) else list(map(_cell, values))
+    return [one if type(one) in _AS_CSV else _cell(one) for one in values]
 
 
 def _cell(value: Any) -> str:
