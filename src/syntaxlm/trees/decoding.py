@@ -279,8 +279,8 @@ def decode_heads(heads: AnyIntegers, lengths: Integers, rule: HeadRule = "heads"
     if rule == "heads":
         (kept,) = np.nonzero(ends - starts > 1)
         return gathered(lengths, [(sentences[kept], starts[kept], ends[kept])])
-    # One constituent for each arc: from a dependent on the side that is joined first to the head, or from a dependent on
-    # the other side to the far end of the head's constituent.
+    # One constituent for each arc: a dependent on the side that is joined first, up to the head; or a dependent on the
+    # other side, up to the far end of the head's constituent.
     on_right, right_first = dependents > head_places, rule == "heads-binary"
     low_of_head, high_of_head = (places, ends) if right_first else (starts, places + 1)
     lows = np.where(on_right, low_of_head[head_places], starts[dependents])
