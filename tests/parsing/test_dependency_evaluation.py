@@ -148,7 +148,7 @@ def test_constituents_are_scored_on_a_constituency_treebank(tmp_path):
     path = tmp_path / "gold.mrg"
     path.write_text("(S (NP (DT the) (JJ old) (NN cat)) (VP (VBZ sees) (NP (DT a) (NN dog))))\n")
     report = evaluate_parsing(dependency_model(), path, protocol=protocol_named("wsj10"))
-    assert list(report.scores) == ["heads", "heads-binary"]
+    assert list(report.scores) == ["heads", "heads-binary", "heads-binary-left"]
     assert report.chosen == "heads"
     assert (report.scores["heads"].precision, report.scores["heads"].recall) == (1, 2 / 3)
     assert (report.scores["heads-binary"].precision, report.scores["heads-binary"].recall) == (3 / 4, 1)

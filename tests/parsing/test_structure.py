@@ -131,7 +131,7 @@ def test_decoders_and_layers_that_no_model_has_are_refused(models, options, mess
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"decoder": "best"}, r"^decoder: found 'best'; expected biased, .* or heads-binary$"),
+        ({"decoder": "best"}, r"^decoder: found 'best'; expected biased, .* or heads-binary-left$"),
         *(({"layer": layer}, f"layer: found {layer!r}; expected an integer from 1 to 100") for layer in (0, -1, "1")),
     ],
 )

@@ -10,7 +10,8 @@ from syntaxlm.core.options import Bounds, Layers, Options, Seed, Shown
 from syntaxlm.text.options import TextKeywords, TextOptions
 
 Decoder = Literal[
-    "biased", "unbiased", "greedy-right", "greedy-sum", "cky", "mbr", "viterbi", "heads", "heads-binary"
+    "biased", "unbiased", "greedy-right", "greedy-sum", "cky", "mbr", "viterbi", "heads", "heads-binary",
+    "heads-binary-left",
 ]  # fmt: skip
 Ties = Literal["random", "first"]
 Best = Annotated[int, Bounds(ge=1, le=100), Shown("N", help="{}; 1 to 100")]
@@ -27,8 +28,8 @@ class DecodingOptions(Options):
         greedy-sum, which splits where both spans together score highest; cky, the tree with the highest total score.
         Span probabilities: mbr (default), the tree with the highest sum of span probabilities; viterbi, the single
         most probable tree (slow). Dependency trees: heads (default), each head with all its descendants;
-        heads-binary, a binary tree in which heads join their right dependents first. With several models, the decoder
-        applies to those that support it; the others use their default
+        heads-binary, a binary tree in which heads join their right dependents first; heads-binary-left, their left
+        ones first. With several models, the decoder applies to those that support it; the others use their default
     layer: layer whose distances are used, from 1; default: as for published trees, 2 for an on-lstm with several
         layers, otherwise 1; models without distances have no layers
     ties: how to choose among equally good splits in an average: random (default), each with the same probability and

@@ -28,7 +28,7 @@ DecodingRule = Literal["biased", "unbiased"]
 DECODING_RULES: tuple[DecodingRule, ...] = get_args(DecodingRule)
 SpanRule = Literal["greedy-right", "greedy-sum", "cky"]
 SPAN_RULES: tuple[SpanRule, ...] = get_args(SpanRule)
-HeadRule = Literal["heads", "heads-binary"]
+HeadRule = Literal["heads", "heads-binary", "heads-binary-left"]
 HEAD_RULES: tuple[HeadRule, ...] = get_args(HeadRule)
 Distances = npt.NDArray[np.floating]
 Scores = npt.NDArray[np.floating]
@@ -260,7 +260,7 @@ def decode_heads(heads: AnyIntegers, lengths: Integers, rule: HeadRule = "heads"
 
     heads: (words,) position of each word's head in its sentence, from 1, 0 for the root; sentence after sentence.
     rule: `heads`: each head with all its descendants. `heads-binary`: a binary tree, in which a head first joins its
-        right dependents, closest first, then its left ones: the order of generation in Klein & Manning 2004.
+        right dependents, closest first, then its left ones. `heads-binary-left`: the left ones first.
     For trees that are not projective, a constituent reaches from the first to the last descendant.
     """
     offsets = offsets_of(lengths)
@@ -279,9 +279,10 @@ def decode_heads(heads: AnyIntegers, lengths: Integers, rule: HeadRule = "heads"
     if rule == "heads":
         (kept,) = np.nonzero(ends - starts > 1)
         return gathered(lengths, [(sentences[kept], starts[kept], ends[kept])])
-    # One constituent for each arc: from the head to the end of a right dependent, or from the start of a left one to
-    # the end of the head's constituent.
-    on_right = dependents > head_places
-    lows = np.where(on_right, places[head_places], starts[dependents])
-    highs = np.where(on_right, ends[dependents], ends[head_places])
+    # One constituent for each arc: a dependent on the side that is joined first, up to the head; or a dependent on the
+    # other side, up to the far end of the head's constituent.
+    on_right, right_first = dependents > head_places, rule == "heads-binary"
+    low_of_head, high_of_head = (places, ends) if right_first else (starts, places + 1)
+    lows = np.where(on_right, low_of_head[head_places], starts[dependents])
+    highs = np.where(on_right, ends[dependents], high_of_head[head_places])
     return gathered(lengths, [(sentences[dependents], lows, highs)])
