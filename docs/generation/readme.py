@@ -14,7 +14,7 @@ _PTB, _WSJ, _STREAM = "PTB text", "WSJ sample", "as a stream"
 _TREES = [  # model, recipe, decoders, run
     ("[SN-PCFG](MODELS/pcfg.md), trees of all seeds averaged", "simple-pcfg-ptb", ("mbr",), "average"),
     ("[SN-PCFG](MODELS/pcfg.md)", "simple-pcfg-ptb", ("mbr",), ""),
-    ("[LSTM](MODELS/lstm.md) that learned from trees of SN-PCFGs", "trees-as-signal", ("greedy-sum",), "sentences"),
+    ("[LSTM](MODELS/lstm.md) that learned from trees of SN-PCFGs", "trees-as-signal", ("greedy-sum",), "stream"),
     ("[ON-LSTM](MODELS/on-lstm.md), layer 2", "on-lstm-ptb-words-small", ("biased", "unbiased"), ""),
     ("[PRPN](MODELS/prpn.md)", "prpn-ptb-parsing", ("biased", "unbiased"), ""),
 ]
@@ -37,12 +37,10 @@ def readme_trees() -> str:
 
 def readme_perplexity() -> str:
     """Test perplexity beside a baseline that read the same text in the same way."""
-    on_lstm, seeds = perplexity_of_test("on-lstm-ptb-words-small", _STREAM)
-    lstm, lstm_seeds = perplexity_of_test("awd-lstm-ptb-words-small", _STREAM)
     palm, palm_seeds = perplexity_of_test("palm-s-gum-small", _STREAM)
     awd_lstm, _ = perplexity_of_test("awd-lstm-gum-small", _STREAM)
     rows = [
-        ["ON-LSTM, 5 epochs", "PTB", f"{seeds} (LSTM {lstm_seeds})", _shown(on_lstm), f"LSTM {_shown(lstm)}"],
+        ["LSTM, trees of SN-PCFGs, 10 epochs", "PTB", "1", _signal("stream"), f"LSTM without trees {_signal('plain')}"],
         ["ON-LSTM, 18 epochs", "PTB", "2", _shown(_converged("on-lstm")), f"LSTM {_shown(_converged('lstm'))}"],
         ["PRPN, 12 epochs", "PTB", "1", _shown(_converged("prpn")), f"LSTM {_shown(_converged('prpn-lstm'))}"],
         ["PaLM-S, trained with trees", "GUM", str(palm_seeds), _shown(palm), f"LSTM {_shown(awd_lstm)}"],
@@ -55,6 +53,10 @@ def _converged(name: str) -> Figure:
     """Perplexity after the recipes convergence/..."""
     reports = [_read(path) for path in sorted((RESULTS / "converged").glob(f"{name}-seed-?-training.json"))]
     return Figure.of(report["test"]["perplexity"] for report in reports)
+
+
+def _signal(name: str) -> str:
+    return _shown(run("trees-as-signal", "training", name).perplexity("test"))
 
 
 def _bundled(name: str) -> str:
