@@ -11,7 +11,7 @@ from pathlib import Path
 from docs.generation.papers import baselines, of_baseline, percent
 from docs.generation.stored_results import run, trees
 from syntaxlm.api.model import load
-from syntaxlm.app.serve.models import sentence_picture
+from syntaxlm.app.serve.pictures import sentence_picture
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.layout import MARGIN
 from syntaxlm.drawing.svg import Picture
