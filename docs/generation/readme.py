@@ -8,9 +8,9 @@ from typing import Any
 
 from docs.generation.markdown import table
 from docs.generation.papers import baselines, of_baseline, percent
-from docs.generation.stored_results import RESULTS, Figure, perplexity_of_test, run, trees
+from docs.generation.stored_results import RESULTS, Figure, perplexity_of_test, run, transcribed, trees
 
-_PTB, _WSJ, _STREAM = "PTB text", "WSJ sample", "as a stream"
+_PTB, _WSJ = "PTB text", "WSJ sample"
 _TREES = [  # model, recipe, decoders, run
     ("[SN-PCFG](MODELS/pcfg.md), trees of all seeds averaged", "simple-pcfg-ptb", ("mbr",), "average"),
     ("[SN-PCFG](MODELS/pcfg.md)", "simple-pcfg-ptb", ("mbr",), ""),
@@ -36,12 +36,13 @@ def readme_trees() -> str:
 
 def readme_perplexity() -> str:
     """Test perplexity beside a baseline that read the same text in the same way."""
-    on_lstm, seeds = perplexity_of_test("on-lstm-ptb-words-small", _STREAM)
-    lstm, lstm_seeds = perplexity_of_test("awd-lstm-ptb-words-small", _STREAM)
-    palm, palm_seeds = perplexity_of_test("palm-s-gum-small", _STREAM)
-    awd_lstm, _ = perplexity_of_test("awd-lstm-gum-small", _STREAM)
+    on_lstm, seeds = perplexity_of_test("on-lstm-ptb-words-small")
+    lstm, lstm_seeds = perplexity_of_test("awd-lstm-ptb-words-small")
+    mark = " (transcribed)" * ("awd-lstm-ptb-words-small" in transcribed())
+    palm, palm_seeds = perplexity_of_test("palm-s-gum-small")
+    awd_lstm, _ = perplexity_of_test("awd-lstm-gum-small")
     rows = [
-        ["ON-LSTM, 5 epochs", "PTB", f"{seeds} (LSTM {lstm_seeds})", _shown(on_lstm), f"LSTM {_shown(lstm)}"],
+        ["ON-LSTM, 5 epochs", "PTB", f"{seeds} (LSTM {lstm_seeds})", _shown(on_lstm), f"LSTM {_shown(lstm)}{mark}"],
         ["ON-LSTM, 18 epochs", "PTB", "2", _shown(_converged("on-lstm")), f"LSTM {_shown(_converged('lstm'))}"],
         ["PRPN, 12 epochs", "PTB", "1", _shown(_converged("prpn")), f"LSTM {_shown(_converged('prpn-lstm'))}"],
         ["PaLM-S, trained with trees", "GUM", str(palm_seeds), _shown(palm), f"LSTM {_shown(awd_lstm)}"],
