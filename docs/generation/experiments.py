@@ -17,7 +17,7 @@ from docs.generation.papers import (
     stored,
 )
 from docs.generation.provenance import commands, epoch_tokens, evaluation, key, parameters
-from docs.generation.stored_results import Figure, Runs, earlier, run
+from docs.generation.stored_results import Figure, Runs, perplexity_of_test, run, transcribed
 
 OUTCOMES = ("reproduced", "found at small size", "not found", "not run")
 Entry = dict[str, Any]
@@ -86,26 +86,15 @@ def _trees(one: Entry) -> Measured:
 
 def _perplexity(one: Entry) -> Measured:
     """Perplexity of a text, from the reports of `train`."""
+    if one["training"] in transcribed():
+        figure, seeds = perplexity_of_test(one["training"])
+        size, made = parameters(one["training"], {}), commands()[one["training"]]["train"]
+        return Measured(f"{perplexity(figure)} (transcribed)", "", seeds, size, commands=(made,))
     found = run(one["training"], "training", one.get("run", ""))
     entry = commands()[key(one["training"], found.name)]
-    return _of_run(found, one["training"], [entry["train"]])(perplexity(found.perplexity(one.get("text", "test"))), "")
-
-
-def _earlier(one: Entry) -> Measured:
-    """A transcribed perplexity, or F1 of all lengths."""
-    file = earlier(one["earlier"])
-    if "decoder" in one:
-        (old,) = (
-            old for old in file.trees
-            if (old.treebank, old.decoder, old.maximum_words) == (one["treebank"], one["decoder"], None)
-        )  # fmt: skip
-        value, how = percent(old.figure), f"`{old.decoder}`, `{old.protocol}`, {old.sentences:,} sentences"
-    else:
-        (of_text,) = (old for old in file.perplexity if (old.part, old.reading) == ("test", one["reading"]))
-        value, how = perplexity(of_text.figure), ""
-    size = parameters(f"earlier/{one['earlier']}", {})
-    made = tuple(line for line in file.commands if "decoder" in one or "evaluate parse" not in line)
-    return Measured(f"{value} (transcribed)", how, len(file.seeds) or None, size, commands=made)
+    value = perplexity(found.perplexity(one.get("text", "test")))
+    shown = _of_run(found, one["training"], [entry["train"]])(value, "")
+    return replace(shown, seeds=None, text="") if found.first.get("counted") else shown
 
 
 def _transcribed(one: Entry) -> Measured:
@@ -195,7 +184,7 @@ def _splits(one: Entry) -> Measured:
 
 
 _READERS: dict[str, Callable[[Entry], Measured]] = {
-    "reports": _trees, "training": _perplexity, "earlier": _earlier, "transcribed": _transcribed, "picture": _picture,
+    "reports": _trees, "training": _perplexity, "transcribed": _transcribed, "picture": _picture,
     "baselines": _baseline, "attachment": _attachment, "pairs": _pairs, "completion": _completion,
     "interpolated": _completion, "logic": _logic, "stops": _stops, "speed": _speed, "splits": _splits,
 }  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from docs.generation.markdown import table
-from docs.generation.stored_results import RESULTS, Figure, Trees, earlier, run
+from docs.generation.stored_results import RESULTS, Figure, Trees, run
 
 PUBLISHED = Path(__file__).parent / "published.yaml"
 BASELINES = ("left", "random", "random_binary", "right", "binary_bound")
@@ -63,17 +63,11 @@ def of_baseline(report: dict[str, Any], name: str) -> Figure:
 
 def f1_of(one: dict[str, Any]) -> Trees:
     """F1 and what it depends on, from the place that an entry of published.yaml names."""
-    if "earlier" not in one:
-        found = run(one["reports"], one["ending"], one.get("run", ""))
-        sentences, protocol = (found.first[name] for name in ("sentences", "protocol"))
-        decoder = one.get("decoder", found.first["decoder"])
-        f1 = found.f1_by(decoder) if "decoder" in one else found.f1
-        return Trees(f1, found.right_branching, sentences, protocol, decoder, len(found.reports))
-    file, asked = earlier(one["earlier"]), one["trees"]
-    for old in file.trees:
-        if all(getattr(old, name) == value for name, value in asked.items()):
-            return Trees(old.figure, old.right_branching, old.sentences, old.protocol, old.decoder, len(file.seeds))
-    raise ValueError(f"results/earlier/{one['earlier']}.json: no F1 of {asked}")
+    found = run(one["reports"], one["ending"], one.get("run", ""))
+    sentences, protocol = (found.first[name] for name in ("sentences", "protocol"))
+    decoder = one.get("decoder", found.first["decoder"])
+    f1 = found.f1_by(decoder) if "decoder" in one else found.f1
+    return Trees(f1, found.right_branching, sentences, protocol, decoder, len(found.reports))
 
 
 def comparison(name: str) -> str:
@@ -110,11 +104,10 @@ def _ours(one: dict[str, Any]) -> Iterator[list[str]]:
                 "`results/baselines`",
             ]
         return
-    found = f1_of(one)
-    source = f"results/{one['reports']}" if "reports" in one else f"results/earlier/{one['earlier']}.json"
+    found, source = f1_of(one), f"`results/{one['reports']}`"
     place = f"WSJ sample, {found.sentences:,}; `{found.protocol}`"
     name, f1 = f"**here: {one['system']}**", f"**{percent(found.f1)}**"
-    yield [name, f1, one.get("data", "words of PTB"), place, f"`{found.decoder}`", str(found.count), f"`{source}`"]
+    yield [name, f1, one.get("data", "words of PTB"), place, f"`{found.decoder}`", str(found.count), source]
 
 
 _PAIRS = {"SN-PCFG": "simple-pcfg-pairs", "ON-LSTM": "on-lstm-pairs", "LSTM": "lstm-pairs"}  # folders of results

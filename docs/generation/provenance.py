@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import yaml
 
-from docs.generation.stored_results import RESULTS, Runs, all_earlier
+from docs.generation.stored_results import RESULTS, Runs
 from syntaxlm.app.cli import split_overrides
 from syntaxlm.models.abilities import TrainsByGradient
 from syntaxlm.training.language_model import LanguageModelTask, TextTask, TreeTask
@@ -54,10 +54,8 @@ def key(folder: str, name: str = "") -> str:
 def recipe_of(place: str) -> tuple[str, dict[str, str]]:
     """The recipe of a run, and the settings of its model and text that the training command changes.
 
-    place: a key of results/commands.yaml, or earlier/FILE for results/earlier/FILE.json.
+    place: a key of results/commands.yaml.
     """
-    if place.startswith("earlier/"):
-        return all_earlier()[place.removeprefix("earlier/")].recipe, {}
     entry = commands()[place]
     words, overrides = split_overrides(shlex.split(entry["train"]))
     settings = {name: value for name, value in overrides if name.split(".")[0] in _SIZED}
@@ -66,8 +64,7 @@ def recipe_of(place: str) -> tuple[str, dict[str, str]]:
 
 def trained_places() -> list[str]:
     """All runs with a training command."""
-    stored = [name for name, entry in commands().items() if "train" in entry]
-    return stored + [f"earlier/{name}" for name in all_earlier()]
+    return [name for name, entry in commands().items() if "train" in entry]
 
 
 def parameters(place: str, report: dict[str, Any]) -> int | None:

@@ -10,7 +10,7 @@ from docs.generation.markdown import table
 from docs.generation.papers import baselines, of_baseline, percent
 from docs.generation.stored_results import RESULTS, Figure, perplexity_of_test, run, trees
 
-_PTB, _WSJ, _STREAM = "PTB text", "WSJ sample", "as a stream"
+_PTB, _WSJ = "PTB text", "WSJ sample"
 _TREES = [  # model, recipe, decoders, run
     ("[SN-PCFG](MODELS/pcfg.md), trees of all seeds averaged", "simple-pcfg-ptb", ("mbr",), "average"),
     ("[SN-PCFG](MODELS/pcfg.md)", "simple-pcfg-ptb", ("mbr",), ""),
@@ -37,8 +37,8 @@ def readme_trees() -> str:
 
 def readme_perplexity() -> str:
     """Test perplexity beside a baseline that read the same text in the same way."""
-    palm, palm_seeds = perplexity_of_test("palm-s-gum-small", _STREAM)
-    awd_lstm, _ = perplexity_of_test("awd-lstm-gum-small", _STREAM)
+    palm, palm_seeds = perplexity_of_test("palm-s-gum-small")
+    awd_lstm, _ = perplexity_of_test("awd-lstm-gum-small")
     rows = [
         ["LSTM, trees of SN-PCFGs, 10 epochs", "PTB", "1", _signal("stream"), f"LSTM without trees {_signal('plain')}"],
         ["ON-LSTM, 18 epochs", "PTB", "2", _shown(_converged("on-lstm")), f"LSTM {_shown(_converged('lstm'))}"],

@@ -39,10 +39,10 @@ from docs.generation.stored_results import (
     Figure,
     Runs,
     Trees,
-    all_earlier,
     perplexity_of_test,
     run,
     runs,
+    transcribed,
     trees,
 )
 from syntaxlm.drawing.terminal import draw_tree
@@ -51,15 +51,13 @@ from syntaxlm.trees.tree import parse_brackets
 
 ROOT = Path(__file__).parents[2]
 _NAMES = (
-    "results.md", "papers.md", "figures.md", "notebook.md", "guides/bundled-models.md",
+    "results.md", "papers.md", "figures.md", "guides/bundled-models.md",
     "guides/ordinary-sentences.md", "models/ccm.md",
     "models/dmv.md", "reference/speed.md", "guides/very-large-jobs.md", "explanation/trees-as-signal.md",
 )  # fmt: skip
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in _NAMES)]
 _BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 _MODELS = {"README.md": "docs/models", "bundled-models.md": "../models"}  # the folder of the models' pages
-_SENTENCES, _STREAM = "sentence by sentence", "as a stream"
-_NO_END = "sentence by sentence, without end-of-sentence prediction"
 _WSJ, _GUM = "WSJ sample", "GUM test"
 
 
@@ -69,39 +67,35 @@ def perplexity(figure: Figure) -> str:
     return f"{figure.mean:.{places}f}" + (f" ± {figure.std:.{places}f}" if figure.std is not None else "")
 
 
-def by_seed(figure: Figure) -> str:
-    return ", ".join(f"{100 * value:.1f}" for value in figure.values)
-
-
 @dataclass(frozen=True)
 class Row:
-    """A recipe in the overview. text: test text and reading, as shown; lstm: the recipe of an LSTM on the same text."""
+    """A recipe in the overview.
+
+    text: test text, as shown.  lstm: the recipe of an LSTM on the same text.  run: the name of the run in its folder.
+    """
 
     model: str
     recipe: str
     text: str
-    reading: str
     lstm: str
     treebank: str = ""
     decoders: tuple[str, ...] = ()
-    lstm_reading: str = _STREAM
+    run: str = ""
     mark: str = ""  # of a footnote to the LSTM's perplexity
 
 
 _PTB_LSTM, _GUM_LSTM, _TREES_LSTM = "awd-lstm-ptb-words-small", "awd-lstm-gum-small", "lstm-gum-trees-small"
 OVERVIEW = [
-    Row("[SN-PCFG](MODELS/pcfg.md)", "simple-pcfg-ptb", "PTB, sentences", _SENTENCES, _PTB_LSTM, _WSJ,
-        ("mbr",), mark=" ¹"),
-    Row("[PRPN](MODELS/prpn.md)", "prpn-ptb-parsing", "PTB, sentences", _SENTENCES, _PTB_LSTM, _WSJ,
-        ("biased", "unbiased"), mark=" ¹"),
-    Row("[ON-LSTM](MODELS/on-lstm.md), layer 2", "on-lstm-ptb-words-small", "PTB, stream", _STREAM, _PTB_LSTM, _WSJ,
+    Row("[SN-PCFG](MODELS/pcfg.md)", "simple-pcfg-ptb", "PTB, sentences", _PTB_LSTM, _WSJ, ("mbr",), mark=" ¹"),
+    Row("[PRPN](MODELS/prpn.md)", "prpn-ptb-parsing", "PTB, sentences", _PTB_LSTM, _WSJ, ("biased", "unbiased"),
+        mark=" ¹"),
+    Row("[ON-LSTM](MODELS/on-lstm.md), layer 2", "on-lstm-ptb-words-small", "PTB, stream", _PTB_LSTM, _WSJ,
         ("biased", "unbiased")),
-    Row("[PaLM-S](MODELS/palm.md), trained with trees", "palm-s-gum-small", "GUM, stream", _STREAM, _GUM_LSTM, _GUM,
+    Row("[PaLM-S](MODELS/palm.md), trained with trees", "palm-s-gum-small", "GUM, stream", _GUM_LSTM, _GUM,
         ("greedy-sum", "greedy-right")),
-    Row("[TreeRNN](MODELS/tree-rnn.md)", "tree-rnn-gum-small", "GUM, words given their trees ²", _NO_END, _TREES_LSTM,
-        lstm_reading=_NO_END),
-    Row("[LSTM](MODELS/lstm.md)", _PTB_LSTM, "PTB, stream", _STREAM, _PTB_LSTM),
-    Row("[Kneser-Ney 5-grams](MODELS/ngram.md)", "kn5-ptb-words", "PTB, stream", _STREAM, _PTB_LSTM),
+    Row("[TreeRNN](MODELS/tree-rnn.md)", "tree-rnn-gum-small", "GUM, words given their trees ²", _TREES_LSTM),
+    Row("[LSTM](MODELS/lstm.md)", _PTB_LSTM, "PTB, stream", _PTB_LSTM),
+    Row("[Kneser-Ney 5-grams](MODELS/ngram.md)", "kn5", "PTB, stream", _PTB_LSTM, run="ptb-words-stream"),
 ]  # fmt: skip
 
 
@@ -123,9 +117,8 @@ def _shipped_line() -> list[str]:
 
 def _lines(row: Row) -> Iterator[list[str]]:
     """One line per decoder, with the perplexities in the first, and one for averaged trees where they are stored."""
-    figure, seeds = perplexity_of_test(row.recipe, row.reading)
-    lstm, _ = perplexity_of_test(row.lstm, row.lstm_reading)
-    perplexities = [f"{perplexity(figure)} ({row.text})", perplexity(lstm) + row.mark]
+    _, seeds = perplexity_of_test(row.recipe, row.run)
+    perplexities = [f"{_perplexity(row.recipe, row.run)} ({row.text})", _perplexity(row.lstm) + row.mark]
     if not row.decoders:
         yield [row.model, "gives no trees", "", str(seeds or ""), "", "", "", *perplexities]
     for number, decoder in enumerate(row.decoders):
@@ -135,6 +128,10 @@ def _lines(row: Row) -> Iterator[list[str]]:
         if one.name == "average":
             average = trees(row.recipe, row.treebank, one.first["decoder"], one.name)
             yield ["the same, seeds averaged", *_cells(row, average), "", ""]
+
+
+def _perplexity(recipe: str, name: str = "") -> str:
+    return perplexity(perplexity_of_test(recipe, name)[0]) + " (transcribed)" * (recipe in transcribed())
 
 
 def _cells(row: Row, one: Trees) -> list[str]:
@@ -651,38 +648,6 @@ def stop_classifiers() -> str:
     return table(["test trees", "model", "classifiers read", *STOP_QUESTIONS], rows)
 
 
-def earlier_trees() -> str:
-    """All F1 figures without a stored report: one row per recipe, treebank and decoder."""
-    rows: dict[tuple[str, ...], dict[int | None, list[str]]] = {}
-    for found in all_earlier().values():
-        for one in found.trees:
-            name = (
-                f"{found.model}, `{found.recipe}`",
-                f"{_named(one.treebank)}, `{one.preprocessing}`",
-                f"`{one.decoder}`",
-            )
-            rows.setdefault(name, {})[one.maximum_words] = [
-                f"{by_seed(one.figure)}: {percent(one.figure)}" if one.figure.std else percent(one.figure),
-                percent(one.averaged_f1) if one.averaged_f1 else "",
-                percent(one.right_branching),
-            ]
-    cells = ([*row, *lengths[None], *lengths.get(10, [""] * 3)] for row, lengths in rows.items())
-    heads = ["model, recipe", "treebank", "decoder", "F1, all lengths (seeds: mean)", "averaged", "right branching",
-             "F1, up to 10 words (seeds: mean)", "averaged", "right branching"]  # fmt: skip
-    return table(heads, cells)
-
-
-def earlier_perplexity() -> str:
-    """All perplexities without a stored report, one row per recipe, text and way of reading."""
-    rows: dict[tuple[str, ...], dict[str, str]] = {}
-    for found in all_earlier().values():
-        for one in found.perplexity:
-            read = "words given their trees" if one.given_trees else one.reading
-            rows.setdefault((found.model, f"`{found.recipe}`", one.text, read), {})[one.part] = perplexity(one.figure)
-    cells = ([*row, parts.get("valid", ""), parts.get("test", "")] for row, parts in rows.items())
-    return table(["model", "recipe", "text", "read", "validation", "test"], cells)
-
-
 BLOCKS: dict[str, Callable[[], str]] = {
     "logical-inference": logical_inference,
     "compared-parsers": compared_parsers,
@@ -716,8 +681,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "shipped-pairs": shipped_pairs,
     "shipped-pairs-by-paradigm": shipped_pairs_by_paradigm,
     "stop-classifiers": stop_classifiers,
-    "earlier-trees": earlier_trees,
-    "earlier-perplexity": earlier_perplexity,
     "training-speed": training_speed,
     "matrix-speed": matrix_speed,
     "speed-aims": aims,

@@ -1,4 +1,4 @@
-"""The stored results: reports of commands as JSON in results/, and earlier figures in results/earlier."""
+"""The stored results: reports of commands as JSON in results/."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import ConfigDict, TypeAdapter
-from pydantic.dataclasses import dataclass as checked_dataclass
+from typing import Any
 
 RESULTS = Path(__file__).parents[2] / "results"
-_STRICT = ConfigDict(extra="forbid")
 
 
 @dataclass(frozen=True)
@@ -30,78 +26,6 @@ class Figure:
     def of(cls, values: Iterable[float]) -> Figure:
         values = tuple(values)
         return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, values)
-
-
-@checked_dataclass(frozen=True, config=_STRICT)
-class EarlierTrees:
-    """F1 of the trees of one model type by seed, as fractions, on one treebank with one decoder."""
-
-    treebank: str
-    preprocessing: str
-    sentences: int
-    maximum_words: int | None
-    protocol: str
-    decoder: str
-    layer: int | None
-    f1: list[float]
-    mean: float | None  # of f1, where it was recorded; computed before the values were rounded
-    std: float | None
-    right_branching: float
-    averaged_f1: float | None  # of the averaged trees of all seeds
-
-    @property
-    def figure(self) -> Figure:
-        computed = Figure.of(self.f1)
-        return computed if self.mean is None else Figure(self.mean, self.std, computed.values)
-
-
-@checked_dataclass(frozen=True, config=_STRICT)
-class EarlierPerplexity:
-    """Perplexity by seed; where these were not recorded, their mean and standard deviation."""
-
-    text: str
-    part: Literal["valid", "test"]
-    reading: str  # "as a stream", "sentence by sentence" ...
-    tokens: int | None
-    given_trees: bool  # P(S | T), words given their trees
-    values: list[float] | None
-    mean: float | None
-    std: float | None
-
-    @property
-    def figure(self) -> Figure:
-        if self.values:
-            return Figure.of(self.values)
-        if self.mean is None:
-            raise ValueError(f"perplexity of {self.text}: found neither values nor a mean")
-        return Figure(self.mean, self.std)
-
-
-@checked_dataclass(frozen=True, config=_STRICT)
-class Earlier:
-    """Measurements of one recipe, copied from the laboratory notebook; the output of the commands was not stored."""
-
-    schema_version: Literal[1]
-    source: Literal["transcribed from the laboratory notebook"]
-    notebook: list[str]  # page and headings of the measurement
-    date: str
-    machine: str
-    model: str
-    recipe: str
-    commands: list[str]
-    training_text: str
-    seeds: list[int]
-    trees: list[EarlierTrees]
-    perplexity: list[EarlierPerplexity]
-
-
-def earlier(name: str) -> Earlier:
-    """results/earlier/NAME.json. Raises pydantic's ValidationError for a file of another form."""
-    return TypeAdapter(Earlier).validate_json((RESULTS / "earlier" / f"{name}.json").read_bytes())
-
-
-def all_earlier() -> dict[str, Earlier]:
-    return {path.stem: earlier(path.stem) for path in sorted((RESULTS / "earlier").glob("*.json"))}
 
 
 @dataclass(frozen=True)
@@ -182,26 +106,25 @@ _ENDINGS = {"WSJ sample": "wsj", "GUM test": "gum"}  # of the files with the rep
 
 
 def trees(recipe: str, treebank: str, decoder: str, name: str = "") -> Trees:
-    """F1 over all lengths, from the stored reports of the recipe, or else from its earlier figures."""
-    for one in runs(recipe, _ENDINGS[treebank]):
-        if one.name == name:
-            f1 = one.f1_by(decoder)
-            count = one.first.get("averaged_models") or len(one.reports)
-            return Trees(f1, one.right_branching, one.first["sentences"], one.first["protocol"], decoder, count)
-    found = earlier(recipe)
-    for old in found.trees:
-        if (old.treebank, old.decoder, old.maximum_words) == (treebank, decoder, None):
-            return Trees(old.figure, old.right_branching, old.sentences, old.protocol, decoder, len(found.seeds))
-    raise ValueError(f"results: no F1 of {recipe} on {treebank} with decoder {decoder}")
+    """F1 over all lengths, from the stored reports of the recipe. Raises KeyError where nothing is stored of it."""
+    one = run(recipe, _ENDINGS[treebank], name)
+    count = one.first.get("averaged_models") or len(one.reports)
+    return Trees(one.f1_by(decoder), one.right_branching, one.first["sentences"], one.first["protocol"], decoder, count)
 
 
-def perplexity_of_test(recipe: str, reading: str) -> tuple[Figure, int]:
-    """Perplexity of the test text and the number of seeds, from the stored reports or else from the earlier figures."""
-    for one in runs(recipe, "training"):
-        if not one.name:
-            return one.perplexity("test"), len(one.reports)
-    found = earlier(recipe)
-    for old in found.perplexity:
-        if (old.part, old.reading) == ("test", reading):
-            return old.figure, len(found.seeds)
-    raise ValueError(f"results: no test perplexity of {recipe}, read {reading}")
+def transcribed() -> dict[str, dict[str, Any]]:
+    """results/transcribed.json: test perplexity by seed of recipes of which only the experiment log has a value.
+
+    notebook: heading of docs/notebook.md.
+    """
+    found: dict[str, dict[str, Any]] = json.loads((RESULTS / "transcribed.json").read_text(encoding="utf-8"))
+    return found
+
+
+def perplexity_of_test(recipe: str, name: str = "") -> tuple[Figure, int]:
+    """Perplexity of the test text, and the number of seeds: 0 for a model without random weights."""
+    if recipe in transcribed():
+        figure = Figure.of(transcribed()[recipe]["test"])
+        return figure, len(figure.values)
+    one = run(recipe, "training", name)
+    return one.perplexity("test"), len(one.seeds)
