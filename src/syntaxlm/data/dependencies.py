@@ -146,5 +146,10 @@ class DependencyCorpus:
         return len(self.text)
 
     @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """(S,) words of each sentence."""
+        return self.text.lengths
+
+    @property
     def source(self) -> str:
         return self.text.source

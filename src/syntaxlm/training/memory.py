@@ -49,7 +49,7 @@ def training_memory(recipe: Recipe, vocabulary_size: int, batch: BatchShape) -> 
     model = model_shapes(recipe.model, vocabulary_size)
     if not isinstance(model, TrainsByGradient):
         return None
-    copies = 2 + 2 * (recipe.optimiser.kind == "adam") + recipe.optimiser.averages
+    copies = 2 + 2 * (recipe.optimiser.kind != "sgd") + recipe.optimiser.averages
     size = torch.float32.itemsize
     return TrainingMemory(size * copies * model.parameter_count, size * model.step_size(*batch))
 
