@@ -275,7 +275,6 @@ class _MemoryRead(torch.autograd.Function):
         made = SimpleNamespace(
             output_grads=grads[0].contiguous(),
             gate_grads=new(total, 4 * hidden),
-            cell_norm_grads=new(total, hidden),
             key_grads=new(total, hidden),
             slot_grads=torch.empty_like(kept.attentions),
             recurrent_grads=new(total, 4 * hidden, dtype=dtype),
@@ -288,6 +287,8 @@ class _MemoryRead(torch.autograd.Function):
             tape_grad: Tensor | None = _backward_in_torch(kept, made, ctx.counts, products)
         else:
             tape_grad = _backward_in_c(ctx.library, kept, made, ctx.counts, products, ctx.needs_input_grad[3])
+        sizes = 4 * hidden, 4 * hidden, 4 * hidden, hidden, hidden
+        gain_grad, bias_grad, recurrent_bias_grad, *cell_grads = made.sums.sum(0).split(sizes)
         key_grad = None
         if key_weight is not None:
             befores = [_before(kept, t, now).to(dtype) for t, now in enumerate(slices(ctx.counts))]
@@ -299,12 +300,11 @@ class _MemoryRead(torch.autograd.Function):
             None if tape_grad is None else tape_grad.transpose(0, 1),
             None,
             key_grad,
-            (made.recurrent_grads.T @ kept.reads[:, :hidden].to(dtype)).to(like),
-            made.recurrent_grads.sum(0, dtype=like),
-            (made.gate_grads * kept.normals).sum(0),
-            made.gate_grads.sum(0),
-            (made.cell_norm_grads * kept.cell_normals).sum(0),
-            made.cell_norm_grads.sum(0),
+            (kept.reads[:, :hidden].to(dtype).T @ made.recurrent_grads).T.to(like),
+            recurrent_bias_grad,
+            gain_grad,
+            bias_grad,
+            *cell_grads,
             *(None,) * 3,
         )
 
@@ -371,17 +371,20 @@ def _forward_in_torch(kept: SimpleNamespace, once: SimpleNamespace, counts: Sequ
 def _backward_in_torch(
     kept: SimpleNamespace, made: SimpleNamespace, counts: Sequence[int], products: _Products
 ) -> Tensor:
-    """Fill `made`; return the gradient of the tape, (B, N, 2H)."""
+    """Fill `made`; return the gradient of the tape, (B, N, 2H). `sums`: rows whose sum are the gradients of gain, bias,
+    recurrent bias, cell gain and cell bias, (_, 14H).
+    """
     key_product, recurrent_product = products
     (_, slots), hidden, root = kept.attentions.shape, kept.keys.shape[1], math.sqrt(kept.keys.shape[1])
     history_grads = torch.zeros_like(kept.history)  # each step adds to those that it reads
+    cell_norm_grads = torch.empty_like(kept.keys)
     for t, now in reversed(list(enumerate(slices(counts)))):
         window, grad = kept.history[: counts[t], t : t + slots], history_grads[: counts[t], t + slots]
         hidden_grad, tanh = grad[:, :hidden] + made.output_grads[now], kept.cell_tanhs[now]
         i, f, g, o = kept.activations[now].chunk(4, dim=-1)
         i_grad, f_grad, g_grad, o_grad = made.gate_grads[now].chunk(4, dim=-1)
         torch.mul(hidden_grad * tanh, o.square().sub_(o).neg_(), out=o_grad)
-        norm_grad = torch.mul(hidden_grad * o, tanh.square().neg_().add_(1), out=made.cell_norm_grads[now])
+        norm_grad = torch.mul(hidden_grad * o, tanh.square().neg_().add_(1), out=cell_norm_grads[now])
         scale, factor = kept.cell_scales[now, None], kept.cell_factors[now, None]
         cell_grad = normalise_backward(norm_grad * kept.cell_gain, kept.cell_normals[now], scale, factor)
         cell_grad += grad[:, hidden:]
@@ -408,6 +411,8 @@ def _backward_in_torch(
         window_grads[..., :hidden].addcmul_(score_grad[:, :, None], kept.keys[now, None])
         before = key_product(key_grad.to(recurrent_product.dtype))
         window_grads[:, -1, :hidden] += before if kept.key_input_mask is None else before * kept.key_input_mask[now]
+    of_gates = made.gate_grads * kept.normals, made.gate_grads, made.recurrent_grads.to(kept.keys.dtype)
+    made.sums = torch.cat([*of_gates, cell_norm_grads * kept.cell_normals, cell_norm_grads], dim=1)
     return history_grads[:, :slots]
 
 
@@ -415,8 +420,8 @@ _Layer = c_struct(
     "hidden slots columns length",
     "starts history keys attentions exponentials totals largest reads activations normals scales factors cell_normals"
     " cell_scales cell_factors cell_tanhs states gates gain bias cell_gain cell_bias key_input_mask key_output_mask"
-    " input_gates input_keys output_grads gate_grads cell_norm_grads key_grads slot_grads score_grads read_grads"
-    " recurrent_grads key_grads_half carried",
+    " input_gates input_keys output_grads gate_grads key_grads slot_grads score_grads read_grads"
+    " recurrent_grads key_grads_half carried sums",
 )
 
 
@@ -448,6 +453,7 @@ def _backward_in_c(
     dtype, (_, slots), hidden = recurrent_product.dtype, kept.attentions.shape, kept.keys.shape[1]
     made.score_grads, made.read_grads = torch.empty_like(made.slot_grads), torch.empty_like(kept.reads)
     made.carried = kept.reads.new_empty(len(kept.history), 2 * hidden)
+    made.sums = kept.reads.new_zeros(torch.get_num_threads(), 14 * hidden)
     made.key_grads_half = made.key_grads if dtype == torch.float32 else torch.empty_like(made.key_grads, dtype=dtype)
     layer, through = _layer(kept, made, counts, dtype), None
     for t, now in reversed(list(enumerate(slices(counts)))):
