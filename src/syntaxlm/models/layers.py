@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from syntaxlm.ops.layer_norm import layer_norm
+from syntaxlm.ops.products import affine
 from syntaxlm.ops.softmax import target_log_probs
 
 _SLACK = 1e-6  # rounded probabilities may slightly exceed 1
@@ -147,6 +148,13 @@ def drop_weights(weight: Tensor, rate: float, rescaled: bool, training: bool) ->
         return weight * (1 - rate)
     mask = dropout_mask(tuple(weight.shape), rate, weight)
     return weight * (mask if rescaled else mask.sign_())
+
+
+class Linear(nn.Linear):
+    """nn.Linear for many rows, (n, in) -> (n, out): see `affine`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return affine(input, self.weight, self.bias)
 
 
 class LayerNorm(nn.Module):

@@ -28,7 +28,7 @@ from torch.nn.functional import pad
 
 from syntaxlm.ops.backend import c_struct, call, filled, kernels, slices, with_reference
 from syntaxlm.ops.layer_norm import layer_norm_reference, normalise, normalise_backward
-from syntaxlm.ops.products import RepeatedProduct, product_dtype
+from syntaxlm.ops.products import RepeatedProduct, product_dtype, weight_gradient
 
 ATTENTION_EPSILON = 1e-8  # avoids division by 0 if all gates are 0
 _MAXIMUM_SLOTS = 64  # as in kernels/gated_memory.c
@@ -292,7 +292,7 @@ class _MemoryRead(torch.autograd.Function):
         key_grad = None
         if key_weight is not None:
             befores = [_before(kept, t, now).to(dtype) for t, now in enumerate(slices(ctx.counts))]
-            key_grad = (made.key_grads.to(dtype).T @ torch.cat(befores)).to(like)
+            key_grad = weight_gradient(made.key_grads.to(dtype), torch.cat(befores)).to(like)
         return (
             made.gate_grads,
             made.key_grads,
@@ -300,7 +300,7 @@ class _MemoryRead(torch.autograd.Function):
             None if tape_grad is None else tape_grad.transpose(0, 1),
             None,
             key_grad,
-            (kept.reads[:, :hidden].to(dtype).T @ made.recurrent_grads).T.to(like),
+            weight_gradient(made.recurrent_grads, kept.reads[:, :hidden].to(dtype)).to(like),
             recurrent_bias_grad,
             gain_grad,
             bias_grad,
