@@ -229,7 +229,9 @@ class _MemoryRead(torch.autograd.Function):
             exponentials=new(total, slots),
             totals=new(total),
             largest=torch.empty(total, dtype=torch.int64, device=tape.device),
-            reads=new(total, 2 * hidden),
+            cell_reads=new(total, hidden),
+            befores=new(total, hidden, dtype=dtype),
+            attended=new(total, hidden, dtype=dtype),
             activations=new(total, 4 * hidden),
             normals=new(total, 4 * hidden),
             scales=new(total),
@@ -278,6 +280,7 @@ class _MemoryRead(torch.autograd.Function):
             key_grads=new(total, hidden),
             slot_grads=torch.empty_like(kept.attentions),
             recurrent_grads=new(total, 4 * hidden, dtype=dtype),
+            key_grads_half=new(total, hidden, dtype=dtype),
         )
         products = (
             _product_or_zeros(None if key_weight is None else key_weight.T, batch, recurrent_weight),
@@ -291,8 +294,7 @@ class _MemoryRead(torch.autograd.Function):
         gain_grad, bias_grad, recurrent_bias_grad, *cell_grads = made.sums.sum(0).split(sizes)
         key_grad = None
         if key_weight is not None:
-            befores = [_before(kept, t, now).to(dtype) for t, now in enumerate(slices(ctx.counts))]
-            key_grad = weight_gradient(made.key_grads.to(dtype), torch.cat(befores)).to(like)
+            key_grad = weight_gradient(made.key_grads_half, kept.befores).to(like)
         return (
             made.gate_grads,
             made.key_grads,
@@ -300,7 +302,7 @@ class _MemoryRead(torch.autograd.Function):
             None if tape_grad is None else tape_grad.transpose(0, 1),
             None,
             key_grad,
-            weight_gradient(made.recurrent_grads, kept.reads[:, :hidden].to(dtype)).to(like),
+            weight_gradient(made.recurrent_grads, kept.attended).to(like),
             recurrent_bias_grad,
             gain_grad,
             bias_grad,
@@ -338,10 +340,11 @@ def _normalised(kept: SimpleNamespace, prefix: str, now: slice, values: Tensor) 
 
 def _forward_in_torch(kept: SimpleNamespace, once: SimpleNamespace, counts: Sequence[int], products: _Products) -> None:
     key_product, recurrent_product = products
-    (_, slots), hidden, dtype = kept.attentions.shape, kept.keys.shape[1], recurrent_product.dtype
+    (_, slots), hidden = kept.attentions.shape, kept.keys.shape[1]
     for t, now in enumerate(slices(counts)):
         window = kept.history[: counts[t], t : t + slots]
-        product = key_product(_before(kept, t, now).to(dtype))
+        kept.befores[now] = _before(kept, t, now)
+        product = key_product(kept.befores[now])
         key = torch.add(once.input_keys[now], product, out=kept.keys[now])
         if kept.key_output_mask is not None:
             key *= kept.key_output_mask[now]
@@ -351,16 +354,15 @@ def _forward_in_torch(kept: SimpleNamespace, once: SimpleNamespace, counts: Sequ
         weighted = exponential * kept.gates[now]
         total = torch.sum(weighted, dim=-1, out=kept.totals[now]).add_(ATTENTION_EPSILON)
         attention = torch.div(weighted, total[:, None], out=kept.attentions[now])
-        read = kept.reads[now]
-        torch.bmm(attention[:, None], window, out=read[:, None])
-        product = recurrent_product(read[:, :hidden].to(dtype))
+        kept.attended[now], kept.cell_reads[now] = torch.bmm(attention[:, None], window)[:, 0].chunk(2, dim=-1)
+        product = recurrent_product(kept.attended[now])
         normal = _normalised(kept, "", now, product.to(key.dtype))
         activation = torch.add(once.input_gates[now], once.bias, out=kept.activations[now]).addcmul_(normal, kept.gain)
         activation[:, : 2 * hidden].sigmoid_()
         activation[:, 2 * hidden : 3 * hidden].tanh_()
         activation[:, 3 * hidden :].sigmoid_()
         i, f, g, o = activation.chunk(4, dim=-1)
-        cell = torch.addcmul(f * read[:, hidden:], i, g)
+        cell = torch.addcmul(f * kept.cell_reads[now], i, g)
         normal = _normalised(kept, "cell_", now, cell)
         tanh = torch.addcmul(once.cell_bias, normal, kept.cell_gain, out=kept.cell_tanhs[now]).tanh_()
         state = kept.history[: counts[t], t + slots]
@@ -389,7 +391,7 @@ def _backward_in_torch(
         cell_grad = normalise_backward(norm_grad * kept.cell_gain, kept.cell_normals[now], scale, factor)
         cell_grad += grad[:, hidden:]
         torch.mul(cell_grad * g, i.square().sub_(i).neg_(), out=i_grad)
-        torch.mul(cell_grad * kept.reads[now, hidden:], f.square().sub_(f).neg_(), out=f_grad)
+        torch.mul(cell_grad * kept.cell_reads[now], f.square().sub_(f).neg_(), out=f_grad)
         torch.mul(cell_grad * i, g.square().neg_().add_(1), out=g_grad)
         scale, factor = kept.scales[now, None], kept.factors[now, None]
         recurrent_grads = normalise_backward(made.gate_grads[now] * kept.gain, kept.normals[now], scale, factor)
@@ -405,11 +407,11 @@ def _backward_in_torch(
         key_grad = torch.bmm(score_grad[:, None], window[..., :hidden])[:, 0]
         if kept.key_output_mask is not None:
             key_grad *= kept.key_output_mask[now]
-        made.key_grads[now] = key_grad
+        made.key_grads[now] = made.key_grads_half[now] = key_grad
         window_grads = history_grads[: counts[t], t : t + slots]
         window_grads.addcmul_(attention[:, :, None], read_grad[:, None])
         window_grads[..., :hidden].addcmul_(score_grad[:, :, None], kept.keys[now, None])
-        before = key_product(key_grad.to(recurrent_product.dtype))
+        before = key_product(made.key_grads_half[now])
         window_grads[:, -1, :hidden] += before if kept.key_input_mask is None else before * kept.key_input_mask[now]
     of_gates = made.gate_grads * kept.normals, made.gate_grads, made.recurrent_grads.to(kept.keys.dtype)
     made.sums = torch.cat([*of_gates, cell_norm_grads * kept.cell_normals, cell_norm_grads], dim=1)
@@ -418,7 +420,7 @@ def _backward_in_torch(
 
 _Layer = c_struct(
     "hidden slots columns length",
-    "starts history keys attentions exponentials totals largest reads activations normals scales factors cell_normals"
+    "starts history keys attentions exponentials totals largest cell_reads befores attended activations normals scales factors cell_normals"
     " cell_scales cell_factors cell_tanhs states gates gain bias cell_gain cell_bias key_input_mask key_output_mask"
     " input_gates input_keys output_grads gate_grads key_grads slot_grads score_grads read_grads"
     " recurrent_grads key_grads_half carried sums",
@@ -438,11 +440,10 @@ def _forward_in_c(
 ) -> None:
     key_product, recurrent_product = products
     layer = _layer(kept, once, counts, recurrent_product.dtype)
-    before, attended = torch.empty(2, len(kept.history), kept.keys.shape[1], dtype=recurrent_product.dtype).unbind()
-    before[: counts[0]] = _before(kept, 0, slice(0, counts[0]))
-    for t, count in enumerate(counts):
-        call(library.read_attend, layer, t, key_product(before[:count]), attended)
-        call(library.read_cell, layer, t, len(counts), recurrent_product(attended[:count]), before)
+    kept.befores[: counts[0]] = _before(kept, 0, slice(0, counts[0]))
+    for t, (before, attended) in enumerate(zip(kept.befores.split(counts), kept.attended.split(counts), strict=True)):
+        call(library.read_attend, layer, t, key_product(before))
+        call(library.read_cell, layer, t, len(counts), recurrent_product(attended))
 
 
 def _backward_in_c(
@@ -450,11 +451,10 @@ def _backward_in_c(
 ) -> Tensor | None:
     """Fill `made`; return the gradient of the tape, (B, N, 2H), if it is needed: `tape`."""
     key_product, recurrent_product = products
-    dtype, (_, slots), hidden = recurrent_product.dtype, kept.attentions.shape, kept.keys.shape[1]
-    made.score_grads, made.read_grads = torch.empty_like(made.slot_grads), torch.empty_like(kept.reads)
-    made.carried = kept.reads.new_empty(len(kept.history), 2 * hidden)
-    made.sums = kept.reads.new_zeros(torch.get_num_threads(), 14 * hidden)
-    made.key_grads_half = made.key_grads if dtype == torch.float32 else torch.empty_like(made.key_grads, dtype=dtype)
+    dtype, (total, slots), hidden = recurrent_product.dtype, kept.attentions.shape, kept.keys.shape[1]
+    made.score_grads, made.read_grads = torch.empty_like(made.slot_grads), kept.keys.new_empty(total, 2 * hidden)
+    made.carried = kept.keys.new_empty(len(kept.history), 2 * hidden)
+    made.sums = kept.keys.new_zeros(torch.get_num_threads(), 14 * hidden)
     layer, through = _layer(kept, made, counts, dtype), None
     for t, now in reversed(list(enumerate(slices(counts)))):
         call(library.read_cell_backward, layer, t, len(counts), through)

@@ -19,7 +19,8 @@ typedef struct {
     /* stored for backward, one row per token */
     float *keys, *attentions, *exponentials, *totals;
     integer *largest;
-    float *reads;            /* (n, 2H): attended [h ; c] */
+    float *cell_reads;       /* (n, H): attended c */
+    void *befores, *attended; /* (n, H): inputs of the two products, of h of the step before and attended h */
     float *activations;      /* (n, 4H) */
     float *normals, *scales, *factors, *cell_normals, *cell_scales, *cell_factors, *cell_tanhs, *states;
     const float *gates;      /* (n, N), oldest first */
@@ -72,14 +73,14 @@ static inline integer open_slots(const Layer *l, const float *window, const floa
     return count;
 }
 
-/* Attention of step t over its window. product: the key's recurrent side; attended: h~, for the next product. */
-void read_attend(const Layer *l, integer t, const void *product, void *attended) {
+/* Attention of step t over its window. product: the key's recurrent side. */
+void read_attend(const Layer *l, integer t, const void *product) {
     integer H = l->hidden, N = l->slots, count = count_of(l, t);
     float root = 1.0f / sqrtf((float)H);
 #pragma omp parallel for num_threads(l->threads) schedule(static) if (l->threads > 1)
     for (integer b = 0; b < count; b++) {
         integer row = l->starts[t] + b;
-        float copy[H], scores[MAX_SLOTS];
+        float copy[2 * H], scores[MAX_SLOTS];
         const float *recurrent = block_of(product, l->half, b * H, H, copy);
         const float *window = l->history + (b * l->length + t) * 2 * H;
         const float *input = l->input_keys + row * H;
@@ -104,17 +105,17 @@ void read_attend(const Layer *l, integer t, const void *product, void *attended)
         }
         l->totals[row] = total;
         l->largest[row] = top;
-        float *restrict read = l->reads + row * 2 * H;
-        memset(read, 0, 2 * H * sizeof(float));
+        memset(copy, 0, 2 * H * sizeof(float));
         const float *states[MAX_SLOTS];
         for (integer k = 0; k < N; k++) a[k] /= total;
-        add_rows(states, scores, open_slots(l, window, a, states, scores), 2 * H, read);
-        put_block(attended, l->half, b * H, H, read);
+        add_rows(states, scores, open_slots(l, window, a, states, scores), 2 * H, copy);
+        put_block(l->attended, l->half, row * H, H, copy);
+        memcpy(l->cell_reads + row * H, copy + H, H * sizeof(float));
     }
 }
 
-/* The LSTM of step t. product: the gates' recurrent side; before: input of the next step's key product, masked h. */
-void read_cell(const Layer *l, integer t, integer steps, const void *product, void *before) {
+/* The LSTM of step t. product: the gates' recurrent side. */
+void read_cell(const Layer *l, integer t, integer steps, const void *product) {
     integer H = l->hidden, count = count_of(l, t), next = t + 1 < steps ? count_of(l, t + 1) : 0;
 #pragma omp parallel for num_threads(l->threads) schedule(static) if (l->threads > 1)
     for (integer b = 0; b < count; b++) {
@@ -132,7 +133,7 @@ void read_cell(const Layer *l, integer t, integer steps, const void *product, vo
         float *restrict h = l->history + (b * l->length + t + l->slots) * 2 * H, *restrict c = h + H;
         float *restrict cell_normal = l->cell_normals + row * H, *restrict tanhs = l->cell_tanhs + row * H;
         float *restrict state = l->states + row * H;
-        const float *restrict cell_read = l->reads + row * 2 * H + H;
+        const float *restrict cell_read = l->cell_reads + row * H;
         for (integer j = 0; j < H; j++) c[j] = gate[H + j] * cell_read[j] + gate[j] * gate[2 * H + j];
         memcpy(cell_normal, c, H * sizeof(float));
         normalise(cell_normal, H, l->cell_scales + row, l->cell_factors + row);
@@ -143,13 +144,14 @@ void read_cell(const Layer *l, integer t, integer steps, const void *product, vo
         }
         memcpy(h, state, H * sizeof(float));
         if (b < next) {
+            integer after = (l->starts[t + 1] + b) * H;
             const float *read = state;
             if (l->key_input_mask) {
-                const float *mask = l->key_input_mask + (l->starts[t + 1] + b) * H;
+                const float *mask = l->key_input_mask + after;
                 for (integer j = 0; j < H; j++) copy[j] = state[j] * mask[j];
                 read = copy;
             }
-            put_block(before, l->half, b * H, H, read);
+            put_block(l->befores, l->half, after, H, read);
         }
     }
 }
@@ -201,7 +203,7 @@ void read_cell_backward(const Layer *l, integer t, integer steps, const void *pr
                 } else
                     for (integer j = 0; j < H; j++) grad[j] += before[j];
             }
-            const float *restrict gates = l->activations + row * 4 * H, *restrict read = l->reads + row * 2 * H + H;
+            const float *restrict gates = l->activations + row * 4 * H, *restrict read = l->cell_reads + row * H;
             const float *restrict tanhs = l->cell_tanhs + row * H, *restrict cell_normal = l->cell_normals + row * H;
             const float *restrict normal = l->normals + row * 4 * H;
             float *restrict gate_grad = l->gate_grads + row * 4 * H;
