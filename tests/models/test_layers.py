@@ -16,9 +16,9 @@ from syntaxlm.models.layers import (
     MixtureDecoder,
     RowBatchNorm,
     dropout,
-    dropout_mask,
 )
 from syntaxlm.models.registry import build_model
+from syntaxlm.ops.dropout import dropout_mask
 from tests.models.checks import assert_gradients_agree
 
 

@@ -29,8 +29,9 @@ from syntaxlm.models.backbone import (
     ranking_penalty,
 )
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.models.layers import LayerNorm, Linear, RowBatchNorm, Rows, dropout, dropout_mask
+from syntaxlm.models.layers import LayerNorm, Linear, RowBatchNorm, Rows, dropout
 from syntaxlm.models.structures import Distances, Structure
+from syntaxlm.ops.dropout import dropout_mask
 from syntaxlm.ops.gated_memory import GateComparison, ReaderWeights, attend, read, slot_gates
 from syntaxlm.ops.products import affine, product_dtype
 

@@ -280,8 +280,8 @@ class _MemoryRead(torch.autograd.Function):
             key_grads=new(total, hidden),
             slot_grads=torch.empty_like(kept.attentions),
             recurrent_grads=new(total, 4 * hidden, dtype=dtype),
-            key_grads_half=new(total, hidden, dtype=dtype),
         )
+        made.key_grads_half = made.key_grads if dtype == like else new(total, hidden, dtype=dtype)
         products = (
             _product_or_zeros(None if key_weight is None else key_weight.T, batch, recurrent_weight),
             RepeatedProduct(recurrent_weight.T, batch),
@@ -420,8 +420,8 @@ def _backward_in_torch(
 
 _Layer = c_struct(
     "hidden slots columns length",
-    "starts history keys attentions exponentials totals largest cell_reads befores attended activations normals scales factors cell_normals"
-    " cell_scales cell_factors cell_tanhs states gates gain bias cell_gain cell_bias key_input_mask key_output_mask"
+    "starts history keys attentions exponentials totals largest cell_reads befores attended activations normals"
+    " scales factors cell_normals cell_scales cell_factors cell_tanhs states gates gain bias cell_gain cell_bias key_input_mask key_output_mask"
     " input_gates input_keys output_grads gate_grads key_grads slot_grads score_grads read_grads"
     " recurrent_grads key_grads_half carried sums",
 )
