@@ -233,10 +233,8 @@ class _MemoryRead(torch.autograd.Function):
             befores=new(total, hidden, dtype=dtype),
             attended=new(total, hidden, dtype=dtype),
             activations=new(total, 4 * hidden),
-            normals=new(total, 4 * hidden),
             scales=new(total),
             factors=new(total),
-            cell_normals=new(total, hidden),
             cell_scales=new(total),
             cell_factors=new(total),
             cell_tanhs=new(total, hidden),
@@ -258,11 +256,14 @@ class _MemoryRead(torch.autograd.Function):
             _product_or_zeros(key_weight, batch, recurrent_weight),
             RepeatedProduct(recurrent_weight, batch, w.recurrent_bias.to(dtype)),
         )
+        outputs: list[Tensor] = []
         if library is None:
+            kept.normals, kept.cell_normals = new(total, 4 * hidden), new(total, hidden)
             _forward_in_torch(kept, once, counts, products)
         else:
-            _forward_in_c(library, kept, once, counts, products)
-        ctx.save_for_backward(key_weight, recurrent_weight, *vars(kept).values())
+            kept.means, kept.cell_means = new(total), new(total)
+            outputs = _forward_in_c(library, kept, once, counts, products)
+        ctx.save_for_backward(key_weight, recurrent_weight, *vars(kept).values(), *outputs)
         ctx.library, ctx.counts, ctx.names = library, counts, list(vars(kept))
         new_tape, attention = history[:, steps:].transpose(0, 1).contiguous(), kept.attentions.flip(-1)
         ctx.mark_non_differentiable(new_tape, attention)
@@ -271,7 +272,7 @@ class _MemoryRead(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         key_weight, recurrent_weight, *values = ctx.saved_tensors
-        kept = SimpleNamespace(**dict(zip(ctx.names, values, strict=True)))
+        kept, outputs = SimpleNamespace(**dict(zip(ctx.names, values, strict=False))), values[len(ctx.names) :]
         (total, hidden), batch, dtype = kept.keys.shape, len(kept.history), recurrent_weight.dtype
         new, like = kept.keys.new_empty, kept.keys.dtype
         made = SimpleNamespace(
@@ -289,7 +290,8 @@ class _MemoryRead(torch.autograd.Function):
         if ctx.library is None:
             tape_grad: Tensor | None = _backward_in_torch(kept, made, ctx.counts, products)
         else:
-            tape_grad = _backward_in_c(ctx.library, kept, made, ctx.counts, products, ctx.needs_input_grad[3])
+            to_tape = ctx.needs_input_grad[3]
+            tape_grad = _backward_in_c(ctx.library, kept, made, ctx.counts, products, outputs, to_tape)
         sizes = 4 * hidden, 4 * hidden, 4 * hidden, hidden, hidden
         gain_grad, bias_grad, recurrent_bias_grad, *cell_grads = made.sums.sum(0).split(sizes)
         key_grad = None
@@ -420,9 +422,9 @@ def _backward_in_torch(
 
 _Layer = c_struct(
     "hidden slots columns length",
-    "starts history keys attentions exponentials totals largest cell_reads befores attended activations normals"
-    " scales factors cell_normals cell_scales cell_factors cell_tanhs states gates gain bias cell_gain cell_bias key_input_mask key_output_mask"
-    " input_gates input_keys output_grads gate_grads key_grads slot_grads score_grads read_grads"
+    "starts history keys attentions exponentials totals largest cell_reads befores attended activations means scales"
+    " factors cell_means cell_scales cell_factors cell_tanhs states gates gain bias cell_gain cell_bias key_input_mask"
+    " key_output_mask input_gates input_keys output_grads gate_grads key_grads slot_grads score_grads read_grads"
     " recurrent_grads key_grads_half carried sums",
 )
 
@@ -437,19 +439,29 @@ def _layer(kept: SimpleNamespace, others: SimpleNamespace, counts: Sequence[int]
 
 def _forward_in_c(
     library: CDLL, kept: SimpleNamespace, once: SimpleNamespace, counts: Sequence[int], products: _Products
-) -> None:
+) -> list[Tensor]:
+    """Return the product of the gates of each step."""
     key_product, recurrent_product = products
     layer = _layer(kept, once, counts, recurrent_product.dtype)
     kept.befores[: counts[0]] = _before(kept, 0, slice(0, counts[0]))
+    outputs = []
     for t, (before, attended) in enumerate(zip(kept.befores.split(counts), kept.attended.split(counts), strict=True)):
         call(library.read_attend, layer, t, key_product(before))
-        call(library.read_cell, layer, t, len(counts), recurrent_product(attended))
+        outputs.append(recurrent_product(attended))
+        call(library.read_cell, layer, t, len(counts), outputs[-1])
+    return outputs
 
 
 def _backward_in_c(
-    library: CDLL, kept: SimpleNamespace, made: SimpleNamespace, counts: Sequence[int], products: _Products, tape: bool
+    library: CDLL,
+    kept: SimpleNamespace,
+    made: SimpleNamespace,
+    counts: Sequence[int],
+    products: _Products,
+    outputs: Sequence[Tensor],
+    tape: bool,
 ) -> Tensor | None:
-    """Fill `made`; return the gradient of the tape, (B, N, 2H), if it is needed: `tape`."""
+    """Fill `made`; return the gradient of the tape, (B, N, 2H), if `tape` asks for it. outputs: of `_forward_in_c`."""
     key_product, recurrent_product = products
     dtype, (total, slots), hidden = recurrent_product.dtype, kept.attentions.shape, kept.keys.shape[1]
     made.score_grads, made.read_grads = torch.empty_like(made.slot_grads), kept.keys.new_empty(total, 2 * hidden)
@@ -457,7 +469,7 @@ def _backward_in_c(
     made.sums = kept.keys.new_zeros(torch.get_num_threads(), 14 * hidden)
     layer, through = _layer(kept, made, counts, dtype), None
     for t, now in reversed(list(enumerate(slices(counts)))):
-        call(library.read_cell_backward, layer, t, len(counts), through)
+        call(library.read_cell_backward, layer, t, len(counts), outputs[t], through)
         call(library.read_attend_backward, layer, t, recurrent_product(made.recurrent_grads[now]))
         through = key_product(made.key_grads_half[now])
     if through is None or not tape:

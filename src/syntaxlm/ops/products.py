@@ -19,7 +19,7 @@ from torch.nn.functional import linear, pad
 from syntaxlm.ops.backend import KERNELS, applied, call, library
 
 _TILES_PACKED, _TILES_INNER = 262144, 1024  # as in tiles.c
-_LARGE_WEIGHT = 1 << 20  # entries from which transposed copies pay for the product of a weight gradient in bfloat16
+_LARGE_WEIGHT = 1 << 20  # entries from which a transposed copy pays for the product of a weight gradient in bfloat16
 
 
 def product_dtype(tensor: Tensor) -> torch.dtype:
@@ -119,7 +119,7 @@ def weight_gradient(grads: Tensor, rows: Tensor) -> Tensor:
     if _PACKED and grads.device.type == "cpu" and grads.dtype == torch.bfloat16:
         if grads.shape[1] * rows.shape[1] < _LARGE_WEIGHT:
             return grads.T @ rows
-        return linear(grads.T.contiguous(), rows.T.contiguous())
+        return grads.T.contiguous() @ rows
     return large_product(grads.T, rows.T)
 
 

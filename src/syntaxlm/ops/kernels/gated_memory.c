@@ -22,7 +22,7 @@ typedef struct {
     float *cell_reads;       /* (n, H): attended c */
     void *befores, *attended; /* (n, H): inputs of the two products, of h of the step before and attended h */
     float *activations;      /* (n, 4H) */
-    float *normals, *scales, *factors, *cell_normals, *cell_scales, *cell_factors, *cell_tanhs, *states;
+    float *means, *scales, *factors, *cell_means, *cell_scales, *cell_factors, *cell_tanhs, *states;
     const float *gates;      /* (n, N), oldest first */
     const float *gain, *bias, *cell_gain, *cell_bias, *key_input_mask, *key_output_mask;
     const float *input_gates, *input_keys; /* (n, 4H), (n, H) */
@@ -120,25 +120,26 @@ void read_cell(const Layer *l, integer t, integer steps, const void *product) {
 #pragma omp parallel for num_threads(l->threads) schedule(static) if (l->threads > 1)
     for (integer b = 0; b < count; b++) {
         integer row = l->starts[t] + b;
-        float *restrict normal = l->normals + row * 4 * H, *restrict gate = l->activations + row * 4 * H;
+        float *restrict gate = l->activations + row * 4 * H;
         const float *restrict gain = l->gain, *restrict bias = l->bias;
         const float *restrict cell_gain = l->cell_gain, *restrict cell_bias = l->cell_bias;
         float copy[4 * H];
-        memcpy(normal, block_of(product, l->half, b * 4 * H, 4 * H, copy), 4 * H * sizeof(float));
-        normalise(normal, 4 * H, l->scales + row, l->factors + row);
+        const float *recurrent = block_of(product, l->half, b * 4 * H, 4 * H, copy);
+        spread_of(recurrent, 4 * H, l->means + row, l->scales + row, l->factors + row);
+        float mean = l->means[row], scale = l->scales[row];
         const float *restrict input = l->input_gates + row * 4 * H;
-        for (integer j = 0; j < 2 * H; j++) gate[j] = sigmoid(input[j] + bias[j] + normal[j] * gain[j]);
-        for (integer j = 2 * H; j < 3 * H; j++) gate[j] = fast_tanh(input[j] + bias[j] + normal[j] * gain[j]);
-        for (integer j = 3 * H; j < 4 * H; j++) gate[j] = sigmoid(input[j] + bias[j] + normal[j] * gain[j]);
+        for (integer j = 0; j < 4 * H; j++) copy[j] = input[j] + bias[j] + (recurrent[j] - mean) * scale * gain[j];
+        for (integer j = 0; j < 2 * H; j++) gate[j] = sigmoid(copy[j]);
+        for (integer j = 2 * H; j < 3 * H; j++) gate[j] = fast_tanh(copy[j]);
+        for (integer j = 3 * H; j < 4 * H; j++) gate[j] = sigmoid(copy[j]);
         float *restrict h = l->history + (b * l->length + t + l->slots) * 2 * H, *restrict c = h + H;
-        float *restrict cell_normal = l->cell_normals + row * H, *restrict tanhs = l->cell_tanhs + row * H;
-        float *restrict state = l->states + row * H;
+        float *restrict tanhs = l->cell_tanhs + row * H, *restrict state = l->states + row * H;
         const float *restrict cell_read = l->cell_reads + row * H;
         for (integer j = 0; j < H; j++) c[j] = gate[H + j] * cell_read[j] + gate[j] * gate[2 * H + j];
-        memcpy(cell_normal, c, H * sizeof(float));
-        normalise(cell_normal, H, l->cell_scales + row, l->cell_factors + row);
+        spread_of(c, H, l->cell_means + row, l->cell_scales + row, l->cell_factors + row);
+        mean = l->cell_means[row], scale = l->cell_scales[row];
         for (integer j = 0; j < H; j++) {
-            float tanh = fast_tanh(cell_normal[j] * cell_gain[j] + cell_bias[j]);
+            float tanh = fast_tanh((c[j] - mean) * scale * cell_gain[j] + cell_bias[j]);
             tanhs[j] = tanh;
             state[j] = gate[3 * H + j] * tanh;
         }
@@ -179,8 +180,8 @@ static inline void memory_grad(const Layer *l, integer steps, integer p, integer
     add_rows(key, key_weights, keys, H, grad);
 }
 
-/* Backward of read_cell. product: the gradient of the input of the next step's key product. */
-void read_cell_backward(const Layer *l, integer t, integer steps, const void *product) {
+/* Backward of read_cell. recurrent: its product; product: the gradient of the input of the next step's key product. */
+void read_cell_backward(const Layer *l, integer t, integer steps, const void *recurrent, const void *product) {
     integer H = l->hidden, count = count_of(l, t), next = t + 1 < steps ? count_of(l, t + 1) : 0;
 #pragma omp parallel for num_threads(l->threads) schedule(static) if (l->threads > 1)
     for (int thread = 0; thread < l->threads; thread++) {
@@ -188,7 +189,7 @@ void read_cell_backward(const Layer *l, integer t, integer steps, const void *pr
         float *restrict recurrent_sum = bias_sum + 4 * H;
         float *restrict cell_gain_sum = recurrent_sum + 4 * H, *restrict cell_bias_sum = cell_gain_sum + H;
         const float *restrict gain = l->gain, *restrict cell_gain = l->cell_gain;
-        float copy[4 * H], cell[H];
+        float copy[4 * H], normal[4 * H], cell[H], cell_normal[H];
         for (integer b = count * thread / l->threads; b < count * (thread + 1) / l->threads; b++) {
             integer row = l->starts[t] + b;
             float *restrict grad = l->carried + b * 2 * H;
@@ -204,8 +205,11 @@ void read_cell_backward(const Layer *l, integer t, integer steps, const void *pr
                     for (integer j = 0; j < H; j++) grad[j] += before[j];
             }
             const float *restrict gates = l->activations + row * 4 * H, *restrict read = l->cell_reads + row * H;
-            const float *restrict tanhs = l->cell_tanhs + row * H, *restrict cell_normal = l->cell_normals + row * H;
-            const float *restrict normal = l->normals + row * 4 * H;
+            const float *restrict tanhs = l->cell_tanhs + row * H;
+            const float *x = block_of(recurrent, l->half, b * 4 * H, 4 * H, copy), mean = l->means[row];
+            const float *c = l->history + (b * l->length + t + l->slots) * 2 * H + H, cell_mean = l->cell_means[row];
+            for (integer j = 0; j < 4 * H; j++) normal[j] = (x[j] - mean) * l->scales[row];
+            for (integer j = 0; j < H; j++) cell_normal[j] = (c[j] - cell_mean) * l->cell_scales[row];
             float *restrict gate_grad = l->gate_grads + row * 4 * H;
 #pragma omp simd
             for (integer j = 0; j < H; j++) {
