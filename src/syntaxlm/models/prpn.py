@@ -211,7 +211,7 @@ class ReadingLayer(nn.Module):
             output_mask = dropout_mask((len(inputs), hidden), self.key_rate, like)
         if self.training and self.recurrent_rate:
             recurrent_mask = dropout_mask((hidden,), self.recurrent_rate, like)
-        input_gates = self.input_norm(self.input(dropout(inputs, self.input_rate, self.training)))
+        input_gates = self.input(dropout(inputs, self.input_rate, self.training))
         if self.key is None:
             key_weight, input_keys = None, like.new_zeros(len(inputs), hidden)
             gates = like.new_ones(len(inputs), 1)
@@ -224,8 +224,9 @@ class ReadingLayer(nn.Module):
             key_weight,
             self.recurrent.weight,
             self.recurrent.bias,
+            self.input_norm.gain,
             self.recurrent_norm.gain,
-            self.recurrent_norm.bias,
+            self.input_norm.bias + self.recurrent_norm.bias,
             self.cell_norm.gain,
             self.cell_norm.bias,
             input_mask,

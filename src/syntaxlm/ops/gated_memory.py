@@ -108,13 +108,15 @@ class ReaderWeights(NamedTuple):
     """One reading layer's recurrent weights, and the dropout masks of a forward pass (None: no dropout).
 
     key: (H, H), applied to h_{t-1}, None if keys do not read it; recurrent: (4H, H), applied to the attended h, rows i,
-    f, g, o; recurrent_bias, gain, bias: (4H,); cell_gain, cell_bias: (H,). Masks are scaled by 1 / (1 - rate).
+    f, g, o; recurrent_bias, input_gain, gain, bias: (4H,), bias of both sides of the gates; cell_gain, cell_bias: (H,).
+    Masks are scaled by 1 / (1 - rate).
     key_input_mask, key_output_mask: (n, H), one per row; recurrent_mask: (H,), one for the whole batch and chunk.
     """
 
     key: Tensor | None
     recurrent: Tensor
     recurrent_bias: Tensor
+    input_gain: Tensor
     gain: Tensor
     bias: Tensor
     cell_gain: Tensor
@@ -154,7 +156,9 @@ def read_reference(
         if weights.recurrent_mask is not None:
             hidden_read = hidden_read * weights.recurrent_mask
         recurrent = hidden_read @ weights.recurrent.T + weights.recurrent_bias
-        i, f, g, o = (input_gates[now] + layer_norm_reference(recurrent, weights.gain, weights.bias)).chunk(4, dim=-1)
+        gate = layer_norm_reference(input_gates[now].to(recurrent.dtype), weights.input_gain, weights.bias)
+        gate = gate + layer_norm_reference(recurrent, weights.gain, torch.zeros_like(weights.bias))
+        i, f, g, o = gate.chunk(4, dim=-1)
         cell = torch.sigmoid(f) * cell_read + torch.sigmoid(i) * torch.tanh(g)
         hidden = torch.sigmoid(o) * torch.tanh(layer_norm_reference(cell, weights.cell_gain, weights.cell_bias))
         states.append(hidden)
@@ -178,8 +182,8 @@ def read(
     """Return one layer of the reading network over a sequence, equations (9) to (12) and the layer-normalised LSTM.
 
     Rows are real tokens, time-major: step t has the first counts[t] columns; counts never increase.
-    input_gates: (n, 4H), the layer-normalised input side of the gates i, f, g, o; input_keys: (n, H), the input side
-    of the key; gates: (n, N); tapes: hidden and cell, each (N, B, H), oldest first.
+    input_gates: (n, 4H), the input side of the gates i, f, g, o before its layer norm; input_keys: (n, H), that of the
+    key; gates: (n, N); tapes: hidden and cell, each (N, B, H), oldest first.
     Returns hidden states (n, H); the tapes after the chunk, detached, undefined for columns that ended earlier;
     attention (n, N), detached.
     """
@@ -211,17 +215,17 @@ class _MemoryRead(torch.autograd.Function):
         counts: Sequence[int],
         *weights: Any,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        w, dtype = ReaderWeights(*weights), product_dtype(input_gates)
+        w, dtype = ReaderWeights(*weights), product_dtype(tape)
         (slots, batch, _), steps, (total, hidden) = tape.shape, len(counts), input_keys.shape
         library = None
         if slots <= _MAXIMUM_SLOTS and hidden > 1:
-            library = kernels("gated_memory", dtype, input_gates, input_keys, gates, tape, *weights)
+            library = kernels("gated_memory", dtype, input_keys, gates, tape, *weights)
         # Batch-major, so that each sequence's window is one contiguous block; zeros for steps after a sequence's end.
         history = tape.new_empty(batch, slots + steps, 2 * hidden)
         history[:, :slots] = tape.transpose(0, 1)
         for t, (before, count) in enumerate(pairwise((batch, *counts))):
             history[count:before, slots + t :] = 0
-        new = input_gates.new_empty
+        new = tape.new_empty
         kept = SimpleNamespace(
             history=history,
             keys=new(total, hidden),
@@ -239,6 +243,7 @@ class _MemoryRead(torch.autograd.Function):
             cell_factors=new(total),
             cell_tanhs=new(total, hidden),
             gates=gates.flip(-1),  # oldest first
+            input_gain=w.input_gain.contiguous(),
             gain=w.gain.contiguous(),
             cell_gain=w.cell_gain.contiguous(),
             key_input_mask=w.key_input_mask,
@@ -246,7 +251,6 @@ class _MemoryRead(torch.autograd.Function):
         )
         once = SimpleNamespace(
             states=new(total, hidden),
-            input_gates=input_gates.contiguous(),
             input_keys=input_keys.contiguous(),
             bias=w.bias.contiguous(),
             cell_bias=w.cell_bias.contiguous(),
@@ -258,13 +262,17 @@ class _MemoryRead(torch.autograd.Function):
         )
         outputs: list[Tensor] = []
         if library is None:
+            kept.input_normals, kept.input_scales, kept.input_factors = normalise(input_gates.to(tape.dtype))
             kept.normals, kept.cell_normals = new(total, 4 * hidden), new(total, hidden)
             _forward_in_torch(kept, once, counts, products)
         else:
-            kept.means, kept.cell_means = new(total), new(total)
+            kept.inputs = input_gates.to(dtype).contiguous()
+            names = "input_means", "input_scales", "input_factors", "means", "cell_means"
+            vars(kept).update(zip(names, new(len(names), total), strict=True))
             outputs = _forward_in_c(library, kept, once, counts, products)
         ctx.save_for_backward(key_weight, recurrent_weight, *vars(kept).values(), *outputs)
         ctx.library, ctx.counts, ctx.names = library, counts, list(vars(kept))
+        ctx.input_dtype = input_gates.dtype
         new_tape, attention = history[:, steps:].transpose(0, 1).contiguous(), kept.attentions.flip(-1)
         ctx.mark_non_differentiable(new_tape, attention)
         return once.states, new_tape, attention
@@ -277,7 +285,6 @@ class _MemoryRead(torch.autograd.Function):
         new, like = kept.keys.new_empty, kept.keys.dtype
         made = SimpleNamespace(
             output_grads=grads[0].contiguous(),
-            gate_grads=new(total, 4 * hidden),
             key_grads=new(total, hidden),
             slot_grads=torch.empty_like(kept.attentions),
             recurrent_grads=new(total, 4 * hidden, dtype=dtype),
@@ -292,13 +299,13 @@ class _MemoryRead(torch.autograd.Function):
         else:
             to_tape = ctx.needs_input_grad[3]
             tape_grad = _backward_in_c(ctx.library, kept, made, ctx.counts, products, outputs, to_tape)
-        sizes = 4 * hidden, 4 * hidden, 4 * hidden, hidden, hidden
-        gain_grad, bias_grad, recurrent_bias_grad, *cell_grads = made.sums.sum(0).split(sizes)
+        sizes = *(4 * hidden,) * 4, hidden, hidden
+        input_gain_grad, gain_grad, bias_grad, recurrent_bias_grad, *cell_grads = made.sums.sum(0).split(sizes)
         key_grad = None
         if key_weight is not None:
             key_grad = weight_gradient(made.key_grads_half, kept.befores).to(like)
         return (
-            made.gate_grads,
+            made.input_grads.to(ctx.input_dtype),
             made.key_grads,
             made.slot_grads.flip(-1),
             None if tape_grad is None else tape_grad.transpose(0, 1),
@@ -306,6 +313,7 @@ class _MemoryRead(torch.autograd.Function):
             key_grad,
             weight_gradient(made.recurrent_grads, kept.attended).to(like),
             recurrent_bias_grad,
+            input_gain_grad,
             gain_grad,
             bias_grad,
             *cell_grads,
@@ -343,6 +351,7 @@ def _normalised(kept: SimpleNamespace, prefix: str, now: slice, values: Tensor) 
 def _forward_in_torch(kept: SimpleNamespace, once: SimpleNamespace, counts: Sequence[int], products: _Products) -> None:
     key_product, recurrent_product = products
     (_, slots), hidden = kept.attentions.shape, kept.keys.shape[1]
+    inputs = torch.addcmul(once.bias, kept.input_normals, kept.input_gain)
     for t, now in enumerate(slices(counts)):
         window = kept.history[: counts[t], t : t + slots]
         kept.befores[now] = _before(kept, t, now)
@@ -359,7 +368,7 @@ def _forward_in_torch(kept: SimpleNamespace, once: SimpleNamespace, counts: Sequ
         kept.attended[now], kept.cell_reads[now] = torch.bmm(attention[:, None], window)[:, 0].chunk(2, dim=-1)
         product = recurrent_product(kept.attended[now])
         normal = _normalised(kept, "", now, product.to(key.dtype))
-        activation = torch.add(once.input_gates[now], once.bias, out=kept.activations[now]).addcmul_(normal, kept.gain)
+        activation = torch.addcmul(inputs[now], normal, kept.gain, out=kept.activations[now])
         activation[:, : 2 * hidden].sigmoid_()
         activation[:, 2 * hidden : 3 * hidden].tanh_()
         activation[:, 3 * hidden :].sigmoid_()
@@ -375,18 +384,18 @@ def _forward_in_torch(kept: SimpleNamespace, once: SimpleNamespace, counts: Sequ
 def _backward_in_torch(
     kept: SimpleNamespace, made: SimpleNamespace, counts: Sequence[int], products: _Products
 ) -> Tensor:
-    """Fill `made`; return the gradient of the tape, (B, N, 2H). `sums`: rows whose sum are the gradients of gain, bias,
-    recurrent bias, cell gain and cell bias, (_, 14H).
+    """Fill `made`; return the gradient of the tape, (B, N, 2H). `sums`: rows whose sum are the gradients of input gain,
+    gain, bias, recurrent bias, cell gain and cell bias, (_, 18H).
     """
     key_product, recurrent_product = products
     (_, slots), hidden, root = kept.attentions.shape, kept.keys.shape[1], math.sqrt(kept.keys.shape[1])
     history_grads = torch.zeros_like(kept.history)  # each step adds to those that it reads
-    cell_norm_grads = torch.empty_like(kept.keys)
+    cell_norm_grads, gate_grads = torch.empty_like(kept.keys), torch.empty_like(kept.normals)
     for t, now in reversed(list(enumerate(slices(counts)))):
         window, grad = kept.history[: counts[t], t : t + slots], history_grads[: counts[t], t + slots]
         hidden_grad, tanh = grad[:, :hidden] + made.output_grads[now], kept.cell_tanhs[now]
         i, f, g, o = kept.activations[now].chunk(4, dim=-1)
-        i_grad, f_grad, g_grad, o_grad = made.gate_grads[now].chunk(4, dim=-1)
+        i_grad, f_grad, g_grad, o_grad = gate_grads[now].chunk(4, dim=-1)
         torch.mul(hidden_grad * tanh, o.square().sub_(o).neg_(), out=o_grad)
         norm_grad = torch.mul(hidden_grad * o, tanh.square().neg_().add_(1), out=cell_norm_grads[now])
         scale, factor = kept.cell_scales[now, None], kept.cell_factors[now, None]
@@ -396,7 +405,7 @@ def _backward_in_torch(
         torch.mul(cell_grad * kept.cell_reads[now], f.square().sub_(f).neg_(), out=f_grad)
         torch.mul(cell_grad * i, g.square().neg_().add_(1), out=g_grad)
         scale, factor = kept.scales[now, None], kept.factors[now, None]
-        recurrent_grads = normalise_backward(made.gate_grads[now] * kept.gain, kept.normals[now], scale, factor)
+        recurrent_grads = normalise_backward(gate_grads[now] * kept.gain, kept.normals[now], scale, factor)
         made.recurrent_grads[now] = recurrent_grads
         read_grad = torch.cat([recurrent_product(made.recurrent_grads[now]).to(grad.dtype), cell_grad * f], dim=-1)
         attention, total = kept.attentions[now], kept.totals[now, None]
@@ -415,17 +424,21 @@ def _backward_in_torch(
         window_grads[..., :hidden].addcmul_(score_grad[:, :, None], kept.keys[now, None])
         before = key_product(made.key_grads_half[now])
         window_grads[:, -1, :hidden] += before if kept.key_input_mask is None else before * kept.key_input_mask[now]
-    of_gates = made.gate_grads * kept.normals, made.gate_grads, made.recurrent_grads.to(kept.keys.dtype)
-    made.sums = torch.cat([*of_gates, cell_norm_grads * kept.cell_normals, cell_norm_grads], dim=1)
+    scales, factors = kept.input_scales, kept.input_factors
+    made.input_grads = normalise_backward(gate_grads * kept.input_gain, kept.input_normals, scales, factors)
+    of_gains = gate_grads * kept.input_normals, gate_grads * kept.normals
+    of_biases = gate_grads, made.recurrent_grads.to(kept.keys.dtype)
+    made.sums = torch.cat([*of_gains, *of_biases, cell_norm_grads * kept.cell_normals, cell_norm_grads], dim=1)
     return history_grads[:, :slots]
 
 
 _Layer = c_struct(
     "hidden slots columns length",
-    "starts history keys attentions exponentials totals largest cell_reads befores attended activations means scales"
-    " factors cell_means cell_scales cell_factors cell_tanhs states gates gain bias cell_gain cell_bias key_input_mask"
-    " key_output_mask input_gates input_keys output_grads gate_grads key_grads slot_grads score_grads read_grads"
-    " recurrent_grads key_grads_half carried sums",
+    "starts history keys attentions exponentials totals largest cell_reads befores attended activations"
+    " input_means input_scales input_factors means scales factors cell_means cell_scales cell_factors cell_tanhs"
+    " states gates input_gain gain bias cell_gain cell_bias key_input_mask key_output_mask input_keys inputs"
+    " output_grads key_grads slot_grads score_grads read_grads input_grads recurrent_grads key_grads_half carried"
+    " sums",
 )
 
 
@@ -466,7 +479,8 @@ def _backward_in_c(
     dtype, (total, slots), hidden = recurrent_product.dtype, kept.attentions.shape, kept.keys.shape[1]
     made.score_grads, made.read_grads = torch.empty_like(made.slot_grads), kept.keys.new_empty(total, 2 * hidden)
     made.carried = kept.keys.new_empty(len(kept.history), 2 * hidden)
-    made.sums = kept.keys.new_zeros(torch.get_num_threads(), 14 * hidden)
+    made.sums = kept.keys.new_zeros(torch.get_num_threads(), 18 * hidden)
+    made.input_grads = torch.empty_like(made.recurrent_grads)
     layer, through = _layer(kept, made, counts, dtype), None
     for t, now in reversed(list(enumerate(slices(counts)))):
         call(library.read_cell_backward, layer, t, len(counts), outputs[t], through)

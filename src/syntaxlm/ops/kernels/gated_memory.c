@@ -22,16 +22,17 @@ typedef struct {
     float *cell_reads;       /* (n, H): attended c */
     void *befores, *attended; /* (n, H): inputs of the two products, of h of the step before and attended h */
     float *activations;      /* (n, 4H) */
-    float *means, *scales, *factors, *cell_means, *cell_scales, *cell_factors, *cell_tanhs, *states;
+    float *input_means, *input_scales, *input_factors, *means, *scales, *factors, *cell_means, *cell_scales, *cell_factors, *cell_tanhs, *states;
     const float *gates;      /* (n, N), oldest first */
-    const float *gain, *bias, *cell_gain, *cell_bias, *key_input_mask, *key_output_mask;
-    const float *input_gates, *input_keys; /* (n, 4H), (n, H) */
+    const float *input_gain, *gain, *bias, *cell_gain, *cell_bias, *key_input_mask, *key_output_mask;
+    const float *input_keys; /* (n, H) */
+    const void *inputs;      /* (n, 4H): the product of the gates' input side */
     /* used in backward */
     const float *output_grads;
-    float *gate_grads, *key_grads, *slot_grads, *score_grads, *read_grads;
-    void *recurrent_grads, *key_grads_half;  /* (n, 4H), (n, H): inputs of products */
+    float *key_grads, *slot_grads, *score_grads, *read_grads;
+    void *input_grads, *recurrent_grads, *key_grads_half;  /* (n, 4H), (n, 4H), (n, H): inputs of products */
     float *carried;          /* (B, 2H): a step's gradient of [h ; c], passed between its two functions */
-    float *sums;             /* (threads, 14H): gradients of gain, bias, recurrent bias, cell gain, cell bias */
+    float *sums;             /* (threads, 18H): gradients of the columns' weights, as in gated_memory.py */
 } Layer;
 
 static inline integer count_of(const Layer *l, integer t) { return l->starts[t + 1] - l->starts[t]; }
@@ -121,17 +122,21 @@ void read_cell(const Layer *l, integer t, integer steps, const void *product) {
     for (integer b = 0; b < count; b++) {
         integer row = l->starts[t] + b;
         float *restrict gate = l->activations + row * 4 * H;
-        const float *restrict gain = l->gain, *restrict bias = l->bias;
+        const float *restrict input_gain = l->input_gain, *restrict gain = l->gain, *restrict bias = l->bias;
         const float *restrict cell_gain = l->cell_gain, *restrict cell_bias = l->cell_bias;
-        float copy[4 * H];
+        float copy[4 * H], input_copy[4 * H];
+        const float *input = block_of(l->inputs, l->half, row * 4 * H, 4 * H, input_copy);
+        spread_of(input, 4 * H, l->input_means + row, l->input_scales + row, l->input_factors + row);
+        float input_mean = l->input_means[row], input_scale = l->input_scales[row];
         const float *recurrent = block_of(product, l->half, b * 4 * H, 4 * H, copy);
         spread_of(recurrent, 4 * H, l->means + row, l->scales + row, l->factors + row);
         float mean = l->means[row], scale = l->scales[row];
-        const float *restrict input = l->input_gates + row * 4 * H;
-        for (integer j = 0; j < 4 * H; j++) copy[j] = input[j] + bias[j] + (recurrent[j] - mean) * scale * gain[j];
-        for (integer j = 0; j < 2 * H; j++) gate[j] = sigmoid(copy[j]);
-        for (integer j = 2 * H; j < 3 * H; j++) gate[j] = fast_tanh(copy[j]);
-        for (integer j = 3 * H; j < 4 * H; j++) gate[j] = sigmoid(copy[j]);
+        for (integer j = 0; j < 4 * H; j++)
+            gate[j] = bias[j] + (input[j] - input_mean) * input_scale * input_gain[j]
+                + (recurrent[j] - mean) * scale * gain[j];
+        for (integer j = 0; j < 2 * H; j++) gate[j] = sigmoid(gate[j]);
+        for (integer j = 2 * H; j < 3 * H; j++) gate[j] = fast_tanh(gate[j]);
+        for (integer j = 3 * H; j < 4 * H; j++) gate[j] = sigmoid(gate[j]);
         float *restrict h = l->history + (b * l->length + t + l->slots) * 2 * H, *restrict c = h + H;
         float *restrict tanhs = l->cell_tanhs + row * H, *restrict state = l->states + row * H;
         const float *restrict cell_read = l->cell_reads + row * H;
@@ -185,11 +190,13 @@ void read_cell_backward(const Layer *l, integer t, integer steps, const void *re
     integer H = l->hidden, count = count_of(l, t), next = t + 1 < steps ? count_of(l, t + 1) : 0;
 #pragma omp parallel for num_threads(l->threads) schedule(static) if (l->threads > 1)
     for (int thread = 0; thread < l->threads; thread++) {
-        float *restrict gain_sum = l->sums + thread * 14 * H, *restrict bias_sum = gain_sum + 4 * H;
+        float *restrict input_gain_sum = l->sums + thread * 18 * H, *restrict gain_sum = input_gain_sum + 4 * H;
+        float *restrict bias_sum = gain_sum + 4 * H;
         float *restrict recurrent_sum = bias_sum + 4 * H;
         float *restrict cell_gain_sum = recurrent_sum + 4 * H, *restrict cell_bias_sum = cell_gain_sum + H;
-        const float *restrict gain = l->gain, *restrict cell_gain = l->cell_gain;
-        float copy[4 * H], normal[4 * H], cell[H], cell_normal[H];
+        const float *restrict input_gain = l->input_gain, *restrict gain = l->gain, *restrict cell_gain = l->cell_gain;
+        float copy[4 * H], input_copy[4 * H], input_normal[4 * H], normal[4 * H], gate_grad[4 * H];
+        float cell[H], cell_normal[H];
         for (integer b = count * thread / l->threads; b < count * (thread + 1) / l->threads; b++) {
             integer row = l->starts[t] + b;
             float *restrict grad = l->carried + b * 2 * H;
@@ -207,10 +214,13 @@ void read_cell_backward(const Layer *l, integer t, integer steps, const void *re
             const float *restrict gates = l->activations + row * 4 * H, *restrict read = l->cell_reads + row * H;
             const float *restrict tanhs = l->cell_tanhs + row * H;
             const float *x = block_of(recurrent, l->half, b * 4 * H, 4 * H, copy), mean = l->means[row];
+            const float *input = block_of(l->inputs, l->half, row * 4 * H, 4 * H, input_copy);
             const float *c = l->history + (b * l->length + t + l->slots) * 2 * H + H, cell_mean = l->cell_means[row];
-            for (integer j = 0; j < 4 * H; j++) normal[j] = (x[j] - mean) * l->scales[row];
+            for (integer j = 0; j < 4 * H; j++) {
+                normal[j] = (x[j] - mean) * l->scales[row];
+                input_normal[j] = (input[j] - l->input_means[row]) * l->input_scales[row];
+            }
             for (integer j = 0; j < H; j++) cell_normal[j] = (c[j] - cell_mean) * l->cell_scales[row];
-            float *restrict gate_grad = l->gate_grads + row * 4 * H;
 #pragma omp simd
             for (integer j = 0; j < H; j++) {
                 float o = gates[3 * H + j], norm_grad = grad[j] * o * (1 - tanhs[j] * tanhs[j]);
@@ -230,10 +240,14 @@ void read_cell_backward(const Layer *l, integer t, integer steps, const void *re
             }
 #pragma omp simd
             for (integer j = 0; j < 4 * H; j++) {
+                input_gain_sum[j] += gate_grad[j] * input_normal[j];
+                input_copy[j] = gate_grad[j] * input_gain[j];
                 gain_sum[j] += gate_grad[j] * normal[j];
                 bias_sum[j] += gate_grad[j];
                 copy[j] = gate_grad[j] * gain[j];
             }
+            normalise_backward(input_copy, input_normal, 4 * H, l->input_scales[row], l->input_factors[row]);
+            put_block(l->input_grads, l->half, row * 4 * H, 4 * H, input_copy);
             normalise_backward(copy, normal, 4 * H, l->scales[row], l->factors[row]);
             for (integer j = 0; j < 4 * H; j++) recurrent_sum[j] += copy[j];
             put_block(l->recurrent_grads, l->half, row * 4 * H, 4 * H, copy);
