@@ -76,15 +76,18 @@ def test_every_form_of_the_reader_equals_the_reference_in_value_state_and_every_
           kernel)  # fmt: skip
 
 
-@pytest.mark.parametrize(("steps", "batch", "hidden", "slots"), SIZES)
-def test_attending_to_all_steps_at_once_equals_the_reference(steps, batch, hidden, slots):
+@pytest.mark.parametrize(("steps", "batch", "hidden", "slots", "counts"), [*FULL, *RAGGED])
+def test_attending_to_all_steps_at_once_equals_the_reference(steps, batch, hidden, slots, counts):
+    real = torch.arange(batch) < torch.tensor(counts)[:, None]
+
     tensors = leaves({
         "keys": (steps, batch, hidden), "gates": (steps, batch, slots), "states": (steps, batch, hidden),
         "tape": (slots, batch, hidden),
     })  # fmt: skip
 
     def attended(op, given):
-        return op(**given | {"gates": torch.sigmoid(given["gates"])})
+        results = op(**given | {"gates": torch.sigmoid(given["gates"])}, counts=counts)
+        return [part[real] for part in results]
 
     check(partial(attended, attend), partial(attended, attend_reference), tensors, TORCH)
 

@@ -273,7 +273,7 @@ class PredictNetwork(nn.Module):
         """
         assert self.key is not None
         keys = dropout(self.key(dropout(states, self.rate, self.training)), self.rate, self.training)
-        attended, attention = attend(rows.padded(keys), gates, rows.padded(states), tape)
+        attended, attention = attend(rows.padded(keys), gates, rows.padded(states), tape, rows.counts)
         return rows.of(attended).to(states.dtype), attention
 
     def forward(self, rows: Tensor) -> Tensor:

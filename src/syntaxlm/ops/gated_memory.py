@@ -495,8 +495,10 @@ def _backward_in_c(
     return tape_grads
 
 
-def attend_reference(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor) -> tuple[Tensor, Tensor]:
-    """Return `attend` step by step."""
+def attend_reference(
+    keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor, counts: Sequence[int]
+) -> tuple[Tensor, Tensor]:
+    """Return `attend` step by step, also for columns that have ended."""
     slots, _, hidden_size = tape.shape
     history = torch.cat([tape, states])
     attended, attentions = [], []
@@ -510,23 +512,26 @@ def attend_reference(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor) 
 
 
 @with_reference(attend_reference)
-def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor) -> tuple[Tensor, Tensor]:
+def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor, counts: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Return the predict network's attention over the hidden states before each step, for all steps at once.
 
-    keys, states: (T, B, H); gates: (T, B, N); tape: (N, B, H), oldest first.
-    Returns attended (T, B, H) and attention (T, B, N).
+    keys, states: (T, B, H); gates: (T, B, N); tape: (N, B, H), oldest first; counts: number of real columns at each
+    step, as in `read`. Returns attended (T, B, H) and attention (T, B, N), undefined for columns that have ended.
     """
     attended, attentions = [], []
     history, slots, gates = torch.cat([tape, states]), len(tape), gates.flip(-1)
+    (steps, columns, _), counts = keys.shape, [*counts, *[0] * (len(keys) - len(counts))]
     # A block's scores for all steps it can see are one product, of which only a band is used: short blocks waste less.
     block = max(32, slots)
-    for start in range(0, len(keys), block):
-        part = slice(start, min(start + block, len(keys)))
-        memory = history[start : part.stop + slots - 1].transpose(0, 1)
-        scores = torch.bmm(keys[part].transpose(0, 1), memory.transpose(1, 2)).to(gates.dtype)
-        weights = attention_weights(_band(scores / math.sqrt(keys.shape[-1]), slots), gates[part].transpose(0, 1))
-        attended.append(torch.bmm(_unband(weights).to(memory.dtype), memory).transpose(0, 1))
-        attentions.append(weights.transpose(0, 1).flip(-1))
+    for start in range(0, steps, block):
+        part, real = slice(start, min(start + block, steps)), counts[start]
+        memory = history[start : part.stop + slots - 1, :real].transpose(0, 1)
+        scores = torch.bmm(keys[part, :real].transpose(0, 1), memory.transpose(1, 2)).to(gates.dtype)
+        banded = _band(scores / math.sqrt(keys.shape[-1]), slots)
+        weights = attention_weights(banded, gates[part, :real].transpose(0, 1))
+        ended = (0, 0, 0, columns - real)
+        attended.append(pad(torch.bmm(_unband(weights).to(memory.dtype), memory).transpose(0, 1), ended))
+        attentions.append(pad(weights.transpose(0, 1).flip(-1), ended))
     return torch.cat(attended), torch.cat(attentions)
 
 
