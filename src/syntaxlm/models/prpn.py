@@ -273,8 +273,8 @@ class PredictNetwork(nn.Module):
         """
         assert self.key is not None
         keys = dropout(self.key(dropout(states, self.rate, self.training)), self.rate, self.training)
-        attended, attention = attend(rows.padded(keys), gates, rows.padded(states), tape, rows.counts)
-        return rows.of(attended).to(states.dtype), attention
+        attended, attention = attend(keys, rows.of(gates), states, tape, rows.counts)
+        return attended, rows.padded(attention)
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return the decoder's input, (n, E), from states, with the attended ones if any, (n, H or 2H)."""

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from syntaxlm.ops.backend import c_struct, call, filled, kernels, slices, with_reference
+from syntaxlm.ops.backend import c_struct, call, filled, kernels, parts, slices, with_reference
 from syntaxlm.ops.layer_norm import layer_norm_reference, normalise, normalise_backward
 from syntaxlm.ops.products import RepeatedProduct, product_dtype, weight_gradient
 
@@ -438,7 +438,7 @@ _Layer = c_struct(
     " input_means input_scales input_factors means scales factors cell_means cell_scales cell_factors cell_tanhs"
     " states gates input_gain gain bias cell_gain cell_bias key_input_mask key_output_mask input_keys inputs"
     " output_grads key_grads slot_grads score_grads read_grads input_grads recurrent_grads key_grads_half carried"
-    " sums",
+    " history_grads state_grads sums",
 )
 
 
@@ -498,41 +498,90 @@ def _backward_in_c(
 def attend_reference(
     keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor, counts: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
-    """Return `attend` step by step, also for columns that have ended."""
-    slots, _, hidden_size = tape.shape
-    history = torch.cat([tape, states])
+    """Return `attend` step by step."""
+    (slots, batch, hidden_size), history = tape.shape, list(tape)
     attended, attentions = [], []
-    for step in range(keys.shape[0]):
-        memory = history[step : step + slots].flip(0).transpose(0, 1)  # (B, N, H), most recent first
-        scores = (memory * keys[step][:, None]).sum(-1) / math.sqrt(hidden_size)
-        attention = attention_weights(scores, gates[step])
+    for count, now in zip(counts, slices(counts), strict=True):
+        memory = torch.stack(history[: -slots - 1 : -1], dim=1)[:count]  # (B, N, H), most recent first
+        scores = (memory * keys[now][:, None]).sum(-1) / math.sqrt(hidden_size)
+        attention = attention_weights(scores, gates[now])
         attended.append((attention[:, :, None] * memory).sum(1))
         attentions.append(attention)
-    return torch.stack(attended), torch.stack(attentions)
+        history.append(pad(states[now], (0, 0, 0, batch - count)))
+    return torch.cat(attended), torch.cat(attentions)
 
 
 @with_reference(attend_reference)
 def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor, counts: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Return the predict network's attention over the hidden states before each step, for all steps at once.
 
-    keys, states: (T, B, H); gates: (T, B, N); tape: (N, B, H), oldest first; counts: number of real columns at each
-    step, as in `read`. Returns attended (T, B, H) and attention (T, B, N), undefined for columns that have ended.
+    Rows as in `read`.  keys, states: (n, H); gates: (n, N); tape: (N, B, H), oldest first.
+    Returns attended states (n, H), and attention (n, N), detached.
     """
+    (slots, columns, _), counts = tape.shape, tuple(counts)
+    library = kernels("gated_memory", product_dtype(tape), gates, states, tape) if slots <= _MAXIMUM_SLOTS else None
+    if library is not None:
+        compiled: tuple[Tensor, Tensor] = _PredictAttention.apply(keys.float(), gates, states, tape, counts, library)
+        return compiled
+    index = (torch.arange(columns) < torch.tensor(counts)[:, None]).flatten().nonzero()[:, 0].to(tape.device)
+
+    def padded(rows: Tensor) -> Tensor:
+        flat = rows.new_zeros(len(counts) * columns, rows.shape[1]).index_copy(0, index, rows)
+        return flat.view(len(counts), columns, -1)
+
     attended, attentions = [], []
-    history, slots, gates = torch.cat([tape, states]), len(tape), gates.flip(-1)
-    (steps, columns, _), counts = keys.shape, [*counts, *[0] * (len(keys) - len(counts))]
+    keys, gates, history = padded(keys), padded(gates).flip(-1), torch.cat([tape, padded(states)])
     # A block's scores for all steps it can see are one product, of which only a band is used: short blocks waste less.
-    block = max(32, slots)
-    for start in range(0, steps, block):
-        part, real = slice(start, min(start + block, steps)), counts[start]
-        memory = history[start : part.stop + slots - 1, :real].transpose(0, 1)
-        scores = torch.bmm(keys[part, :real].transpose(0, 1), memory.transpose(1, 2)).to(gates.dtype)
-        banded = _band(scores / math.sqrt(keys.shape[-1]), slots)
-        weights = attention_weights(banded, gates[part, :real].transpose(0, 1))
-        ended = (0, 0, 0, columns - real)
-        attended.append(pad(torch.bmm(_unband(weights).to(memory.dtype), memory).transpose(0, 1), ended))
-        attentions.append(pad(weights.transpose(0, 1).flip(-1), ended))
-    return torch.cat(attended), torch.cat(attentions)
+    for part in parts(len(counts), max(32, slots)):
+        memory = history[part.start : part.stop + slots - 1].transpose(0, 1)
+        scores = torch.bmm(keys[part].transpose(0, 1), memory.transpose(1, 2)).to(gates.dtype)
+        weights = attention_weights(_band(scores / math.sqrt(keys.shape[-1]), slots), gates[part].transpose(0, 1))
+        attended.append(torch.bmm(_unband(weights).to(memory.dtype), memory).transpose(0, 1))
+        attentions.append(weights.transpose(0, 1).flip(-1))
+    rows, attention = (torch.cat(found).flatten(0, 1)[index] for found in (attended, attentions))
+    return rows.to(states.dtype), attention.detach()
+
+
+class _PredictAttention(torch.autograd.Function):
+    """Each column in turn, with the attention of the reader (kernels/gated_memory.c)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor, counts: Sequence[int], library: CDLL
+    ) -> tuple[Tensor, Tensor]:
+        (slots, batch, hidden), total = tape.shape, len(states)
+        history = tape.new_empty(batch, slots + len(counts), hidden)
+        history[:, :slots] = tape.transpose(0, 1)
+        kept = SimpleNamespace(
+            history=history,
+            keys=keys.contiguous(),
+            attentions=torch.empty(total, slots),
+            exponentials=torch.empty(total, slots),
+            totals=torch.empty(total),
+            largest=torch.empty(total, dtype=torch.int64),
+            gates=gates.flip(-1),  # oldest first
+        )
+        once = SimpleNamespace(states=states.contiguous(), attended=torch.empty_like(keys))
+        call(library.predict_attend, _layer(kept, once, counts, torch.float32), len(counts))
+        ctx.save_for_backward(*vars(kept).values())
+        ctx.library, ctx.counts, ctx.names = library, counts, list(vars(kept))
+        attention = kept.attentions.flip(-1)
+        ctx.mark_non_differentiable(attention)
+        return once.attended, attention
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        kept = SimpleNamespace(**dict(zip(ctx.names, ctx.saved_tensors, strict=True)))
+        made = SimpleNamespace(
+            output_grads=grads[0].contiguous(),
+            key_grads=torch.empty_like(kept.keys),
+            slot_grads=torch.empty_like(kept.attentions),
+            state_grads=torch.empty_like(kept.keys),
+            history_grads=torch.zeros_like(kept.history),
+        )
+        call(ctx.library.predict_attend_backward, _layer(kept, made, ctx.counts, torch.float32), len(ctx.counts))
+        tape_grad = made.history_grads[:, : kept.attentions.shape[1]].transpose(0, 1)
+        return made.key_grads, made.slot_grads.flip(-1), made.state_grads, tape_grad, None, None
 
 
 def _band(matrix: Tensor, width: int) -> Tensor:

@@ -22,7 +22,8 @@ typedef struct {
     float *cell_reads;       /* (n, H): attended c */
     void *befores, *attended; /* (n, H): inputs of the two products, of h of the step before and attended h */
     float *activations;      /* (n, 4H) */
-    float *input_means, *input_scales, *input_factors, *means, *scales, *factors, *cell_means, *cell_scales, *cell_factors, *cell_tanhs, *states;
+    float *input_means, *input_scales, *input_factors;
+    float *means, *scales, *factors, *cell_means, *cell_scales, *cell_factors, *cell_tanhs, *states;
     const float *gates;      /* (n, N), oldest first */
     const float *input_gain, *gain, *bias, *cell_gain, *cell_bias, *key_input_mask, *key_output_mask;
     const float *input_keys; /* (n, H) */
@@ -32,6 +33,7 @@ typedef struct {
     float *key_grads, *slot_grads, *score_grads, *read_grads;
     void *input_grads, *recurrent_grads, *key_grads_half;  /* (n, 4H), (n, 4H), (n, H): inputs of products */
     float *carried;          /* (B, 2H): a step's gradient of [h ; c], passed between its two functions */
+    float *history_grads, *state_grads; /* (B, N + T, H), (n, H): of the predict network's attention */
     float *sums;             /* (threads, 18H): gradients of the columns' weights, as in gated_memory.py */
 } Layer;
 
@@ -62,26 +64,67 @@ static inline float dot(const float *one, const float *other, integer size) {
     return sum;
 }
 
-/* The states of a window whose weight is not 0, which closed gates have, and these weights. Returns their number. */
-static inline integer open_slots(const Layer *l, const float *window, const float *weights, const float **states,
-                                 float *kept) {
-    integer count = 0;
-    for (integer k = 0; k < l->slots; k++)
-        if (weights[k] != 0) {
-            states[count] = window + k * 2 * l->hidden;
-            kept[count++] = weights[k];
+/* Structured attention of a row from its scores: kept, and returned with the attended states in `read`. The states of
+   the window, of `size` entries, are `stride` apart. */
+static inline void attend_row(const Layer *l, integer row, const float *window, integer size, integer stride,
+                              float *read) {
+    integer H = l->hidden, N = l->slots, top = 0, open = 0;
+    float scores[MAX_SLOTS], root = 1.0f / sqrtf((float)H), total = EPSILON;
+    for (integer k = 0; k < N; k++) {
+        scores[k] = dot(window + k * stride, l->keys + row * H, H) * root;
+        if (scores[k] > scores[top]) top = k;
+    }
+    float *e = l->exponentials + row * N, *a = l->attentions + row * N, largest = scores[top];
+    for (integer k = 0; k < N; k++) {
+        e[k] = expf(scores[k] - largest);
+        a[k] = e[k] * l->gates[row * N + k];
+        total += a[k];
+    }
+    l->totals[row] = total;
+    l->largest[row] = top;
+    const float *states[MAX_SLOTS];
+    for (integer k = 0; k < N; k++)
+        if ((a[k] /= total) != 0) {  /* 0: a closed gate */
+            states[open] = window + k * stride;
+            scores[open++] = a[k];
         }
-    return count;
+    memset(read, 0, size * sizeof(float));
+    add_rows(states, scores, open, size, read);
+}
+
+/* Backward of attend_row from the gradient of its result, except to the states; writes those of gates and key, and of
+   the scores before their scaling. */
+static inline void attend_row_backward(const Layer *l, integer row, const float *window, integer size, integer stride,
+                                       const float *read_grad, float *score_grad) {
+    integer H = l->hidden, N = l->slots, open = 0;
+    const float *a = l->attentions + row * N, *e = l->exponentials + row * N;
+    float grads[MAX_SLOTS], mean = 0, total = l->totals[row], root = 1.0f / sqrtf((float)H);
+    for (integer k = 0; k < N; k++) {
+        grads[k] = dot(window + k * stride, read_grad, size);
+        mean += grads[k] * a[k];
+    }
+    for (integer k = 0; k < N; k++) {
+        float slot_grad = l->slot_grads[row * N + k] = (grads[k] - mean) / total * e[k];
+        score_grad[k] = slot_grad * l->gates[row * N + k] * root;
+    }
+    score_grad[l->largest[row]] -= mean * EPSILON / total * root;
+    const float *states[MAX_SLOTS];
+    for (integer k = 0; k < N; k++)
+        if (score_grad[k] != 0) {
+            states[open] = window + k * stride;
+            grads[open++] = score_grad[k];
+        }
+    memset(l->key_grads + row * H, 0, H * sizeof(float));
+    add_rows(states, grads, open, H, l->key_grads + row * H);
 }
 
 /* Attention of step t over its window. product: the key's recurrent side. */
 void read_attend(const Layer *l, integer t, const void *product) {
-    integer H = l->hidden, N = l->slots, count = count_of(l, t);
-    float root = 1.0f / sqrtf((float)H);
+    integer H = l->hidden, count = count_of(l, t);
 #pragma omp parallel for num_threads(l->threads) schedule(static) if (l->threads > 1)
     for (integer b = 0; b < count; b++) {
         integer row = l->starts[t] + b;
-        float copy[2 * H], scores[MAX_SLOTS];
+        float copy[2 * H];
         const float *recurrent = block_of(product, l->half, b * H, H, copy);
         const float *window = l->history + (b * l->length + t) * 2 * H;
         const float *input = l->input_keys + row * H;
@@ -91,25 +134,7 @@ void read_attend(const Layer *l, integer t, const void *product) {
             for (integer j = 0; j < H; j++) key[j] = (input[j] + recurrent[j]) * mask[j];
         } else
             for (integer j = 0; j < H; j++) key[j] = input[j] + recurrent[j];
-        integer top = 0;
-        for (integer k = 0; k < N; k++) {
-            scores[k] = dot(window + k * 2 * H, key, H) * root;
-            if (scores[k] > scores[top]) top = k;
-        }
-        float *e = l->exponentials + row * N, *a = l->attentions + row * N, total = EPSILON;
-        const float *gate = l->gates + row * N;
-        float largest = scores[top];
-        for (integer k = 0; k < N; k++) {
-            e[k] = expf(scores[k] - largest);
-            a[k] = e[k] * gate[k];
-            total += a[k];
-        }
-        l->totals[row] = total;
-        l->largest[row] = top;
-        memset(copy, 0, 2 * H * sizeof(float));
-        const float *states[MAX_SLOTS];
-        for (integer k = 0; k < N; k++) a[k] /= total;
-        add_rows(states, scores, open_slots(l, window, a, states, scores), 2 * H, copy);
+        attend_row(l, row, window, 2 * H, 2 * H, copy);
         put_block(l->attended, l->half, row * H, H, copy);
         memcpy(l->cell_reads + row * H, copy + H, H * sizeof(float));
     }
@@ -258,31 +283,16 @@ void read_cell_backward(const Layer *l, integer t, integer steps, const void *re
 /* Backward of read_attend. product: the gradient of h~. */
 void read_attend_backward(const Layer *l, integer t, const void *product) {
     integer H = l->hidden, N = l->slots, count = count_of(l, t);
-    float root = 1.0f / sqrtf((float)H);
 #pragma omp parallel for num_threads(l->threads) schedule(static) if (l->threads > 1)
     for (integer b = 0; b < count; b++) {
         integer row = l->starts[t] + b;
-        float copy[H], grads[MAX_SLOTS];
+        float copy[H];
         float *restrict read_grad = l->read_grads + row * 2 * H;
         memcpy(read_grad, block_of(product, l->half, b * H, H, copy), H * sizeof(float));
         memcpy(read_grad + H, l->carried + b * 2 * H + H, H * sizeof(float));
         const float *window = l->history + (b * l->length + t) * 2 * H;
-        const float *a = l->attentions + row * N, *e = l->exponentials + row * N, *gate = l->gates + row * N;
-        float *slot_grad = l->slot_grads + row * N, *score_grad = l->score_grads + row * N, mean = 0;
-        for (integer k = 0; k < N; k++) {
-            grads[k] = dot(window + k * 2 * H, read_grad, 2 * H);
-            mean += grads[k] * a[k];
-        }
-        float total = l->totals[row];
-        for (integer k = 0; k < N; k++) {
-            slot_grad[k] = (grads[k] - mean) / total * e[k];
-            score_grad[k] = slot_grad[k] * gate[k] * root;
-        }
-        score_grad[l->largest[row]] -= mean * EPSILON / total * root;
+        attend_row_backward(l, row, window, 2 * H, 2 * H, read_grad, l->score_grads + row * N);
         float *restrict key_grad = l->key_grads + row * H;
-        memset(key_grad, 0, H * sizeof(float));
-        const float *states[MAX_SLOTS];
-        add_rows(states, grads, open_slots(l, window, score_grad, states, grads), H, key_grad);
         if (l->key_output_mask) {
             const float *mask = l->key_output_mask + row * H;
             for (integer j = 0; j < H; j++) key_grad[j] *= mask[j];
@@ -296,4 +306,42 @@ void read_tape_backward(const Layer *l, integer steps, float *grads) {
     integer size = 2 * l->hidden;
     for (integer b = 0; b < l->columns; b++)
         for (integer p = 0; p < l->slots; p++) memory_grad(l, steps, p, b, grads + (b * l->slots + p) * size);
+}
+
+/* The predict network's attention, of all steps: column by column, so that windows stay in cache. states -> attended.
+   history (B, N + T, H) has the N steps before the chunk; the states are appended here. */
+void predict_attend(const Layer *l, integer steps) {
+    integer H = l->hidden;
+#pragma omp parallel for num_threads(l->threads) schedule(dynamic) if (l->threads > 1)
+    for (integer b = 0; b < l->columns; b++)
+        for (integer t = 0; t < steps && b < count_of(l, t); t++) {
+            integer row = l->starts[t] + b;
+            float *window = l->history + (b * l->length + t) * H;
+            attend_row(l, row, window, H, H, (float *)l->attended + row * H);
+            memcpy(window + l->slots * H, l->states + row * H, H * sizeof(float));
+        }
+}
+
+/* history_grads: zeros. */
+void predict_attend_backward(const Layer *l, integer steps) {
+    integer H = l->hidden, N = l->slots;
+#pragma omp parallel for num_threads(l->threads) schedule(dynamic) if (l->threads > 1)
+    for (integer b = 0; b < l->columns; b++) {
+        float score_grad[MAX_SLOTS];
+        integer t = 0;
+        for (; t < steps && b < count_of(l, t); t++) {
+            integer row = l->starts[t] + b;
+            const float *restrict grad = l->output_grads + row * H, *restrict key = l->keys + row * H;
+            attend_row_backward(l, row, l->history + (b * l->length + t) * H, H, H, grad, score_grad);
+            for (integer k = 0; k < N; k++) {
+                float weight = l->attentions[row * N + k], key_weight = score_grad[k];
+                float *restrict sum = l->history_grads + (b * l->length + t + k) * H;
+                if (weight == 0 && key_weight == 0) continue;
+                for (integer j = 0; j < H; j++) sum[j] += weight * grad[j] + key_weight * key[j];
+            }
+        }
+        while (t-- > 0)
+            memcpy(l->state_grads + (l->starts[t] + b) * H, l->history_grads + (b * l->length + t + N) * H,
+                   H * sizeof(float));
+    }
 }
