@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from syntaxlm.ops.dropout import drop, dropout_mask
-from syntaxlm.ops.layer_norm import layer_norm
 from syntaxlm.ops.products import affine
 from syntaxlm.ops.softmax import target_log_probs
 
@@ -136,19 +135,6 @@ class Linear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         return affine(input, self.weight, self.bias)
-
-
-class LayerNorm(nn.Module):
-    """gain (x - mean) / (std + 1e-6) + bias, std with Bessel's correction, as in PRPN. nn.LayerNorm has neither."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.gain = nn.Parameter(torch.ones(size))
-        self.bias = nn.Parameter(torch.zeros(size))
-
-    def forward(self, rows: Tensor) -> Tensor:
-        """(..., size) -> (..., size), in the dtype of the weights."""
-        return layer_norm(rows, self.gain, self.bias)
 
 
 class RowBatchNorm(nn.BatchNorm1d):

@@ -29,7 +29,7 @@ from syntaxlm.models.backbone import (
     ranking_penalty,
 )
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.models.layers import LayerNorm, Linear, RowBatchNorm, Rows, dropout
+from syntaxlm.models.layers import Linear, RowBatchNorm, Rows, dropout
 from syntaxlm.models.structures import Distances, Structure
 from syntaxlm.ops.dropout import dropout_mask
 from syntaxlm.ops.gated_memory import GateComparison, ReaderWeights, attend, read, slot_gates
@@ -176,6 +176,15 @@ class ParsingNetwork(nn.Module):
         return torch.sigmoid(logits) if self.released else torch.relu(logits)
 
 
+class NormWeights(nn.Module):
+    """Gain and bias of a layer norm that `read` computes."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(size))
+        self.bias = nn.Parameter(torch.zeros(size))
+
+
 class ReadingLayer(nn.Module):
     """A layer-normalised LSTM whose recurrent input is attended from a gated memory: equations (9) to (12).
 
@@ -191,10 +200,10 @@ class ReadingLayer(nn.Module):
         self.recurrent_rate = config.recurrent_dropout
         self.key = Linear(input_size + hidden, hidden) if config.reading_attention else None
         self.input = Linear(input_size, 4 * hidden)
-        self.input_norm = LayerNorm(4 * hidden)
+        self.input_norm = NormWeights(4 * hidden)
         self.recurrent = Linear(hidden, 4 * hidden)
-        self.recurrent_norm = LayerNorm(4 * hidden)
-        self.cell_norm = LayerNorm(hidden)
+        self.recurrent_norm = NormWeights(4 * hidden)
+        self.cell_norm = NormWeights(hidden)
 
     def forward(
         self, inputs: Tensor, gates: Tensor | None, tapes: tuple[Tensor, Tensor], counts: list[int]
