@@ -6,7 +6,9 @@ pointwise work, one pass over each row while it is in cache in C, otherwise in t
 gradients of all steps are stored, so that every weight gradient is one product over the whole sequence: per-step
 accumulation would rewrite a (4H, H) matrix T times. The memory is a window on one growing history that is never copied.
 Its gradient is gathered over the N later steps that read it instead of scattered into it. Sequences that have ended are
-excluded from later steps. `slot_gates` and `attend` have no recurrence and process all steps at once.
+excluded from later steps. The rows of a step are read once: their layer norms, the sums of the weights' gradients and
+the inputs of products are computed with them. `slot_gates` and `attend` have no recurrence and process all steps at
+once; in C, `attend` goes column by column, because the windows of consecutive steps overlap.
 
 Shapes: T time, B batch, H hidden size, N memory slots, n real tokens. Slot k of a gate or attention at step t is step
 t-1-k. Tapes (N, B, ...) have the N steps before the chunk, oldest first.
@@ -523,9 +525,13 @@ def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor, counts: Se
     if library is not None:
         compiled: tuple[Tensor, Tensor] = _PredictAttention.apply(keys.float(), gates, states, tape, counts, library)
         return compiled
-    index = (torch.arange(columns) < torch.tensor(counts)[:, None]).flatten().nonzero()[:, 0].to(tape.device)
+    index = None
+    if counts[-1] < columns:
+        index = (torch.arange(columns) < torch.tensor(counts)[:, None]).flatten().nonzero()[:, 0].to(tape.device)
 
     def padded(rows: Tensor) -> Tensor:
+        if index is None:
+            return rows.view(len(counts), columns, -1)
         flat = rows.new_zeros(len(counts) * columns, rows.shape[1]).index_copy(0, index, rows)
         return flat.view(len(counts), columns, -1)
 
@@ -538,7 +544,9 @@ def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor, counts: Se
         weights = attention_weights(_band(scores / math.sqrt(keys.shape[-1]), slots), gates[part].transpose(0, 1))
         attended.append(torch.bmm(_unband(weights).to(memory.dtype), memory).transpose(0, 1))
         attentions.append(weights.transpose(0, 1).flip(-1))
-    rows, attention = (torch.cat(found).flatten(0, 1)[index] for found in (attended, attentions))
+    rows, attention = (torch.cat(found).flatten(0, 1) for found in (attended, attentions))
+    if index is not None:
+        rows, attention = rows[index], attention[index]
     return rows.to(states.dtype), attention.detach()
 
 
