@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from benchmarks.timing import PROCESSOR, Contestant
+from syntaxlm.core.files import keep_freed_memory
 from syntaxlm.models.abilities import Loss, Model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.ops.backend import Backend, using
@@ -38,6 +39,7 @@ def contestant(
     build: creates the model with fresh weights; form: chooses from `BACKENDS`; tokens: number of real ones per batch,
     if there is padding.
     """
+    keep_freed_memory()  # as in training
     tokens = tokens or [batch.token_count() for batch in batches]
     torch.manual_seed(0)
     model = build().train().to(device)

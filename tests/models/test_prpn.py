@@ -10,7 +10,8 @@ import torch
 
 from syntaxlm.models.abilities import HasMaps, ParsesSentences
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.prpn import PredictNetwork, PRPNConfig, ReadingLayer
+from syntaxlm.models.layers import Rows
+from syntaxlm.models.prpn import PredictNetwork, PRPNConfig, ReadingLayer, _Windows
 from syntaxlm.models.registry import build_model
 from syntaxlm.ops.backend import using
 from tests.golden import PRPN_FILES, released_prpn
@@ -231,3 +232,15 @@ def test_a_plain_lstm_has_no_structure_and_carries_one_step():
     assert {name: tuple(part.shape) for name, part in read.state.items()} == {
         f"{tape}.{layer}": (1, 3, 8) for tape in ("hidden", "cell") for layer in (0, 1)
     }
+
+
+@pytest.mark.parametrize("lengths", [None, torch.tensor([4, 3, 1])])
+def test_the_features_of_distances_are_a_convolution_with_its_gradients(lengths):
+    rows = Rows(4, 3, lengths, torch.device("cpu"))
+    words = torch.randn(6, 3, 5, dtype=torch.float64, requires_grad=True)
+    kernel = torch.randn(7, 5, 3, dtype=torch.float64, requires_grad=True)
+    features = _Windows.apply(words, 3, rows, torch.float64) @ kernel.transpose(1, 2).flatten(1).T
+    expected = rows.of(torch.conv1d(words.permute(1, 2, 0), kernel).permute(2, 0, 1))
+    torch.testing.assert_close(features, expected)
+    found, right = (torch.autograd.grad(part.sin().sum(), (words, kernel)) for part in (features, expected))
+    torch.testing.assert_close(found, right)

@@ -35,11 +35,11 @@ from syntaxlm.models.layers import (
     Decoder,
     MixtureDecoder,
     Rows,
-    dropout_mask,
     locked_dropout,
 )
 from syntaxlm.models.registry import MODELS, ModelType
 from syntaxlm.models.structures import Distances, SpanScores, SplitScores, Structure
+from syntaxlm.ops.dropout import dropout_mask
 from syntaxlm.ops.tree_losses import distance_ranking, tree_regularisation
 
 _Backbone = TypeVar("_Backbone", bound="Backbone")

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from syntaxlm.ops.layer_norm import layer_norm
+from syntaxlm.ops.dropout import drop, dropout_mask
+from syntaxlm.ops.products import affine
 from syntaxlm.ops.softmax import target_log_probs
 
 _SLACK = 1e-6  # rounded probabilities may slightly exceed 1
@@ -95,31 +96,11 @@ class Rows:
         return rows[self.counts[0] :] - torch.cat(before)
 
 
-_LEVELS = 1 << 16
-
-
-def dropout_mask(shape: tuple[int, ...], rate: float, like: Tensor) -> Tensor:
-    """Return a mask that is 0 with probability `rate`, else 1 / (1 - rate), with the dtype and device of `like`.
-
-    Four entries share one 64-bit random number (Bernoulli sampling would take a twelfth of a PRPN step), so the rate is
-    rounded to a multiple of 2^-16. The scale uses the rounded rate, so the mask's expected value is exactly 1.
-    """
-    kept = round((1 - rate) * _LEVELS)
-    if kept == _LEVELS:
-        return like.new_ones(shape)
-    if kept == 0:
-        return like.new_zeros(shape)
-    count = math.prod(shape)
-    bits = torch.empty((count + 3) // 4, dtype=torch.int64, device=like.device).random_(-(1 << 63), None)
-    below = bits.view(torch.int16)[:count] < kept - _LEVELS // 2
-    return below.to(like.dtype).mul_(_LEVELS / kept).view(shape)
-
-
 def dropout(values: Tensor, rate: float, training: bool) -> Tensor:
     """Set entries to 0 with probability `rate` and scale the others to keep the mean; the identity in evaluation."""
     if not training or rate == 0:
         return values
-    return values * dropout_mask(tuple(values.shape), rate, values)
+    return drop(values, rate)
 
 
 def locked_dropout(hidden: Tensor, rate: float, rows: Rows, training: bool) -> Tensor:
@@ -149,17 +130,11 @@ def drop_weights(weight: Tensor, rate: float, rescaled: bool, training: bool) ->
     return weight * (mask if rescaled else mask.sign_())
 
 
-class LayerNorm(nn.Module):
-    """gain (x - mean) / (std + 1e-6) + bias, std with Bessel's correction, as in PRPN. nn.LayerNorm has neither."""
+class Linear(nn.Linear):
+    """nn.Linear for many rows, (n, in) -> (n, out): see `affine`."""
 
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.gain = nn.Parameter(torch.ones(size))
-        self.bias = nn.Parameter(torch.zeros(size))
-
-    def forward(self, rows: Tensor) -> Tensor:
-        """(..., size) -> (..., size), in the dtype of the weights."""
-        return layer_norm(rows, self.gain, self.bias)
+    def forward(self, input: Tensor) -> Tensor:
+        return affine(input, self.weight, self.bias)
 
 
 class RowBatchNorm(nn.BatchNorm1d):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
@@ -29,9 +29,11 @@ from syntaxlm.models.backbone import (
     ranking_penalty,
 )
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.models.layers import LayerNorm, RowBatchNorm, Rows, dropout, dropout_mask
+from syntaxlm.models.layers import Linear, RowBatchNorm, Rows, dropout
 from syntaxlm.models.structures import Distances, Structure
+from syntaxlm.ops.dropout import dropout_mask
 from syntaxlm.ops.gated_memory import GateComparison, ReaderWeights, attend, read, slot_gates
+from syntaxlm.ops.products import affine, product_dtype
 
 _CACHED_ROWS = 4096  # rows that fit in the processor's cache
 
@@ -88,6 +90,30 @@ class PRPNConfig(Settings, section="model"):
         return self.reading_attention or self.predict_attention
 
 
+class _Windows(torch.autograd.Function):
+    """The `size` last words of each row of a batch, oldest first: (L + T, B, E) -> (n, size E), with L = size - 1."""
+
+    @staticmethod
+    def forward(ctx: Any, words: Tensor, size: int, rows: Rows, dtype: torch.dtype) -> Tensor:
+        ctx.rows, ctx.shape, ctx.dtype = rows, words.shape, words.dtype
+        windows = words.new_empty(sum(rows.counts), size, words.shape[-1], dtype=dtype)
+        for lag, window in enumerate(windows.unbind(1)):
+            window.copy_(rows.of(words[lag : lag + rows.steps]))
+        return windows.flatten(1)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,), rows, features = grads, ctx.rows, ctx.shape[-1]
+        result = grad.new_zeros(ctx.shape, dtype=ctx.dtype)
+        for lag, window in enumerate(grad.unflatten(1, (-1, features)).unbind(1)):
+            seen = result[lag : lag + rows.steps].view(-1, features)
+            if rows.index is None:
+                seen += window
+            else:
+                seen.index_add_(0, rows.index, window.to(seen.dtype))
+        return result, None, None, None
+
+
 class ParsingNetwork(nn.Module):
     """The distance of each token, from it and the L tokens before it, and an estimate of the next: equations 7, 8, 13.
 
@@ -106,14 +132,12 @@ class ParsingNetwork(nn.Module):
 
     def forward(self, embedded: Tensor, before: Tensor, rows: Rows) -> list[Tensor]:
         """Return d_t and d'_{t+1}, (n,) each. embedded: (T, B, E); before: (L, B, E), the preceding embeddings."""
-        columns = rows.columns
-        words = dropout(torch.cat([before, embedded]), self.rate, self.training).flatten(0, 1)
-        features, head_bias = self.convolution.bias, self.head.bias
-        assert features is not None
+        words = dropout(torch.cat([before, embedded]), self.rate, self.training)
+        head_bias = self.head.bias
         assert head_bias is not None
-        for lag, tap in enumerate(self.convolution.weight.unbind(-1)):
-            seen = words[lag * columns : (lag + rows.steps) * columns]
-            features = features + linear(seen if rows.index is None else seen[rows.index], tap)
+        kernel = self.convolution.weight.transpose(1, 2).flatten(1)
+        windows: Tensor = _Windows.apply(words, self.look_back + 1, rows, product_dtype(words))
+        features = affine(windows, kernel, self.convolution.bias)
         hidden = dropout(torch.relu(self.norm(features)), self.rate, self.training)
         # Not a matrix product: autocast would compute it in bfloat16, and `compare` scales differences up to 20-fold.
         values = (hidden.unflatten(1, (self.head.groups, -1)) * self.head.weight[..., 0]).sum(-1) + head_bias
@@ -152,6 +176,15 @@ class ParsingNetwork(nn.Module):
         return torch.sigmoid(logits) if self.released else torch.relu(logits)
 
 
+class NormWeights(nn.Module):
+    """Gain and bias of a layer norm that `read` computes."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(size))
+        self.bias = nn.Parameter(torch.zeros(size))
+
+
 class ReadingLayer(nn.Module):
     """A layer-normalised LSTM whose recurrent input is attended from a gated memory: equations (9) to (12).
 
@@ -165,12 +198,12 @@ class ReadingLayer(nn.Module):
         hidden = config.hidden_size
         self.input_rate, self.key_rate = input_rate, config.layer_dropout
         self.recurrent_rate = config.recurrent_dropout
-        self.key = nn.Linear(input_size + hidden, hidden) if config.reading_attention else None
-        self.input = nn.Linear(input_size, 4 * hidden)
-        self.input_norm = LayerNorm(4 * hidden)
-        self.recurrent = nn.Linear(hidden, 4 * hidden)
-        self.recurrent_norm = LayerNorm(4 * hidden)
-        self.cell_norm = LayerNorm(hidden)
+        self.key = Linear(input_size + hidden, hidden) if config.reading_attention else None
+        self.input = Linear(input_size, 4 * hidden)
+        self.input_norm = NormWeights(4 * hidden)
+        self.recurrent = Linear(hidden, 4 * hidden)
+        self.recurrent_norm = NormWeights(4 * hidden)
+        self.cell_norm = NormWeights(hidden)
 
     def forward(
         self, inputs: Tensor, gates: Tensor | None, tapes: tuple[Tensor, Tensor], counts: list[int]
@@ -187,7 +220,7 @@ class ReadingLayer(nn.Module):
             output_mask = dropout_mask((len(inputs), hidden), self.key_rate, like)
         if self.training and self.recurrent_rate:
             recurrent_mask = dropout_mask((hidden,), self.recurrent_rate, like)
-        input_gates = self.input_norm(self.input(dropout(inputs, self.input_rate, self.training)))
+        input_gates = self.input(dropout(inputs, self.input_rate, self.training))
         if self.key is None:
             key_weight, input_keys = None, like.new_zeros(len(inputs), hidden)
             gates = like.new_ones(len(inputs), 1)
@@ -195,13 +228,14 @@ class ReadingLayer(nn.Module):
             assert gates is not None
             key_weight = self.key.weight[:, size:]
             key_inputs = dropout(inputs, self.key_rate, self.training)
-            input_keys = linear(key_inputs, self.key.weight[:, :size], self.key.bias).to(like.dtype)
+            input_keys = affine(key_inputs, self.key.weight[:, :size], self.key.bias).to(like.dtype)
         weights = ReaderWeights(
             key_weight,
             self.recurrent.weight,
             self.recurrent.bias,
+            self.input_norm.gain,
             self.recurrent_norm.gain,
-            self.recurrent_norm.bias,
+            self.input_norm.bias + self.recurrent_norm.bias,
             self.cell_norm.gain,
             self.cell_norm.bias,
             input_mask,
@@ -217,8 +251,8 @@ class ConvolutionBlock(nn.Module):
     def __init__(self, size: int, rate: float) -> None:
         super().__init__()
         self.rate = rate
-        self.first, self.first_norm = nn.Linear(size, size), RowBatchNorm(size)
-        self.second, self.second_norm = nn.Linear(size, size), RowBatchNorm(size)
+        self.first, self.first_norm = Linear(size, size), RowBatchNorm(size)
+        self.second, self.second_norm = Linear(size, size), RowBatchNorm(size)
 
     def forward(self, rows: Tensor) -> Tensor:
         inner = dropout(torch.relu(self.first_norm(self.first(rows))), self.rate, self.training)
@@ -235,10 +269,10 @@ class PredictNetwork(nn.Module):
         super().__init__()
         hidden = config.hidden_size
         self.rate = config.layer_dropout
-        self.key = nn.Linear(hidden, hidden) if config.predict_attention else None
+        self.key = Linear(hidden, hidden) if config.predict_attention else None
         size = 2 * hidden if config.predict_attention else hidden
         self.blocks = nn.Sequential(*(ConvolutionBlock(size, self.rate) for _ in range(config.residual_blocks)))
-        self.projection = nn.Linear(size, config.embedding_size)
+        self.projection = Linear(size, config.embedding_size)
         self.norm = RowBatchNorm(config.embedding_size)
 
     def attend(self, states: Tensor, gates: Tensor, tape: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
@@ -248,8 +282,8 @@ class PredictNetwork(nn.Module):
         """
         assert self.key is not None
         keys = dropout(self.key(dropout(states, self.rate, self.training)), self.rate, self.training)
-        attended, attention = attend(rows.padded(keys), gates, rows.padded(states), tape)
-        return rows.of(attended).to(states.dtype), attention
+        attended, attention = attend(keys, rows.of(gates), states, tape, rows.counts)
+        return attended, rows.padded(attention)
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return the decoder's input, (n, E), from states, with the attended ones if any, (n, H or 2H)."""

@@ -6,7 +6,9 @@ pointwise work, one pass over each row while it is in cache in C, otherwise in t
 gradients of all steps are stored, so that every weight gradient is one product over the whole sequence: per-step
 accumulation would rewrite a (4H, H) matrix T times. The memory is a window on one growing history that is never copied.
 Its gradient is gathered over the N later steps that read it instead of scattered into it. Sequences that have ended are
-excluded from later steps. `slot_gates` and `attend` have no recurrence and process all steps at once.
+excluded from later steps. The rows of a step are read once: their layer norms, the sums of the weights' gradients and
+the inputs of products are computed with them. `slot_gates` and `attend` have no recurrence and process all steps at
+once; in C, `attend` goes column by column, because the windows of consecutive steps overlap.
 
 Shapes: T time, B batch, H hidden size, N memory slots, n real tokens. Slot k of a gate or attention at step t is step
 t-1-k. Tapes (N, B, ...) have the N steps before the chunk, oldest first.
@@ -26,9 +28,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from syntaxlm.ops.backend import c_struct, call, filled, kernels, slices, with_reference
+from syntaxlm.ops.backend import c_struct, call, filled, kernels, parts, slices, with_reference
 from syntaxlm.ops.layer_norm import layer_norm_reference, normalise, normalise_backward
-from syntaxlm.ops.products import RepeatedProduct, product_dtype
+from syntaxlm.ops.products import RepeatedProduct, product_dtype, weight_gradient
 
 ATTENTION_EPSILON = 1e-8  # avoids division by 0 if all gates are 0
 _MAXIMUM_SLOTS = 64  # as in kernels/gated_memory.c
@@ -108,13 +110,15 @@ class ReaderWeights(NamedTuple):
     """One reading layer's recurrent weights, and the dropout masks of a forward pass (None: no dropout).
 
     key: (H, H), applied to h_{t-1}, None if keys do not read it; recurrent: (4H, H), applied to the attended h, rows i,
-    f, g, o; recurrent_bias, gain, bias: (4H,); cell_gain, cell_bias: (H,). Masks are scaled by 1 / (1 - rate).
+    f, g, o; recurrent_bias, input_gain, gain, bias: (4H,), bias of both sides of the gates; cell_gain, cell_bias: (H,).
+    Masks are scaled by 1 / (1 - rate).
     key_input_mask, key_output_mask: (n, H), one per row; recurrent_mask: (H,), one for the whole batch and chunk.
     """
 
     key: Tensor | None
     recurrent: Tensor
     recurrent_bias: Tensor
+    input_gain: Tensor
     gain: Tensor
     bias: Tensor
     cell_gain: Tensor
@@ -154,7 +158,9 @@ def read_reference(
         if weights.recurrent_mask is not None:
             hidden_read = hidden_read * weights.recurrent_mask
         recurrent = hidden_read @ weights.recurrent.T + weights.recurrent_bias
-        i, f, g, o = (input_gates[now] + layer_norm_reference(recurrent, weights.gain, weights.bias)).chunk(4, dim=-1)
+        gate = layer_norm_reference(input_gates[now].to(recurrent.dtype), weights.input_gain, weights.bias)
+        gate = gate + layer_norm_reference(recurrent, weights.gain, torch.zeros_like(weights.bias))
+        i, f, g, o = gate.chunk(4, dim=-1)
         cell = torch.sigmoid(f) * cell_read + torch.sigmoid(i) * torch.tanh(g)
         hidden = torch.sigmoid(o) * torch.tanh(layer_norm_reference(cell, weights.cell_gain, weights.cell_bias))
         states.append(hidden)
@@ -178,8 +184,8 @@ def read(
     """Return one layer of the reading network over a sequence, equations (9) to (12) and the layer-normalised LSTM.
 
     Rows are real tokens, time-major: step t has the first counts[t] columns; counts never increase.
-    input_gates: (n, 4H), the layer-normalised input side of the gates i, f, g, o; input_keys: (n, H), the input side
-    of the key; gates: (n, N); tapes: hidden and cell, each (N, B, H), oldest first.
+    input_gates: (n, 4H), the input side of the gates i, f, g, o before its layer norm; input_keys: (n, H), that of the
+    key; gates: (n, N); tapes: hidden and cell, each (N, B, H), oldest first.
     Returns hidden states (n, H); the tapes after the chunk, detached, undefined for columns that ended earlier;
     attention (n, N), detached.
     """
@@ -211,17 +217,17 @@ class _MemoryRead(torch.autograd.Function):
         counts: Sequence[int],
         *weights: Any,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        w, dtype = ReaderWeights(*weights), product_dtype(input_gates)
+        w, dtype = ReaderWeights(*weights), product_dtype(tape)
         (slots, batch, _), steps, (total, hidden) = tape.shape, len(counts), input_keys.shape
         library = None
         if slots <= _MAXIMUM_SLOTS and hidden > 1:
-            library = kernels("gated_memory", dtype, input_gates, input_keys, gates, tape, *weights)
+            library = kernels("gated_memory", dtype, input_keys, gates, tape, *weights)
         # Batch-major, so that each sequence's window is one contiguous block; zeros for steps after a sequence's end.
         history = tape.new_empty(batch, slots + steps, 2 * hidden)
         history[:, :slots] = tape.transpose(0, 1)
         for t, (before, count) in enumerate(pairwise((batch, *counts))):
             history[count:before, slots + t :] = 0
-        new = input_gates.new_empty
+        new = tape.new_empty
         kept = SimpleNamespace(
             history=history,
             keys=new(total, hidden),
@@ -229,16 +235,17 @@ class _MemoryRead(torch.autograd.Function):
             exponentials=new(total, slots),
             totals=new(total),
             largest=torch.empty(total, dtype=torch.int64, device=tape.device),
-            reads=new(total, 2 * hidden),
+            cell_reads=new(total, hidden),
+            befores=new(total, hidden, dtype=dtype),
+            attended=new(total, hidden, dtype=dtype),
             activations=new(total, 4 * hidden),
-            normals=new(total, 4 * hidden),
             scales=new(total),
             factors=new(total),
-            cell_normals=new(total, hidden),
             cell_scales=new(total),
             cell_factors=new(total),
             cell_tanhs=new(total, hidden),
             gates=gates.flip(-1),  # oldest first
+            input_gain=w.input_gain.contiguous(),
             gain=w.gain.contiguous(),
             cell_gain=w.cell_gain.contiguous(),
             key_input_mask=w.key_input_mask,
@@ -246,7 +253,6 @@ class _MemoryRead(torch.autograd.Function):
         )
         once = SimpleNamespace(
             states=new(total, hidden),
-            input_gates=input_gates.contiguous(),
             input_keys=input_keys.contiguous(),
             bias=w.bias.contiguous(),
             cell_bias=w.cell_bias.contiguous(),
@@ -256,12 +262,19 @@ class _MemoryRead(torch.autograd.Function):
             _product_or_zeros(key_weight, batch, recurrent_weight),
             RepeatedProduct(recurrent_weight, batch, w.recurrent_bias.to(dtype)),
         )
+        outputs: list[Tensor] = []
         if library is None:
+            kept.input_normals, kept.input_scales, kept.input_factors = normalise(input_gates.to(tape.dtype))
+            kept.normals, kept.cell_normals = new(total, 4 * hidden), new(total, hidden)
             _forward_in_torch(kept, once, counts, products)
         else:
-            _forward_in_c(library, kept, once, counts, products)
-        ctx.save_for_backward(key_weight, recurrent_weight, *vars(kept).values())
+            kept.inputs = input_gates.to(dtype).contiguous()
+            names = "input_means", "input_scales", "input_factors", "means", "cell_means"
+            vars(kept).update(zip(names, new(len(names), total), strict=True))
+            outputs = _forward_in_c(library, kept, once, counts, products)
+        ctx.save_for_backward(key_weight, recurrent_weight, *vars(kept).values(), *outputs)
         ctx.library, ctx.counts, ctx.names = library, counts, list(vars(kept))
+        ctx.input_dtype = input_gates.dtype
         new_tape, attention = history[:, steps:].transpose(0, 1).contiguous(), kept.attentions.flip(-1)
         ctx.mark_non_differentiable(new_tape, attention)
         return once.states, new_tape, attention
@@ -269,17 +282,16 @@ class _MemoryRead(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         key_weight, recurrent_weight, *values = ctx.saved_tensors
-        kept = SimpleNamespace(**dict(zip(ctx.names, values, strict=True)))
+        kept, outputs = SimpleNamespace(**dict(zip(ctx.names, values, strict=False))), values[len(ctx.names) :]
         (total, hidden), batch, dtype = kept.keys.shape, len(kept.history), recurrent_weight.dtype
         new, like = kept.keys.new_empty, kept.keys.dtype
         made = SimpleNamespace(
             output_grads=grads[0].contiguous(),
-            gate_grads=new(total, 4 * hidden),
-            cell_norm_grads=new(total, hidden),
             key_grads=new(total, hidden),
             slot_grads=torch.empty_like(kept.attentions),
             recurrent_grads=new(total, 4 * hidden, dtype=dtype),
         )
+        made.key_grads_half = made.key_grads if dtype == like else new(total, hidden, dtype=dtype)
         products = (
             _product_or_zeros(None if key_weight is None else key_weight.T, batch, recurrent_weight),
             RepeatedProduct(recurrent_weight.T, batch),
@@ -287,24 +299,26 @@ class _MemoryRead(torch.autograd.Function):
         if ctx.library is None:
             tape_grad: Tensor | None = _backward_in_torch(kept, made, ctx.counts, products)
         else:
-            tape_grad = _backward_in_c(ctx.library, kept, made, ctx.counts, products, ctx.needs_input_grad[3])
+            to_tape = ctx.needs_input_grad[3]
+            tape_grad = _backward_in_c(ctx.library, kept, made, ctx.counts, products, outputs, to_tape)
+        sizes = *(4 * hidden,) * 4, hidden, hidden
+        input_gain_grad, gain_grad, bias_grad, recurrent_bias_grad, *cell_grads = made.sums.sum(0).split(sizes)
         key_grad = None
         if key_weight is not None:
-            befores = [_before(kept, t, now).to(dtype) for t, now in enumerate(slices(ctx.counts))]
-            key_grad = (made.key_grads.to(dtype).T @ torch.cat(befores)).to(like)
+            key_grad = weight_gradient(made.key_grads_half, kept.befores).to(like)
         return (
-            made.gate_grads,
+            made.input_grads.to(ctx.input_dtype),
             made.key_grads,
             made.slot_grads.flip(-1),
             None if tape_grad is None else tape_grad.transpose(0, 1),
             None,
             key_grad,
-            (made.recurrent_grads.T @ kept.reads[:, :hidden].to(dtype)).to(like),
-            made.recurrent_grads.sum(0, dtype=like),
-            (made.gate_grads * kept.normals).sum(0),
-            made.gate_grads.sum(0),
-            (made.cell_norm_grads * kept.cell_normals).sum(0),
-            made.cell_norm_grads.sum(0),
+            weight_gradient(made.recurrent_grads, kept.attended).to(like),
+            recurrent_bias_grad,
+            input_gain_grad,
+            gain_grad,
+            bias_grad,
+            *cell_grads,
             *(None,) * 3,
         )
 
@@ -338,10 +352,12 @@ def _normalised(kept: SimpleNamespace, prefix: str, now: slice, values: Tensor) 
 
 def _forward_in_torch(kept: SimpleNamespace, once: SimpleNamespace, counts: Sequence[int], products: _Products) -> None:
     key_product, recurrent_product = products
-    (_, slots), hidden, dtype = kept.attentions.shape, kept.keys.shape[1], recurrent_product.dtype
+    (_, slots), hidden = kept.attentions.shape, kept.keys.shape[1]
+    inputs = torch.addcmul(once.bias, kept.input_normals, kept.input_gain)
     for t, now in enumerate(slices(counts)):
         window = kept.history[: counts[t], t : t + slots]
-        product = key_product(_before(kept, t, now).to(dtype))
+        kept.befores[now] = _before(kept, t, now)
+        product = key_product(kept.befores[now])
         key = torch.add(once.input_keys[now], product, out=kept.keys[now])
         if kept.key_output_mask is not None:
             key *= kept.key_output_mask[now]
@@ -351,16 +367,15 @@ def _forward_in_torch(kept: SimpleNamespace, once: SimpleNamespace, counts: Sequ
         weighted = exponential * kept.gates[now]
         total = torch.sum(weighted, dim=-1, out=kept.totals[now]).add_(ATTENTION_EPSILON)
         attention = torch.div(weighted, total[:, None], out=kept.attentions[now])
-        read = kept.reads[now]
-        torch.bmm(attention[:, None], window, out=read[:, None])
-        product = recurrent_product(read[:, :hidden].to(dtype))
+        kept.attended[now], kept.cell_reads[now] = torch.bmm(attention[:, None], window)[:, 0].chunk(2, dim=-1)
+        product = recurrent_product(kept.attended[now])
         normal = _normalised(kept, "", now, product.to(key.dtype))
-        activation = torch.add(once.input_gates[now], once.bias, out=kept.activations[now]).addcmul_(normal, kept.gain)
+        activation = torch.addcmul(inputs[now], normal, kept.gain, out=kept.activations[now])
         activation[:, : 2 * hidden].sigmoid_()
         activation[:, 2 * hidden : 3 * hidden].tanh_()
         activation[:, 3 * hidden :].sigmoid_()
         i, f, g, o = activation.chunk(4, dim=-1)
-        cell = torch.addcmul(f * read[:, hidden:], i, g)
+        cell = torch.addcmul(f * kept.cell_reads[now], i, g)
         normal = _normalised(kept, "cell_", now, cell)
         tanh = torch.addcmul(once.cell_bias, normal, kept.cell_gain, out=kept.cell_tanhs[now]).tanh_()
         state = kept.history[: counts[t], t + slots]
@@ -371,25 +386,28 @@ def _forward_in_torch(kept: SimpleNamespace, once: SimpleNamespace, counts: Sequ
 def _backward_in_torch(
     kept: SimpleNamespace, made: SimpleNamespace, counts: Sequence[int], products: _Products
 ) -> Tensor:
-    """Fill `made`; return the gradient of the tape, (B, N, 2H)."""
+    """Fill `made`; return the gradient of the tape, (B, N, 2H). `sums`: rows whose sum are the gradients of input gain,
+    gain, bias, recurrent bias, cell gain and cell bias, (_, 18H).
+    """
     key_product, recurrent_product = products
     (_, slots), hidden, root = kept.attentions.shape, kept.keys.shape[1], math.sqrt(kept.keys.shape[1])
     history_grads = torch.zeros_like(kept.history)  # each step adds to those that it reads
+    cell_norm_grads, gate_grads = torch.empty_like(kept.keys), torch.empty_like(kept.normals)
     for t, now in reversed(list(enumerate(slices(counts)))):
         window, grad = kept.history[: counts[t], t : t + slots], history_grads[: counts[t], t + slots]
         hidden_grad, tanh = grad[:, :hidden] + made.output_grads[now], kept.cell_tanhs[now]
         i, f, g, o = kept.activations[now].chunk(4, dim=-1)
-        i_grad, f_grad, g_grad, o_grad = made.gate_grads[now].chunk(4, dim=-1)
+        i_grad, f_grad, g_grad, o_grad = gate_grads[now].chunk(4, dim=-1)
         torch.mul(hidden_grad * tanh, o.square().sub_(o).neg_(), out=o_grad)
-        norm_grad = torch.mul(hidden_grad * o, tanh.square().neg_().add_(1), out=made.cell_norm_grads[now])
+        norm_grad = torch.mul(hidden_grad * o, tanh.square().neg_().add_(1), out=cell_norm_grads[now])
         scale, factor = kept.cell_scales[now, None], kept.cell_factors[now, None]
         cell_grad = normalise_backward(norm_grad * kept.cell_gain, kept.cell_normals[now], scale, factor)
         cell_grad += grad[:, hidden:]
         torch.mul(cell_grad * g, i.square().sub_(i).neg_(), out=i_grad)
-        torch.mul(cell_grad * kept.reads[now, hidden:], f.square().sub_(f).neg_(), out=f_grad)
+        torch.mul(cell_grad * kept.cell_reads[now], f.square().sub_(f).neg_(), out=f_grad)
         torch.mul(cell_grad * i, g.square().neg_().add_(1), out=g_grad)
         scale, factor = kept.scales[now, None], kept.factors[now, None]
-        recurrent_grads = normalise_backward(made.gate_grads[now] * kept.gain, kept.normals[now], scale, factor)
+        recurrent_grads = normalise_backward(gate_grads[now] * kept.gain, kept.normals[now], scale, factor)
         made.recurrent_grads[now] = recurrent_grads
         read_grad = torch.cat([recurrent_product(made.recurrent_grads[now]).to(grad.dtype), cell_grad * f], dim=-1)
         attention, total = kept.attentions[now], kept.totals[now, None]
@@ -402,21 +420,27 @@ def _backward_in_torch(
         key_grad = torch.bmm(score_grad[:, None], window[..., :hidden])[:, 0]
         if kept.key_output_mask is not None:
             key_grad *= kept.key_output_mask[now]
-        made.key_grads[now] = key_grad
+        made.key_grads[now] = made.key_grads_half[now] = key_grad
         window_grads = history_grads[: counts[t], t : t + slots]
         window_grads.addcmul_(attention[:, :, None], read_grad[:, None])
         window_grads[..., :hidden].addcmul_(score_grad[:, :, None], kept.keys[now, None])
-        before = key_product(key_grad.to(recurrent_product.dtype))
+        before = key_product(made.key_grads_half[now])
         window_grads[:, -1, :hidden] += before if kept.key_input_mask is None else before * kept.key_input_mask[now]
+    scales, factors = kept.input_scales, kept.input_factors
+    made.input_grads = normalise_backward(gate_grads * kept.input_gain, kept.input_normals, scales, factors)
+    of_gains = gate_grads * kept.input_normals, gate_grads * kept.normals
+    of_biases = gate_grads, made.recurrent_grads.to(kept.keys.dtype)
+    made.sums = torch.cat([*of_gains, *of_biases, cell_norm_grads * kept.cell_normals, cell_norm_grads], dim=1)
     return history_grads[:, :slots]
 
 
 _Layer = c_struct(
     "hidden slots columns length",
-    "starts history keys attentions exponentials totals largest reads activations normals scales factors cell_normals"
-    " cell_scales cell_factors cell_tanhs states gates gain bias cell_gain cell_bias key_input_mask key_output_mask"
-    " input_gates input_keys output_grads gate_grads cell_norm_grads key_grads slot_grads score_grads read_grads"
-    " recurrent_grads key_grads_half carried",
+    "starts history keys attentions exponentials totals largest cell_reads befores attended activations"
+    " input_means input_scales input_factors means scales factors cell_means cell_scales cell_factors cell_tanhs"
+    " states gates input_gain gain bias cell_gain cell_bias key_input_mask key_output_mask input_keys inputs"
+    " output_grads key_grads slot_grads score_grads read_grads input_grads recurrent_grads key_grads_half carried"
+    " history_grads state_grads sums",
 )
 
 
@@ -430,28 +454,38 @@ def _layer(kept: SimpleNamespace, others: SimpleNamespace, counts: Sequence[int]
 
 def _forward_in_c(
     library: CDLL, kept: SimpleNamespace, once: SimpleNamespace, counts: Sequence[int], products: _Products
-) -> None:
+) -> list[Tensor]:
+    """Return the product of the gates of each step."""
     key_product, recurrent_product = products
     layer = _layer(kept, once, counts, recurrent_product.dtype)
-    before, attended = torch.empty(2, len(kept.history), kept.keys.shape[1], dtype=recurrent_product.dtype).unbind()
-    before[: counts[0]] = _before(kept, 0, slice(0, counts[0]))
-    for t, count in enumerate(counts):
-        call(library.read_attend, layer, t, key_product(before[:count]), attended)
-        call(library.read_cell, layer, t, len(counts), recurrent_product(attended[:count]), before)
+    kept.befores[: counts[0]] = _before(kept, 0, slice(0, counts[0]))
+    outputs = []
+    for t, (before, attended) in enumerate(zip(kept.befores.split(counts), kept.attended.split(counts), strict=True)):
+        call(library.read_attend, layer, t, key_product(before))
+        outputs.append(recurrent_product(attended))
+        call(library.read_cell, layer, t, len(counts), outputs[-1])
+    return outputs
 
 
 def _backward_in_c(
-    library: CDLL, kept: SimpleNamespace, made: SimpleNamespace, counts: Sequence[int], products: _Products, tape: bool
+    library: CDLL,
+    kept: SimpleNamespace,
+    made: SimpleNamespace,
+    counts: Sequence[int],
+    products: _Products,
+    outputs: Sequence[Tensor],
+    tape: bool,
 ) -> Tensor | None:
-    """Fill `made`; return the gradient of the tape, (B, N, 2H), if it is needed: `tape`."""
+    """Fill `made`; return the gradient of the tape, (B, N, 2H), if `tape` asks for it. outputs: of `_forward_in_c`."""
     key_product, recurrent_product = products
-    dtype, (_, slots), hidden = recurrent_product.dtype, kept.attentions.shape, kept.keys.shape[1]
-    made.score_grads, made.read_grads = torch.empty_like(made.slot_grads), torch.empty_like(kept.reads)
-    made.carried = kept.reads.new_empty(len(kept.history), 2 * hidden)
-    made.key_grads_half = made.key_grads if dtype == torch.float32 else torch.empty_like(made.key_grads, dtype=dtype)
+    dtype, (total, slots), hidden = recurrent_product.dtype, kept.attentions.shape, kept.keys.shape[1]
+    made.score_grads, made.read_grads = torch.empty_like(made.slot_grads), kept.keys.new_empty(total, 2 * hidden)
+    made.carried = kept.keys.new_empty(len(kept.history), 2 * hidden)
+    made.sums = kept.keys.new_zeros(torch.get_num_threads(), 18 * hidden)
+    made.input_grads = torch.empty_like(made.recurrent_grads)
     layer, through = _layer(kept, made, counts, dtype), None
     for t, now in reversed(list(enumerate(slices(counts)))):
-        call(library.read_cell_backward, layer, t, len(counts), through)
+        call(library.read_cell_backward, layer, t, len(counts), outputs[t], through)
         call(library.read_attend_backward, layer, t, recurrent_product(made.recurrent_grads[now]))
         through = key_product(made.key_grads_half[now])
     if through is None or not tape:
@@ -463,39 +497,99 @@ def _backward_in_c(
     return tape_grads
 
 
-def attend_reference(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor) -> tuple[Tensor, Tensor]:
+def attend_reference(
+    keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor, counts: Sequence[int]
+) -> tuple[Tensor, Tensor]:
     """Return `attend` step by step."""
-    slots, _, hidden_size = tape.shape
-    history = torch.cat([tape, states])
+    (slots, batch, hidden_size), history = tape.shape, list(tape)
     attended, attentions = [], []
-    for step in range(keys.shape[0]):
-        memory = history[step : step + slots].flip(0).transpose(0, 1)  # (B, N, H), most recent first
-        scores = (memory * keys[step][:, None]).sum(-1) / math.sqrt(hidden_size)
-        attention = attention_weights(scores, gates[step])
+    for count, now in zip(counts, slices(counts), strict=True):
+        memory = torch.stack(history[: -slots - 1 : -1], dim=1)[:count]  # (B, N, H), most recent first
+        scores = (memory * keys[now][:, None]).sum(-1) / math.sqrt(hidden_size)
+        attention = attention_weights(scores, gates[now])
         attended.append((attention[:, :, None] * memory).sum(1))
         attentions.append(attention)
-    return torch.stack(attended), torch.stack(attentions)
+        history.append(pad(states[now], (0, 0, 0, batch - count)))
+    return torch.cat(attended), torch.cat(attentions)
 
 
 @with_reference(attend_reference)
-def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor) -> tuple[Tensor, Tensor]:
+def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor, counts: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Return the predict network's attention over the hidden states before each step, for all steps at once.
 
-    keys, states: (T, B, H); gates: (T, B, N); tape: (N, B, H), oldest first.
-    Returns attended (T, B, H) and attention (T, B, N).
+    Rows as in `read`.  keys, states: (n, H); gates: (n, N); tape: (N, B, H), oldest first.
+    Returns attended states (n, H), and attention (n, N), detached.
     """
+    (slots, columns, _), counts = tape.shape, tuple(counts)
+    library = kernels("gated_memory", product_dtype(tape), gates, states, tape) if slots <= _MAXIMUM_SLOTS else None
+    if library is not None:
+        compiled: tuple[Tensor, Tensor] = _PredictAttention.apply(keys.float(), gates, states, tape, counts, library)
+        return compiled
+    index = None
+    if counts[-1] < columns:
+        index = (torch.arange(columns) < torch.tensor(counts)[:, None]).flatten().nonzero()[:, 0].to(tape.device)
+
+    def padded(rows: Tensor) -> Tensor:
+        if index is None:
+            return rows.view(len(counts), columns, -1)
+        flat = rows.new_zeros(len(counts) * columns, rows.shape[1]).index_copy(0, index, rows)
+        return flat.view(len(counts), columns, -1)
+
     attended, attentions = [], []
-    history, slots, gates = torch.cat([tape, states]), len(tape), gates.flip(-1)
+    keys, gates, history = padded(keys), padded(gates).flip(-1), torch.cat([tape, padded(states)])
     # A block's scores for all steps it can see are one product, of which only a band is used: short blocks waste less.
-    block = max(32, slots)
-    for start in range(0, len(keys), block):
-        part = slice(start, min(start + block, len(keys)))
-        memory = history[start : part.stop + slots - 1].transpose(0, 1)
+    for part in parts(len(counts), max(32, slots)):
+        memory = history[part.start : part.stop + slots - 1].transpose(0, 1)
         scores = torch.bmm(keys[part].transpose(0, 1), memory.transpose(1, 2)).to(gates.dtype)
         weights = attention_weights(_band(scores / math.sqrt(keys.shape[-1]), slots), gates[part].transpose(0, 1))
         attended.append(torch.bmm(_unband(weights).to(memory.dtype), memory).transpose(0, 1))
         attentions.append(weights.transpose(0, 1).flip(-1))
-    return torch.cat(attended), torch.cat(attentions)
+    rows, attention = (torch.cat(found).flatten(0, 1) for found in (attended, attentions))
+    if index is not None:
+        rows, attention = rows[index], attention[index]
+    return rows.to(states.dtype), attention.detach()
+
+
+class _PredictAttention(torch.autograd.Function):
+    """Each column in turn, with the attention of the reader (kernels/gated_memory.c)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor, counts: Sequence[int], library: CDLL
+    ) -> tuple[Tensor, Tensor]:
+        (slots, batch, hidden), total = tape.shape, len(states)
+        history = tape.new_empty(batch, slots + len(counts), hidden)
+        history[:, :slots] = tape.transpose(0, 1)
+        kept = SimpleNamespace(
+            history=history,
+            keys=keys.contiguous(),
+            attentions=torch.empty(total, slots),
+            exponentials=torch.empty(total, slots),
+            totals=torch.empty(total),
+            largest=torch.empty(total, dtype=torch.int64),
+            gates=gates.flip(-1),  # oldest first
+        )
+        once = SimpleNamespace(states=states.contiguous(), attended=torch.empty_like(keys))
+        call(library.predict_attend, _layer(kept, once, counts, torch.float32), len(counts))
+        ctx.save_for_backward(*vars(kept).values())
+        ctx.library, ctx.counts, ctx.names = library, counts, list(vars(kept))
+        attention = kept.attentions.flip(-1)
+        ctx.mark_non_differentiable(attention)
+        return once.attended, attention
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        kept = SimpleNamespace(**dict(zip(ctx.names, ctx.saved_tensors, strict=True)))
+        made = SimpleNamespace(
+            output_grads=grads[0].contiguous(),
+            key_grads=torch.empty_like(kept.keys),
+            slot_grads=torch.empty_like(kept.attentions),
+            state_grads=torch.empty_like(kept.keys),
+            history_grads=torch.zeros_like(kept.history),
+        )
+        call(ctx.library.predict_attend_backward, _layer(kept, made, ctx.counts, torch.float32), len(ctx.counts))
+        tape_grad = made.history_grads[:, : kept.attentions.shape[1]].transpose(0, 1)
+        return made.key_grads, made.slot_grads.flip(-1), made.state_grads, tape_grad, None, None
 
 
 def _band(matrix: Tensor, width: int) -> Tensor:

@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear, pad
 
-from syntaxlm.ops.backend import KERNELS, call, library
+from syntaxlm.ops.backend import KERNELS, applied, call, library
 
 _TILES_PACKED, _TILES_INNER = 262144, 1024  # as in tiles.c
+_LARGE_WEIGHT = 1 << 20  # entries from which a transposed copy pays for the product of a weight gradient in bfloat16
 
 
 def product_dtype(tensor: Tensor) -> torch.dtype:
@@ -80,6 +81,46 @@ def large_product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
         )
         return product
     return linear(rows, weight, bias)
+
+
+def affine(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return rows weight^T + bias, as torch's `linear` also in autocast: (n, G), (F, G), (F,) or None -> (n, F).
+
+    On the CPU its products, and those of its backward, are the fastest (`large_product`, `weight_gradient`).
+    """
+    dtype = product_dtype(weight)
+    if rows.device.type != "cpu" or dtype not in (torch.float32, torch.bfloat16):
+        return linear(rows, weight, bias)
+    result: Tensor = applied(_Affine, rows, weight, bias, dtype)
+    return result
+
+
+class _Affine(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> Tensor:
+        low_rows, low_weight = rows.to(dtype), weight.to(dtype)
+        ctx.save_for_backward(low_rows, low_weight)
+        ctx.row_dtype, ctx.weight_dtype = rows.dtype, weight.dtype
+        return large_product(low_rows, low_weight, None if bias is None else bias.to(dtype))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,), (rows, weight), needed = grads, ctx.saved_tensors, ctx.needs_input_grad
+        return (
+            large_product(grad, weight.T).to(ctx.row_dtype) if needed[0] else None,
+            weight_gradient(grad, rows).to(ctx.weight_dtype) if needed[1] else None,
+            grad.sum(0, dtype=ctx.weight_dtype) if needed[2] else None,
+            None,
+        )
+
+
+def weight_gradient(grads: Tensor, rows: Tensor) -> Tensor:
+    """Return grads^T rows, without autograd: (n, F), (n, G) -> (F, G), all of the same dtype."""
+    if _PACKED and grads.device.type == "cpu" and grads.dtype == torch.bfloat16:
+        if grads.shape[1] * rows.shape[1] < _LARGE_WEIGHT:
+            return grads.T @ rows
+        return grads.T.contiguous() @ rows
+    return large_product(grads.T, rows.T)
 
 
 def product_into(weight: Tensor, columns: bool, tiled: bool) -> Callable[[Tensor, Tensor], Tensor]:
