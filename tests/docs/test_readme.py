@@ -28,7 +28,7 @@ def test_the_commands_print_what_readme_shows(capsys):
     assert main(shlex.split(parse[0])) == 0
     assert capsys.readouterr().out == parse[1]
     command, cut, head = score[0].split(" | ")
-    assert (cut, head) == ("cut -f 3,7,8", "head -n 3")
+    assert (cut, head) == ("cut -f 3,7,8", "head -n 2")
     assert main(shlex.split(command)) == 0
     printed, shown = (csv.reader(io.StringIO(text), delimiter="\t") for text in (capsys.readouterr().out, score[1]))
     for line, (word, known, bits) in zip(printed, shown, strict=False):

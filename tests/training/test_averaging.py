@@ -244,7 +244,7 @@ def test_each_random_length_has_its_own_rate(toy, tmp_path, monkeypatch):
             {"optimiser": {"finetune_epoch": 5, "average_from_epoch": 5, "average_patience": 1}},
             "optimiser.finetune_epoch: found 5; expected more than optimiser.average_from_epoch, 5",
         ),
-        ({"optimiser": {"kind": "asgd"}}, "optimiser.kind: found \"asgd\"; expected 'adam' or 'sgd'"),
+        ({"optimiser": {"kind": "asgd"}}, "optimiser.kind: found \"asgd\"; expected 'adam', 'adamw' or 'sgd'"),
     ],
 )
 def test_contradictory_settings_are_reported(toy, sections, fault):

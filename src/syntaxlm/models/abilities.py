@@ -129,7 +129,7 @@ class TrainsByGradient(HasLoss):
         features = logits = 0
         for module in self.modules():
             for weight in module.parameters(recurse=False):
-                if weight.dim() < 2:
+                if weight.dim() < 2 or not len(weight):  # a vector, or a band without words
                     continue
                 outputs, inputs = len(weight), weight[0].numel()
                 if outputs == self.vocabulary_size:
