@@ -17,7 +17,7 @@ from docs.generation.papers import (
     stored,
 )
 from docs.generation.provenance import commands, epoch_tokens, evaluation, key, parameters
-from docs.generation.stored_results import Figure, Runs, perplexity_of_test, run, transcribed
+from docs.generation.stored_results import Figure, Runs, run
 
 OUTCOMES = ("reproduced", "found at small size", "not found", "not run")
 Entry = dict[str, Any]
@@ -86,10 +86,6 @@ def _trees(one: Entry) -> Measured:
 
 def _perplexity(one: Entry) -> Measured:
     """Perplexity of a text, from the reports of `train`."""
-    if one["training"] in transcribed():
-        figure, seeds = perplexity_of_test(one["training"])
-        size, made = parameters(one["training"], {}), commands()[one["training"]]["train"]
-        return Measured(f"{perplexity(figure)} (transcribed)", "", seeds, size, commands=(made,))
     found = run(one["training"], "training", one.get("run", ""))
     entry = commands()[key(one["training"], found.name)]
     value = perplexity(found.perplexity(one.get("text", "test")))

@@ -34,17 +34,7 @@ from docs.generation.papers import (
 from docs.generation.readme import readme_perplexity, readme_trees
 from docs.generation.seeds import DISTANCES, PALM, agreement, decoder_gain, near_convergence
 from docs.generation.speed import aims, command_speed, job_speed, matrix_speed, training_speed
-from docs.generation.stored_results import (
-    RESULTS,
-    Figure,
-    Runs,
-    Trees,
-    perplexity_of_test,
-    run,
-    runs,
-    transcribed,
-    trees,
-)
+from docs.generation.stored_results import RESULTS, Figure, Runs, Trees, perplexity_of_test, run, runs, trees
 from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.parsing.agreement import outlier
 from syntaxlm.trees.tree import parse_brackets
@@ -131,7 +121,7 @@ def _lines(row: Row) -> Iterator[list[str]]:
 
 
 def _perplexity(recipe: str, name: str = "") -> str:
-    return perplexity(perplexity_of_test(recipe, name)[0]) + " (transcribed)" * (recipe in transcribed())
+    return perplexity(perplexity_of_test(recipe, name)[0])
 
 
 def _cells(row: Row, one: Trees) -> list[str]:

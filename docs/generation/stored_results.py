@@ -112,19 +112,7 @@ def trees(recipe: str, treebank: str, decoder: str, name: str = "") -> Trees:
     return Trees(one.f1_by(decoder), one.right_branching, one.first["sentences"], one.first["protocol"], decoder, count)
 
 
-def transcribed() -> dict[str, dict[str, Any]]:
-    """results/transcribed.json: test perplexity by seed of recipes of which only the experiment log has a value.
-
-    notebook: heading of docs/notebook.md.
-    """
-    found: dict[str, dict[str, Any]] = json.loads((RESULTS / "transcribed.json").read_text(encoding="utf-8"))
-    return found
-
-
 def perplexity_of_test(recipe: str, name: str = "") -> tuple[Figure, int]:
     """Perplexity of the test text, and the number of seeds: 0 for a model without random weights."""
-    if recipe in transcribed():
-        figure = Figure.of(transcribed()[recipe]["test"])
-        return figure, len(figure.values)
     one = run(recipe, "training", name)
     return one.perplexity("test"), len(one.seeds)

@@ -8,9 +8,9 @@ import re
 import pytest
 from docs.generation.parts import without_parts
 from docs.generation.results import BLOCKS, PAGES, generated, overview, without_results
-from docs.generation.stored_results import RESULTS, Figure, perplexity_of_test, run, runs, transcribed, trees
+from docs.generation.stored_results import RESULTS, Figure, perplexity_of_test, run, runs, trees
 
-from tests.docs.examples import ROOT, slug
+from tests.docs.examples import ROOT
 
 README = ROOT / "README.md"
 NOTEBOOK = (ROOT / "docs" / "notebook.md").read_text(encoding="utf-8")
@@ -82,14 +82,6 @@ def test_the_table_has_the_figures_of_the_commands_reports():
     assert f"| {100 * reports[0]['baselines']['right']:.1f} |" in row
 
 
-def test_transcribed_perplexities_stand_in_the_log_and_have_no_reports():
-    sections = {slug(part.splitlines()[0]): part for part in re.split(r"^## ", NOTEBOOK, flags=re.MULTILINE)}
-    assert transcribed(), "without transcribed values, delete this test and what reads them"
-    for name, one in transcribed().items():
-        assert {str(value) for value in one["test"]} <= set(re.findall(r"\d+\.\d+", sections[one["notebook"]]))
-        assert not (RESULTS / name).exists(), "stored reports replace transcribed values"
-
-
 def test_seeds_of_one_run_are_read_together(tmp_path, monkeypatch):
     monkeypatch.setattr("docs.generation.stored_results.RESULTS", tmp_path)
     folder = tmp_path / "some"
@@ -118,7 +110,6 @@ def test_a_figure_of_one_seed_has_no_standard_deviation():
 def test_f1_and_perplexity_are_those_of_the_reports_of_a_recipe(tmp_path, monkeypatch):
     assert perplexity_of_test("kn5", "gum")[1] == 0, "counts have no seeds"
     monkeypatch.setattr("docs.generation.stored_results.RESULTS", tmp_path)
-    (tmp_path / "transcribed.json").write_text('{"lstm": {"test": [1.0, 3.0]}}')
     folder = tmp_path / "palm-gum-small"
     folder.mkdir()
     for seed, f1 in ((1, 0.5), (2, 0.6)):
@@ -132,7 +123,6 @@ def test_f1_and_perplexity_are_those_of_the_reports_of_a_recipe(tmp_path, monkey
     assert found.f1.values == (0.25, 0.3)
     assert (found.sentences, found.protocol, found.count) == (7, "wsj-test", 2)
     assert perplexity_of_test("palm-gum-small") == (Figure.of((101, 102)), 2)
-    assert perplexity_of_test("lstm") == (Figure.of((1.0, 3.0)), 2)
     with pytest.raises(KeyError):
         trees("palm-s-gum-small", "GUM test", "mbr")
 
