@@ -62,7 +62,7 @@ class WrittenLines:
 @cache
 def _are_spaces() -> Flags:
     """Return whether each character up to the one after the last white space is white space."""
-    return np.array([chr(code).isspace() for code in range(_LAST_SPACE + 2)])
+    return np.fromiter(map(str.isspace, map(chr, range(_LAST_SPACE + 2))), np.bool_)
 
 
 class WrittenWord(NamedTuple):
