@@ -66,3 +66,15 @@ def test_training_loads_no_library_of_optional_parts(tmp_path):
     _, modules = imported_by(["train", str(recipe), "--output", str(tmp_path / "run")])
     assert (tmp_path / "run" / "result.json").exists()
     assert (NOT_NEEDED | {"torch._dynamo"}) & modules == set()
+
+
+def test_a_command_ends_without_a_last_search_for_cycles():
+    program = (
+        "import atexit, gc, sys\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 0))\n"
+        "from syntaxlm.__main__ import run\n"
+        "sys.argv = ['syntaxlm', '--version']\n"
+        "run()\n"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.split()[-1] == "True"
