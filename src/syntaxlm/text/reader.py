@@ -214,6 +214,10 @@ class TextReader:
         """Return the tokens of a word of a line, and what is not read of it. place: see `_keys`."""
         if self.is_plain:
             return self.normaliser.parts(word)
+        if self.adapts and word.isalnum():  # most words are known as they are written, and are not split
+            parts = self.normaliser.parts(word)
+            if len(parts) == 1 and parts[0].token is not None and self.vocabulary.knows(parts[0].token):
+                return parts
         return self.normaliser.align(word, self._pieces_of_word(word, *place))
 
     def _find_spelled_pieces(self, word: str, is_first: bool, is_last: bool, opens: bool) -> Sequence[Piece]:
