@@ -22,9 +22,7 @@ Built = TypeVar("Built")
 class _WithoutDraws(TorchFunctionMode):
     """Skips functions that draw random values of tensors."""
 
-    skipped = frozenset(
-        {"uniform_", "normal_", "trunc_normal_", "kaiming_uniform_", "xavier_uniform_", "orthogonal_"}
-    )
+    skipped = frozenset({"uniform_", "normal_", "trunc_normal_", "kaiming_uniform_", "xavier_uniform_", "orthogonal_"})
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

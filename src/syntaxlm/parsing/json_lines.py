@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import compress, pairwise
-from json.encoder import encode_basestring
+from json.encoder import encode_basestring as encoded
 from typing import Any, cast
 
 import numpy as np
@@ -40,7 +40,7 @@ def json_lines(parses: ParseBatch) -> list[str]:
     }
     columns = {name: _lists(of_words, read.places) for name, of_words in items.items()}
     unread = [
-        f'{{"text": {encode_basestring(read.written[place])}, "start": {read.starts[place]}, "end": {read.ends[place]}}}'
+        f'{{"text": {encoded(read.written[place])}, "start": {read.starts[place]}, "end": {read.ends[place]}}}'
         for place in np.flatnonzero(~is_read).tolist()
     ]
     columns["not_read"] = _lists(unread, offsets_of(~is_read)[read.offsets])
@@ -51,7 +51,7 @@ def json_lines(parses: ParseBatch) -> list[str]:
 
 
 def _texts(texts: Sequence[str]) -> Iterable[str]:
-    written = {text: encode_basestring(text) for text in dict.fromkeys(texts)}
+    written = {text: encoded(text) for text in dict.fromkeys(texts)}
     return map(written.__getitem__, texts)
 
 
