@@ -22,10 +22,10 @@ _LARGEST, _DOUBTFUL = 1e6, 1e-3
 def json_lines(parses: ParseBatch) -> list[str]:
     """Return `Parse.to_dict` of each line as JSON; null for a line without words."""
     spans, structure, read = parses.spans, parses.structure, parses.read
-    values = {} if structure is None else structure.word_values(parses.layer)
-    values = {name: np.asarray(of_words) for name, of_words in values.items()}
+    of_words = {} if structure is None else structure.word_values(parses.layer)
+    values = {name: np.asarray(numbers) for name, numbers in of_words.items()}
     has_more = parses.labelled or parses.alternatives or (structure is not None and structure.compares_spans)
-    if spans is None or has_more or not all(np.isfinite(of_words).all() for of_words in values.values()):
+    if spans is None or has_more or not all(np.isfinite(numbers).all() for numbers in values.values()):
         return [to_json(parse.to_dict() if parse else None) for parse in parses]
     is_read, is_full, spans = read.is_read, np.diff(read.places) > 0, spans.in_preorder(smallest=2)
     kept, counts = is_read.tolist(), np.zeros(len(is_full), np.int64)
@@ -34,11 +34,11 @@ def json_lines(parses: ParseBatch) -> list[str]:
     items: dict[str, Iterable[str]] = {  # of the words
         "words": _texts(list(compress(read.written, kept))),
         "tokens": _texts(list(compress(cast(Sequence[str], read.tokens), kept))),
-        **{name: map(repr, _rounded(of_words)) for name, of_words in values.items()},
+        **{name: map(repr, _rounded(numbers)) for name, numbers in values.items()},
         "offsets": _pairs(read.starts[is_read], read.ends[is_read]),
         "known": map(("false", "true").__getitem__, is_known.tolist()),
     }
-    columns = {name: _lists(of_words, read.places) for name, of_words in items.items()}
+    columns = {name: _lists(texts, read.places) for name, texts in items.items()}
     unread = [
         f'{{"text": {encoded(read.written[place])}, "start": {read.starts[place]}, "end": {read.ends[place]}}}'
         for place in np.flatnonzero(~is_read).tolist()
