@@ -9,7 +9,7 @@ import sys
 
 def run() -> int:
     """Run a command; returns the exit code, also if it is interrupted while modules are imported."""
-    gc.set_threshold(100_000, 20)  # most objects, those of torch and of cached words, live until the end
+    gc.set_threshold(500_000, 20)  # most objects live until the end; importing torch makes 260,000
     try:
         from syntaxlm.app.cli import main
 
@@ -17,6 +17,8 @@ def run() -> int:
     except KeyboardInterrupt:
         print("syntaxlm: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
+    finally:
+        gc.freeze()  # otherwise the interpreter searches all objects for cycles when it exits: a third of a command
 
 
 if __name__ == "__main__":

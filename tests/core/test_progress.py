@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import re
 import time
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -20,6 +22,8 @@ from syntaxlm.training.run import Event
 def console(request, monkeypatch):
     console = Console(file=io.StringIO(), force_terminal=request.param, width=120, highlight=False)
     monkeypatch.setattr("rich.console.Console", lambda **settings: _quiet_as(console, settings))
+    monkeypatch.setattr(console.file, "isatty", lambda: console.is_terminal)
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=console.file))
     return console
 
 
@@ -30,6 +34,7 @@ def _quiet_as(console, settings):
 
 @pytest.fixture
 def impatient(monkeypatch):
+    importlib.import_module("syntaxlm.core.display")  # otherwise this takes longer than the work of the tests
     monkeypatch.setattr(progress, "PATIENCE", 0.02)
 
 
@@ -71,7 +76,7 @@ def test_nested_work_adds_a_line_to_the_same_display(console, impatient):
         list(progress_bar(slowly(range(6)), "scoring", total=6))
     assert ("evaluating" in console.file.getvalue()) == console.is_terminal
     assert ("scoring" in console.file.getvalue()) == console.is_terminal
-    assert progress._display is None
+    assert progress._bars is None
 
 
 def test_quiet_disables_progress_bars_and_notes(console, impatient):
@@ -95,7 +100,7 @@ def test_only_the_first_of_several_processes_shows_progress(console, impatient, 
 def test_an_error_inside_is_raised_unchanged(console):
     with pytest.raises(ZeroDivisionError), status("dividing"):
         raise ZeroDivisionError
-    assert progress._display is None
+    assert progress._bars is None
 
 
 def test_training_shows_a_bar_on_a_terminal_and_validation_lines_everywhere(toy, console, impatient):

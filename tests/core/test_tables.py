@@ -23,6 +23,7 @@ from syntaxlm.core.tables import (
     ReportFormat,
     ReportTable,
     blocks_of,
+    format_blocks,
     format_rows,
     write_parquet,
 )
@@ -113,6 +114,25 @@ def test_separated_cells_are_read_as_they_were(format, delimiter):
     text = "".join(format_rows(rows, NUMBERS, format))
     read = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
     assert [(row["number"], row["name"]) for row in read] == [(str(row["number"]), row["name"]) for row in rows]
+
+
+@pytest.mark.parametrize(("format", "delimiter"), [("tsv", "\t"), ("csv", ",")])
+@pytest.mark.parametrize("same", ["a", '%s,\t"', "", None])
+def test_columns_are_written_as_the_csv_module_writes_their_rows(format, delimiter, same):
+    texts = [*ODD, None, "x"]
+    block = {
+        "text": texts,
+        "same": [same] * len(texts),
+        "number": np.arange(len(texts)),
+        "one": np.ones(len(texts), int),
+    }
+    table = Columns("cells", "row", {name: Column("text", name) for name in block})
+    expected = io.StringIO()
+    writer = csv.writer(expected, delimiter=delimiter)
+    writer.writerow(block)
+    writer.writerows(zip(*block.values(), strict=True))
+    written = "".join(format_blocks([block], table, format))
+    assert written.split("\n") == expected.getvalue().replace("\r\n", "\n").split("\n")
 
 
 def test_cells_of_numbers_lists_and_missing_values():

@@ -300,6 +300,14 @@ def test_json_lines_are_the_parses_of_the_lines(units, punctuation):
     assert json_lines(parses) == [to_json(parse.to_dict() if parse else None) for parse in parses]
 
 
+def test_distances_in_json_lines_are_rounded_as_python_rounds_them_also_in_the_middle():
+    values = [sign * number / 2**7 for number in range(1, 200) for sign in (1, -1)]  # many end in 5 at the 7th decimal
+    values += [0.0, -0.0, 1e-9, -1e-9, 5e-7, 1e6, 1234567.1, 1e30]
+    parses = parse_lines(fresh("prpn"), ["a " * len(values)])
+    parses.structure.values[0] = values
+    assert json_lines(parses) == [to_json(parse.to_dict()) for parse in parses]
+
+
 def test_json_lines_of_averages_and_span_models_are_the_parses_and_infinite_distances_are_null():
     prpn = fresh("prpn")
     for models in ([prpn], [prpn, fresh("palm")], [bracketing()]):

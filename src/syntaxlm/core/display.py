@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterable
 from datetime import timedelta
 
 from rich import progress as rich_progress
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, ProgressColumn, Task, TaskID, TextColumn
+from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
 from syntaxlm.core.progress import Progress
@@ -36,7 +35,7 @@ class _Time(ProgressColumn):
 class Display(rich_progress.Progress):
     """Display of all bars. It reads the amounts of work only when it is drawn, so updates have no cost.
 
-    patience: seconds after which work is shown.
+    patience: seconds of work after which its bar is shown.
     """
 
     def __init__(self, console: Console, patience: float) -> None:
@@ -52,15 +51,19 @@ class Display(rich_progress.Progress):
             redirect_stdout=bool(sys.stdout is not None and sys.stdout.isatty()),
         )
         self._patience = patience
-        self._timer = threading.Timer(patience, self.start)
-        self._timer.daemon = True
-        self._timer.start()
 
-    def add(self, work: Progress) -> TaskID:
+    def add(self, work: Progress) -> None:
         """Add a bar."""
-        return self.add_task(
+        task = self.add_task(
             work.what, total=work.total, completed=int(work.done), work=work, first=work.done, moved=0.0
         )
+        self._tasks[task].start_time = work.started
+
+    def remove(self, work: Progress) -> None:
+        """Remove a bar."""
+        for task in self.tasks:
+            if task.fields["work"] is work:
+                self.remove_task(task.id)
 
     def get_renderables(self) -> Iterable[RenderableType]:
         for task in self.tasks:
@@ -69,10 +72,3 @@ class Display(rich_progress.Progress):
                 task.fields["moved"] = task.elapsed
             self.update(task.id, completed=work.done, total=work.total, description=work.what)
         yield self.make_tasks_table([task for task in self.tasks if (task.elapsed or 0) >= self._patience])
-
-    def end(self) -> None:
-        """Remove the display from the terminal."""
-        self._timer.cancel()
-        self._timer.join()
-        if self.live.is_started:  # otherwise it would print an empty line
-            self.stop()

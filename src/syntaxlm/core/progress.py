@@ -6,11 +6,13 @@ All bars of a process share one display, so a bar inside another one adds a line
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def check_wanted() -> None:
 
 
 _lock = threading.RLock()
-_display: Display | None = None  # shared; None while there is no work
+_bars: _Bars | None = None  # shared; None while there is no work
 _is_quiet = False
 
 
@@ -58,11 +60,17 @@ def set_quiet(quiet: bool = True) -> None:
     _is_quiet = quiet
 
 
+def is_quiet() -> bool:
+    """Return whether progress bars and notes are turned off."""
+    return _is_quiet
+
+
 def error_console() -> Console:
     """Return a console on stderr for progress and notes. It prints above the bars, and nothing after `set_quiet()`."""
-    from rich.console import Console  # imported here so that `--help` is quick
+    from rich.console import Console  # slow to import, and most commands print neither
 
-    return _display.console if _display is not None else Console(stderr=True, highlight=False, quiet=_is_quiet)
+    display = None if _bars is None else _bars.display
+    return display.console if display is not None else Console(stderr=True, highlight=False, quiet=_is_quiet)
 
 
 @dataclass
@@ -75,6 +83,7 @@ class Progress:
     done: finished amount.
     note: additional text.
     counted: show the finished amount.
+    started: when the work started, by `time.monotonic`.
     """
 
     what: str
@@ -83,6 +92,7 @@ class Progress:
     done: float = 0.0
     note: str = ""
     counted: bool = True
+    started: float = field(default_factory=time.monotonic)
 
     @property
     def amount(self) -> str:
@@ -128,25 +138,71 @@ def working(work: Progress, console: Console | None = None) -> Iterator[Progress
 
     console: where to show the progress; None: stderr.
     """
-    global _display
+    global _bars
     with _lock:
-        if _display is None:
-            console = console or error_console()
-            # If several processes share a terminal, only the first shows progress.
-            if console.is_terminal and not console.quiet and os.environ.get("RANK", "0") == "0":
-                from syntaxlm.core.display import Display
-
-                _display = Display(console, PATIENCE)
-        display = _display
-        task = None if display is None else display.add(work)
+        # If several processes share a terminal, only the first shows progress.
+        if _bars is None and _is_terminal(console) and os.environ.get("RANK", "0") == "0":
+            _bars = _Bars(console)
+        bars = _bars
+        if bars is not None:
+            bars.add(work)
     try:
         yield work
     finally:
-        if display is not None and task is not None:
+        if bars is not None:
             with _lock:
-                display.remove_task(task)
-                is_last = not display.tasks
+                bars.remove(work)
+                is_last = not bars.works
                 if is_last:
-                    _display = None
+                    _bars = None
             if is_last:
-                display.end()
+                bars.end()
+
+
+def _is_terminal(console: Console | None) -> bool:
+    if console is not None:
+        return console.is_terminal and not console.quiet
+    return not _is_quiet and sys.stderr is not None and sys.stderr.isatty()
+
+
+class _Bars:
+    """The work in progress and, after `PATIENCE` seconds, its bars. Only then is rich imported.
+
+    console: where to show the bars; None: stderr.
+    """
+
+    def __init__(self, console: Console | None) -> None:
+        self.works: list[Progress] = []
+        self.display: Display | None = None
+        self._console = console
+        self._timer = threading.Timer(PATIENCE, self._show)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def add(self, work: Progress) -> None:
+        self.works.append(work)
+        if self.display is not None:
+            self.display.add(work)
+
+    def remove(self, work: Progress) -> None:
+        self.works = [other for other in self.works if other is not work]
+        if self.display is not None:
+            self.display.remove(work)
+
+    def end(self) -> None:
+        """Remove the bars from the terminal."""
+        self._timer.cancel()
+        self._timer.join()
+        if self.display is not None:
+            self.display.stop()
+
+    def _show(self) -> None:
+        from syntaxlm.core.display import Display
+
+        with _lock:
+            if self.works:
+                display = Display(self._console or error_console(), PATIENCE)
+                for work in self.works:
+                    display.add(work)
+                self.display = display
+                display.start()

@@ -8,7 +8,6 @@ are used; so is rich, for text.
 
 from __future__ import annotations
 
-import csv
 import importlib
 import io
 import math
@@ -18,7 +17,6 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from html import escape
 from itertools import islice
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, NamedTuple, cast, get_args
 
 from syntaxlm.core.errors import InputError, printable
@@ -390,30 +388,46 @@ def format_blocks(blocks: Iterable[Block], columns: Columns, format: Literal["ts
     The header comes with the first block, so that an error before it leaves no output. Missing values are empty cells,
     numbers have six decimals, and the values of a list are separated by spaces.
     """
-    lines: list[str] = []
-    writer = csv.writer(cast(Any, SimpleNamespace(write=lines.append)), delimiter="\t" if format == "tsv" else ",")
-    writer.writerow(columns)
+    separator = "\t" if format == "tsv" else ","
+    head = separator.join(_quoted(list(columns), separator)) + "\n"
     for block in blocks:
-        writer.writerows(zip(*(_cells(block[name]) for name in columns), strict=True))
-        yield "".join([line[:-2] + "\n" for line in lines])
-        lines.clear()
-    if lines:
-        yield lines[0][:-2] + "\n"
+        cells = [_cells(block[name], separator) for name in columns]
+        row = separator.join("%s" if isinstance(one, list) else one.replace("%", "%%") for one in cells) + "\n"
+        varying = [one for one in cells if isinstance(one, list)]
+        rows = map(row.__mod__, zip(*varying, strict=True)) if varying else [row % ()] * len(block[next(iter(columns))])
+        yield head + "".join(rows)
+        head = ""
+    if head:
+        yield head
 
 
 def format_cells(cells: Iterable[str]) -> str:
     """Return a tab-separated line of these cells, quoted as in RFC 4180, without its line end."""
-    line = io.StringIO()
-    csv.writer(line, delimiter="\t").writerow(cells)
-    return line.getvalue().removesuffix("\r\n")
+    return "\t".join(_quoted(list(cells), "\t"))
 
 
-_AS_CSV = frozenset([str, int, type(None)])  # types that the writer writes as `_cell` does
+def _cells(values: Any, separator: str) -> list[str] | str:
+    """Return the cells of a column; one text if all of many values are the same."""
+    is_array = hasattr(values, "tolist")
+    values = values.tolist() if is_array else values
+    is_same = len(values) > 1 and (is_array or type(values[0]) in _SAME) and values.count(values[0]) == len(values)
+    chosen = values[:1] if is_same else values
+    cells = _quoted(
+        [one if type(one) is str else str(one) if type(one) is int else _cell(one) for one in chosen], separator
+    )
+    return cells[0] if is_same else cells
 
 
-def _cells(values: Any) -> list[Any]:
-    values = values.tolist() if hasattr(values, "tolist") else values  # of an array
-    return [one if type(one) in _AS_CSV else _cell(one) for one in values]
+_SAME = (str, type(None))  # types whose values equal no value of another type
+
+
+def _quoted(cells: list[str], separator: str) -> list[str]:
+    """Quote the cells that need it, as in RFC 4180."""
+    signs = (separator, '"', "\r", "\n")
+    together = "".join(cells)  # one search is faster than one in each cell
+    if any(sign in together for sign in signs):
+        cells = ['"' + cell.replace('"', '""') + '"' if any(map(cell.__contains__, signs)) else cell for cell in cells]
+    return cells
 
 
 def _cell(value: Any) -> str:

@@ -142,13 +142,14 @@ class _EmissionLogProbs(torch.autograd.Function):
         tiled = library is not None and dtype == torch.bfloat16 and tiles_usable(padded, words.shape[1])
         low_hidden = pad(hidden, (0, 0, 0, padded - count)).to(dtype)
         low_words = words.to(dtype)
-        shares = torch.empty(len(words), padded, dtype=dtype, device=words.device)
         product = product_into(low_hidden, False, tiled)
-        together = max(1, (_CACHED if shares.device.type == "cpu" else _ON_DEVICE) // padded)
+        together = max(1, (_CACHED if words.device.type == "cpu" else _ON_DEVICE) // padded)
         by_part = list(parts(len(words), together))
         keep, greatest, sums, expected = any(ctx.needs_input_grad), [], [], []
+        rows = len(words) if keep else min(together, len(words))
+        shares = torch.empty(rows, padded, dtype=dtype, device=words.device)
         for part in by_part:
-            logits = product(low_words[part], shares[part])
+            logits = product(low_words[part], shares[part] if keep else shares[: part.stop - part.start])
             top, total = _exponentials(library, logits, None if bias is None else bias[part])
             greatest.append(top)
             sums.append(total)

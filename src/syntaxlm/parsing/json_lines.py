@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import compress, pairwise, repeat
-from json import JSONEncoder
-from typing import cast
+from itertools import compress, pairwise
+from json.encoder import encode_basestring as encoded
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from syntaxlm.core.files import to_json
 from syntaxlm.parsing.parse import ParseBatch
 from syntaxlm.trees.spans import AnyIntegers, Integers, offsets_of
 
-_encoded = JSONEncoder(ensure_ascii=False).encode
+_SCALE = 1e6  # six decimals
+# The product of a smaller number with _SCALE has an error below _DOUBTFUL.
+_LARGEST, _DOUBTFUL = 1e6, 1e-3
 
 
 def json_lines(parses: ParseBatch) -> list[str]:
     """Return `Parse.to_dict` of each line as JSON; null for a line without words."""
     spans, structure, read = parses.spans, parses.structure, parses.read
-    values = {} if structure is None else structure.word_values(parses.layer)
+    of_words = {} if structure is None else structure.word_values(parses.layer)
+    values = {name: np.asarray(numbers) for name, numbers in of_words.items()}
     has_more = parses.labelled or parses.alternatives or (structure is not None and structure.compares_spans)
-    if spans is None or has_more or not all(np.isfinite(of_words).all() for of_words in values.values()):
+    if spans is None or has_more or not all(np.isfinite(numbers).all() for numbers in values.values()):
         return [to_json(parse.to_dict() if parse else None) for parse in parses]
     is_read, is_full, spans = read.is_read, np.diff(read.places) > 0, spans.in_preorder(smallest=2)
     kept, counts = is_read.tolist(), np.zeros(len(is_full), np.int64)
@@ -30,13 +34,13 @@ def json_lines(parses: ParseBatch) -> list[str]:
     items: dict[str, Iterable[str]] = {  # of the words
         "words": _texts(list(compress(read.written, kept))),
         "tokens": _texts(list(compress(cast(Sequence[str], read.tokens), kept))),
-        **{name: map(repr, map(round, of_words, repeat(6))) for name, of_words in values.items()},
+        **{name: map(repr, _rounded(numbers)) for name, numbers in values.items()},
         "offsets": _pairs(read.starts[is_read], read.ends[is_read]),
         "known": map(("false", "true").__getitem__, is_known.tolist()),
     }
-    columns = {name: _lists(of_words, read.places) for name, of_words in items.items()}
+    columns = {name: _lists(texts, read.places) for name, texts in items.items()}
     unread = [
-        f'{{"text": {_encoded(read.written[place])}, "start": {read.starts[place]}, "end": {read.ends[place]}}}'
+        f'{{"text": {encoded(read.written[place])}, "start": {read.starts[place]}, "end": {read.ends[place]}}}'
         for place in np.flatnonzero(~is_read).tolist()
     ]
     columns["not_read"] = _lists(unread, offsets_of(~is_read)[read.offsets])
@@ -47,8 +51,20 @@ def json_lines(parses: ParseBatch) -> list[str]:
 
 
 def _texts(texts: Sequence[str]) -> Iterable[str]:
-    written = {text: _encoded(text) for text in dict.fromkeys(texts)}
+    written = {text: encoded(text) for text in dict.fromkeys(texts)}
     return map(written.__getitem__, texts)
+
+
+def _rounded(values: npt.NDArray[Any]) -> list[float]:
+    """Return numbers rounded to six decimals as `round` does: exactly, also in the middle of two results."""
+    if values.dtype.kind != "f":
+        return cast(list[float], values.tolist())
+    scaled = values * _SCALE
+    whole = np.rint(scaled)
+    rounded = whole / _SCALE
+    doubtful = (np.abs(np.abs(scaled - whole) - 0.5) < _DOUBTFUL) | (np.abs(values) > _LARGEST)
+    rounded[doubtful] = [round(value, 6) for value in values[doubtful].tolist()]
+    return cast(list[float], rounded.tolist())
 
 
 def _pairs(starts: AnyIntegers, ends: AnyIntegers) -> Iterable[str]:

@@ -23,7 +23,7 @@ from syntaxlm.models.batches import TextMode
 from syntaxlm.models.classifiers import ClassifierSettings, PairClassifier
 from syntaxlm.models.layers import value_faults
 from syntaxlm.models.registry import MODELS, ModelConfig, require
-from syntaxlm.models.sizes import allocated, shapes_of, without_memory
+from syntaxlm.models.sizes import allocated_undrawn, shapes_of, without_memory
 from syntaxlm.storage.bundled import bundled_names, find_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
@@ -303,11 +303,11 @@ def _read_weights(folder: Path, config: Path, vocabulary: Vocabulary, build: Cal
             faults = shapes.resize_buffers(stored)
         faults += tensor_faults(distinct_tensors(shapes), file.stored)
         refuse(weights, _MISFIT.format(size=shapes.vocabulary_size), faults)
-        if file.notes.get(OF_VOCABULARY, vocabulary.fingerprint()) != vocabulary.fingerprint():
+        if file.notes.get(OF_VOCABULARY) not in (None, vocabulary.fingerprint()):
             raise InputError(f"{weights}: the weights belong to a different vocabulary than {folder / VOCABULARY}")
 
     tensors, _ = read_tensors(weights, check)
-    model = allocated(lambda: build(len(vocabulary)))
+    model = allocated_undrawn(lambda: build(len(vocabulary)))
     load_weights(model, tensors, str(weights))
     return model.eval()
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import chain, compress, pairwise
@@ -62,7 +61,7 @@ class WrittenLines:
 @cache
 def _are_spaces() -> Flags:
     """Return whether each character up to the one after the last white space is white space."""
-    return np.array([chr(code).isspace() for code in range(_LAST_SPACE + 2)])
+    return np.fromiter(map(str.isspace, map(chr, range(_LAST_SPACE + 2))), np.bool_)
 
 
 class WrittenWord(NamedTuple):
@@ -155,45 +154,48 @@ class WordForms(dict[Key, int]):
     parts_of: returns the parts of a word.  id_of: returns the id of a token.
     """
 
-    def __init__(self, parts_of: Callable[..., Iterable[AlignedToken]], id_of: Callable[[str], int]) -> None:
+    def __init__(self, parts_of: Callable[..., Sequence[AlignedToken]], id_of: Callable[[str], int]) -> None:
         self._parts_of, self._id_of = parts_of, id_of
         self.clear()
 
     def clear(self) -> None:
         """Forget all words."""
         super().clear()
-        self._offsets, self._characters = array("q", [0]), 0
-        self._written: list[str] = []
-        self._tokens: list[str | None] = []
-        self._ids, self._starts, self._ends = array("q"), array("q"), array("q")
+        self._characters = 0
+        self._new: list[Sequence[AlignedToken]] = []  # the parts of words that are not in the columns yet
+        self._offsets = np.zeros(1, np.int64)
+        self._texts = np.zeros((2, 0), np.object_)  # each part as written, and its token
+        self._numbers = np.zeros((3, 0), np.int64)  # id, start, end
 
     def __missing__(self, key: Key) -> int:
-        for written, start, end, token in self._parts_of(*key) if isinstance(key, tuple) else self._parts_of(key):
-            self._written.append(written)
-            self._tokens.append(token)
-            self._ids.append(-1 if token is None else self._id_of(token))
-            self._starts.append(start)
-            self._ends.append(end)
-            self._characters += len(written)
-        self._offsets.append(len(self._ids))
+        self._new.append(self._parts_of(*key) if isinstance(key, tuple) else self._parts_of(key))
         return self.setdefault(key, len(self))
+
+    def _append_new(self) -> None:
+        counts, parts = np.array(list(map(len, self._new)), np.int64), list(chain.from_iterable(self._new))
+        self._new.clear()
+        texts, numbers = np.zeros((2, len(parts)), np.object_), np.zeros((3, len(parts)), np.int64)
+        written, starts, ends, tokens = zip(*parts, strict=True) if parts else ((), (), (), ())
+        texts[0], texts[1] = written, tokens
+        numbers[0] = [-1 if token is None else self._id_of(token) for token in tokens]
+        numbers[1], numbers[2] = starts, ends
+        self._offsets = np.append(self._offsets, self._offsets[-1] + np.cumsum(counts))
+        self._texts = np.concatenate([self._texts, texts], 1)
+        self._numbers = np.concatenate([self._numbers, numbers], 1)
+        self._characters += sum(map(len, written))
 
     def read(self, text: WrittenLines, keys: Sequence[Key]) -> ReadLines:
         """Return the parts of lines.  keys: of their words."""
         with no_collection():
             words = np.fromiter(map(self.__getitem__, keys), np.int64, len(keys))
-        offsets = np.array(self._offsets)
-        places, counts = places_in(offsets, words), np.diff(offsets)[words]
-        chosen, before = places.tolist(), np.repeat(text.starts, counts)
-        read = ReadLines(
-            text.lines,
-            offsets_of(counts)[text.offsets],
-            list(map(self._written.__getitem__, chosen)),
-            list(map(self._tokens.__getitem__, chosen)),
-            np.array(self._ids)[places],
-            before + np.array(self._starts)[places],
-            before + np.array(self._ends)[places],
-        )
+            if self._new:
+                self._append_new()
+        places, counts = places_in(self._offsets, words), np.diff(self._offsets)[words]
+        before = np.repeat(text.starts, counts)
+        written, tokens = self._texts[:, places].tolist()
+        ids, starts, ends = self._numbers[:, places]
+        offsets = offsets_of(counts)[text.offsets]
+        read = ReadLines(text.lines, offsets, written, tokens, ids, before + starts, before + ends)
         if self._characters > REMEMBERED_CHARACTERS:
             self.clear()
         return read

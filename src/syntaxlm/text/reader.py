@@ -26,7 +26,8 @@ _LONGEST_KNOWN = 2000  # characters; longer words are not looked up, once for ea
 
 _MARKS = (",", ".", "?", "!", ";", ":", "(", "-LRB-", '"', "``", "“", "--")
 _ENDINGS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
-_WITH_MARK = re.compile(r"[^\W\d_]{2,}[,;?!]")
+_WORD_MARKS = ",;?!"
+_WITH_MARK = re.compile(rf"[^\W\d_]{{2,}}[{_WORD_MARKS}]")
 _FEW = 0.005  # share of a vocabulary; more words such as `said,` show that the training text was not tokenised
 _NUMBER = re.compile(r"[-+−]?\d[-.,:/%\d]*|%")
 _NUMBER_AND_MARK = re.compile(r".*\d[.,:%]", re.DOTALL)
@@ -86,8 +87,8 @@ class TextReader:
         if adapts:  # how the vocabulary spells words
             tokens = vocabulary.tokens
             special = {vocabulary.unknown, vocabulary.begin, vocabulary.end, "N"}
-            words = (token for token in tokens if token not in special and not _MARKUP.fullmatch(token))
-            self._is_lower_case = all(word == word.lower() for word in words)
+            capitals = (token for token in tokens if token != token.lower())
+            self._is_lower_case = all(token in special or _MARKUP.fullmatch(token) for token in capitals)
             self._has_numbers_as_n = self._known_ids("N") is not None and not any(map(str.isdecimal, tokens))
 
     @classmethod
@@ -119,7 +120,8 @@ class TextReader:
         if adapts:  # the style that `auto` stands for
             known_ids = cls(normaliser, vocabulary)._known_ids
             contractions = "split" if any(map(known_ids, _ENDINGS)) else "keep"
-            with_mark = sum(_WITH_MARK.fullmatch(token) is not None for token in vocabulary.tokens)
+            marked = [token for token in vocabulary.tokens if token[-1] in _WORD_MARKS]
+            with_mark = sum(_WITH_MARK.fullmatch(token) is not None for token in marked)
             if normaliser.splitting == "whitespace" and with_mark > _FEW * len(vocabulary):
                 punctuation = "keep"
             else:
@@ -212,6 +214,10 @@ class TextReader:
         """Return the tokens of a word of a line, and what is not read of it. place: see `_keys`."""
         if self.is_plain:
             return self.normaliser.parts(word)
+        if self.adapts and word.isalnum():  # most words are known as they are written, and are not split
+            parts = self.normaliser.parts(word)
+            if len(parts) == 1 and parts[0].token is not None and self.vocabulary.knows(parts[0].token):
+                return parts
         return self.normaliser.align(word, self._pieces_of_word(word, *place))
 
     def _find_spelled_pieces(self, word: str, is_first: bool, is_last: bool, opens: bool) -> Sequence[Piece]:

@@ -67,10 +67,13 @@ class Vocabulary:
         self.unknown_id, self.begin_id, self.end_id = ids[unknown], ids[begin], ids[end]
         before, after = _around_class(unknown)
         name_in = re.compile(f"{re.escape(before)}(.+){re.escape(after)}", re.DOTALL).fullmatch
-        classes = {name[1]: number for token, number in ids.items() if (name := name_in(token))}
+        possible = [token for token in self.tokens if token.startswith(before)]
+        classes = {name[1]: ids[token] for token in possible if (name := name_in(token))}
         self.unknown_ids: tuple[int, ...] = (self.unknown_id, *sorted(classes.values()))
         self._unknown = frozenset(self.unknown_ids)
-        self._ids_in_text = _Ids((token, number) for token, number in ids.items() if token not in (begin, end))
+        self._ids_in_text = _Ids(ids)
+        for token in {begin, end}:
+            del self._ids_in_text[token]
         self._ids_in_text.unknown_id, self._ids_in_text.classes = self.unknown_id, classes
 
     @classmethod
@@ -178,7 +181,7 @@ class Vocabulary:
             if not isinstance(content.get(name), str):
                 raise InputError(f"{path}: the entry {name!r} is {content.get(name)!r}; expected a token")
         tokens = content.get("tokens")
-        if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+        if not isinstance(tokens, list) or not {str}.issuperset(map(type, tokens)):
             raise InputError(f"{path}: the entry 'tokens' is not a list of tokens")
         try:
             return cls(tokens, content["unknown"], content["begin"], content["end"])

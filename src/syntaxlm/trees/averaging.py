@@ -249,7 +249,7 @@ def _expected_spans(
     # The distinct spans of two or more words of all trees, and the weight of the trees that have each.
     weighted = list(zip(predictions, counted, strict=True))
     keys = [(span_keys(spans, True)[0], weight) for spans, weight in weighted if isinstance(spans, SpanSets)]
-    distinct = np.unique(np.concatenate([np.zeros(0, np.int64), *(of_trees for of_trees, _ in keys)]))
+    distinct = np.unique(np.concatenate([of_trees for of_trees, _ in keys])) if keys else np.zeros(0, np.int64)
     shared = np.zeros(len(distinct), counted.dtype)
     for of_trees, weight in keys:
         shared[np.searchsorted(distinct, of_trees)] += weight

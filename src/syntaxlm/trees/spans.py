@@ -73,7 +73,9 @@ class SpanSets:
     def in_preorder(self, smallest: int = 1) -> SpanSets:
         """Return the spans of at least so many words, the outer before the inner; equal spans keep their order."""
         sentences = self.sentences()
-        order = np.lexsort((-self.ends, self.starts, sentences))  # stable
+        width = int(self.ends.max(initial=0)) + 1
+        # Stable; one key is sorted six times as fast as three.
+        order = np.argsort((sentences * width + self.starts) * width + width - self.ends, kind="stable")
         order = order[(self.ends - self.starts)[order] >= smallest]
         offsets = offsets_of(np.bincount(sentences[order], minlength=len(self)))
         labels = None if self.labels is None else self.labels[order]
@@ -183,16 +185,22 @@ def format_spans(
         leaves = [
             f"({escaped(tag, 'tag')} {leaf})" for leaf, tag in zip(leaves, chain.from_iterable(tags), strict=True)
         ]
-    pieces = [""] * (3 * len(leaves))  # opening brackets, leaf, closing brackets, ...
-    pieces[1::3] = leaves
-    is_last = np.zeros(len(leaves), np.bool_)
-    is_last[offsets[1:] - 1] = True
-    for side, places, bracket in ((0, first + spans.starts, f"({INDUCED_LABEL} "), (2, first + spans.ends - 1, ")")):
-        counts = np.bincount(places, minlength=offsets[-1])
-        counts[single] = tags is None
-        after, codes = ("", "") if side == 0 else (" ", "\n"), (2 * counts + is_last).tolist()
-        brackets = {code: bracket * (code // 2) + after[code % 2] for code in set(codes)}
-        pieces[side::3] = map(brackets.__getitem__, codes)
+    opened, closed = (
+        np.bincount(places, minlength=len(flat)) for places in (first + spans.starts, first + spans.ends - 1)
+    )
+    opened[single] = closed[single] = tags is None
+    is_last = np.zeros(len(flat), np.int64)
+    is_last[offsets[1:] - 1] = 1
+    opened = np.append(opened, 0)  # after the last leaf
+    shape = int(opened.max()) + 1, int(closed.max(initial=0)) + 1, 2
+    codes = np.ravel_multi_index((opened[1:], closed, is_last), shape).tolist()
+    between = {}  # closing brackets, the end of a line or a space, and the opening brackets of the next leaf
+    for code in set(codes):
+        opening, closing, ends = (int(part) for part in np.unravel_index(code, shape))
+        between[code] = ")" * closing + " \n"[ends] + f"({INDUCED_LABEL} " * opening
+    pieces = [f"({INDUCED_LABEL} " * int(opened[0])] * (2 * len(flat) + 1)
+    pieces[1::2] = leaves
+    pieces[2::2] = map(between.__getitem__, codes)
     return "".join(pieces).split("\n")[:-1]  # no leaf contains a line end
 
 

@@ -43,14 +43,20 @@ def test_help_and_completion_load_no_heavy_library(arguments):
     ("arguments", "further"),
     [
         (["models", "list", "recipes"], {"nltk"}),
-        (["parse", "en-fast", "The old man the boats."], {"nltk"}),
-        (["parse", "en-fast", "The old man the boats.", "--format", "brackets"], {"nltk"}),
+        (["parse", "en-fast", "The old man the boats."], {"nltk", "numpy.ma", "rich", "syntaxlm.core.display"}),
+        (["parse", "en-fast", "The old man the boats.", "--format", "brackets"], {"nltk", "numpy.ma", "rich"}),
     ],
 )
 def test_commands_that_do_not_train_load_only_what_they_need(arguments, further):
     out, modules = imported_by([*arguments, "--quiet"])
     assert out
     assert (NOT_NEEDED | further) & modules == set()
+
+
+def test_the_page_starts_without_the_library_that_splits_text_into_sentences():
+    _, modules = imported_by(["serve", "no-such-model"])
+    assert "syntaxlm.app.serve.app" in modules
+    assert {"nltk", "syntaxlm.data.running_text"} & modules == set()
 
 
 def test_training_loads_no_library_of_optional_parts(tmp_path):
@@ -60,3 +66,15 @@ def test_training_loads_no_library_of_optional_parts(tmp_path):
     _, modules = imported_by(["train", str(recipe), "--output", str(tmp_path / "run")])
     assert (tmp_path / "run" / "result.json").exists()
     assert (NOT_NEEDED | {"torch._dynamo"}) & modules == set()
+
+
+def test_a_command_ends_without_a_last_search_for_cycles():
+    program = (
+        "import atexit, gc, sys\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 0))\n"
+        "from syntaxlm.__main__ import run\n"
+        "sys.argv = ['syntaxlm', '--version']\n"
+        "run()\n"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.split()[-1] == "True"

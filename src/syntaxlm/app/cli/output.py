@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from syntaxlm.core.errors import printable
 from syntaxlm.core.files import text_output, to_json
 from syntaxlm.core.options import ReportFormat, Shown
-from syntaxlm.core.progress import error_console
+from syntaxlm.core.progress import error_console, is_quiet
 
 if TYPE_CHECKING:
     from syntaxlm.core.tables import HasReport, Report
@@ -83,7 +83,7 @@ def print_summary(result: Any, format: str, output: Path | None, head: str = "")
     text = (head if format == "text" else "") + formatted(result, format)
     if output is not None:
         print(text)
-    elif not error_console().quiet:
+    elif not is_quiet():
         print(text, file=sys.stderr)
 
 

@@ -13,7 +13,7 @@ from syntaxlm.app.cli.options import PARSES, ComparedModels, TextSource, by_dist
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import text_output
 from syntaxlm.core.options import Count, Name, OutputFile, Shown
-from syntaxlm.core.progress import error_console
+from syntaxlm.core.progress import is_quiet
 from syntaxlm.parsing.options import ParseOptions
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class JobOptions:
             report = run_job(job, self.workers, engine, "ray")
         else:
             report = run_job(job, self.workers, ProcessEngine)
-        if not error_console().quiet:
+        if not is_quiet():
             print(report)
         return FAILED if report.failed else 0
 

@@ -29,7 +29,6 @@ from syntaxlm.app.serve.limits import Limits
 from syntaxlm.app.serve.models import ComputationError, ModelThread, OverloadError, ServedModel
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.text_files import check_encodable
-from syntaxlm.data.running_text import Splitter
 from syntaxlm.drawing.svg import style_sheet
 
 SECURITY_HEADERS = {
@@ -226,6 +225,7 @@ def create_app(models: Mapping[str, LanguageModel], limits: Limits | None = None
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         default = next(iter(served.models.values()))
         await run_in_threadpool(default.start)  # the others may never be used
+        served.splitter.submit(object(), [""], _split)  # imports nltk while the user types
         yield
         for thread in served.threads:
             thread.stop()
@@ -315,6 +315,8 @@ async def sentences(request: schemas.SplitRequest, served: ServedHere) -> schema
 
 
 def _split(texts: Sequence[str]) -> list[list[str]]:
+    from syntaxlm.data.running_text import Splitter  # imports nltk, which takes as long as half of torch
+
     (text,) = texts
     paragraphs = [" ".join(paragraph.split()) for paragraph in text.splitlines() if paragraph.strip()]
     if not paragraphs:
