@@ -14,7 +14,7 @@ from docs.generation.stored_results import RESULTS, run
 
 FOLDER = "trees-as-signal"
 TREES = {"none": "none", "induced": "of our parsers", "right": "right branching", "random": "random"}
-MODELS = {"lstm": "LSTM", "transformer": "Transformer", "on-lstm": "ON-LSTM", "prpn": "PRPN", "palm": "PaLM"}
+MODELS = {"lstm": "LSTM", "awd-lstm": "AWD-LSTM", "transformer": "Transformer", "on-lstm": "ON-LSTM", "prpn": "PRPN", "palm": "PaLM"}
 _T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78}  # two-sided 95% point of Student's t, by degrees of freedom
 _FULL = [  # run, how it reads, its trees
     ("plain", "LSTM, text as a stream", "none"),
@@ -23,14 +23,15 @@ _FULL = [  # run, how it reads, its trees
 ]
 
 
-def compared() -> dict[str, list[dict[str, Any]]]:
-    """The rows of `compare` on a tenth of the text, by model, in the order of TREES."""
-    found = {}
+def compared() -> dict[str, dict[str, dict[str, Any]]]:
+    """The row of `compare` on a tenth of the text, by model and by its trees."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
     for model in MODELS:
-        path = RESULTS / FOLDER / f"tenth-{model}.json"
-        if path.exists():
-            rows = {row["recipe"]: row for row in json.loads(path.read_text(encoding="utf-8"))["rows"]}
-            found[model] = [rows[f"{model}-{trees}"] for trees in TREES]
+        for trees in TREES:
+            path = RESULTS / FOLDER / f"tenth-{model}-{trees}.json"
+            if path.exists():
+                (row,) = json.loads(path.read_text(encoding="utf-8"))["rows"]
+                found.setdefault(model, {})[trees] = row
     return found
 
 
@@ -43,13 +44,13 @@ def tenth() -> str:
     """Test perplexity and F1 with each kind of trees, and the difference to none, in pairs of equal seeds."""
     lines = []
     for model, rows in compared().items():
-        without = perplexities(rows[0])
-        for trees, row in zip(TREES.values(), rows, strict=True):
+        without = perplexities(rows["none"])
+        for trees, row in rows.items():
             own = perplexities(row)
             mean = f"{statistics.fmean(own):.1f} ± {statistics.stdev(own):.1f}"
-            difference = "" if row is rows[0] else _difference(own, without)
+            difference = "" if trees == "none" else _difference(own, without)
             f1 = percent_of(row["treebank"]["f1"]) if row["treebank"] else ""
-            lines.append([MODELS[model], trees, str(len(own)), mean, difference, f1])
+            lines.append([MODELS[model], TREES[trees], str(len(own)), mean, difference, f1])
     heads = ["model", "trees in training", "seeds", "test perplexity", "difference to none, 95% interval", "F1"]
     return table(heads, lines)
 
