@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, islice, pairwise, takewhile
+from itertools import chain, compress, islice, pairwise, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -285,13 +285,16 @@ class ParseBatch:
         """
         if with_unread:
             return [str(parse.complete_tree) if parse else "" for parse in self]
+        counts = np.diff(self.read.places).tolist()
         if self.spans is None:
-            return [""] * len(self.words)
+            return [""] * len(counts)
         if self.labelled:
             trees = iter(list(map(format_brackets, trees_of(self.spans, *self._leaves()))))
+        elif self.reader.normaliser.units == "words":
+            trees = iter(format_spans(self.spans, [list(compress(self.read.written, self.read.is_read.tolist()))]))
         else:
             trees = iter(format_spans(self.spans, *self._leaves()))
-        return [next(trees) if words else "" for words in self.words]
+        return [next(trees) if count else "" for count in counts]
 
     def constituents(self) -> Block:
         """Return the rows of all parses, `Parse.rows`, in columns."""

@@ -354,12 +354,14 @@ class Normaliser(Settings, section="normaliser"):
         dropped: frozenset[str] = self._dropped  # type: ignore[attr-defined]
         kept = [token for token in tokens if token and token not in dropped]
         if self.drop_punctuation:
-            kept = [
-                token for token in kept if any(sign.isalnum() or unicodedata.category(sign)[0] == "M" for sign in token)
-            ]
+            kept = [token for token in kept if token.isalnum() or any(map(_is_of_words, token))]
         if self.units == "characters":
             kept = ["\\" + token if token == self.space else token for token in kept]
         return tuple(kept)
+
+
+def _is_of_words(sign: str) -> bool:
+    return sign.isalnum() or unicodedata.category(sign)[0] == "M"
 
 
 def marks_of(aligned: Iterable[AlignedToken]) -> list[bool]:

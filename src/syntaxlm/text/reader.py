@@ -198,7 +198,9 @@ class TextReader:
             places[2] = written.opens
         special = np.flatnonzero(places.any(axis=0))
         for number, is_first, is_last, opens in zip(special.tolist(), *places[:, special].tolist(), strict=True):
-            keys[number] = (written.words[number], is_first, is_last, opens)
+            word = written.words[number]
+            if is_first or not word.isalnum():  # the last place and quotations matter to words with marks
+                keys[number] = (word, is_first, is_last, opens)
         return keys
 
     def _pieces_of_word(

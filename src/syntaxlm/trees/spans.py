@@ -172,7 +172,7 @@ def format_spans(
 ) -> list[str]:
     """Return induced trees as lines of bracketed text, `(X the (X old cat))`: `format_brackets` for many trees at once.
 
-    tags: of the words; None: words are bare leaves.
+    words: of all sentences in order, in lists of any length.  tags: of the words; None: words are bare leaves.
     spans: nested, including the whole sentence if it has more than one word; labels are not written.
     Raises InputError for words that contain white space.
     """
