@@ -14,7 +14,14 @@ from docs.generation.stored_results import RESULTS, run
 
 FOLDER = "trees-as-signal"
 TREES = {"none": "none", "induced": "of our parsers", "right": "right branching", "random": "random"}
-MODELS = {"lstm": "LSTM", "awd-lstm": "AWD-LSTM", "transformer": "Transformer", "on-lstm": "ON-LSTM", "prpn": "PRPN", "palm": "PaLM"}
+MODELS = {
+    "lstm": "LSTM",
+    "awd-lstm": "AWD-LSTM",
+    "transformer": "Transformer",
+    "on-lstm": "ON-LSTM",
+    "prpn": "PRPN",
+    "palm": "PaLM",
+}
 _T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78}  # two-sided 95% point of Student's t, by degrees of freedom
 _FULL = [  # run, how it reads, its trees
     ("plain", "LSTM, text as a stream", "none"),
