@@ -1,4 +1,4 @@
-"""What several packages test with: the built-in corpus, small, and two tiny models trained on it.
+"""What several packages test with: the built-in corpus, small, and three tiny models trained on it.
 
 The process that only distributes tests to xdist's workers reads this file, too, so torch is imported when needed.
 """
@@ -140,7 +140,7 @@ def few(toy: Toy, made_once) -> Toy:
 
 @pytest.fixture(scope="session")
 def trained(toy: Toy, made_once) -> SimpleNamespace:
-    """Folders of two trained models, `prpn` and `lstm`. Nothing may be written into them."""
+    """Folders of three trained models: `prpn`, `lstm` and `on-lstm`. Nothing may be written into them."""
 
     def train_both(root: Path) -> None:
         from syntaxlm.training.run import train

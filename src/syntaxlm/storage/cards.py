@@ -51,7 +51,7 @@ class StoredCard:
     figures: Section
     data: Section
 
-    def accuracy(self, name: str) -> Accuracy | None:
+    def accuracy(self, name: str) -> CardAccuracy | None:
         """Return the first F1 that the figures state for a model; None if they state none.
 
         name: of the model, in a table with a column "model"; a table without this column is about this model.
@@ -64,12 +64,12 @@ class StoredCard:
                 for row in block.rows:
                     values = dict(zip(block.columns, row, strict=True))
                     if values.pop("model", name) == name:
-                        return Accuracy(values, protocol)
+                        return CardAccuracy(values, protocol)
         return None
 
 
 @dataclass(frozen=True)
-class Accuracy:
+class CardAccuracy:
     """How well a model parses.
 
     values: by column of the card, as written, with "F1".  protocol: the paragraph above the table.

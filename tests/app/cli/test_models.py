@@ -31,7 +31,9 @@ def figures(run):
 def test_models_are_listed_with_abilities_and_a_damaged_one_with_the_reason(figures, run, refused, trained, tmp_path):
     root = trained.prpn.parent
     found = figures("models", "list", root)
-    prpn, lstm = sorted(found["models"], key=lambda one: one["model_type"], reverse=True)
+    models = {one["model_type"]: one for one in found["models"]}
+    assert len(found["models"]) == len(models) == 3
+    prpn, lstm = models["prpn"], models["lstm"]
     assert found["schema_version"] == 1
     assert (prpn["folder"], prpn["model_type"]) == (str(trained.prpn), "prpn")
     assert prpn["bytes"] == (trained.prpn / "weights.safetensors").stat().st_size
