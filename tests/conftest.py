@@ -142,13 +142,13 @@ def few(toy: Toy, made_once) -> Toy:
 def trained(toy: Toy, made_once) -> SimpleNamespace:
     """Folders of three trained models: `prpn`, `lstm` and `on-lstm`. Nothing may be written into them."""
 
-    def train_both(root: Path) -> None:
+    def train_all(root: Path) -> None:
         from syntaxlm.training.run import train
 
         for name in MODELS:
             train(toy.recipe(name), root / name)
 
-    root = made_once("trained", train_both)
+    root = made_once("trained", train_all)
     return SimpleNamespace(**{name: root / name for name in MODELS})
 
 
