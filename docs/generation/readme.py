@@ -14,7 +14,12 @@ _PTB, _WSJ = "PTB text", "WSJ sample"
 _TREES = [  # model, recipe, decoders, run
     ("[SN-PCFG](MODELS/pcfg.md), trees of all seeds averaged", "simple-pcfg-ptb", ("mbr",), "average"),
     ("[SN-PCFG](MODELS/pcfg.md)", "simple-pcfg-ptb", ("mbr",), ""),
-    ("[LSTM](MODELS/lstm.md) that learned from trees of SN-PCFGs", "trees-as-signal", ("greedy-sum",), "stream"),
+    (
+        "[LSTM](MODELS/lstm.md) with trees that SN-PCFGs induced",
+        "trees-as-signal",
+        ("greedy-sum",),
+        "stream",
+    ),
     ("[ON-LSTM](MODELS/on-lstm.md), layer 2", "on-lstm-ptb-words-small", ("biased", "unbiased"), ""),
     ("[PRPN](MODELS/prpn.md)", "prpn-ptb-parsing", ("biased", "unbiased"), ""),
 ]

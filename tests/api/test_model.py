@@ -13,7 +13,7 @@ import torch
 
 import syntaxlm
 from syntaxlm.api import LanguageModel
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.generation.options import SamplingOptions, TreeSamplingOptions
 from syntaxlm.generation.sentences import generate, sample_with_trees
 from syntaxlm.generation.stops import write_stops
@@ -314,3 +314,11 @@ def test_trees_print_themselves_and_are_given_to_nltk(capsys):
     tree.pretty_print(sys.stderr)
     assert capsys.readouterr() == ("", drawn)
     assert tree.to_nltk().leaves() == list(tree.words)
+
+
+def test_the_name_of_a_file_is_read_as_a_sentence_with_a_warning(tmp_path, monkeypatch, trained):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.txt").write_text("the cat sleeps\n")
+    nlp = syntaxlm.load(trained.lstm)
+    with pytest.warns(InputWarning, match=r"mine\.txt: read as a sentence, although a file has this name"):
+        nlp.surprisal("mine.txt")

@@ -22,6 +22,8 @@ STYLES = {
     "bare": "the a man does do did n't 's ' can not said no mr. yes books girls it left N $ corp. corp inc.",
     # neither tokenised nor lower-cased
     "raw": "the The man man. man, said said, said. said? no, yes, yes. books, left, didn't it It girls' can't left.",
+    # marks as words, lower case, numbers as N
+    "numbers": "the man said it cost rose and $ N % . , in",
     # the same from books, in which dashes and spaced dots are words of their own
     "book": "the The man man. man, said said, said. said? no, yes, yes. books, left, didn't it It girls' left. -- .",
 }
@@ -56,6 +58,8 @@ def test_the_vocabulary_decides_how_words_are_split(name, style):
         ("treebank", "the girls' books, 'yes'", "the girls ' books , ' yes '"),
         ("bare", "The man didn’t say “no,” did it?", "the man did n't say no did it"),
         ("bare", "The man's 3,000 books (it) cost $40.", "the man 's N books it cost $ N"),
+        ("numbers", "It rose 50%.", "it rose N % ."),
+        ("numbers", "It rose 5.5%, and cost $3.50.", "it rose N % , and cost $ N ."),
         ("bare", "It left Corp. Mr. Man said no.", "it left corp. mr. man said no"),
         ("raw", "The man, said: yes, didn’t it", "The man, said: yes, didn't it"),
         ("book", "The man -- it sleeps.", "The man -- it sleeps."),

@@ -19,6 +19,8 @@ from syntaxlm.text.treebank_style import TreebankStyle
         ("(He left the U.S.).", "( He left the U.S. ) .", "He left the U.S."),
         ('"(Mr. Lee)." Then', '" ( Mr. Lee ) . " Then', "Mr. Lee Then"),
         ("She left the U.S.", "She left the U.S.", "She left the U.S."),
+        ("It rose 5.5%.", "It rose 5.5 % .", "It rose 5.5 %"),
+        ("It costs $3.50.", "It costs $ 3.50 .", "It costs $ 3.50"),
         ("Well... it's (so-called) 1,000!", "Well ... it's ( so-called ) 1,000 !", "Well it's so-called 1,000"),
         ("<unk> ?", "<unk> ?", "<unk>"),
     ],

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 import tempfile
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +17,7 @@ from typing import Any, Literal, Unpack, overload
 import torch
 
 from syntaxlm.api.results import Results, SentenceSurprisal, Surprisals
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import named_path
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.text_files import LINES_TOGETHER, check_encodable
@@ -605,6 +607,9 @@ def _texts(text: str | Iterable[str]) -> Iterator[str]:
         check_encodable(one, f"text {number}")
         return one
 
+    if isinstance(text, str) and not any(map(str.isspace, text)) and os.path.isfile(text):
+        message = f"{text}: read as a sentence, although a file has this name; for its lines, pass open({text!r})"
+        warnings.warn(InputWarning(message), stacklevel=3)
     return starmap(checked, enumerate([text] if isinstance(text, str) else text, 1))
 
 

@@ -20,6 +20,7 @@ _BEFORE_STOP = frozenset("\"“”»)]}'’")  # a full stop after one of these 
 _SINGLE_QUOTE = re.compile(r"['’]")
 _CURRENCY = re.compile(r"(?:[A-Z]{1,2})?[$£€¥](?=\d)")
 _PERCENT = re.compile(r"(?<=\d)%")
+_DECIMAL_POINT = re.compile(r"(?<=\d)\.(?=\d)")
 _DASH = re.compile(r"--+|—+")
 _CONTRACTION = re.compile(r"(?i)(?<=[^\W\d_])(?:n['’]t|['’](?:s|re|ve|ll|d|m)|(?<=s)['’])$")
 _CANNOT = re.compile(r"(?i)(can)(not)")
@@ -39,9 +40,9 @@ class TreebankStyle(TextOptions):
 
     punctuation: treatment of marks at the ends of a word (quotation marks, brackets, , ; : ? ! and two or more dots),
     of dashes (-- and —) anywhere, of a full stop by itself or after a bracket or quotation mark, and of the full stop
-    of the sentence's last word, unless the word contains another (U.S.). `split`: each becomes a word; `drop`: it is
-    removed. All other full stops belong to abbreviations and are kept, like hyphens and apostrophes. A currency sign
-    before a number and % after it become words in both cases: $ 5, 5 %.
+    of the sentence's last word, unless the word contains another one, decimal points aside (U.S.). `split`: each
+    becomes a word; `drop`: it is removed. All other full stops belong to abbreviations and are kept, like hyphens and
+    apostrophes. A currency sign before a number and % after it become words in both cases: $ 5, 5 %.
     contractions: `split`: n't, 's, 're, 've, 'll, 'd, 'm, and the apostrophe after a final s become separate words, as
     in the Penn Treebank: does n't, ca n't, wo n't, it 's, the girls '. cannot becomes can not.
     `auto`: as the model's vocabulary requires; see `TextReader`.
@@ -153,7 +154,7 @@ def _ends_in_stop(word: str, is_last: bool, rank: Rank) -> bool:
     whole, before = rank(word), rank(word[:-1])
     if whole is not None:
         return is_last and before is not None and before < whole
-    return (is_last and "." not in word[:-1]) or before is not None
+    return (is_last and "." not in _DECIMAL_POINT.sub("", word[:-1])) or before is not None
 
 
 AS_WRITTEN = TreebankStyle()

@@ -262,7 +262,8 @@ def _student(
 ) -> Recipe:
     """Return the recipe of a student on the text and the trees of the parsers.
 
-    A span parser reads text like the parsers. A language model keeps its normaliser and vocabulary.
+    A span parser reads text like the parsers. A language model keeps its normaliser and vocabulary, but splits words as
+    the parsers do: their trees have these words.
     Raises InputError for a model that does not learn from trees.
     """
     trees = str(_trees(folder, "train"))
@@ -286,6 +287,7 @@ def _student(
         )
     files = {f"text.{name}": getattr(recipe.data, name) for name in ("train", "valid", "test")}
     files |= {"text.trees": trees, "text.trees_preprocessing": "none"}
+    files["text.normaliser.splitting"] = recipe.data.normaliser.splitting
     return with_overrides(student, settings | files)
 
 

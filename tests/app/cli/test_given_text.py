@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from syntaxlm.app import cli
 from syntaxlm.trees.tree import parse_brackets
 
@@ -69,6 +71,12 @@ def test_an_argument_that_is_not_unicode_is_refused(run, trained):
     code, out, error = run("parse", trained.prpn, "the \udcff cat")  # as Python reads the byte 0xff
     assert (code, out) == (2, "")
     assert "the sentence: found '\\udcff' at character 5, half of a surrogate pair or a byte that is not UTF-8" in error
+
+
+@pytest.mark.parametrize(("word", "quoted"), [("Go", "Go"), ("Stop!", "'Stop!'"), ("...", "...")])
+def test_a_word_in_place_of_a_file_gets_the_option_for_sentences(refused, trained, word, quoted):
+    expected = f"{word}: no such file. For a sentence of one word, write: --text {quoted}"
+    assert expected in refused("parse", trained.prpn, word)
 
 
 def test_a_closed_standard_output_is_reported_and_not_needed_with_an_output_file(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -184,8 +185,11 @@ class TextSource:
         if sentence is None:
             sentence = self.text[0] if self.text else "-"
             exists = sentence == "-" or (sentence.strip() != "" and Path(sentence).exists())
-            if not exists and sentence.isalpha():
-                raise InputError(f"{sentence}: no such file. For a sentence of one word, write: --text {sentence}")
+            is_word = bool(sentence) and not any(map(str.isspace, sentence))
+            if is_word and not exists and not Path(sentence).suffix and not {"/", "\\"} & {*sentence}:
+                check_encodable(sentence, "the sentence")
+                quoted = shlex.quote(sentence)
+                raise InputError(f"{sentence}: no such file. For a sentence of one word, write: --text {quoted}")
             if exists or not any(map(str.isspace, sentence or " ")):
                 return sentence
         elif self.text:
