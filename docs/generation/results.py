@@ -681,6 +681,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "near-convergence": near_convergence,
     "signal-full": signal.full,
     "signal-tenth": signal.tenth,
+    "signal-outside": signal.outside,
     "signal-pairs": signal.minimal_pairs,
     "decoder-gain": decoder_gain,
     "agreement": agreement,

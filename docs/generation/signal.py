@@ -55,10 +55,9 @@ def tenth() -> str:
         without = perplexities(rows["none"])
         for trees, row in rows.items():
             own = perplexities(row)
-            mean = f"{statistics.fmean(own):.1f} ± {statistics.stdev(own):.1f}"
             difference = "" if trees == "none" else _difference(own, without)
             f1 = percent_of(row["treebank"]["f1"]) if row["treebank"] else ""
-            lines.append([MODELS[model], TREES[trees], str(len(own)), mean, difference, f1])
+            lines.append([MODELS[model], TREES[trees], str(len(own)), _mean(own), difference, f1])
     heads = ["model", "trees in training", "seeds", "test perplexity", "difference to none, 95% interval", "F1"]
     return table(heads, lines)
 
@@ -69,6 +68,31 @@ def _difference(own: Sequence[float], without: Sequence[float]) -> str:
     mean, count = statistics.fmean(differences), len(differences)
     half = _T95[count - 1] * statistics.stdev(differences) / sqrt(count)
     return f"{mean:+.1f} ({mean - half:+.1f} to {mean + half:+.1f})"
+
+
+def outside() -> str:
+    """The Transformers of a tenth of the text on GUM, and on minimal pairs, where these were scored."""
+    found = json.loads((RESULTS / FOLDER / "pairs-transformer.json").read_text(encoding="utf-8"))
+    lines, without = [], _of_gum("none")
+    for trees, title in TREES.items():
+        if own := _of_gum(trees):
+            models = [one for one in found["models"] if f"-{trees}/" in one["model"]]
+            credits = [100 * one["differing_words_known"]["accuracy"] for one in models]
+            difference = "" if trees == "none" else _difference(own, without)
+            lines.append([title, _mean(own), difference, _mean(credits) if credits else ""])
+    heads = ["trees in training", "perplexity of GUM's test text", "difference to none, 95% interval",
+             "Marvin and Linzen, words known"]  # fmt: skip
+    return table(heads, lines)
+
+
+def _of_gum(trees: str) -> list[float]:
+    """Perplexity of GUM's test text of the Transformers with these trees, by seed."""
+    paths = sorted((RESULTS / FOLDER).glob(f"gum-transformer-{trees}-*.json"))
+    return [json.loads(path.read_text(encoding="utf-8"))["perplexity"] for path in paths]
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{statistics.fmean(values):.1f} ± {statistics.stdev(values):.1f}"
 
 
 def percent_of(figure: dict[str, float]) -> str:
