@@ -287,8 +287,8 @@ def _student(
         )
     files = {f"text.{name}": getattr(recipe.data, name) for name in ("train", "valid", "test")}
     files |= {"text.trees": trees, "text.trees_preprocessing": "none"}
-    files["text.normaliser.splitting"] = recipe.data.normaliser.splitting
-    return with_overrides(student, settings | files)
+    splitting = {"text.normaliser.splitting": recipe.data.normaliser.splitting}
+    return with_overrides(student, settings | files | splitting)
 
 
 def _parsers(

@@ -185,12 +185,12 @@ class TextSource:
         if sentence is None:
             sentence = self.text[0] if self.text else "-"
             exists = sentence == "-" or (sentence.strip() != "" and Path(sentence).exists())
-            is_word = bool(sentence) and not any(map(str.isspace, sentence))
-            if is_word and not exists and not Path(sentence).suffix and not {"/", "\\"} & {*sentence}:
+            is_word = not any(map(str.isspace, sentence or " "))
+            if is_word and not exists and not Path(sentence).suffix and "/" not in sentence and "\\" not in sentence:
                 check_encodable(sentence, "the sentence")
                 quoted = shlex.quote(sentence)
                 raise InputError(f"{sentence}: no such file. For a sentence of one word, write: --text {quoted}")
-            if exists or not any(map(str.isspace, sentence or " ")):
+            if exists or is_word:
                 return sentence
         elif self.text:
             raise InputError(f"found both {self.text[0]} and --text; expected either a file or a sentence")
