@@ -126,9 +126,12 @@ class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, ChartParser):
         self.unigrams.copy_((smoothed / smoothed.sum()).log())
 
     def step_size(self, tokens: int, longest: int) -> int:
-        """As in `TrainsByGradient`, with the vectors of all spans, and those of all pairs that compose one."""
-        spans = tokens * (longest + 1) // 2
-        return super().step_size(tokens, longest) + int(2 * KEPT * spans * self.feature_size)
+        """As in `TrainsByGradient`, with the vectors of all spans, and those of both layers for each pair of spans.
+
+        Of n words, n (n^2 - 1) / 6 pairs compose a span, and the outside pass composes twice as many.
+        """
+        spans, pairs = tokens * (longest + 1) // 2, tokens * (longest**2 - 1) // 6
+        return super().step_size(tokens, longest) + int(2 * KEPT * spans + 2 * 3 * pairs) * self.feature_size
 
     def loss(self, batch: TokenBatch, state: State = None) -> Loss:
         """Return cross-entropy of each word given its outside vector; in training, among itself and sampled words.
