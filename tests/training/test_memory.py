@@ -21,6 +21,7 @@ LARGE = {  # settings of models that need hundreds of megabytes, in weights, bat
     "on-lstm": {"name": "on-lstm", "embedding_size": 600, "layer_sizes": [600, 600], "chunk_size": 10},
     "transformer": {"name": "transformer", "embedding_size": 512, "layers": 4},
     "simple-pcfg": {"name": "simple-pcfg", "nonterminals": 64, "preterminals": 4096, "embedding_size": 256},
+    "neural-pcfg": {"name": "neural-pcfg", "nonterminals": 30, "preterminals": 60},
     "diora": {"name": "diora", "embedding_size": 400, "hidden_size": 400},
 }
 

@@ -160,10 +160,14 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         grammars = sentences if self.grammar.latent_size else 1  # with a sentence vector, each sentence has its own
         linear = [module.weight for module in self.grammar.modules() if isinstance(module, nn.Linear)]
         layers = sum(sum(weight.shape) for weight in linear if len(weight) not in (words, symbols**2))
-        rules = getattr(config, config.factors) * symbols * (symbols if config.full_table else 2)
+        factors = getattr(config, config.factors)
+        rules = factors * symbols * (symbols if config.full_table else 2)
         emissions = config.preterminals * (tokens if grammars > 1 else min(tokens, words))
-        chart = tokens * (longest + 1) // 2 * config.nonterminals
-        return 2 * grammars * (symbols * layers + rules) + 2 * emissions + chart * _BYTES // 4
+        spans, pairs = tokens * (longest + 1) // 2, tokens * (longest**2 - 1) // 6
+        chart = spans * factors * _BYTES // 4
+        if config.full_table:  # autograd keeps both parts of each split, and the products of symbols of each span
+            chart += (4 * pairs + 3 * spans * factors) * factors
+        return 2 * grammars * (symbols * layers + rules) + 2 * emissions + chart
 
     def set_epoch(self, epochs: float) -> None:
         self._bias = max(0.0, 1 - epochs / self.config.end_bias_epochs)
