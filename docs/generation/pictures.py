@@ -1,14 +1,18 @@
-"""The pictures of README: `python -m docs.generation.pictures` writes them into docs/images.
+"""Pictures of README and the pages: `python -m docs.generation.pictures` writes them into docs/images.
 
-seeds.svg: F1 of every seed on the WSJ sample, from the stored results. one-sentence.svg: a sentence as the web app of
-`syntaxlm serve` draws it.
+seeds.svg: F1 of every seed on the WSJ sample. trees-as-signal.svg: perplexity with trees in training. Both are
+drawn from the stored results. one-sentence.svg: a sentence as the web app of `syntaxlm serve` draws it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, stdev
 
-from docs.generation.papers import baselines, of_baseline, percent
+from docs.generation import signal
+from docs.generation.papers import baselines, of_baseline
 from docs.generation.stored_results import run, trees
 from syntaxlm.api.model import load
 from syntaxlm.app.serve.pictures import sentence_picture
@@ -19,8 +23,7 @@ from syntaxlm.drawing.svg import Picture
 IMAGES = Path(__file__).parents[1] / "images"
 SENTENCE = "The keys to the cabinet are on the table."
 
-WIDTH, ROW, HEAD, LABELS = 560.0, 28.0, 34.0, 170.0  # pixels: plot area, a row, names of the lines, names of the rows
-LARGEST = 90.0  # percent at the right end
+WIDTH, ROW, HEAD, LABELS = 560.0, 28.0, 34.0, 190.0  # pixels: plot area, a row, names of the lines, names of the rows
 _ROWS = [  # model, recipe, decoder
     ("SN-PCFG, mbr", "simple-pcfg-ptb", "mbr"),
     ("ON-LSTM, biased", "on-lstm-ptb-words-small", "biased"),
@@ -37,29 +40,79 @@ def one_sentence() -> Picture:
     return picture
 
 
+@dataclass(frozen=True)
+class DotPlot:
+    """A row of dots for each name, one dot per seed, their mean as a line.
+
+    rows: name, values and role of the dots.  axis: the labelled values, at equal distances.
+    levels: dashed lines, by name.  label: of the axis.
+    """
+
+    title: str
+    rows: Sequence[tuple[str, Sequence[float], str]]
+    axis: range
+    levels: Mapping[str, float]
+    label: str
+    unit: str = ""
+
+    def across(self, value: float) -> float:
+        """x of a value."""
+        return LABELS + WIDTH * (value - self.axis[0]) / (self.axis[-1] - self.axis[0])
+
+    def picture(self) -> Picture:
+        foot = HEAD + ROW * len(self.rows)
+        start, end = self.across(self.axis[0]), self.across(self.axis[-1])
+        parts = [svg.line(start, foot, end, foot, "axis")]
+        for value in self.axis:
+            parts.append(svg.line(self.across(value), foot, self.across(value), foot + 4, "axis"))
+            parts.append(svg.text(self.across(value), foot + 16, f"{value}{self.unit}", "small", "middle"))
+        for name, value in self.levels.items():
+            parts.append(svg.line(self.across(value), HEAD - 6, self.across(value), foot, "level"))
+            parts.append(svg.text(self.across(value), HEAD - 12, name, "note", "middle"))
+        for place, (name, values, role) in enumerate(self.rows):
+            y, mean = HEAD + ROW * (place + 0.5), self.across(fmean(values))
+            parts.append(svg.text(LABELS - 10, y + 4, name, "label", "end"))
+            parts.append(svg.line(mean, y - 9, mean, y + 9, "axis"))
+            for number, value in enumerate(values, 1):
+                tooltip = f"{name}, seed {number}: {value:.1f}{self.unit}"
+                parts.append(svg.circle(self.across(value), y, 4.5, role, tooltip, 0.75))
+        parts.append(svg.text((start + end) / 2, foot + 36, self.label, "note", "middle"))
+        shown = "; ".join(f"{name} {fmean(values):.1f} ± {stdev(values):.1f}" for name, values, _ in self.rows)
+        return Picture(end + 2 * MARGIN, foot + 36 + MARGIN, tuple(parts), self.title, shown)
+
+
 def seeds() -> Picture:
-    """A row of dots for each model and decoder, one dot per seed, its mean as a line; baselines as dashed lines."""
-    foot = HEAD + ROW * len(_ROWS)
-    parts = [svg.line(across(value), foot, across(value), foot + 4, "axis") for value in range(0, 100, 10)]
-    parts += [svg.text(across(value), foot + 16, str(value), "small", "middle") for value in range(0, 100, 10)]
-    parts.append(svg.line(across(0), foot, across(LARGEST), foot, "axis"))
-    for name, value in levels().items():
-        parts.append(svg.line(across(value), HEAD - 6, across(value), foot, "level"))
-        parts.append(svg.text(across(value), HEAD - 12, f"{name} {value:.1f}", "note", "middle"))
-    for place, (name, recipe, decoder) in enumerate(_ROWS):
-        y = HEAD + ROW * (place + 0.5)
-        f1 = trees(recipe, "WSJ sample", decoder).f1
-        mean = across(100 * f1.mean)
-        parts.append(svg.text(LABELS - 10, y + 4, name, "label", "end"))
-        parts.append(svg.line(mean, y - 9, mean, y + 9, "axis"))
-        for number, value in enumerate(f1.values, 1):
-            tooltip = f"{name}, seed {number}: {percent(value)}"
-            parts.append(svg.circle(across(100 * value), y, 4.5, "area-0", tooltip, 0.75))
-    label = "unlabelled F1, WSJ sample, all lengths, wsj-test; one dot per seed, mean as a line"
-    parts.append(svg.text(across(LARGEST / 2), foot + 36, label, "note", "middle"))
-    shown = "; ".join(f"{name} {percent(trees(recipe, 'WSJ sample', decoder).f1)}" for name, recipe, decoder in _ROWS)
-    title = "F1 of the seeds of SN-PCFG, ON-LSTM and PRPN"
-    return Picture(across(LARGEST) + 2 * MARGIN, foot + 36 + MARGIN, tuple(parts), title, shown)
+    rows = [
+        (name, [100 * value for value in trees(recipe, "WSJ sample", decoder).f1.values], "area-0")
+        for name, recipe, decoder in _ROWS
+    ]
+    return DotPlot(
+        "F1 of the seeds of SN-PCFG, ON-LSTM and PRPN",
+        rows,
+        range(0, 100, 10),
+        {f"{name} {value:.1f}": value for name, value in levels().items()},
+        "unlabelled F1, WSJ sample, all lengths, wsj-test; one dot per seed, mean as a line",
+    ).picture()
+
+
+def trees_as_signal() -> Picture:
+    """The change of test perplexity by trees in training, for each model and each kind of trees."""
+    rows = []
+    for model, of_model in signal.compared().items():
+        without = signal.perplexities(of_model["none"])
+        for place, (kind, title) in enumerate(signal.TREES.items()):
+            if kind != "none" and kind in of_model:
+                pairs = zip(signal.perplexities(of_model[kind]), without, strict=True)
+                changes = [100 * (own / other - 1) for own, other in pairs]
+                rows.append((f"{signal.MODELS[model]}, {title}", changes, f"area-{place - 1}"))
+    return DotPlot(
+        "Test perplexity with trees in training, against the same model without",
+        rows,
+        range(-10, 31, 5),
+        {"no trees": 0},
+        "change of test perplexity, a tenth of PTB; one dot per seed, mean as a line",
+        unit="%",
+    ).picture()
 
 
 def levels() -> dict[str, float]:
@@ -71,12 +124,7 @@ def levels() -> dict[str, float]:
     return {name: 100 * value for name, value in values.items()}
 
 
-def across(value: float) -> float:
-    """x of a percentage."""
-    return LABELS + WIDTH * value / LARGEST
-
-
-PICTURES = {"seeds.svg": seeds, "one-sentence.svg": one_sentence}
+PICTURES = {"seeds.svg": seeds, "trees-as-signal.svg": trees_as_signal, "one-sentence.svg": one_sentence}
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ _TREES = [  # model, recipe, decoders, run
     ("[SN-PCFG](MODELS/pcfg.md), trees of all seeds averaged", "simple-pcfg-ptb", ("mbr",), "average"),
     ("[SN-PCFG](MODELS/pcfg.md)", "simple-pcfg-ptb", ("mbr",), ""),
     (
-        "[LSTM](MODELS/lstm.md) with trees that SN-PCFGs induced",
+        "[LSTM](MODELS/lstm.md), [trees that SN-PCFGs induced](docs/explanation/trees-as-signal.md) in training",
         "trees-as-signal",
         ("greedy-sum",),
         "stream",

@@ -13,7 +13,7 @@ from docs.generation.papers import percent
 from docs.generation.stored_results import RESULTS, run
 
 FOLDER = "trees-as-signal"
-TREES = {"none": "none", "induced": "of our parsers", "right": "right branching", "random": "random"}
+TREES = {"none": "none", "induced": "induced", "right": "right branching", "random": "random"}
 MODELS = {
     "lstm": "LSTM",
     "awd-lstm": "AWD-LSTM",
@@ -25,9 +25,9 @@ MODELS = {
 _T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78}  # two-sided 95% point of Student's t, by degrees of freedom
 _FULL = [  # run, how it reads, its trees
     ("plain", "LSTM, text as a stream", "none"),
-    ("stream", "LSTM, text as a stream", "of our parsers"),
-    ("sentences", "LSTM, sentence by sentence", "of our parsers"),
-    ("again", "the same, on a processor without AMX", "of our parsers"),
+    ("stream", "LSTM, text as a stream", "induced"),
+    ("sentences", "LSTM, sentence by sentence", "induced"),
+    ("again", "the same, on a processor without AMX", "induced"),
 ]
 
 

@@ -10,8 +10,9 @@ import re
 import shlex
 
 import pytest
-from docs.generation.pictures import IMAGES, PICTURES, seeds
+from docs.generation.pictures import IMAGES, PICTURES, seeds, trees_as_signal
 from docs.generation.readme import readme_perplexity, readme_trees
+from docs.generation.signal import compared
 from docs.generation.stored_results import RESULTS
 
 import syntaxlm
@@ -90,6 +91,14 @@ def test_the_plot_has_a_dot_per_seed_and_the_baselines():
     assert sum(element.tag.endswith("circle") for element in root.iter()) == 25
     assert {"right branching 39.7", "random 17.8", "upper bound 84.4"} <= {drawn(one) for one in root.iter()}
     assert "(prefers-color-scheme:dark)" in picture
+
+
+def test_the_plot_of_trees_in_training_has_a_dot_per_run_with_trees():
+    picture = trees_as_signal().svg()
+    assert (IMAGES / "trees-as-signal.svg").read_text(encoding="utf-8") == picture, "run python -m docs.generation"
+    shown = sum(element.tag.endswith("circle") for element in read_svg(picture).iter())
+    runs = [len(row["runs"]) for rows in compared().values() for trees, row in rows.items() if trees != "none"]
+    assert shown == sum(runs) > 0
 
 
 def test_the_picture_of_a_sentence_is_what_is_drawn_today():
