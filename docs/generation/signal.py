@@ -71,18 +71,30 @@ def _difference(own: Sequence[float], without: Sequence[float]) -> str:
 
 
 def outside() -> str:
-    """The Transformers of a tenth of the text on GUM, and on minimal pairs, where these were scored."""
-    found = json.loads((RESULTS / FOLDER / "pairs-transformer.json").read_text(encoding="utf-8"))
+    """The Transformers of a tenth of the text on GUM, and on items and reading times, where these were scored."""
     lines, without = [], _of_gum("none")
     for trees, title in TREES.items():
         if own := _of_gum(trees):
-            models = [one for one in found["models"] if f"-{trees}/" in one["model"]]
-            credits = [100 * one["differing_words_known"]["accuracy"] for one in models]
             difference = "" if trees == "none" else _difference(own, without)
-            lines.append([title, _mean(own), difference, _mean(credits) if credits else ""])
+            lines.append([title, _mean(own), difference, *_of_items(trees)])
     heads = ["trees in training", "perplexity of GUM's test text", "difference to none, 95% interval",
-             "Marvin and Linzen, words known"]  # fmt: skip
+             "Marvin and Linzen", "SyntaxGym", "reading times, 10^-3 nats/word"]  # fmt: skip
     return table(heads, lines)
+
+
+def _of_items(trees: str) -> list[str]:
+    """Accuracy on pairs and suites whose words are known, in percent; gain of surprisal in predicting reading times."""
+    figures = {
+        "pairs": lambda found: 100 * found["differing_words_known"]["accuracy"],
+        "suites": lambda found: 100 * found["words_known"]["accuracy"],
+        "reading-times": lambda found: 1000 * found["delta_log_likelihood"]["value"],
+    }
+    cells = []
+    for kind, figure in figures.items():
+        stored = json.loads((RESULTS / FOLDER / f"{kind}-transformer.json").read_text(encoding="utf-8"))
+        values = [figure(one) for one in stored["models"] if f"-{trees}/" in one["model"]]
+        cells.append(_mean(values) if values else "")
+    return cells
 
 
 def _of_gum(trees: str) -> list[float]:
