@@ -5,7 +5,7 @@ python -m shipping.model_cards
 
 from __future__ import annotations
 
-from docs.generation.results import shipped_icelandic, shipped_perplexity, shipped_speed, shipped_trees
+from docs.generation.bundled import shipped_icelandic, shipped_perplexity, shipped_speed, shipped_trees
 
 from shipping.english import SHIPPED
 from syntaxlm.storage.folder import read_model

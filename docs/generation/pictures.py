@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs.generation.papers import baselines, of_baseline, percent
-from docs.generation.stored_results import run, trees
+from docs.generation.stored_results import baselines, of_baseline, percent, run, trees
 from syntaxlm.api.model import load
 from syntaxlm.app.serve.pictures import sentence_picture
 from syntaxlm.drawing import svg
