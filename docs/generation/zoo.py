@@ -25,9 +25,8 @@ def bundled_models() -> str:
     for name in bundled_names():
         treebank, predicted, how = _REPORTS[name]
         facts, report = describe(bundled_folder(name), full=True), run("shipped", treebank, name)
-        text = plain(facts["data"][0].partition(", of which")[0].rstrip("."))
         rows.append([
-            f"`{name}`", facts["model_type"], facts["language"], text, facts["licence"].upper(),
+            f"`{name}`", facts["model_type"], facts["language"], plain(facts["trained_on"]), facts["licence"].upper(),
             f"{facts['parameters']:,}", shown_size(facts["bytes"]), f"{facts['vocabulary']:,}",
             f"{percent(report.f1)} ({_TITLES[treebank]})", percent(report.right_branching),
             f"{run('shipped', predicted, name).first['perplexity']:.1f} ({how})",
