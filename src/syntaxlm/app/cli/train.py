@@ -250,6 +250,8 @@ def tune_cache(
     words = ["syntaxlm", "evaluate", "perplexity", str(model.model), "TEXT"]
     words += [] if options.context is None else ["--context", options.context]
     words += [] if options.predict_eos is None else ["--predict-eos" if options.predict_eos else "--no-predict-eos"]
+    words += ["--punctuation", options.punctuation] if options.punctuation != "keep" else []
+    words += ["--contractions", options.contractions] if options.contractions != "keep" else []
     words += ["--cache-weight", f"{best.weight:g}", "--cache-theta", f"{best.theta:g}", "--cache-size", str(best.size)]
     note = shlex.join(words) if best.weight else "A cache does not help this model on this text."
     report = tuning.report()
