@@ -157,8 +157,10 @@ def compare(
     comparison = compare(complete, output, seeds, _display, print_note, trees)
     code = _ended(comparison.report().formatted(format), comparison.stopped, "text")
     if comparison.faults:
-        failed = f"{len(comparison.faults)} runs failed: {', '.join(comparison.faults)}"
-        print(f"syntaxlm: error: {failed}", file=sys.stderr)
+        failed = f"{len(comparison.faults)} of {seeds * len(complete)} runs failed"
+        kept = "Finished runs are kept: the same command, also with another --treebank, does not repeat them."
+        causes = (f"\n  {place}: {message}" for place, message in comparison.faults.items())
+        print(f"syntaxlm: error: {failed}. {kept}{''.join(causes)}", file=sys.stderr)
         return 1
     return code
 
