@@ -5,7 +5,7 @@ python -m shipping.model_cards
 
 from __future__ import annotations
 
-from docs.generation.results import shipped_icelandic, shipped_perplexity, shipped_speed, shipped_trees
+from docs.generation.bundled import shipped_icelandic, shipped_perplexity, shipped_speed, shipped_trees
 
 from shipping.english import SHIPPED
 from syntaxlm.storage.folder import read_model
@@ -25,7 +25,8 @@ Introduction to Sociology; Life, Liberty, and the Pursuit of Happiness; Microbio
 Principles of Economics (bundle); Principles of Finance; Principles of Marketing; Psychology; U.S. History;
 World History; Writing Guide"""
 DATA = f"""\
-Text alone, 10 million words, of which MASC was read twice.
+Textbooks, novels, speeches and MASC, 10 million words. Only the text was used, without trees or tags. MASC was read
+twice.
 
 | source | words | terms |
 |---|---|---|
@@ -47,9 +48,8 @@ Icelandic trees and surprisals from one small neural PCFG (SN-PCFG). It was trai
 from the trees of three grammars of the same text.
 """
 ICEPAHC = """\
-The words of the Icelandic Parsed Historical Corpus (IcePaHC; Wallenberg, Ingason, Sigurðsson and Rögnvaldsson), texts
-of the 12th to the 21st century, CC BY 4.0: the first eight tenths, 0.7 million words and marks. Its trees were
-not used.
+Icelandic Parsed Historical Corpus (IcePaHC), 0.7 million words and marks. These are its first eight tenths, texts of
+the 12th to the 21st century (Wallenberg, Ingason, Sigurðsson and Rögnvaldsson; CC BY 4.0). Its trees were not used.
 
 The recipe is `simple-pcfg-is`; `python -m shipping.icelandic` makes the model again.
 """

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from docs.generation.markdown import table
-from docs.generation.papers import percent
-from docs.generation.stored_results import RESULTS, Figure
-
-
-def _report(name: str) -> dict[str, Any]:
-    """A stored result: its path in results, without the ending."""
-    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-    return found
+from docs.generation.stored_results import Figure, all_stored, percent, stored
 
 
 def ccm() -> str:
@@ -21,7 +13,7 @@ def ccm() -> str:
     protocols = ("wsj10", "evalb10")
 
     def reports(text: str) -> list[dict[str, Any]]:
-        return [_report(f"ccm/{text}-{one}") for one in protocols]
+        return [stored(f"ccm/{text}-{one}") for one in protocols]
 
     baselines_of = [report["baselines"] for report in reports("wsj")]
     rows = [
@@ -48,7 +40,7 @@ def dmv() -> str:
     """DMV and its variants on the sentences of up to 10 words of the WSJ sample, beside the published figures."""
 
     def report(name: str, kind: str) -> dict[str, Any]:
-        return _report(f"dmv/{name}-{kind}")
+        return stored(f"dmv/{name}-{kind}")
 
     rows = []
     for title, name, count in (
@@ -93,7 +85,7 @@ def compared_parsers() -> str:
     ]
     rows: list[list[str]] = []
     for name, text in (("words", "words of PTB"), ("tags", "tags of the sample")):
-        found = _report(f"compare/{name}")
+        found = stored(f"compare/{name}")
         parsers = [row for row in found["rows"] if row["treebank"]]
         for row in sorted(parsers, key=lambda row: -float(row["treebank"]["f1"]["mean"])):
             trees = row["treebank"]
@@ -116,8 +108,8 @@ def _costs(row: dict[str, Any]) -> tuple[str, str]:
 def logical_inference() -> str:
     """Accuracy of sentence encoders on logical inference: results/logic, the result.json of pair classifiers."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for path in sorted((RESULTS / "logic").glob("*.json")):
-        found.setdefault(path.stem.rpartition("-")[0], []).append(_report(f"logic/{path.stem}"))
+    for name, report in all_stored("logic/*").items():
+        found.setdefault(name.rpartition("-")[0], []).append(report)
     rows = []
     for encoder, reports in sorted(found.items(), key=lambda item: -item[1][0]["test"]["longer"]["accuracy"]):
         parts = [

@@ -8,16 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from docs.generation.markdown import table
-from docs.generation.papers import (
-    marvin_linzen_models,
-    of_baseline,
-    percent,
-    perplexity,
-    published,
-    stored,
-)
+from docs.generation.papers import marvin_linzen_models, published
 from docs.generation.provenance import commands, epoch_tokens, evaluation, key, parameters
-from docs.generation.stored_results import Figure, Runs, run
+from docs.generation.stored_results import Figure, Runs, of_baseline, percent, perplexity, run, stored
 
 OUTCOMES = ("reproduced", "found at small size", "not found", "not run")
 Entry = dict[str, Any]
@@ -49,7 +42,7 @@ def measured(one: Entry) -> Measured:
 def _of_run(one: Runs, folder: str, commands_of: Sequence[str]) -> Callable[[str, str], Measured]:
     """Fill in what all values of a run share; the caller adds the value and how it was measured."""
     place = key(folder, one.name)
-    known = Measured("", commands=tuple(commands_of), parameters=parameters(place, {}), seeds=number_of_models(one))
+    known = Measured("", commands=tuple(commands_of), parameters=parameters(place, {}), seeds=one.count)
     try:
         trained = run(folder, "training", one.name)
     except KeyError:
@@ -59,11 +52,6 @@ def _of_run(one: Runs, folder: str, commands_of: Sequence[str]) -> Callable[[str
     text += f", {short(epochs * tokens)} tokens" if tokens else ""
     own = parameters(place, trained.first)
     return lambda value, how: replace(known, value=value, how=how, parameters=own, text=text)
-
-
-def number_of_models(one: Runs) -> int:
-    """The seeds of a run, or the members of an average."""
-    return one.first.get("averaged_models") or len(one.reports)
 
 
 def _trees(one: Entry) -> Measured:

@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from docs.generation.experiments import number_of_models, short
+from docs.generation.experiments import short
 from docs.generation.markdown import table
-from docs.generation.papers import baselines, of_baseline
 from docs.generation.provenance import epoch_tokens, key, parameters
-from docs.generation.stored_results import Figure, Runs, run
+from docs.generation.stored_results import Figure, Runs, baselines, of_baseline, percent, run
 
 CSV = Path(__file__).parents[1] / "leaderboard.csv"
 
@@ -89,7 +88,7 @@ def _parsers() -> Iterator[Line]:
         for decoder in one.decoders or (found.first["decoder"],):
             f1 = found.f1_by(decoder)
             yield Line(
-                one.model, one.learns_from, decoder, 1 if members else number_of_models(found), f1.mean, f1.std, size,
+                one.model, one.learns_from, decoder, 1 if members else found.count, f1.mean, f1.std, size,
                 tokens, minutes, found.right_branching, found.first["sentences"], found.first["protocol"],
                 f"results/{one.folder}",
             )  # fmt: skip
@@ -118,12 +117,11 @@ def leaderboard() -> str:
     """The table of docs/results.md."""
     rows = []
     for line in lines():
-        f1 = f"{100 * line.f1:.1f}" + (f" ± {100 * line.f1_std:.1f}" if line.f1_std is not None else "")
         sizes = (short(value) if value else "" for value in (line.parameters, line.tokens))
         minutes = f"{line.minutes:.0f}" if line.minutes else ""
         decoder = f"`{line.decoder}`" if line.decoder else ""
-        rows.append([line.model, line.learns_from, *sizes, minutes, str(line.seeds or ""), decoder, f1,
-                     f"{100 * line.right_branching:.1f}"])  # fmt: skip
+        rows.append([line.model, line.learns_from, *sizes, minutes, str(line.seeds or ""), decoder,
+                     percent(Figure(line.f1, line.f1_std)), percent(line.right_branching)])  # fmt: skip
     heads = [
         "model",
         "learns from",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import yaml
 
 from docs.generation.markdown import table
-from docs.generation.stored_results import RESULTS, Figure, Trees, run
+from docs.generation.stored_results import Figure, Trees, all_stored, baselines, of_baseline, percent, run, stored
 
 PUBLISHED = Path(__file__).parent / "published.yaml"
 BASELINES = ("left", "random", "random_binary", "right", "binary_bound")
@@ -29,36 +28,8 @@ def published() -> dict[str, Any]:
     return found
 
 
-def stored(name: str) -> dict[str, Any]:
-    """A stored report: its path in results, without the ending."""
-    report: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-    return report
-
-
-def baselines(name: str) -> dict[str, Any]:
-    """A report in results/baselines, of `evaluate trees` of a treebank against itself: its baselines are used."""
-    return stored(f"baselines/{name}")
-
-
-def percent(figure: Figure | float) -> str:
-    """A fraction as percent with one decimal place, with the standard deviation where there is one."""
-    if isinstance(figure, float):
-        return f"{100 * figure:.1f}"
-    return f"{100 * figure.mean:.1f}" + (f" ± {100 * figure.std:.1f}" if figure.std is not None else "")
-
-
-def perplexity(figure: Figure) -> str:
-    return f"{figure.mean:.1f}" + (f" ± {figure.std:.1f}" if figure.std is not None else "")
-
-
 def seeds(count: int) -> str:
     return f"{count} seed" + "s" * (count > 1)
-
-
-def of_baseline(report: dict[str, Any], name: str) -> Figure:
-    """F1 of a baseline of a report; of random trees with the standard deviation over seeds."""
-    found = report["baselines"][name]
-    return Figure(found["mean"], found["std"]) if isinstance(found, dict) else Figure(found)
 
 
 def f1_of(one: dict[str, Any]) -> Trees:
@@ -151,10 +122,9 @@ def _side(one: dict[str, Any]) -> str:
 def significance() -> str:
     """All stored comparisons of `evaluate significance`."""
     rows = []
-    for path in sorted((RESULTS / "significance").glob("*.json")):
-        report = json.loads(path.read_text(encoding="utf-8"))
+    for name, report in all_stored("significance/*").items():
         found = report["difference"]
-        first, second = path.stem.split("-against-")
+        first, second = name.split("-against-")
         rows.append(
             [
                 first.replace("_", " "),

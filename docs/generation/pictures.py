@@ -12,8 +12,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from docs.generation import signal
-from docs.generation.papers import baselines, of_baseline
-from docs.generation.stored_results import run, trees
+from docs.generation.stored_results import baselines, of_baseline, run, trees
 from syntaxlm.api.model import load
 from syntaxlm.app.serve.pictures import sentence_picture
 from syntaxlm.drawing import svg

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import yaml
 
-from docs.generation.stored_results import RESULTS, Runs
+from docs.generation.stored_results import RESULTS, Runs, all_stored, stored
 from syntaxlm.app.cli import split_overrides
 from syntaxlm.models.abilities import TrainsByGradient
 from syntaxlm.training.language_model import LanguageModelTask, TextTask, TreeTask
@@ -39,8 +39,7 @@ def commands() -> dict[str, dict[str, str]]:
 @cache
 def sizes() -> dict[str, dict[str, Any]]:
     """results/sizes.json: recipe, settings, parameters and tokens of an epoch, by the key of the command."""
-    found: dict[str, dict[str, Any]] = json.loads((RESULTS / "sizes.json").read_text(encoding="utf-8"))
-    return found
+    return stored("sizes")
 
 
 def key(folder: str, name: str = "") -> str:
@@ -82,8 +81,8 @@ def _compared(place: str, what: str) -> int | None:
     """A value of the recipe of a run in the comparisons of results/compare."""
     if place not in trained_places():
         return None
-    for path in sorted((RESULTS / "compare").glob("*.json")):
-        for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
+    for report in all_stored("compare/*").values():
+        for row in report["rows"]:
             if (row["recipe"], {}) == recipe_of(place):
                 return int(row[what])
     return None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
-
 from docs.generation.markdown import table
-from docs.generation.papers import baselines, of_baseline, percent
-from docs.generation.stored_results import RESULTS, Figure, perplexity_of_test, run, trees
+from docs.generation.stored_results import (
+    baselines,
+    of_baseline,
+    percent,
+    perplexity,
+    perplexity_of_test,
+    run,
+    trees,
+)
 
 _PTB, _WSJ = "PTB text", "WSJ sample"
 _TREES = [  # model, recipe, decoders, run
@@ -46,32 +49,22 @@ def readme_perplexity() -> str:
     awd_lstm, _ = perplexity_of_test("awd-lstm-gum-small")
     rows = [
         ["LSTM, trees of SN-PCFGs, 10 epochs", "PTB", "1", _signal("stream"), f"LSTM without trees {_signal('plain')}"],
-        ["ON-LSTM, 18 epochs", "PTB", "2", _shown(_converged("on-lstm")), f"LSTM {_shown(_converged('lstm'))}"],
-        ["PRPN, 12 epochs", "PTB", "1", _shown(_converged("prpn")), f"LSTM {_shown(_converged('prpn-lstm'))}"],
-        ["PaLM-S, trained with trees", "GUM", str(palm_seeds), _shown(palm), f"LSTM {_shown(awd_lstm)}"],
+        ["ON-LSTM, 18 epochs", "PTB", "2", _converged("on-lstm"), f"LSTM {_converged('lstm')}"],
+        ["PRPN, 12 epochs", "PTB", "1", _converged("prpn"), f"LSTM {_converged('prpn-lstm')}"],
+        ["PaLM-S, trained with trees", "GUM", str(palm_seeds), perplexity(palm), f"LSTM {perplexity(awd_lstm)}"],
         ["`en`", "English Web Treebank", "1", _bundled("en"), f"5-grams of the same text {_bundled('kn5')}"],
     ]
     return table(["model", "test text", "seeds", "perplexity", "baseline"], rows)
 
 
-def _converged(name: str) -> Figure:
+def _converged(name: str) -> str:
     """Perplexity after the recipes convergence/..."""
-    reports = [_read(path) for path in sorted((RESULTS / "converged").glob(f"{name}-seed-?-training.json"))]
-    return Figure.of(report["test"]["perplexity"] for report in reports)
+    return perplexity(run("converged", "training", name).perplexity("test"))
 
 
 def _signal(name: str) -> str:
-    return _shown(run("trees-as-signal", "training", name).perplexity("test"))
+    return perplexity(run("trees-as-signal", "training", name).perplexity("test"))
 
 
 def _bundled(name: str) -> str:
     return f"{run('shipped', 'ewt', name).first['perplexity']:.1f}"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
-
-
-def _shown(figure: Figure) -> str:
-    return f"{figure.mean:.1f}" + (f" ± {figure.std:.1f}" if figure.std is not None else "")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
 
 from docs.generation.experiments import short
 from docs.generation.markdown import table
-from docs.generation.papers import percent, perplexity, stored
 from docs.generation.provenance import key, parameters
-from docs.generation.stored_results import Figure, Runs, run, runs
+from docs.generation.stored_results import Figure, Runs, percent, perplexity, run, runs, stored
+from syntaxlm.parsing.agreement import outlier
 
 
 @dataclass(frozen=True)
@@ -117,3 +120,20 @@ def agreement() -> str:
     names = (model.rpartition("-")[2] for model in found["models"])
     shown = (f"seed {name} {percent(value)}" for name, value in zip(names, found["with_others"], strict=True))
     return f"{', '.join(shown)}; outlier: seed {found['odd_one_out'].rpartition('-')[2]}.\n"
+
+
+def agreeing_seeds() -> str:
+    """F1 of all choices of three seeds of PRPN, and of those that `focus` would keep."""
+    reports = run("prpn-ptb-parsing", "wsj").reports
+    matrix = np.array(stored("prpn-ptb-parsing/agreement")["agreement"])
+    rows = []
+    for decoder in ("biased", "unbiased"):
+        scores = [reports[seed]["f1_by_decoder"][decoder] for seed in sorted(reports)]
+        threes = list(combinations(range(len(scores)), 3))
+        kept = [[seed for seed in three if seed != outlier(matrix, three)] for three in threes]
+        means = [[Figure.of(scores[seed] for seed in chosen).mean for chosen in choice] for choice in (threes, kept)]
+        lowest = [100 * min(scores[seed] for chosen in choice for seed in chosen) for choice in (threes, kept)]
+        names = "all three", "those that agree"
+        for name, mean, low in zip(names, means, lowest, strict=True):
+            rows.append([f"`{decoder}`", name, percent(Figure.of(mean)), f"{low:.1f}"])
+    return table(["decoder", "seeds", "F1, mean of a choice", "lowest seed"], rows)

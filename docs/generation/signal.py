@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Sequence
 from math import sqrt
 from typing import Any
 
 from docs.generation.markdown import table
-from docs.generation.papers import percent
-from docs.generation.stored_results import RESULTS, run
+from docs.generation.stored_results import Figure, all_stored, percent, run, stored
 
 FOLDER = "trees-as-signal"
 TREES = {"none": "none", "induced": "induced", "right": "right branching", "random": "random"}
@@ -36,10 +34,8 @@ def compared() -> dict[str, dict[str, dict[str, Any]]]:
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for model in MODELS:
         for trees in TREES:
-            path = RESULTS / FOLDER / f"tenth-{model}-{trees}.json"
-            if path.exists():
-                (row,) = json.loads(path.read_text(encoding="utf-8"))["rows"]
-                found.setdefault(model, {})[trees] = row
+            for report in all_stored(f"{FOLDER}/tenth-{model}-{trees}").values():
+                (found.setdefault(model, {})[trees],) = report["rows"]
     return found
 
 
@@ -56,7 +52,7 @@ def tenth() -> str:
         for trees, row in rows.items():
             own = perplexities(row)
             difference = "" if trees == "none" else _difference(own, without)
-            f1 = percent_of(row["treebank"]["f1"]) if row["treebank"] else ""
+            f1 = percent(Figure(row["treebank"]["f1"]["mean"], row["treebank"]["f1"]["std"])) if row["treebank"] else ""
             lines.append([MODELS[model], TREES[trees], str(len(own)), _mean(own), difference, f1])
     heads = ["model", "trees in training", "seeds", "test perplexity", "difference to none, 95% interval", "F1"]
     return table(heads, lines)
@@ -91,25 +87,19 @@ def _of_items(trees: str) -> list[str]:
     }
     cells = []
     for kind, figure in figures.items():
-        stored = json.loads((RESULTS / FOLDER / f"{kind}-transformer.json").read_text(encoding="utf-8"))
-        values = [figure(one) for one in stored["models"] if f"-{trees}/" in one["model"]]
+        models = stored(f"{FOLDER}/{kind}-transformer")["models"]
+        values = [figure(one) for one in models if f"-{trees}/" in one["model"]]
         cells.append(_mean(values) if values else "")
     return cells
 
 
 def _of_gum(trees: str) -> list[float]:
     """Perplexity of GUM's test text of the Transformers with these trees, by seed."""
-    paths = sorted((RESULTS / FOLDER).glob(f"gum-transformer-{trees}-*.json"))
-    return [json.loads(path.read_text(encoding="utf-8"))["perplexity"] for path in paths]
+    return [report["perplexity"] for report in all_stored(f"{FOLDER}/gum-transformer-{trees}-*").values()]
 
 
 def _mean(values: Sequence[float]) -> str:
     return f"{statistics.fmean(values):.1f} ± {statistics.stdev(values):.1f}"
-
-
-def percent_of(figure: dict[str, float]) -> str:
-    """A mean and standard deviation of `compare`, in percent."""
-    return f"{100 * figure['mean']:.1f} ± {100 * figure['std']:.1f}"
 
 
 def full() -> str:
@@ -135,7 +125,7 @@ def minimal_pairs() -> str:
     """Accuracy on minimal pairs whose differing words are known, with and without trees, and the difference."""
     lines = []
     for name, title in (("marvin-linzen", "Marvin and Linzen"), ("blimp", "BLiMP, first 250 of each paradigm")):
-        found = json.loads((RESULTS / FOLDER / f"pairs-{name}.json").read_text(encoding="utf-8"))
+        found = stored(f"{FOLDER}/pairs-{name}")
         models = [one["differing_words_known"] for one in found["models"]]
         (against,) = found["against_first"].values()
         gain = against["differing_words_known"]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from docs.generation.markdown import table
-from docs.generation.stored_results import RESULTS
+from docs.generation.stored_results import all_stored, stored
 
 _PRECISIONS = {"32": "float32"}
 _MODELS = {
@@ -38,17 +36,15 @@ _AIMS = [
 ]
 
 
-def _benchmarks() -> Iterator[tuple[str, dict[str, Any]]]:
+def _benchmarks() -> dict[str, dict[str, Any]]:
     """The stored benchmarks of training, by the name of their program."""
-    for path in sorted((RESULTS / "speed").glob("*.json")):
-        if path.stem not in COMMANDS:
-            yield path.stem, json.loads(path.read_text(encoding="utf-8"))
+    return {name: found for name, found in all_stored("speed/*").items() if name not in COMMANDS}
 
 
 def training_speed() -> str:
     """Every row of the stored benchmarks of training."""
     rows = []
-    for name, found in _benchmarks():
+    for name, found in _benchmarks().items():
         for row in found["rows"]:
             form = row["form"].replace("nn.LSTM", "`nn.LSTM`")
             cells = [_MODELS[name], row["case"], form, _precision(row), f"{row['tokens_per_second']:,.0f}"]
@@ -63,7 +59,7 @@ def training_speed() -> str:
 def matrix_speed() -> str:
     """The speed of a matrix product in the run of each benchmark."""
     rows = []
-    for name, found in _benchmarks():
+    for name, found in _benchmarks().items():
         speeds = [f"{found['gflops'][one]:,.0f}" for one in ("32", "bf16-mixed")]
         rows.append([f"`python -m benchmarks.{name}`", str(found["threads"]), *speeds])
     return table(["command", "threads", "float32, GFLOP/s", "bfloat16, GFLOP/s"], rows)
@@ -71,7 +67,7 @@ def matrix_speed() -> str:
 
 def aims() -> str:
     """What was aimed at for training, beside what was measured in each precision."""
-    found = dict(_benchmarks())
+    found = _benchmarks()
     rows = []
     for aim in _AIMS:
         measured = [
@@ -86,9 +82,7 @@ def aims() -> str:
 
 def command_speed() -> str:
     """Every row of the stored benchmarks of commands, with the figures of all machines."""
-    found = [
-        json.loads((RESULTS / "speed" / f"{name}.json").read_text(encoding="utf-8"))["commands"] for name in COMMANDS
-    ]
+    found = [stored(f"speed/{name}")["commands"] for name in COMMANDS]
     rows = []
     for same in zip(*found, strict=True):
         cases = {tuple(row[name] for name in ("kind", "what", "processes", "threads", "unit")) for row in same}
@@ -103,8 +97,7 @@ def command_speed() -> str:
 def job_speed() -> str:
     """Every stored report of a very large job."""
     rows = []
-    for path in sorted((RESULTS / "scale").glob("job-*.json")):
-        found = json.loads(path.read_text(encoding="utf-8"))
+    for found in all_stored("scale/job-*").values():
         report = found["report"]
         rows.append(
             [

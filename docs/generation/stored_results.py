@@ -1,4 +1,4 @@
-"""The stored results: reports of commands as JSON in results/."""
+"""The stored results, reports of commands as JSON in results/, and how their figures are written."""
 
 from __future__ import annotations
 
@@ -28,6 +28,42 @@ class Figure:
         return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, values)
 
 
+def percent(figure: Figure | float) -> str:
+    """A fraction as percent with one decimal place, with the standard deviation where there is one."""
+    if isinstance(figure, float):
+        return f"{100 * figure:.1f}"
+    return f"{100 * figure.mean:.1f}" + (f" ± {100 * figure.std:.1f}" if figure.std is not None else "")
+
+
+def perplexity(figure: Figure) -> str:
+    """With one decimal place, or none if the standard deviation is 5 or more."""
+    places = 0 if figure.std is not None and figure.std >= 5 else 1
+    return f"{figure.mean:.{places}f}" + (f" ± {figure.std:.{places}f}" if figure.std is not None else "")
+
+
+def stored(name: str) -> dict[str, Any]:
+    """A stored report: its path in results, without the ending."""
+    report: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return report
+
+
+def all_stored(pattern: str) -> dict[str, dict[str, Any]]:
+    """The stored reports whose paths in results, without the ending, match a pattern: by the names of their files."""
+    paths = sorted(RESULTS.glob(f"{pattern}.json"))
+    return {path.stem: stored(str(path.relative_to(RESULTS).with_suffix(""))) for path in paths}
+
+
+def baselines(name: str) -> dict[str, Any]:
+    """A report in results/baselines, of `evaluate trees` of a treebank against itself: its baselines are used."""
+    return stored(f"baselines/{name}")
+
+
+def of_baseline(report: dict[str, Any], name: str) -> Figure:
+    """F1 of a baseline of a report; of random trees with the standard deviation over seeds."""
+    found = report["baselines"][name]
+    return Figure(found["mean"], found["std"]) if isinstance(found, dict) else Figure(found)
+
+
 @dataclass(frozen=True)
 class Runs:
     """The stored reports of one experiment: seed (0 where a file has none) to the report of a command."""
@@ -42,6 +78,11 @@ class Runs:
     @property
     def seeds(self) -> list[int]:
         return [seed for seed in self.reports if seed]
+
+    @property
+    def count(self) -> int:
+        """The number of seeds, or of the members of an average."""
+        return self.first.get("averaged_models") or len(self.reports)
 
     @property
     def f1(self) -> Figure:
@@ -108,8 +149,8 @@ _ENDINGS = {"WSJ sample": "wsj", "GUM test": "gum"}  # of the files with the rep
 def trees(recipe: str, treebank: str, decoder: str, name: str = "") -> Trees:
     """F1 over all lengths, from the stored reports of the recipe. Raises KeyError where nothing is stored of it."""
     one = run(recipe, _ENDINGS[treebank], name)
-    count = one.first.get("averaged_models") or len(one.reports)
-    return Trees(one.f1_by(decoder), one.right_branching, one.first["sentences"], one.first["protocol"], decoder, count)
+    sentences, protocol = one.first["sentences"], one.first["protocol"]
+    return Trees(one.f1_by(decoder), one.right_branching, sentences, protocol, decoder, one.count)
 
 
 def perplexity_of_test(recipe: str, name: str = "") -> tuple[Figure, int]:

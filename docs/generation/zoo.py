@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from docs.generation.markdown import plain, table
-from docs.generation.papers import percent
-from docs.generation.results import perplexity
-from docs.generation.stored_results import RESULTS, run
+from docs.generation.stored_results import percent, perplexity, run, stored
 from syntaxlm.app.report.models import describe, shown_size
 from syntaxlm.storage.bundled import bundled_folder, bundled_names
 
@@ -28,9 +25,8 @@ def bundled_models() -> str:
     for name in bundled_names():
         treebank, predicted, how = _REPORTS[name]
         facts, report = describe(bundled_folder(name), full=True), run("shipped", treebank, name)
-        text = plain(facts["data"][0].partition(", of which")[0].rstrip("."))
         rows.append([
-            f"`{name}`", facts["model_type"], facts["language"], text, facts["licence"].upper(),
+            f"`{name}`", facts["model_type"], facts["language"], plain(facts["trained_on"]), facts["licence"].upper(),
             f"{facts['parameters']:,}", shown_size(facts["bytes"]), f"{facts['vocabulary']:,}",
             f"{percent(report.f1)} ({_TITLES[treebank]})", percent(report.right_branching),
             f"{run('shipped', predicted, name).first['perplexity']:.1f} ({how})",
@@ -94,8 +90,7 @@ def _measured(one: Measured) -> list[str]:
 
 def _compared(name: str) -> dict[str, dict[str, Any]]:
     """The rows of a stored comparison, by recipe."""
-    found = json.loads((RESULTS / "compare" / f"{name}.json").read_text(encoding="utf-8"))
-    return {row["recipe"]: row for row in found["rows"]}
+    return {row["recipe"]: row for row in stored(f"compare/{name}")["rows"]}
 
 
 def measured_tag_recipes() -> str:
@@ -103,7 +98,7 @@ def measured_tag_recipes() -> str:
     compared = _compared("tags")
     rows = []
     for recipe, model, name, decoder in _OF_TAGS:
-        report = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+        report = stored(name)
         f1, right = report["f1_by_decoder"][decoder], report["baselines"]["right"]
         costs = f"{compared[recipe]['parameters']:,}", f"{compared[recipe]['seconds']['mean']:,.0f}"
         scored = f"{report['sentences']:,}", f"`{decoder}`", percent(f1), percent(right)

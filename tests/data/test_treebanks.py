@@ -6,7 +6,14 @@ from itertools import product
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.data.treebanks import TreebankSentence, dependency_trees, read_treebank, treebank_tokens, write_words
+from syntaxlm.data.treebanks import (
+    TreebankSentence,
+    dependency_trees,
+    read_treebank,
+    treebank_tokens,
+    write_baseline_trees,
+    write_words,
+)
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.trees.preprocessing import GoldPreprocessing
 from syntaxlm.trees.tree import Constituent, DependencyTree
@@ -246,3 +253,27 @@ def test_gum_dependencies_stay_trees_after_preprocessing():
     gum = DATA / "gum"
     treebank = read_treebank(gum / "dev.mrg", "ptb-drop", gum / "dev.conllu")
     assert all(heads_are_one_tree(sentence.heads) for sentence in treebank)
+
+
+@pytest.mark.parametrize(
+    ("shape", "trees"),
+    [
+        ("right", "(X a (X b (X c (X d e))))\n(X -LRB-)\n"),
+        ("left", "(X (X (X (X a b) c) d) e)\n(X -LRB-)\n"),
+        ("balanced", "(X (X a b) (X c (X d e)))\n(X -LRB-)\n"),
+        ("random", "(X a (X (X b c) (X d e)))\n(X -LRB-)\n"),  # stored results name these
+    ],
+)
+def test_baseline_trees_have_the_words_of_the_text(tmp_path, shape, trees):
+    text, path = tmp_path / "text.txt", tmp_path / "trees.mrg"
+    text.write_text("a b  c d e\n\n(\n")
+    written = write_baseline_trees(text, path, shape, seed=1)
+    assert (str(written), path.read_text()) == ("2 sentences   6 words", trees)
+    assert [sentence.words for sentence in read_treebank(path)] == [("a", "b", "c", "d", "e"), ("(",)]
+
+
+def test_baseline_trees_of_a_text_without_words_are_refused(tmp_path):
+    (tmp_path / "text.txt").write_text("\n \n")
+    with pytest.raises(InputError, match=r"text\.txt: found no sentence"):
+        write_baseline_trees(tmp_path / "text.txt", tmp_path / "trees.mrg", "left")
+    assert not (tmp_path / "trees.mrg").exists()

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from docs.generation.papers import stored
 from docs.generation.results import without_results
 from docs.generation.seeds import agreement, decoder_gain
-from docs.generation.stored_results import perplexity_of_test, run
+from docs.generation.stored_results import perplexity_of_test, run, stored
 
 from tests.docs.examples import ROOT
 

@@ -8,8 +8,8 @@ import json
 
 import pytest
 from docs.generation.leaderboard import CSV, csv_text, leaderboard, lines
-from docs.generation.papers import RESULTS
 from docs.generation.provenance import epoch_tokens
+from docs.generation.stored_results import RESULTS
 
 
 def rows():

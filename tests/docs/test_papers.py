@@ -7,9 +7,9 @@ import re
 
 import pytest
 from docs.generation.experiments import OUTCOMES, _section, counts, measured
-from docs.generation.papers import RESULTS, f1_of, marvin_linzen, published
+from docs.generation.papers import f1_of, marvin_linzen, published
 from docs.generation.provenance import commands, evaluation, key, parameters, recipe_of, sizes, trained_places
-from docs.generation.stored_results import run
+from docs.generation.stored_results import RESULTS, run
 
 from syntaxlm.training.recipe_files import find_recipe
 from tests.docs.examples import slug

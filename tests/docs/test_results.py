@@ -6,8 +6,9 @@ import json
 import re
 
 import pytest
+from docs.generation.overview import overview
 from docs.generation.parts import without_parts
-from docs.generation.results import BLOCKS, PAGES, generated, overview, without_results
+from docs.generation.results import BLOCKS, PAGES, generated, without_results
 from docs.generation.stored_results import RESULTS, Figure, perplexity_of_test, run, runs, trees
 
 from tests.docs.examples import ROOT

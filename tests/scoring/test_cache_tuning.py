@@ -103,14 +103,17 @@ def test_the_best_weight_is_0_if_a_cache_does_not_help(lstm, toy, tmp_path):
     assert tuning.best_trial.perplexity == pytest.approx(tuning.without_cache.perplexity, rel=1e-9)
 
 
-def test_the_command_prints_the_table_and_the_command_to_evaluate_it(trained, repeated, capsys):
-    assert cli.main(["tune", "cache", str(trained.lstm), str(repeated), "--cache-size", "60"]) == 0
+@pytest.mark.parametrize("style", [[], ["--punctuation", "auto", "--contractions", "split"]], ids=["plain", "split"])
+def test_the_command_prints_the_table_and_the_command_to_evaluate_it(trained, repeated, capsys, style):
+    tune = ["tune", "cache", str(trained.lstm), str(repeated), "--cache-size", "60", *style]
+    assert cli.main(tune) == 0
     *table, command = capsys.readouterr().out.splitlines()
     assert sum(line.endswith(" *") for line in table) == 1
+    assert " ".join(style) in command
     words = [str(repeated) if word == "TEXT" else word for word in command.split()]
     assert cli.main([*words[1:], "--json"]) == 0
     measured = json.loads(capsys.readouterr().out)
-    assert cli.main(["tune", "cache", str(trained.lstm), str(repeated), "--cache-size", "60", "--json"]) == 0
+    assert cli.main([*tune, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["command"] == command
     assert printed["cache"] == measured["cache"]

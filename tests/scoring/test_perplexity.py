@@ -9,7 +9,9 @@ import torch
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.scoring import engine
+from syntaxlm.scoring.options import PerplexityOptions
 from syntaxlm.scoring.perplexity import evaluate_text, perplexity_text
+from syntaxlm.scoring.surprisal import surprisals
 from tests.fresh_models import SENTENCES, STREAM, reading
 from tests.scoring.by_hand import read_by_hand
 
@@ -51,6 +53,22 @@ def test_the_default_mode_is_that_of_training(prpn, toy):
     assert evaluate_text(prpn, toy / "test.txt").mode == prpn.settings.mode == SENTENCES
     assert "state reset at each sentence" in str(evaluate_text(prpn, toy / "test.txt"))
     assert "state carried through the text" in str(evaluate_text(prpn, toy / "test.txt", reading(STREAM)))
+
+
+def test_ordinary_text_has_the_perplexity_of_its_surprisals_and_of_the_tokenised_text(prpn, toy, tmp_path):
+    tokenised = (toy / "valid.txt").read_text().splitlines()[:30]
+    ordinary = "\n".join(f"“{line.capitalize()}!”" for line in tokenised).replace(" 's", "'s").replace(" and", ", and")
+    lines = ordinary.splitlines()
+    (tmp_path / "text.txt").write_text(ordinary)
+    auto = PerplexityOptions(punctuation="auto", contractions="auto")
+    score, expected = evaluate_text(prpn, tmp_path / "text.txt", auto), evaluate_text(prpn, tokenised)
+    assert score.nats == pytest.approx(expected.nats, rel=1e-6)
+    assert (score.tokens, score.unknown) == (expected.tokens, expected.unknown)
+    assert score.characters == expected.characters - sum(line.count(" 's") for line in tokenised)
+    rows = [row.surprisal for line in surprisals(prpn, lines) for row in line if row.surprisal is not None]
+    assert score.nats == pytest.approx(math.log(2) * sum(rows), rel=1e-6)
+    assert evaluate_text(prpn, lines, auto).nats == pytest.approx(score.nats, rel=1e-6)
+    assert evaluate_text(prpn, lines).unknown > score.unknown
 
 
 def test_unknown_words_are_counted(prpn, tmp_path):

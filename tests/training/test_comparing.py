@@ -386,6 +386,7 @@ def test_a_treebank_that_a_model_cannot_read_is_a_fault_and_the_run_is_kept(two,
     comparison = compare(two, tmp_path / "out", 1, watching, trees=TreebankEvaluation(tmp_path / "gold.mrg"))
     ((place, message),) = comparison.faults.items()
     assert place.endswith("seed-1")
+    assert message.startswith("the model is trained, but its trees were not scored")
     assert "3 of 3 words are unknown to the model" in message
     assert [len(row.runs) for row in comparison.recipes] == [1, 1]
 

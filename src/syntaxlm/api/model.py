@@ -238,19 +238,26 @@ class LanguageModel(ModelBundle):
         return log_probs[0] if isinstance(text, str) else log_probs
 
     def perplexity(
-        self, text: str | Path | Iterable[str], *, context: Context | None = None, cache: CacheSettings | None = None
+        self,
+        text: str | Path | Iterable[str],
+        *,
+        context: Context | None = None,
+        cache: CacheSettings | None = None,
+        **options: Unpack[TextKeywords],
     ) -> LanguageModelScore:
         """Measure perplexity, bits per token and bits per character of a text.
 
         text: a file with one sentence per line, or a list of sentences. For a dependency-tree model, a file of trees.
         context: see `surprisal`.  cache: settings of a neural cache, see `syntaxlm.tune_cache`.
+        punctuation, contractions: by default "keep", for text that is tokenised like the training text; "auto": words
+        are split as in `surprisal`; see `parse`.
         Raises InputError for files that cannot be read and for models without probabilities.
 
         >>> round(nlp.perplexity(["the cat sleeps"]).perplexity)
         1088
         """
-        options = PerplexityOptions(context=context)
-        return evaluate_text(self, text if isinstance(text, str | Path) else _texts(text), options, cache)
+        reading = PerplexityOptions(context=context, **options)
+        return evaluate_text(self, text if isinstance(text, str | Path) else _texts(text), reading, cache)
 
     @overload
     def generate(

@@ -28,6 +28,8 @@ from syntaxlm.core.files import system_error
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.text_files import content_suffix, is_compressed, no_sentence, source_name, uncompressed_name
 from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError, has_tag, split_words, without_tags
+from syntaxlm.text.options import TextOptions
+from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
 from syntaxlm.trees.spans import offsets_of
@@ -197,22 +199,28 @@ class EncodedCorpus:
 
     @classmethod
     def encode(
-        cls, path: str | Path, normaliser: Normaliser, vocabulary: Vocabulary, marks: bool = False
+        cls,
+        path: str | Path,
+        normaliser: Normaliser,
+        vocabulary: Vocabulary,
+        marks: bool = False,
+        style: TextOptions = AS_TOKENISED,
     ) -> EncodedCorpus:
         """Read a file with one sentence per line; "-" is standard input.
 
-        marks: also read the places of punctuation marks that the normaliser drops.
+        marks: also read the places of punctuation marks that the normaliser drops.  style: how words are split first.
         The ids stay in memory, or in a temporary folder if the file is large.
         Raises InputError like `read_lines`, and if the file contains no token.
         """
+        reader = TextReader.of(normaliser, vocabulary, style)
         lines, source = _shown(path, "reading", read_sentences(path, normaliser)), source_name(path)
         # A pipe, whose size is unknown, can be opened only once.
         if os.path.isfile(path) and os.path.getsize(path) < IN_MEMORY and not is_compressed(path):
-            return cls._of_numbered(lines, normaliser, vocabulary, source, marks=marks)
+            return cls._of_numbered(lines, reader, source, marks=marks)
         folder = Path(tempfile.gettempdir())
         try:
             folder = Path(tempfile.mkdtemp(prefix="syntaxlm-corpus-"))
-            return cls._of_numbered(lines, normaliser, vocabulary, source, folder, marks)
+            return cls._of_numbered(lines, reader, source, folder, marks)
         except BaseException as error:
             if folder.name.startswith("syntaxlm-corpus-"):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -221,7 +229,13 @@ class EncodedCorpus:
             raise
 
     @classmethod
-    def of_lines(cls, lines: Iterable[str], normaliser: Normaliser, vocabulary: Vocabulary) -> EncodedCorpus:
+    def of_lines(
+        cls,
+        lines: Iterable[str],
+        normaliser: Normaliser,
+        vocabulary: Vocabulary,
+        style: TextOptions = AS_TOKENISED,
+    ) -> EncodedCorpus:
         """Encode the given sentences in the same way as `encode` does for a file.
 
         Raises InputError if no sentence has a token. If the units are tags, also raises InputError for a word without a
@@ -231,7 +245,7 @@ class EncodedCorpus:
         numbered: Iterator[tuple[int, str]] = enumerate(lines, 1)
         if normaliser.units == "tags":
             numbered = tagged_lines(source, numbered)
-        corpus = cls._of_numbered(numbered, normaliser, vocabulary, source)
+        corpus = cls._of_numbered(numbered, TextReader.of(normaliser, vocabulary, style), source)
         corpus.source = ""
         return corpus
 
@@ -239,13 +253,13 @@ class EncodedCorpus:
     def _of_numbered(
         cls,
         sentences: Iterable[tuple[int, str]],
-        normaliser: Normaliser,
-        vocabulary: Vocabulary,
+        reader: TextReader,
         source: str,
         folder: Path | None = None,
         marks: bool = False,
     ) -> EncodedCorpus:
         """Encode numbered lines. folder: a temporary folder for the ids; None: they stay in memory."""
+        vocabulary = reader.vocabulary
         word_type = np.uint16 if len(vocabulary) <= 2**16 and not vocabulary.is_open else np.int32
         types: dict[str, Any] = {"ids": word_type}
         types |= dict.fromkeys(("offsets", "line_numbers", "character_counts"), np.int64)
@@ -267,8 +281,8 @@ class EncodedCorpus:
         for number, line in sentences:
             start = length
             if marks:
-                before.extend(normaliser.marks(line))
-            for tokens in normaliser.token_parts(line):
+                before.extend(reader.normaliser.marks(line))
+            for tokens in reader.token_parts(line):
                 waiting = len(words)
                 words.extend(vocabulary.encode(tokens))
                 length += len(words) - waiting
@@ -277,7 +291,7 @@ class EncodedCorpus:
             if length > start:
                 ends.append(length)
                 lines.append(number)
-                characters.append(normaliser.written_length(line) + 1)
+                characters.append(reader.written_length(line) + 1)
                 any_sentence = True
         write_out()
         if not any_sentence:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import glob
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
+
+import numpy as np
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import write_text
@@ -28,8 +30,16 @@ from syntaxlm.core.text_files import (
     source_name,
     uncompressed_name,
 )
-from syntaxlm.data.corpora import DEPENDENCY_SUFFIXES, TAGGED_SUFFIX, TREEBANK_SUFFIXES, tagged_lines, treebank_suffix
+from syntaxlm.data.corpora import (
+    DEPENDENCY_SUFFIXES,
+    TAGGED_SUFFIX,
+    TREEBANK_SUFFIXES,
+    read_sentences,
+    tagged_lines,
+    treebank_suffix,
+)
 from syntaxlm.text.normaliser import TAG_MARK, Normaliser, split_tag, split_words
+from syntaxlm.trees import bounds
 from syntaxlm.trees.conllu import iterate_dependencies
 from syntaxlm.trees.preprocessing import (
     EMPTY_TAG,
@@ -39,6 +49,7 @@ from syntaxlm.trees.preprocessing import (
     dropped_marks,
     find_preprocessing,
 )
+from syntaxlm.trees.spans import Integers, SpanSets, format_spans
 from syntaxlm.trees.tree import DependencyTree, Tree, parse_brackets, read_brackets
 
 # Two versions of a treebank may write a few words differently (brackets, quotes, slashes). Two sentences count as
@@ -205,7 +216,21 @@ def check_tags(treebank: Treebank) -> None:
 
 
 @dataclass(frozen=True)
-class WrittenWords:
+class WrittenSentences:
+    """The counts of a file that was written."""
+
+    sentences: int
+    words: int
+
+    def to_dict(self) -> dict[str, int]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{self.sentences:,} sentences   {self.words:,} words"
+
+
+@dataclass(frozen=True)
+class WrittenWords(WrittenSentences):
     """What `write_words` wrote.
 
     joined: the number of words that contain white space, which is removed.
@@ -214,15 +239,10 @@ class WrittenWords:
     longer: the number of sentences that are longer than the limit; they are left out.
     """
 
-    sentences: int
-    words: int
     joined: int
     blank: int
     emptied: int
     longer: int = 0
-
-    def to_dict(self) -> dict[str, int]:
-        return asdict(self)
 
     def __str__(self) -> str:
         notes = {
@@ -232,7 +252,7 @@ class WrittenWords:
             "longer sentences are left out": self.longer,
         }
         parts = [f"{count:,} {note}" for note, count in notes.items() if count]
-        return "   ".join([f"{self.sentences:,} sentences", f"{self.words:,} words", *parts])
+        return "   ".join([super().__str__(), *parts])
 
 
 def write_words(
@@ -275,6 +295,29 @@ def write_words(
         raise InputError(f"{treebank.source}: found no word to write{within}")
     write_text("".join(lines), path)
     return WrittenWords(len(lines), words, joined, blank, len(treebank.emptied) + len(short) - len(lines), longer)
+
+
+SHAPES: dict[str, Callable[[Integers, int], SpanSets]] = {
+    "right": lambda lengths, _: bounds.right(lengths),
+    "left": lambda lengths, _: bounds.left(lengths),
+    "balanced": lambda lengths, _: bounds.balanced(lengths),
+    "random": bounds.random_trees,
+}
+
+
+def write_baseline_trees(text: str | Path, path: str | Path, shape: str, seed: int = 0) -> WrittenSentences:
+    """Write one binary tree for each sentence of a text, in the order of the text, as bracketed text.
+
+    text: one sentence per line; blank lines are left out.
+    shape: one of SHAPES.  seed: of random trees.
+    The file is written atomically. Raises InputError like `read_sentences`, and if the text has no word.
+    """
+    sentences = [words for _, line in read_sentences(text, Normaliser()) if (words := split_words(line))]
+    if not sentences:
+        raise no_sentence(text)
+    lengths = np.array([len(words) for words in sentences])
+    write_text("\n".join([*format_spans(SHAPES[shape](lengths, seed), sentences), ""]), path)
+    return WrittenSentences(len(sentences), int(lengths.sum()))
 
 
 class _File(NamedTuple):

@@ -122,7 +122,7 @@ def tune_cache(
     CacheSettings(0.0, 0.0, size)
     bundle.require(HasHiddenStates, "tune cache")
     scorer = Scorer.of(bundle, options.mode(bundle.mode))
-    with EncodedCorpus.encode(path, bundle.normaliser, bundle.vocabulary) as corpus:
+    with EncodedCorpus.encode(path, bundle.normaliser, bundle.vocabulary, style=options) as corpus:
         tokens = scorer.tokens(corpus, hidden=True)
         parts = list(progress_bar(tokens, "scoring", corpus.word_count, lambda part: len(part.tokens), percent=True))
         nats = -sum(float(part.log_probs.sum(dtype=torch.float64)) for part in parts)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.options import Bounds, Options, Shown
-from syntaxlm.text.options import TextKeywords, TextOptions
+from syntaxlm.text.options import Contractions, Punctuation, TextKeywords, TextOptions
 
 if TYPE_CHECKING:
     from syntaxlm.models.batches import TextMode
@@ -70,13 +70,20 @@ class ScoreOptions(ReadingOptions, TextOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerplexityOptions(ReadingOptions):
+class PerplexityOptions(ReadingOptions, TextOptions):
     """How the perplexity of a text is measured.
 
     predict_eos: count the ends of sentences (--no-predict-eos: omit them); default: as in training
+    punctuation: treatment of English punctuation marks at the ends of words, before the model's normaliser: keep
+        (default), for text that is tokenised like the training text; auto, as the model's vocabulary requires; split,
+        each mark becomes a word; drop
+    contractions: treatment of n't, 's, 'll and similar: keep (default); auto, as the model's vocabulary requires;
+        split, they become separate words, as in treebanks
     """
 
     predict_eos: bool | None = None
+    punctuation: Punctuation = "keep"
+    contractions: Contractions = "keep"
 
     def mode(self, trained: TextMode) -> TextMode:
         mode = super().mode(trained)

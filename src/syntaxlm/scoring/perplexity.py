@@ -209,16 +209,16 @@ def evaluate_text(
     scorer = Scorer.of(bundle, options.mode(bundle.mode))
     if bundle.labels is not None:
         if options != PerplexityOptions():
-            raise InputError(f"a {bundle.name} model reads dependency trees: context and predict_eos do not apply")
+            raise InputError(f"a {bundle.name} model reads dependency trees: options of reading text do not apply")
         if not isinstance(text, str | Path):
             raise InputError(f"a {bundle.name} model reads dependency trees; expected a file of trees, not sentences")
         trees = DependencyCorpus.read(text, bundle.normaliser, bundle.vocabulary, bundle.labels)
         score = evaluate_language_model(scorer, trees, cache)
     else:
         if isinstance(text, str | Path):
-            encoded = EncodedCorpus.encode(text, bundle.normaliser, bundle.vocabulary)
+            encoded = EncodedCorpus.encode(text, bundle.normaliser, bundle.vocabulary, style=options)
         else:
-            encoded = EncodedCorpus.of_lines(text, bundle.normaliser, bundle.vocabulary)
+            encoded = EncodedCorpus.of_lines(text, bundle.normaliser, bundle.vocabulary, options)
         with encoded as corpus:
             score = evaluate_language_model(scorer, corpus, cache)
     if math.isnan(score.nats):

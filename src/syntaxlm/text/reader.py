@@ -140,6 +140,18 @@ class TextReader:
             line = " ".join(piece.text for piece in self._pieces(line) if piece.text)
         return self.normaliser.tokens(line)
 
+    def token_parts(self, line: str) -> Iterator[list[str]]:
+        """Yield the tokens of a line in one or more lists; see `Normaliser.token_parts`."""
+        return self.normaliser.token_parts(line) if self.is_plain else iter([self.tokens(line)])
+
+    def written_length(self, line: str) -> int:
+        """Return the number of characters of a line that its tokens represent; see `Normaliser.written_length`."""
+        if not self.is_plain:
+            dropped = [piece for piece in self._pieces(line) if not piece.text]
+            begins, ends = [0, *(piece.end for piece in dropped)], [*(piece.start for piece in dropped), len(line)]
+            line = "".join(line[begin:end] for begin, end in zip(begins, ends, strict=True))
+        return self.normaliser.written_length(line)
+
     def read(self, lines: Sequence[str], first: int = 1) -> ReadLines:
         """Return the tokens of lines, with their positions and what is not read: `align` for many lines.
 

@@ -348,7 +348,10 @@ def _add_run(row: RecipeRuns, result: TrainingResult, trees: TreebankEvaluation 
     if trees is not None:
         if isinstance(bundle.model, TrainsByGradient):
             bundle = bundle.to(find_device(row.recipe.run.accelerator))
-        row.trees = (*row.trees[:-1], trees.score(bundle, result.folder))
+        try:
+            row.trees = (*row.trees[:-1], trees.score(bundle, result.folder))
+        except InputError as error:
+            raise InputError(f"the model is trained, but its trees were not scored: {error}") from error
 
 
 def _text_notes(recipes: Mapping[str, LanguageModelRecipe]) -> list[str]:

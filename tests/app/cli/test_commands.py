@@ -346,10 +346,11 @@ def test_a_comparison_with_a_run_that_failed_prints_the_others_and_ends_with_1(r
     spoiled = toy.recipe_data("lstm", optimiser={"learning_rate": 1e9}, schedule={"epochs": 1})
     for name, data in (("spoiled", spoiled), ("good", toy.recipe_data("lstm", schedule={"epochs": 1}))):
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(data))
-    code, out, err = run("compare", tmp_path / "spoiled.yaml", tmp_path / "good.yaml", "-o", tmp_path / "out")
+    code, out, err = run("compare", tmp_path / "spoiled.yaml", tmp_path / "good.yaml", "-o", tmp_path / "out", "-q")
     assert code == 1
     assert out.splitlines()[2].endswith("1 of 1")
-    assert "1 runs failed" in err
+    assert "1 of 2 runs failed. Finished runs are kept" in err
+    assert f"{tmp_path / 'out' / 'spoiled' / 'seed-1'}: " in err
     assert "learning_rate" in err
 
 

@@ -36,9 +36,9 @@ def arguments_of(name: str, given: dict[str, str], other: str) -> list[str]:
     """A command line with all required arguments of a command: given by destination, or `other`."""
     words = name.split()
     for action in LEAVES[name]._actions:
-        value = given.get(action.dest, other)
+        value = str(next(iter(action.choices))) if action.choices else given.get(action.dest, other)
         if not action.option_strings and (action.dest in given or action.nargs != "?"):
-            words.append(str(next(iter(action.choices))) if action.choices else value)
+            words.append(value)
         elif action.option_strings and (action.dest in given or action.required):
             count = action.nargs if isinstance(action.nargs, int) else 1
             words += [action.option_strings[-1], *[value] * count]
@@ -178,8 +178,8 @@ PRINTING = [
     "score MODEL TEXT", "score MODEL TEXT --json", "parse en-fast TEXT", "parse en-fast TEXT --json",
     "draw en-fast SENTENCE", "generate MODEL", "grammar en-fast", "evaluate perplexity MODEL TEXT",
     "evaluate trees TREES TREES", "evaluate parse en-fast TREES", "data words TREES",
-    "data tags TREES", "data sentences TEXT", "models list", "models info MODEL", "recipes list",
-    "recipes show prpn-toy", "completion bash",
+    "data tags TREES", "data trees TEXT --shape left", "data sentences TEXT", "models list", "models info MODEL",
+    "recipes list", "recipes show prpn-toy", "completion bash",
 ]  # fmt: skip
 
 

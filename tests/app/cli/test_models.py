@@ -91,7 +91,17 @@ def test_a_model_is_described_with_what_its_card_states(figures, run, carded):
     assert "{" not in english
     (listed,) = figures("models", "list", carded)["models"]
     assert listed["licence"] == "mit"
+    assert listed["trained_on"].endswith("train.txt")
     assert "figures" not in listed
+    (carded / "recipe.yaml").unlink()
+    assert figures("models", "list", carded)["models"][0]["trained_on"] == "Novels"
+
+
+def test_bundled_models_are_listed_with_their_training_text(figures, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    texts = {one["folder"]: one["trained_on"] for one in figures("models", "list")["models"]}
+    assert texts["en"] == texts["en-fast"] == "Textbooks, novels, speeches and MASC, 10 million words"
+    assert texts["is"].startswith("Icelandic Parsed Historical Corpus")
 
 
 # Merging the mappings of this front matter would double their size 88 times.

@@ -64,7 +64,7 @@ COMMANDS: Mapping[str, Run | Group] = {  # in the order of the help
     "data": Group(
         "prepare text and treebanks",
         "syntaxlm data sentences novels/*.txt -o train.txt",
-        named(data.toy, data.text8, data.words, data.tags, data.sentences, data.logic, data.next_sentence),
+        named(data.toy, data.text8, data.words, data.tags, data.trees, data.sentences, data.logic, data.next_sentence),
         "Prepare text and treebanks for training.",
     ),
     "ngram": Group(

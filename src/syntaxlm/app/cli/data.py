@@ -108,6 +108,30 @@ def tags(extraction: WordExtraction) -> None:
     extraction.run(with_tags=True)
 
 
+def trees(
+    text: SentencesFile,
+    shape: Literal["right", "left", "balanced", "random"],
+    output: OutputFile | None = None,
+    seed: Seed = 0,
+    format: SummaryFormat = "text",
+) -> None:
+    """Write baseline trees of a text: right-branching, left-branching, balanced or random.
+
+    Write a binary tree for each sentence of a text. The trees depend only on the numbers of words. They are the
+    baselines of evaluate parse, and control trees for models that learn from trees (text.trees).
+
+    shape: right: every constituent ends at the last word; left: every constituent starts at the first word; balanced:
+        every constituent splits in the middle; random: every constituent splits at a uniformly random position
+    output: the trees
+    example: syntaxlm data trees train.txt --shape random --seed 1 -o random.mrg
+    """
+    from syntaxlm.data.treebanks import write_baseline_trees
+
+    with output_path(output) as path:
+        summary = write_baseline_trees(text, path, shape, seed)
+    print_summary(summary, format, output, f"{output or 'standard output'}: ")
+
+
 def sentences(
     files: Annotated[Sequence[str], Argument("FILES")],
     output: OutputFile | None = None,

@@ -49,11 +49,11 @@ def perplexity(
 ) -> None:
     """Measure the perplexity of a text.
 
-    Print perplexity, bits per token and bits per character of a text, one sentence per line. The text must be prepared
-    like the training text: words are read as they are between spaces, while score splits punctuation marks off. For a
-    dependency-tree model, TEXT is a file of dependency trees, and perplexity is that of the words given their trees.
-    With a neural cache, print the results with and without it. The cache makes words more probable that recently
-    followed a similar state; tune cache finds its weights.
+    Print perplexity, bits per token and bits per character of a text, one sentence per line. By default, words are read
+    as they are between spaces, for text that is tokenised like the training text. To read ordinary text as score does,
+    add --punctuation auto --contractions auto. For a dependency-tree model, TEXT is a file of dependency trees, and
+    perplexity is that of the words given their trees. With a neural cache, print the results with and without it. The
+    cache makes words more probable that recently followed a similar state; tune cache finds its weights.
 
     cache_weight: use a neural cache with this share of the probability, 0 to 1
     cache_theta: strength of the cache's preference for words that followed a similar state; 0: none

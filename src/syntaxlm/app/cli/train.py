@@ -157,8 +157,10 @@ def compare(
     comparison = compare(complete, output, seeds, _display, print_note, trees)
     code = _ended(comparison.report().formatted(format), comparison.stopped, "text")
     if comparison.faults:
-        failed = f"{len(comparison.faults)} runs failed: {', '.join(comparison.faults)}"
-        print(f"syntaxlm: error: {failed}", file=sys.stderr)
+        failed = f"{len(comparison.faults)} of {seeds * len(complete)} runs failed"
+        kept = "Finished runs are kept: the same command, also with another --treebank, does not repeat them."
+        causes = (f"\n  {place}: {message}" for place, message in comparison.faults.items())
+        print(f"syntaxlm: error: {failed}. {kept}{''.join(causes)}", file=sys.stderr)
         return 1
     return code
 
@@ -250,6 +252,8 @@ def tune_cache(
     words = ["syntaxlm", "evaluate", "perplexity", str(model.model), "TEXT"]
     words += [] if options.context is None else ["--context", options.context]
     words += [] if options.predict_eos is None else ["--predict-eos" if options.predict_eos else "--no-predict-eos"]
+    words += ["--punctuation", options.punctuation] if options.punctuation != "keep" else []
+    words += ["--contractions", options.contractions] if options.contractions != "keep" else []
     words += ["--cache-weight", f"{best.weight:g}", "--cache-theta", f"{best.theta:g}", "--cache-size", str(best.size)]
     note = shlex.join(words) if best.weight else "A cache does not help this model on this text."
     report = tuning.report()

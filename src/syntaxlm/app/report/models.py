@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import read_text
 from syntaxlm.core.tables import Column, Columns, Report, ReportTable, plain
 from syntaxlm.models.abilities import ParsesSentences, TrainsByCounting, abilities_of
@@ -37,6 +37,7 @@ from syntaxlm.training.recipe_files import find_recipe, recipe_names
 from syntaxlm.training.result import RESULT, read_result
 from syntaxlm.training.run import RECIPE, read_run_recipe
 
+_LONGEST_TEXT = 80  # characters of a training text
 MODEL_FOLDERS = Columns(
     "model folders",
     "model folder",
@@ -47,7 +48,7 @@ MODEL_FOLDERS = Columns(
         "parameters": Column("integer", "number of parameters; missing for models that are counted"),
         "bytes": Column("integer", "size of the weights on disk"),
         "licence": Column("text", "licence of the model, from its card"),
-        "trained_on": Column("text", "training text"),
+        "trained_on": Column("text", "training text, from the recipe of the folder or from its card"),
         "error": Column("text", "why the folder cannot be described"),
     },
 )
@@ -134,7 +135,8 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
         if isinstance(shapes_of(lambda: classifier.build(1)).encoder, ParsesSentences):
             abilities.append("parsing")
         facts |= {"model_type": classifier.model.name, "abilities": abilities, "parameters": None}
-        facts |= {"bytes": _weight_bytes(folder), "trained_on": None, "licence": of_card.pop("licence", None)}
+        facts |= {"bytes": _weight_bytes(folder), "trained_on": _stated_text(of_card)}
+        facts |= {"licence": of_card.pop("licence", None)}
         return facts | (of_card | {"settings": _plain(classifier.model)} if full else {})
     check_folder(folder)
     settings = read_config(ModelSettings, folder / CONFIG, MODEL_FORMAT)
@@ -146,7 +148,7 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
         "abilities": abilities_of(model),
         "parameters": None if isinstance(model, TrainsByCounting) else model.parameter_count,
         "bytes": _weight_bytes(folder),
-        "trained_on": recipe and recipe.data.train,
+        "trained_on": recipe.data.train if recipe else _stated_text(of_card),
         "licence": of_card.pop("licence", None),
     }
     if full:
@@ -174,6 +176,12 @@ def _of_card(folder: Path) -> dict[str, Any]:
     except InputError as error:
         return {"card": str(error)}
     return {} if card is None else plain(card)
+
+
+def _stated_text(of_card: dict[str, Any]) -> str | None:
+    """Return the training text that a card states: the first sentence of its section "Training data"."""
+    paragraphs = (block for block in of_card.get("data", ()) if isinstance(block, str))
+    return shortened(next(paragraphs, "").partition(". ")[0].rstrip("."), _LONGEST_TEXT) or None
 
 
 def _weight_bytes(folder: Path) -> int:
