@@ -26,7 +26,7 @@ LSTM = ROOT / "tests" / "stored_models" / "models" / "lstm"
 
 
 @contextmanager
-def starting(load, limits=Limits()) -> Iterator[tuple[httpx.Client, Server, list[str]]]:
+def starting(load, **limits) -> Iterator[tuple[httpx.Client, Server, list[str]]]:
     """Yields a client of a server whose models may not be loaded yet, and what the server has reported."""
     reported = []
 
@@ -37,7 +37,7 @@ def starting(load, limits=Limits()) -> Iterator[tuple[httpx.Client, Server, list
             reported.append(str(error))
 
     with listen("127.0.0.1", 0) as bound, httpx.Client(base_url=address_of(bound), timeout=60) as client:
-        server = Server(Site(load, limits), lambda: reported.append("ready"))
+        server = Server(Site(load, Limits(**limits)), lambda: reported.append("ready"))
         thread = threading.Thread(target=run, args=(server, bound))
         thread.start()
         try:
@@ -94,7 +94,7 @@ def test_models_that_cannot_be_loaded_end_the_server_and_the_waiting_requests(re
 
 
 def test_a_request_does_not_wait_for_models_beyond_the_time_limit(release):
-    with starting(lambda: release.wait(60), Limits(max_seconds=1)) as (client, server, reported):
+    with starting(lambda: release.wait(60), max_seconds=1) as (client, server, reported):
         answer = client.get("/api/models")
         assert answer.status_code == 503
         assert "still being read" in answer.json()["detail"]
