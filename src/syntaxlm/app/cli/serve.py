@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -56,9 +56,10 @@ def serve(
 
     limits = Limits(max_words=max_words, max_sentences=max_sentences)
     folders = by_distinct_names(models or DEFAULT_MODELS)
-    for folder in map(find_model, folders.values()):
-        if not folder.is_dir():
-            check_folder(folder)
+    with suppress(OSError):  # reported below, as any other fault of a folder
+        for folder in map(find_model, folders.values()):
+            if not folder.is_dir():
+                check_folder(folder)
 
     def load_interface() -> FastAPI:
         from syntaxlm.api.model import load

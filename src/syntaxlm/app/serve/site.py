@@ -47,11 +47,10 @@ class Site(Starlette):
     loading: the interface, as the only item, or the error of `load`. Set at the start.
     """
 
-    loading: Future[list[FastAPI]]
-
     def __init__(self, load: Callable[[], FastAPI], limits: Limits, hosts: Sequence[str] = ()) -> None:
         self._load, self._max_seconds = load, limits.max_seconds
         self._loader = ModelThread("loading", 1)
+        self.loading: Future[list[FastAPI]] = Future()
         folder = files("syntaxlm.app.serve") / "static"
         contents = {route: ((folder / name).read_text("utf-8"), kind) for route, (name, kind) in STATIC.items()}
         for theme in ("light", "dark"):
