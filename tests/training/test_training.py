@@ -7,7 +7,9 @@ import json
 import math
 import re
 import statistics
+import time
 from contextlib import nullcontext
+from io import StringIO
 
 import pytest
 import torch
@@ -218,6 +220,24 @@ def test_the_expected_duration_is_reported_once(toy, tmp_path, monkeypatch):
     steps = [event for event in events if event.kind == "step"]
     assert plan["steps"] == len(steps) - 1
     assert plan["count"] > 0 < plan["minutes"]
+
+
+@pytest.mark.parametrize(("seconds", "is_slow"), [(0.01, True), (60.0, False)])
+def test_a_slow_first_step_is_reported_before_it_ends(toy, tmp_path, monkeypatch, seconds, is_slow):
+    monkeypatch.setattr(loop, "_SLOW", seconds)
+    step, out, kinds = loop.GradientLoop._step, StringIO(), []
+
+    def slow_at_first(self, batch):
+        time.sleep(0 if self.log.trainer.steps else 0.5)
+        step(self, batch)
+
+    monkeypatch.setattr(loop.GradientLoop, "_step", slow_at_first)
+    recipe = toy.recipe("lstm", schedule={"epochs": 2})
+    with ProgressDisplay(recipe, Console(file=out)) as display:
+        result = train(recipe, tmp_path / "run", lambda event: kinds.append(event.kind) or display(event))
+    assert [place for place, kind in enumerate(kinds) if kind == "slow"] == [0] * is_slow
+    line = f"the first of about {result.steps:,} steps takes long: the model has {result.parameters:,} parameters"
+    assert (line in out.getvalue()) == is_slow
 
 
 def test_validations_fall_evenly_into_an_epoch_and_on_its_end(toy, tmp_path):

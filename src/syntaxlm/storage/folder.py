@@ -24,7 +24,7 @@ from syntaxlm.models.classifiers import ClassifierSettings, PairClassifier
 from syntaxlm.models.layers import value_faults
 from syntaxlm.models.registry import MODELS, ModelConfig, require
 from syntaxlm.models.sizes import allocated_undrawn, shapes_of, without_memory
-from syntaxlm.storage.bundled import bundled_names, find_model
+from syntaxlm.storage.bundled import check_folder, find_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 
@@ -32,7 +32,6 @@ CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "weights.safeten
 STOPS, STOP_WEIGHTS = "stops.json", "stops.safetensors"  # stop classifiers, beside the model
 LABELS = "labels.json"  # edge labels, for models that read dependency trees
 OF_VOCABULARY = "vocabulary"  # metadata key of weights: the fingerprint of their vocabulary
-SHOWN = 5  # model folders in a message
 FORMAT = 2
 LARGEST_CONFIG = 1 << 20  # bytes
 
@@ -215,21 +214,6 @@ def find_device(device: str | torch.device) -> torch.device:
     if wanted.type == "cuda" and (wanted.index or 0) >= torch.cuda.device_count():
         raise InputError(f"device {str(wanted)!r}: not available; this machine has {torch.cuda.device_count()} GPUs")
     return wanted
-
-
-def check_folder(folder: Path) -> None:
-    """Raise InputError if this is not a model folder, naming the model folders inside it."""
-    bundled = f", or the name of a bundled model: {', '.join(names)}" if (names := bundled_names()) else ""
-    expected = f"expected a folder written by syntaxlm train, with {CONFIG} and weights{bundled}"
-    if not folder.exists():
-        raise InputError(f"{folder}: no such model folder; {expected}")
-    if not folder.is_dir():
-        raise InputError(f"{folder}: found a file; {expected}")
-    if not (folder / CONFIG).exists():
-        inside = sorted(str(path.parent) for pattern in ("*", "*/*") for path in folder.glob(f"{pattern}/{CONFIG}"))
-        shown = ", ".join(inside[:SHOWN]) + (", ..." if len(inside) > SHOWN else "")
-        advice = f". It contains model folders: {shown}" if inside else f"; {expected}"
-        raise InputError(f"{folder}: not a model folder: {CONFIG} is missing{advice}")
 
 
 def read_model(folder: str | Path) -> ModelBundle:

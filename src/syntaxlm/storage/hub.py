@@ -22,6 +22,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import make_folder, read_stored_text, write_text
 from syntaxlm.core.progress import error_console, status
 from syntaxlm.models.abilities import ParsesSentences, PredictsNextToken, SamplesSentences, ScoresTokens
+from syntaxlm.storage.bundled import check_folder
 from syntaxlm.storage.folder import (
     CONFIG,
     LABELS,
@@ -30,7 +31,6 @@ from syntaxlm.storage.folder import (
     VOCABULARY,
     WEIGHTS,
     ModelBundle,
-    check_folder,
     read_model,
     structure_name,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 TRAINED = 0.8  # share of schedule.minutes for training; the rest is for reading, validation and the final evaluation
 _EVALUATED = 0.2  # words of validation data per trained word in schedule.minutes: some 3% of the time per validation
 _MEASURED = 5.0  # seconds of training after which its duration is estimated
+_SLOW = 3.0  # seconds of the first step after which it is reported, because the estimate comes after it
 EXPLODED = 100.0  # a run has diverged if its loss exceeds this many times the first loss, and this many nats
 
 
@@ -322,6 +324,15 @@ class GradientLoop(Loop):
     def train(self) -> None:
         """Train until the schedule ends, or until `stop_requested` is true."""
         keep_freed_memory()
+        slow = threading.Timer(_SLOW, self._report_slow)
+        slow.daemon = True
+        slow.start()
+        try:
+            self._train()
+        finally:
+            slow.cancel()
+
+    def _train(self) -> None:
         trainer, processes = self.log.trainer, self.processes
         self._started = time.monotonic() - trainer.seconds
         self._saved, self._first = time.monotonic(), (trainer.steps, trainer.loss_count)
@@ -381,6 +392,14 @@ class GradientLoop(Loop):
             self._log("step", train_loss=trainer.loss_sum / trainer.loss_count)
         else:
             self.log.report("step", self.epoch_batches, {})
+
+    def _report_slow(self) -> None:
+        """Report that the first step takes long, unless it is done. Called in another thread."""
+        trainer = self.log.trainer
+        if trainer.steps == self._first[0]:
+            steps = self.epoch_batches * (self.schedule.epochs - trainer.epoch) - trainer.batch
+            parameters = sum(weight.numel() for weight in self.task.model.parameters())
+            self.log.report("slow", self.epoch_batches, {"steps": steps, "parameters": parameters})
 
     def _estimate(self) -> None:
         """Report once how many steps, tokens and minutes the run is expected to take."""

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Event:
     """An event of a run.
 
-    kind: "trees" (before training, for each source of trees), "plan" (after the first seconds), "step", "valid" or
-        "round".
+    kind: "trees" (before training, for each source of trees), "slow" (while the first step takes long), "plan" (after
+        the first seconds), "step", "valid" or "round".
     trainer: the progress of the run.
     batches: number of batches of the epoch; of "round", the number of rounds.
     values: the values of the event, as in metrics.jsonl.
@@ -68,6 +68,11 @@ class ProgressDisplay(ExitStack):
     def __call__(self, event: Event) -> None:
         if event.kind == "trees":
             self.console.print(str(event.values["supervision"]), soft_wrap=True, markup=False)
+        if event.kind == "slow":
+            left = event.values
+            text = f"the first of about {left['steps']:,} steps takes long: the model has {left['parameters']:,}"
+            text += " parameters; the duration is estimated after this step"
+            self.console.print(text, soft_wrap=True, markup=False)
         if event.kind == "plan":
             left = event.values
             text = f"about {left['steps']:,} more steps, {left['count']:,} {self.unit}, {left['minutes']:,.1f} minutes"

@@ -53,8 +53,14 @@ def test_commands_that_do_not_train_load_only_what_they_need(arguments, further)
     assert (NOT_NEEDED | further) & modules == set()
 
 
-def test_the_page_starts_without_the_library_that_splits_text_into_sentences():
+def test_the_page_is_served_and_a_model_missed_without_torch():
     _, modules = imported_by(["serve", "no-such-model"])
+    assert "syntaxlm.app.serve.server" in modules
+    assert {"torch", "fastapi", "nltk"} & modules == set()
+
+
+def test_models_are_served_without_the_library_that_splits_text_into_sentences(tmp_path):
+    _, modules = imported_by(["serve", str(tmp_path), "--port", "0"])
     assert "syntaxlm.app.serve.app" in modules
     assert {"nltk", "syntaxlm.data.running_text"} & modules == set()
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from syntaxlm.app.serve.models import ModelThread, OverloadError
+from syntaxlm.app.serve.threads import ModelThread, OverloadError
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import check_wanted
 

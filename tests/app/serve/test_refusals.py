@@ -16,10 +16,11 @@ import httpx
 import pytest
 
 from syntaxlm.app.serve import server
-from syntaxlm.app.serve.app import STATIC, create_app
+from syntaxlm.app.serve.app import create_app
 from syntaxlm.app.serve.limits import Limits
 from syntaxlm.app.serve.models import ServedModel
 from syntaxlm.app.serve.server import running
+from syntaxlm.app.serve.site import STATIC
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import check_wanted
 from tests.app.serve.conftest import SENTENCE

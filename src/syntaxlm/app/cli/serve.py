@@ -5,14 +5,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 from syntaxlm.app.cli.options import Device, by_distinct_names
 from syntaxlm.app.cli.output import print_note
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.options import Argument, Bounds, Count, Name, Shown
 from syntaxlm.core.progress import status
+from syntaxlm.storage.bundled import check_folder, find_model
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 DEFAULT_MODELS = Path("en"), Path("en-fast")
 
@@ -41,36 +47,44 @@ def serve(
     max_sentences: maximum number of sentences of a request
     example: syntaxlm serve runs/prpn runs/pcfg --port 8080
     """
-    try:
-        from syntaxlm.app.serve.app import create_app
-        from syntaxlm.app.serve.server import Server, address_of, is_loopback, listen
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("fastapi", "starlette", "uvicorn"):
-            raise
-        raise InputError(f"serve needs the library {error.name}: pip install 'syntaxlm[serve]'") from None
-    from syntaxlm.api.model import load
+    for library in ("fastapi", "starlette", "uvicorn"):
+        if find_spec(library) is None:
+            raise InputError(f"serve needs the library {library}: pip install 'syntaxlm[serve]'")
     from syntaxlm.app.serve.limits import Limits
+    from syntaxlm.app.serve.server import Server, address_of, is_loopback, listen
+    from syntaxlm.app.serve.site import Site
 
     limits = Limits(max_words=max_words, max_sentences=max_sentences)
     folders = by_distinct_names(models or DEFAULT_MODELS)
-    with listen(host, port) as bound:  # before the slow reading
-        with status("reading models"):
-            loaded = {name: load(folder, device or "cpu") for name, folder in folders.items()}
-        app = create_app(loaded, limits, [host, *allow_host])
+    with suppress(OSError):  # reported below, as any other fault of a folder
+        for folder in map(find_model, folders.values()):
+            if not folder.is_dir():
+                check_folder(folder)
+
+    def load_interface() -> FastAPI:
+        from syntaxlm.api.model import load
+        from syntaxlm.app.serve.app import create_interface
+
+        return create_interface({name: load(folder, device or "cpu") for name, folder in folders.items()}, limits)
+
+    site = Site(load_interface, limits, [host, *allow_host])
+    with listen(host, port) as bound, ExitStack() as waiting:
+        waiting.enter_context(status("reading models"))
 
         def on_start() -> None:
+            waiting.close()
             print(f"{', '.join(folders)}: {address_of(bound)} (Ctrl-C stops)", flush=True)
             if not is_loopback(bound):
                 print_note("Every machine that can reach this address can use the models; the server has no passwords.")
 
         code = 0
         try:
-            Server(app, on_start).run([bound])
+            Server(site, on_start).run([bound])
         except KeyboardInterrupt:  # the usual end
             pass
         except SystemExit as end:  # another signal
             code = cast(int, end.code)
-    if app.state.served.is_busy:  # a step of a large request, which Python would wait for, perhaps minutes
+    if site.is_busy:  # reading models or a step of a large request, which Python would wait for, perhaps minutes
         sys.stdout.flush()
         os._exit(code)
     return code

@@ -17,7 +17,7 @@ from syntaxlm.core.tables import Column, Columns, Report, ReportTable, plain
 from syntaxlm.models.abilities import ParsesSentences, TrainsByCounting, abilities_of
 from syntaxlm.models.registry import model_shapes
 from syntaxlm.models.sizes import shapes_of
-from syntaxlm.storage.bundled import bundled_folder, bundled_names, find_model
+from syntaxlm.storage.bundled import bundled_folder, bundled_names, check_folder, find_model
 from syntaxlm.storage.cards import read_card
 from syntaxlm.storage.folder import (
     CLASSIFIER,
@@ -27,7 +27,6 @@ from syntaxlm.storage.folder import (
     WEIGHTS,
     ModelSettings,
     PairClassifierSettings,
-    check_folder,
     read_config,
     structure_name,
 )

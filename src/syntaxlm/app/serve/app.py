@@ -1,166 +1,34 @@
-"""The application: a page, its files, and the JSON interface. A request names a model, never a file."""
+"""The JSON interface. A request names a model, never a file."""
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
-import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
-from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException as BaseHTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import syntaxlm
 from syntaxlm.api.model import LanguageModel
 from syntaxlm.app.serve import schemas
+from syntaxlm.app.serve.guard import RETRY_AFTER, error_answer
 from syntaxlm.app.serve.limits import Limits
-from syntaxlm.app.serve.models import ComputationError, ModelThread, OverloadError, ServedModel
+from syntaxlm.app.serve.models import ComputationError, ServedModel
+from syntaxlm.app.serve.site import Site
+from syntaxlm.app.serve.threads import ModelThread, OverloadError
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.text_files import check_encodable
-from syntaxlm.drawing.svg import style_sheet
 
-SECURITY_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self';"
-        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-cache",
-}
-# A name or an address, and perhaps a port: RFC 9110, section 7.2. A name with other characters is of another host.
-_HOST = re.compile(r"(?a)(?:\[(?P<address>[\da-fA-F:.]+)\]|(?P<name>[\w.-]+))(?::\d{0,5})?")
-MOST_DISCARDED = 100 * 2**20  # bytes of a body that is too large that are read, so that the client reads the answer
 MOST_FAULTS, LONGEST_SHOWN = 5, 80  # errors in a message; characters of a value or a name
 
-
-class Guard:
-    """Refuses requests for other hosts, too large ones, and slow ones; adds security headers to all answers.
-
-    A page of another site can make a browser send requests here under its own host name (DNS rebinding), so a name
-    must be known. An address in the header shows that no name was looked up.
-    """
-
-    def __init__(self, app: ASGIApp, hosts: Sequence[str], max_body: int, max_seconds: float) -> None:
-        """hosts: names, besides localhost.  max_body: bytes.  max_seconds: until the body is received."""
-        self._app, self._hosts = app, {"localhost", *map(str.lower, hosts)}
-        self._max_body, self._max_seconds = max_body, max_seconds
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        answered = asyncio.Event()
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in SECURITY_HEADERS.items():
-                    headers.setdefault(name, value)
-            if message["type"] == "http.response.body" and not message.get("more_body", False):
-                answered.set()
-            await send(message)
-
-        refusal = body = None
-        host = Headers(scope=scope).get("host", "")
-        if not self._knows(host):
-            refusal = _refusal(
-                400, f"the host {host!r} is not one of this server's names. Start it with --allow-host NAME to allow it"
-            )
-        else:
-            try:
-                body = await asyncio.wait_for(self._body(receive), self._max_seconds)
-            except TimeoutError:
-                refusal = _refusal(408, f"the request was not received within {self._max_seconds} seconds")
-                refusal.headers["Connection"] = "close"
-            else:
-                if body is None:
-                    refusal = _refusal(413, f"the request is too large; expected at most {self._max_body:,} bytes")
-        if refusal is not None:
-            await refusal(scope, receive, send_with_headers)
-            return
-        messages = iter([{"type": "http.request", "body": body, "more_body": False}])
-
-        async def receive_body() -> Message:
-            return next(messages, None) or await receive()
-
-        answering = asyncio.ensure_future(self._app(scope, receive_body, send_with_headers))
-        gone = asyncio.ensure_future(self._gone(receive, answered))
-        await asyncio.wait({answering, gone}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (answering, gone):
-            if not task.done():
-                task.cancel()
-        with suppress(asyncio.CancelledError):
-            await answering
-
-    async def _gone(self, receive: Receive, answered: asyncio.Event) -> None:
-        """Return when the client has gone before its answer is complete."""
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        if answered.is_set():  # this also ends the connection
-            await asyncio.Event().wait()
-
-    def _knows(self, host: str) -> bool:
-        found = _HOST.fullmatch(host)
-        if found is None:
-            return False
-        try:
-            ipaddress.ip_address(found["address"] or found["name"])
-        except ValueError:
-            return found["name"] is not None and found["name"].lower() in self._hosts
-        return True
-
-    async def _body(self, receive: Receive) -> bytes | None:
-        """Return the body of a request; None if it is too large."""
-        parts: list[bytes] = []
-        size = 0
-        more = True
-        while more and size <= MOST_DISCARDED:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                break
-            part = message.get("body", b"")
-            size += len(part)
-            if size <= self._max_body:
-                parts.append(part)
-            more = message.get("more_body", False)
-        return b"".join(parts) if size <= self._max_body else None
-
-
-def _refusal(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"detail": detail.encode("utf-8", "backslashreplace").decode()}, status, headers)
-
-
-STATIC = {
-    "/": ("index.html", "text/html"),
-    "/page.js": ("page.js", "text/javascript"),
-    "/elements.js": ("elements.js", "text/javascript"),
-    "/pictures.js": ("pictures.js", "text/javascript"),
-    "/results.js": ("results.js", "text/javascript"),
-    "/page.css": ("page.css", "text/css"),
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
-    "/api/": ("api.html", "text/html"),
-    "/api.js": ("api.js", "text/javascript"),
-}
-"""Each route, and the file of the package that it returns. Files are read once, when the application is created."""
-
 T = TypeVar("T", bound=BaseModel)
-RETRY_AFTER = "2"  # seconds
 DESCRIPTION = (
     "Trees and surprisals of language models. Requests and answers are JSON in UTF-8. Errors have a detail, which says"
     " what is wrong and what was expected."
@@ -195,10 +63,10 @@ class Served:
         """All threads that compute answers."""
         return [self.splitter, *(each for model in self.models.values() for each in (model.thread, model.sampler))]
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether something is computed, perhaps for a request that was abandoned."""
-        return any(thread.is_busy for thread in self.threads)
+    def start(self) -> None:
+        """Prepare for the first requests."""
+        next(iter(self.models.values())).start()  # the others may never be used
+        self.splitter.submit(object(), [""], _split)  # imports nltk while the user types
 
     def model(self, name: str | None) -> ServedModel:
         """Return a model by name. Raises HTTPException for an unknown name."""
@@ -209,46 +77,30 @@ class Served:
         return self.models[name]
 
 
-def create_app(models: Mapping[str, LanguageModel], limits: Limits | None = None, hosts: Sequence[str] = ()) -> FastAPI:
-    """Return an ASGI application.
+def create_app(models: Mapping[str, LanguageModel], limits: Limits | None = None, hosts: Sequence[str] = ()) -> Site:
+    """Return a site of models that are in memory. Parameters and errors: see `create_interface` and `Site`."""
+    limits = limits or Limits()
+    interface = create_interface(models, limits)
+    return Site(lambda: interface, limits, hosts)
 
-    models: by name; the first is the default of requests.  hosts: names of the server, besides localhost.
+
+def create_interface(models: Mapping[str, LanguageModel], limits: Limits) -> FastAPI:
+    """Return the JSON interface of a site.
+
+    models: by name; the first is the default of requests.
     Raises InputError for a model that does not read text, and for a name that JSON cannot hold.
     """
     for name in models:
         check_encodable(name, "the name of a model")
-    limits = limits or Limits()
     by_name = {name: ServedModel(name, model, limits) for name, model in models.items()}
-    served = Served(by_name, limits, ModelThread("sentences", limits.max_waiting))
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        default = next(iter(served.models.values()))
-        await run_in_threadpool(default.start)  # the others may never be used
-        served.splitter.submit(object(), [""], _split)  # imports nltk while the user types
-        yield
-        for thread in served.threads:
-            thread.stop()
-
     app = FastAPI(
-        title="syntaxlm", version=syntaxlm.__version__, description=DESCRIPTION, lifespan=lifespan,
-        openapi_url="/api/openapi.json", docs_url=None, redoc_url=None,
+        title="syntaxlm", version=syntaxlm.__version__, description=DESCRIPTION, openapi_url="/api/openapi.json",
+        docs_url=None, redoc_url=None,
     )  # fmt: skip
-    app.state.served = served
-    app.add_middleware(Guard, hosts=hosts, max_body=limits.max_body, max_seconds=limits.max_seconds)
+    app.state.served = Served(by_name, limits, ModelThread("sentences", limits.max_waiting))
     _add_errors(app, limits)
     app.include_router(router)
-    folder = files("syntaxlm.app.serve") / "static"
-    contents = {route: ((folder / name).read_text("utf-8"), kind) for route, (name, kind) in STATIC.items()}
-    for theme in ("light", "dark"):
-        contents[f"/pictures-{theme}.css"] = style_sheet(theme), "text/css"
-    for route, (content, kind) in contents.items():
-        app.add_api_route(route, partial(_static, content, kind), include_in_schema=False)
     return app
-
-
-def _static(content: str, kind: str) -> Response:
-    return Response(content, media_type=kind)
 
 
 def _served(request: Request) -> Served:
@@ -355,14 +207,14 @@ def _add_errors(app: FastAPI, limits: Limits) -> None:
         if isinstance(error, RequestValidationError):
             errors = error.errors()
             more = f"; and {len(errors) - MOST_FAULTS:,} more errors" if len(errors) > MOST_FAULTS else ""
-            return _refusal(422, "; ".join(map(_fault, errors[:MOST_FAULTS])) + more)
+            return error_answer(422, "; ".join(map(_fault, errors[:MOST_FAULTS])) + more)
         if isinstance(error, BaseHTTPException):  # of the library, or an unknown name of a model
-            return _refusal(error.status_code, _unreadable(error.__cause__) or str(error.detail), error.headers)
+            return error_answer(error.status_code, _unreadable(error.__cause__) or str(error.detail), error.headers)
         if isinstance(error, OverloadError):
-            return _refusal(503, str(error), {"Retry-After": RETRY_AFTER})
+            return error_answer(503, str(error), {"Retry-After": RETRY_AFTER})
         if isinstance(error, TimeoutError):
-            return _refusal(504, f"no answer within {limits.max_seconds} seconds; send fewer or shorter sentences")
-        return _refusal(422 if isinstance(error, InputError) else 500, str(error))
+            return error_answer(504, f"no answer within {limits.max_seconds} seconds; send fewer or shorter sentences")
+        return error_answer(422 if isinstance(error, InputError) else 500, str(error))
 
     for kind in (InputError, RequestValidationError, BaseHTTPException, OverloadError, TimeoutError, ComputationError):
         app.add_exception_handler(kind, answer)

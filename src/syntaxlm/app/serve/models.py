@@ -6,15 +6,12 @@ import asyncio
 import dataclasses
 import logging
 import math
-import threading
-from collections import deque
-from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from collections.abc import Hashable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import partial
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from typing import Any, cast
 
 from syntaxlm.api.model import LanguageModel
@@ -22,8 +19,8 @@ from syntaxlm.api.results import SentenceSurprisal
 from syntaxlm.app.serve.limits import Limits
 from syntaxlm.app.serve.pictures import chart_picture, sentence_picture
 from syntaxlm.app.serve.schemas import AccuracyInfo, AlignedWord, DrawnTree, ModelInfo
+from syntaxlm.app.serve.threads import Compute, ModelThread, OverloadError
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.progress import abandonable, check_wanted
 from syntaxlm.drawing.surprisal import pair_picture
 from syntaxlm.drawing.tree import tree_picture
 from syntaxlm.generation.sentences import SentenceWithTree
@@ -44,118 +41,13 @@ from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.reader import AUTO_STYLE, TextReader
 from syntaxlm.trees.tree import Tree, format_brackets
 
-TOGETHER = 32  # most texts of several requests that are computed together
-PIECE = 8  # texts that are computed at once; between them, a computation that is no longer wanted ends
-
-Compute = Callable[[list[Any]], Sequence[Any]]
 Values = dict[str, Any]
 
 _log = logging.getLogger("uvicorn.error")
 
 
-class OverloadError(Exception):
-    """Raised if too many requests wait for a model."""
-
-
 class ComputationError(Exception):
     """Raised for an error of the program in a model's thread."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Job:
-    """compute: maps all items to as many results. Jobs with the same key differ only in their items."""
-
-    key: Hashable
-    items: list[Any]
-    compute: Compute
-    result: Future[list[Any]] = field(default_factory=Future)
-
-
-class ModelThread:
-    """A thread that computes jobs in order, so that none blocks the server. It starts with the first job.
-
-    Waiting jobs with the same key are computed together. A future that is done before, because its request was
-    abandoned, is not computed to the end.
-    """
-
-    def __init__(self, name: str, max_waiting: int) -> None:
-        self._name, self._max_waiting = name, max_waiting
-        self._jobs: deque[_Job] = deque()
-        self._running: list[_Job] = []
-        self._lock = threading.Lock()
-        self._executor = ThreadPoolExecutor(1, f"model {name}")
-
-    def submit(self, key: Hashable, items: list[Any], compute: Compute) -> Future[list[Any]]:
-        """Return a future of one result per item. Raises OverloadError if too many jobs wait."""
-        job = _Job(key, items, compute)
-        with self._lock:
-            self._jobs = deque(job for job in self._jobs if not job.result.done())
-            if len(self._jobs) >= self._max_waiting:
-                raise OverloadError(f"{self._name}: {len(self._jobs)} requests are waiting. Try again in a few seconds")
-            try:
-                self._executor.submit(self._compute_next)
-            except RuntimeError:
-                raise OverloadError("the server is stopping") from None
-            self._jobs.append(job)
-        return job.result
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a job is computed, perhaps one that was abandoned."""
-        return bool(self._running)
-
-    def stop(self) -> None:
-        """Refuse all jobs, also the present ones, whose computation ends soon."""
-        self._executor.shutdown(wait=False)
-        with self._lock:
-            for job in [*self._running, *self._jobs]:
-                abandon(job.result, OverloadError("the server is stopping"))
-            self._jobs.clear()
-
-    def _compute_next(self) -> None:
-        with self._lock:
-            if not self._jobs:  # computed with an earlier one
-                return
-            first = self._jobs.popleft()
-            jobs, size = [first], len(first.items)
-            for job in [job for job in self._jobs if job.key == first.key]:
-                size += len(job.items)
-                if size > TOGETHER:
-                    break
-                jobs.append(job)
-                self._jobs.remove(job)
-            self._running = jobs = [job for job in jobs if not job.result.done()]
-        if jobs:
-            with abandonable(lambda: not all(job.result.done() for job in jobs)):
-                _compute(jobs)
-            self._running = []
-
-
-def _compute(jobs: list[_Job]) -> None:
-    items = [item for job in jobs for item in job.items]
-    results: list[Any] = []
-    try:
-        for start in range(0, len(items), PIECE):
-            check_wanted()
-            results += jobs[0].compute(items[start : start + PIECE])
-    except BaseException as error:  # the request reports it, and the thread computes the next job
-        for job in jobs:
-            if isinstance(error, InputError) and len(jobs) > 1:  # only one of them may be wrong
-                _compute([job])
-            else:
-                abandon(job.result, error)
-    else:
-        rest = iter(results)
-        for job in jobs:
-            of_job = list(islice(rest, len(job.items)))
-            with suppress(InvalidStateError):  # it was abandoned
-                job.result.set_result(of_job)
-
-
-def abandon(result: Future[Any], error: BaseException) -> None:
-    """End a future with an error, unless it is done."""
-    with suppress(InvalidStateError):
-        result.set_exception(error)
 
 
 class ServedModel:

@@ -9,11 +9,12 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from syntaxlm.app.serve.site import Site
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import check_number
 
@@ -108,9 +109,9 @@ class _Protocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """A server that reports when it answers. on_start: called then."""
+    """A server that ends if its models cannot be loaded. on_start: called when they are."""
 
-    def __init__(self, app: FastAPI, on_start: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, app: Site, on_start: Callable[[], None] = lambda: None) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -123,7 +124,14 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=5,
             )
         )
-        self._on_start, self._served = on_start, app.state.served
+        self._on_start, self._site = on_start, app
+        self._failure: BaseException | None = None
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until a signal. Raises the error with which the models could not be loaded."""
+        super().run(sockets)
+        if self._failure is not None:
+            raise self._failure
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -141,18 +149,25 @@ class Server(uvicorn.Server):
                 signal.signal(number, before)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for thread in self._served.threads:  # their requests are answered at once
+        for thread in self._site.threads:  # their requests are answered at once
             thread.stop()
         await super().shutdown(sockets)
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            self._on_start()
+    async def main_loop(self) -> None:
+        serving: asyncio.Future[Any] = asyncio.ensure_future(super().main_loop())
+        loading: asyncio.Future[Any] = asyncio.gather(asyncio.wrap_future(self._site.loading), return_exceptions=True)
+        await asyncio.wait({serving, loading}, return_when=asyncio.FIRST_COMPLETED)
+        if not serving.done():
+            (loaded,) = loading.result()
+            if isinstance(loaded, BaseException):
+                self._failure, self.should_exit = loaded, True
+            else:
+                self._on_start()
+        await serving
 
 
 @contextmanager
-def running(app: FastAPI) -> Iterator[str]:
+def running(app: Site) -> Iterator[str]:
     """Serve an application in a thread while the block runs, on a free port of this machine. Yields its address."""
     started = threading.Event()
     with listen("127.0.0.1", 0) as bound:

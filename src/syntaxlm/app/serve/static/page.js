@@ -271,10 +271,14 @@ async function start() {
     if (stored) { $("theme").value = stored; theme(stored); }
   } catch { /* private windows */ }
   listen();
+  const slow = setTimeout(() => status("Loading models …"), 250);
   try {
     server = await ask("api/models");
+    status("");
   } catch (fault) {
     return status(fault.message, true);
+  } finally {
+    clearTimeout(slow);
   }
   server.models.forEach((model, place) => {
     const f1 = model.accuracy?.values.F1;

@@ -1,0 +1,133 @@
+"""What a server answers while its models are loaded, and how it ends if they cannot be."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from syntaxlm.app.serve.app import create_interface
+from syntaxlm.app.serve.limits import Limits
+from syntaxlm.app.serve.server import Server, address_of, listen
+from syntaxlm.app.serve.site import STATIC, Site
+from syntaxlm.core.errors import InputError
+from tests.app.serve.conftest import SENTENCE
+from tests.docs.examples import ROOT
+
+LSTM = ROOT / "tests" / "stored_models" / "models" / "lstm"
+
+
+@contextmanager
+def starting(load, **limits) -> Iterator[tuple[httpx.Client, Server, list[str]]]:
+    """Yields a client of a server whose models may not be loaded yet, and what the server has reported."""
+    reported = []
+
+    def run(server, bound):
+        try:
+            server.run([bound])
+        except InputError as error:
+            reported.append(str(error))
+
+    with listen("127.0.0.1", 0) as bound, httpx.Client(base_url=address_of(bound), timeout=60) as client:
+        server = Server(Site(load, Limits(**limits)), lambda: reported.append("ready"))
+        thread = threading.Thread(target=run, args=(server, bound))
+        thread.start()
+        try:
+            yield client, server, reported
+        finally:
+            server.should_exit = True
+            thread.join(60)
+            assert not thread.is_alive()
+
+
+@pytest.fixture
+def release() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_the_page_is_answered_while_models_are_loaded_and_an_analysis_waits_for_them(models, release):
+    def load():
+        release.wait(60)
+        return create_interface({"lstm": models["lstm"]}, Limits())
+
+    with starting(load) as (client, _, reported), ThreadPoolExecutor(1) as executor:
+        for route in STATIC:
+            answer = client.get(route)
+            assert answer.status_code == 200
+            assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert client.get("/api/health").json() == {"ready": False}
+        assert client.post("/").json() == {"detail": "Method Not Allowed"}
+        analysis = executor.submit(client.post, "/api/analyse", json={"sentences": [SENTENCE]})
+        with pytest.raises(httpx.ReadTimeout):  # the client goes, and the models are loaded nevertheless
+            client.get("/api/models", timeout=0.2)
+        assert not analysis.done()
+        assert reported == []
+        release.set()
+        assert analysis.result(60).json()["sentences"][0]["sentence"] == SENTENCE
+        assert client.get("/api/health").json() == {"ready": True}
+    assert reported == ["ready"]
+
+
+def test_models_that_cannot_be_loaded_end_the_server_and_the_waiting_requests(release):
+    def load():
+        release.wait(60)
+        raise InputError("config.json: damaged")
+
+    with starting(load) as (client, server, reported), ThreadPoolExecutor(1) as executor:
+        waiting = executor.submit(client.get, "/api/models")
+        assert client.get("/").status_code == 200
+        release.set()
+        answer = waiting.result(60)
+        assert (answer.status_code, answer.json()["detail"]) == (503, "the server is stopping")
+        assert server.should_exit
+    assert reported == ["config.json: damaged"]
+
+
+def test_a_request_does_not_wait_for_models_beyond_the_time_limit(release):
+    with starting(lambda: release.wait(60), max_seconds=1) as (client, server, reported):
+        answer = client.get("/api/models")
+        assert answer.status_code == 503
+        assert "still being read" in answer.json()["detail"]
+        assert answer.headers["retry-after"]
+        server.should_exit = True
+    assert reported == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 0)])
+def test_a_signal_ends_the_command_while_models_are_loaded(number, code):
+    program = (
+        "import sys, time\n"
+        "from syntaxlm.app.cli import main\n"
+        "from syntaxlm.app.serve import site\n"
+        "site._loaded = lambda _: time.sleep(600)\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    with listen("127.0.0.1", 0) as bound:
+        address, port = address_of(bound), str(bound.getsockname()[1])
+    command = [sys.executable, "-c", program, "serve", str(LSTM), "--port", port]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            try:
+                assert httpx.get(address).status_code == 200
+                break
+            except httpx.ConnectError:
+                time.sleep(0.05)
+        process.send_signal(number)
+        assert process.communicate(timeout=30) == ("", "")
+        assert process.returncode == code
+
+
+def test_a_damaged_model_stops_the_command_before_it_is_announced(tmp_path, refused):
+    (tmp_path / "config.json").write_text("{")
+    assert f"{tmp_path / 'config.json'}: damaged or cut short" in refused("serve", str(tmp_path), "--port", "0")
