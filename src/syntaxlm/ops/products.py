@@ -1,8 +1,8 @@
 """Matrix products in autocast's precision.
 
 Products of a chart have a different number of rows for every width of every batch. For bfloat16 on the CPU torch uses
-oneDNN, which compiles a kernel for each new shape: 100 ms for a product of 1 ms. AMX tiles (kernels/tiles.c), if the
-processor has them, take any number of rows; otherwise rows are padded to few numbers.
+oneDNN, which compiles a kernel for each new shape: 100 ms for a product of 1 ms. The products of kernels/tiles.c, in AMX
+tiles or in AVX-512 registers, take any number of rows; on other processors rows are padded to few numbers.
 """
 
 from __future__ import annotations
@@ -183,14 +183,20 @@ def _padded(rows: Tensor, step: int) -> Tensor:
 
 @functools.cache
 def _tiles() -> ctypes.CDLL | None:
-    """Return the functions of kernels/tiles.c; None if this processor has no tiles."""
+    """Return the functions of kernels/tiles.c; None if this processor has neither tiles nor AVX-512 for bfloat16."""
     loaded = library(KERNELS / "tiles.c")
     return loaded if loaded is not None and loaded.tiles_usable() else None
 
 
 def tiles_usable(*sizes: int) -> bool:
-    """Return whether the processor has tiles and all sizes are multiples of 32."""
+    """Return whether kernels/tiles.c can compute products of these sizes, multiples of 32, on this processor."""
     return all(size % 32 == 0 for size in sizes) and _tiles() is not None
+
+
+def has_tiles() -> bool:
+    """Return whether the processor has tiles (AMX), in which bfloat16 is several times as fast as float32."""
+    loaded: Any = _tiles()
+    return loaded is not None and bool(loaded.has_tiles())
 
 
 def _strided(matrix: Tensor) -> tuple[ctypes.c_void_p, int]:
