@@ -134,8 +134,8 @@ def product_into(weight: Tensor, columns: bool, tiled: bool) -> Callable[[Tensor
     if not tiled:
         right = weight if columns else weight.T
         if weight.device.type == "cpu" and weight.dtype == torch.float32:
-            packed = RepeatedProduct(right.T, 64)
-            return lambda rows, out: out.copy_(packed(_padded(rows, 64))[: len(rows)])
+            repeated = RepeatedProduct(right.T, 64)
+            return lambda rows, out: out.copy_(repeated(_padded(rows, 64))[: len(rows)])
 
         def product(rows: Tensor, out: Tensor) -> Tensor:
             if rows.dtype == torch.bfloat16 and rows.device.type == "cpu":
