@@ -20,7 +20,7 @@ from torch.nn.functional import linear, pad
 from syntaxlm.ops.backend import KERNELS, applied, call, library, parts
 
 _TILES_PACKED, _TILES_INNER = 262144, 1024  # as in tiles.c
-_SUMMED = 2048  # rows of which a weight gradient is summed at a time, because they are copied for the product
+_SUMMED = 1024  # rows of which a weight gradient is summed at a time, because they are copied for the product
 _LARGE_WEIGHT = 1 << 20  # entries from which a transposed copy pays for the product of a weight gradient in bfloat16
 
 
