@@ -1,8 +1,9 @@
 """Matrix products in autocast's precision.
 
-Products of a chart have a different number of rows for every width of every batch. For bfloat16 on the CPU torch uses
-oneDNN, which compiles a kernel for each new shape: 100 ms for a product of 1 ms. AMX tiles (kernels/tiles.c), if the
-processor has them, take any number of rows; otherwise rows are padded to few numbers.
+Products of a chart have a different number of rows for every width of every batch. oneDNN, which is used on the CPU,
+compiles and keeps a kernel for each new shape: for bfloat16 100 ms for a product of 1 ms, for float32 0.6 MiB. In
+bfloat16 the products of kernels/tiles.c, in AMX tiles or AVX-512 registers, take any number of rows; otherwise rows are
+padded to few numbers.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear, pad
 
-from syntaxlm.ops.backend import KERNELS, applied, call, library
+from syntaxlm.ops.backend import KERNELS, applied, call, library, parts
 
 _TILES_PACKED, _TILES_INNER = 262144, 1024  # as in tiles.c
+_SUMMED = 1024  # rows of which a weight gradient is summed at a time, because they are copied for the product
 _LARGE_WEIGHT = 1 << 20  # entries from which a transposed copy pays for the product of a weight gradient in bfloat16
 
 
@@ -131,6 +133,9 @@ def product_into(weight: Tensor, columns: bool, tiled: bool) -> Callable[[Tensor
     """
     if not tiled:
         right = weight if columns else weight.T
+        if weight.device.type == "cpu" and weight.dtype == torch.float32:
+            repeated = RepeatedProduct(right.T, 64)
+            return lambda rows, out: out.copy_(repeated(_padded(rows, 64))[: len(rows)])
 
         def product(rows: Tensor, out: Tensor) -> Tensor:
             if rows.dtype == torch.bfloat16 and rows.device.type == "cpu":
@@ -165,7 +170,10 @@ def product_of_sums(left: Tensor, right: Tensor, tiled: bool = False) -> Tensor:
     """
     if not tiled:
         sums = torch.float64 if left.dtype == torch.float64 else torch.float32
-        return torch.mm(_padded(left, 512).T, _padded(right, 512)).to(sums)
+        total = left.new_zeros(left.shape[1], right.shape[1], dtype=sums)
+        for part in parts(len(left), _SUMMED if left.device.type == "cpu" else max(1, len(left))):
+            total += weight_gradient(_padded(left[part], 512), _padded(right[part], 512))
+        return total
     tiles: Any = _tiles()
     (inner, rows), columns = left.shape, right.shape[1]
     out = torch.empty(rows, columns)
@@ -177,20 +185,26 @@ def product_of_sums(left: Tensor, right: Tensor, tiled: bool = False) -> Tensor:
 
 def _padded(rows: Tensor, step: int) -> Tensor:
     """Pad rows with zeros to a multiple of `step` if kernels are compiled per shape, to limit the number of shapes."""
-    compiled_per_shape = rows.device.type == "cpu" and rows.dtype == torch.bfloat16
+    compiled_per_shape = rows.device.type == "cpu" and rows.dtype in (torch.bfloat16, torch.float32)
     return pad(rows, (0, 0, 0, -len(rows) % step)) if compiled_per_shape and len(rows) % step else rows
 
 
 @functools.cache
 def _tiles() -> ctypes.CDLL | None:
-    """Return the functions of kernels/tiles.c; None if this processor has no tiles."""
+    """Return the functions of kernels/tiles.c; None if this processor has neither tiles nor AVX-512 for bfloat16."""
     loaded = library(KERNELS / "tiles.c")
     return loaded if loaded is not None and loaded.tiles_usable() else None
 
 
 def tiles_usable(*sizes: int) -> bool:
-    """Return whether the processor has tiles and all sizes are multiples of 32."""
+    """Return whether kernels/tiles.c can compute products of these sizes, multiples of 32, on this processor."""
     return all(size % 32 == 0 for size in sizes) and _tiles() is not None
+
+
+def has_tiles() -> bool:
+    """Return whether the processor has tiles (AMX), in which bfloat16 is several times as fast as float32."""
+    loaded: Any = _tiles()
+    return loaded is not None and bool(loaded.has_tiles())
 
 
 def _strided(matrix: Tensor) -> tuple[ctypes.c_void_p, int]:

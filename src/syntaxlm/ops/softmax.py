@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import linear, pad
 
 from syntaxlm.ops.backend import applied, call, kernels, parts, with_reference
-from syntaxlm.ops.products import product_dtype, product_into, product_of_sums, tiles_usable
+from syntaxlm.ops.products import affine, product_dtype, product_into, product_of_sums, tiles_usable
 
 # Logits computed at a time. Forward is fastest if they fit in the processor's caches; in backward every part adds to
 # the whole weight gradient, so few large parts are faster. Each part reads all weights: with few rows in a part, time
@@ -229,4 +229,4 @@ def product_softmax(rows: Tensor, columns: Tensor) -> Tensor:
     """
     dtype = product_dtype(rows)
     with torch.autocast(rows.device.type, enabled=False):
-        return torch.softmax(linear(rows.to(dtype), columns.to(dtype)).to(rows.dtype), dim=1)
+        return torch.softmax(affine(rows.to(dtype), columns.to(dtype)).to(rows.dtype), dim=1)

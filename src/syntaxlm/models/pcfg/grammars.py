@@ -22,6 +22,7 @@ from torch.nn.functional import linear, relu
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import NonNegative, Positive, Settings, Size
 from syntaxlm.models.abilities import SampledSentence, SymbolRule
+from syntaxlm.models.layers import Linear
 from syntaxlm.ops.inside import FactoredRules, Rules, TableRules
 from syntaxlm.ops.sampling import Values, draw_from
 from syntaxlm.ops.softmax import emission_log_probs, product_softmax
@@ -66,7 +67,7 @@ class ResidualBlock(nn.Module):
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        self.first, self.second = nn.Linear(size, size), nn.Linear(size, size)
+        self.first, self.second = Linear(size, size), Linear(size, size)
 
     def forward(self, inputs: Tensor) -> Tensor:
         return inputs + relu(self.second(relu(self.first(inputs))))
@@ -119,7 +120,7 @@ class SimpleGrammar(Grammar):
         size = config.embedding_size
         counts = config.nonterminals + config.preterminals, 1, vocabulary_size
         self.symbols, self.start, self.words = (_embedding(count, size) for count in counts)
-        self.parent, self.left, self.right = (nn.Linear(size, size) for _ in range(3))
+        self.parent, self.left, self.right = (Linear(size, size) for _ in range(3))
         self.emission = _residual_network(size, size, blocks=3)
         _initialise(self)
         nn.init.normal_(self.start)
@@ -275,7 +276,7 @@ class CompoundGrammar(NeuralGrammar):
             torch.cat([part.expand(len(vectors), -1, -1), vectors[:, None].expand(-1, len(part), -1)], -1)
             for part in (self.start, self.nonterminals, self.preterminals)
         )
-        root = torch.softmax(self.root(start)[:, 0].to(self.start.dtype), -1)
+        root = torch.softmax(self.root(start[:, 0]).to(self.start.dtype), -1)
         columns, words = torch.unique(sentences.words, return_inverse=True)
         emissions = _network_emissions(self.emission, preterminals.flatten(0, 1), columns)
         emissions = emissions.unflatten(1, preterminals.shape[:2])
@@ -306,7 +307,7 @@ def _embedding(count: int, size: int) -> nn.Parameter:
 
 def _residual_network(input_size: int, size: int, blocks: int, output_size: int | None = None) -> nn.Sequential:
     """Return a linear layer, residual blocks and, if `output_size` is given, an output layer."""
-    layers: list[nn.Module] = [nn.Linear(input_size, size), *(ResidualBlock(size) for _ in range(blocks))]
+    layers: list[nn.Module] = [Linear(input_size, size), *(ResidualBlock(size) for _ in range(blocks))]
     if output_size is not None:
         layers.append(nn.Linear(size, output_size))
     return nn.Sequential(*layers)

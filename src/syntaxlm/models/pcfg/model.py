@@ -69,7 +69,7 @@ from syntaxlm.ops.inside import (
     prefix_log_probs,
     sample_trees,
 )
-from syntaxlm.ops.products import tiles_usable
+from syntaxlm.ops.products import has_tiles
 from syntaxlm.ops.sampling import TreeSpans, draw_from
 
 ELBO_AT_MEAN = "ELBO at the mean of q(z|x), approximate"
@@ -247,7 +247,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         bfloat16, as in training; the marginals are then within a few hundredths of the float32 ones.
         """
         sentences, device_type = self._sentences(batch, closed=True), self.device.type
-        low = self.unigrams.dtype == torch.float32 and (device_type == "cuda" or tiles_usable())
+        low = self.unigrams.dtype == torch.float32 and (device_type == "cuda" or has_tiles())
         with torch.autocast(device_type, torch.bfloat16, enabled=low or torch.is_autocast_enabled(device_type)):
             longest = max(1, *sentences.lengths)
             shape = len(sentences.lengths), longest, longest

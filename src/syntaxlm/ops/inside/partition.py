@@ -189,7 +189,7 @@ _Chart = c_struct(
 class InsideCharts:
     """The charts of one batch, forward and backward. One row per span, see `layout`.
 
-    Sums over splits are computed in C (kernels/inside.c), where products are in tiles if the processor has them, or in
+    Sums over splits are computed in C (kernels/inside.c), with products in kernels/tiles.c where it can be used, or in
     torch.
     root: (R,).  left, right: (R, R + t).  Other arguments: see `log_partition`.  dtype: of the products.
     values: (rows, R) beta / exp(scale).  children: (rows, 2R) a and b, with the same scale.  scales: (rows,) float64,

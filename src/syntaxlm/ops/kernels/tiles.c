@@ -1,18 +1,23 @@
-/* Products of bfloat16 matrices with float32 sums in AMX tiles, for processors that have these.
+/* Products of bfloat16 matrices with float32 sums, in AMX tiles or, on processors without these, in AVX-512 registers.
 
    The right factor is packed once and used for many small left factors, for which a library's own packing would cost
    more than the product. Sizes are multiples of 32, except the rows of a left factor. A tile is 16 rows of 64 bytes. */
 
+#define _GNU_SOURCE /* for syscall */
 #include "kernels.h"
 
-#if defined(__AMX_BF16__) && defined(__AVX512BF16__) && defined(__linux__)
+#ifdef __AVX512BF16__
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define TILE 512       /* entries of a tile of bfloat16 */
 #define PACKED 262144  /* entries of a left factor packed at a time: a fraction of a core's L2 cache */
 #define INNER 1024     /* rows of the inner dimension summed at a time if both factors are packed on the fly */
+
+#if defined(__AMX_BF16__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int has_tiles(void) { return 1; }
 
 /* Whether the system lets this process use tiles. May be called repeatedly. */
 int tiles_usable(void) { return syscall(SYS_arch_prctl, 0x1023, 18) == 0; }
@@ -37,6 +42,78 @@ static void restore(const Configuration *before) {
     else
         _tile_release();
 }
+
+/* out (32, 32; stride) = or += products of two tiles of rows, each followed by the next ones of its 16 rows, and two
+   tiles of columns. */
+static inline void multiply(const uint16_t *a, const uint16_t *b, integer steps, integer rows, int add, float *out,
+                            integer stride) {
+    const uint16_t *a1 = a + steps * TILE, *b1 = b + steps * TILE;
+    (void)rows;
+    if (add) {
+        _tile_loadd(0, out, 4 * stride);
+        _tile_loadd(1, out + 16, 4 * stride);
+        _tile_loadd(2, out + 16 * stride, 4 * stride);
+        _tile_loadd(3, out + 16 * stride + 16, 4 * stride);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
+    for (integer k = 0; k < steps * TILE; k += TILE) {
+        _tile_loadd(4, a + k, 64);
+        _tile_loadd(6, b + k, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, b1 + k, 64);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(5, a1 + k, 64);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, out, 4 * stride);
+    _tile_stored(1, out + 16, 4 * stride);
+    _tile_stored(2, out + 16 * stride, 4 * stride);
+    _tile_stored(3, out + 16 * stride + 16, 4 * stride);
+}
+
+#else
+
+int has_tiles(void) { return 0; }
+int tiles_usable(void) { return 1; }
+
+typedef int Configuration;
+static void configure(Configuration *before) { (void)before; }
+static void restore(const Configuration *before) { (void)before; }
+
+#define ROWS 8 /* their sums stay in registers */
+
+/* As above, of the first rows only. */
+static inline void multiply(const uint16_t *a, const uint16_t *b, integer steps, integer rows, int add, float *out,
+                            integer stride) {
+    for (integer m = 0; m < rows; m += ROWS) {
+        const uint16_t *from = a + m / 16 * steps * TILE + m % 16 * 32;
+        __m512 sums[ROWS][2];
+        for (int i = 0; i < ROWS; i++)
+            for (int j = 0; j < 2; j++)
+                sums[i][j] = add ? _mm512_loadu_ps(out + (m + i) * stride + 16 * j) : _mm512_setzero_ps();
+        for (integer k = 0; k < steps * TILE; k += TILE)
+            for (integer pair = 0; pair < 16; pair++) {
+                __m512bh b0 = (__m512bh)_mm512_loadu_si512(b + k + 32 * pair);
+                __m512bh b1 = (__m512bh)_mm512_loadu_si512(b + steps * TILE + k + 32 * pair);
+                for (int i = 0; i < ROWS; i++) {
+                    int32_t bits;
+                    memcpy(&bits, from + k + 32 * i + 2 * pair, 4);
+                    __m512bh x = (__m512bh)_mm512_set1_epi32(bits);
+                    sums[i][0] = _mm512_dpbf16_ps(sums[i][0], x, b0);
+                    sums[i][1] = _mm512_dpbf16_ps(sums[i][1], x, b1);
+                }
+            }
+        for (int i = 0; i < ROWS; i++)
+            for (int j = 0; j < 2; j++) _mm512_storeu_ps(out + (m + i) * stride + 16 * j, sums[i][j]);
+    }
+}
+
+#endif
 
 /* Transposes 16 rows of 16 words of 32 bits. */
 static inline void transpose(__m512i r[16]) {
@@ -90,28 +167,6 @@ void tiles_pack(const uint16_t *w, integer inner, integer columns, int transpose
         }
 }
 
-/* Tiles 0 to 3 += products of two tiles of rows and two tiles of columns. */
-static inline void multiply(const uint16_t *a0, const uint16_t *a1, const uint16_t *b0, const uint16_t *b1,
-                            integer steps) {
-    for (integer k = 0; k < steps; k++) {
-        _tile_loadd(4, a0 + k * TILE, 64);
-        _tile_loadd(6, b0 + k * TILE, 64);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(7, b1 + k * TILE, 64);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_loadd(5, a1 + k * TILE, 64);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
-    }
-}
-
-static inline void clear(void) {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-}
-
 /* c (rows, columns; stride) = a (rows, inner; stride) times the packed factor; c is bfloat16 (`half`) or float32.
    scratch: space for 262144 entries, or for 32 rows of a if these are more. */
 void tiles_product(const uint16_t *a, integer a_stride, integer rows, integer inner, const uint16_t *packed,
@@ -135,16 +190,9 @@ void tiles_product(const uint16_t *a, integer a_stride, integer rows, integer in
             float out[32 * 32] __attribute__((aligned(64)));
 #pragma omp for schedule(static)
             for (integer n = 0; n < columns; n += 32) {
-                const uint16_t *b0 = packed + n / 16 * steps * TILE, *b1 = b0 + steps * TILE;
                 for (integer m = 0; m < count; m += 32) {
-                    const uint16_t *a0 = scratch + m / 16 * steps * TILE;
-                    clear();
-                    multiply(a0, a0 + steps * TILE, b0, b1, steps);
-                    _tile_stored(0, out, 128);
-                    _tile_stored(1, out + 16, 128);
-                    _tile_stored(2, out + 16 * 32, 128);
-                    _tile_stored(3, out + 16 * 32 + 16, 128);
                     integer last = count - m < 32 ? count - m : 32;
+                    multiply(scratch + m / 16 * steps * TILE, packed + n / 16 * steps * TILE, steps, last, 0, out, 32);
                     for (integer i = 0; i < last; i++) {
                         __m512 low = _mm512_load_ps(out + 32 * i), high = _mm512_load_ps(out + 32 * i + 16);
                         integer at = (from + m + i) * c_stride + n;
@@ -190,23 +238,8 @@ void tiles_product_of_sums(const uint16_t *a, integer a_stride, const uint16_t *
                         uint16_t *tile = left + (half * steps + k / 32) * TILE;
                         for (integer i = 0; i < 16; i++) _mm512_store_si512(tile + 32 * i, r[i]);
                     }
-                for (integer n = 0; n < columns; n += 32) {
-                    float *out = c + m * columns + n;
-                    const uint16_t *b0 = scratch + n / 16 * steps * TILE;
-                    if (from == 0)
-                        clear();
-                    else {
-                        _tile_loadd(0, out, 4 * columns);
-                        _tile_loadd(1, out + 16, 4 * columns);
-                        _tile_loadd(2, out + 16 * columns, 4 * columns);
-                        _tile_loadd(3, out + 16 * columns + 16, 4 * columns);
-                    }
-                    multiply(left, left + steps * TILE, b0, b0 + steps * TILE, steps);
-                    _tile_stored(0, out, 4 * columns);
-                    _tile_stored(1, out + 16, 4 * columns);
-                    _tile_stored(2, out + 16 * columns, 4 * columns);
-                    _tile_stored(3, out + 16 * columns + 16, 4 * columns);
-                }
+                for (integer n = 0; n < columns; n += 32)
+                    multiply(left, scratch + n / 16 * steps * TILE, steps, 32, from > 0, c + m * columns + n, columns);
             }
             restore(&before);
         }
