@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 from syntaxlm.app.cli.options import Device, by_distinct_names
 from syntaxlm.app.cli.output import print_note
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Argument, Bounds, Count, Name, Shown
+from syntaxlm.core.options import Argument, Bounds, Count, Name, Needs, Shown
 from syntaxlm.core.progress import status
 from syntaxlm.storage.bundled import check_folder, find_model
 
@@ -24,7 +24,7 @@ DEFAULT_MODELS = Path("en"), Path("en-fast")
 
 
 def serve(
-    models: Annotated[Sequence[Path], Argument("MODEL")] = (),
+    models: Annotated[Sequence[Path], Argument("MODEL"), Needs("a model folder")] = (),
     device: Device | None = None,
     host: Name = "127.0.0.1",
     port: Annotated[int, Bounds(ge=0, le=65_535), Shown("N")] = 8000,
