@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from docs.generation import signal
 from docs.generation.markdown import table
 from docs.generation.papers import marvin_linzen_models, published
 from docs.generation.provenance import commands, epoch_tokens, evaluation, key, parameters
@@ -167,10 +168,25 @@ def _splits(one: Entry) -> Measured:
     return Measured(", ".join(shown), "", None if trees else len(series), size, commands=(entry["train"], entry["run"]))
 
 
+def _signal(one: Entry) -> Measured:
+    """Test perplexity of a model of a tenth of the text with a kind of trees, or its perplexity of GUM, or its F1."""
+    model, trees = one["signal"], one["trees"]
+    row, command = signal.compared()[model][trees], commands()[f"{signal.FOLDER}/tenth-{model}-{trees}"]["run"]
+    made = [command] if one.get("text") != "gum" else [command, commands()[f"{signal.FOLDER}/gum-{model}"]["run"]]
+    values = signal.of_gum(trees) if one.get("text") == "gum" else signal.perplexities(row)
+    value, how = perplexity(Figure.of(values)), signal.TREES[trees] + (" trees" if trees != "none" else "")
+    if one.get("f1"):
+        value, how = signal.f1_of(row), f"`{row['treebank']['decoder']}`, {row['treebank']['sentences']:,} sentences"
+    epochs = row["epochs"]["mean"]
+    text = f"{epochs:.0f} epochs, {short(epochs * row['epoch_tokens'])} tokens"
+    return Measured(value, how, len(values), row["parameters"], text, tuple(made))
+
+
 _READERS: dict[str, Callable[[Entry], Measured]] = {
     "reports": _trees, "training": _perplexity, "transcribed": _transcribed, "picture": _picture,
     "baselines": _baseline, "attachment": _attachment, "pairs": _pairs, "completion": _completion,
     "interpolated": _completion, "logic": _logic, "stops": _stops, "speed": _speed, "splits": _splits,
+    "signal": _signal,
 }  # fmt: skip
 
 

@@ -26,6 +26,8 @@ _FULL = [  # run, how it reads, its trees
     ("stream", "LSTM, text as a stream", "induced"),
     ("sentences", "LSTM, sentence by sentence", "induced"),
     ("again", "the same, on a processor without AMX", "induced"),
+    ("transformer-none", "Transformer, text as a stream, without AMX", "none"),
+    ("transformer-induced", "Transformer, text as a stream, without AMX", "induced"),
 ]
 
 
@@ -44,6 +46,11 @@ def perplexities(row: dict[str, Any]) -> list[float]:
     return [trained["test"]["perplexity"] for trained in row["runs"]]
 
 
+def f1_of(row: dict[str, Any]) -> str:
+    """F1 of a recipe on the treebank of `compare`, in percent; empty for models that do not parse."""
+    return percent(Figure(row["treebank"]["f1"]["mean"], row["treebank"]["f1"]["std"])) if row["treebank"] else ""
+
+
 def tenth() -> str:
     """Test perplexity and F1 with each kind of trees, and the difference to none, in pairs of equal seeds."""
     lines = []
@@ -52,9 +59,9 @@ def tenth() -> str:
         for trees, row in rows.items():
             own = perplexities(row)
             difference = "" if trees == "none" else _difference(own, without)
-            f1 = percent(Figure(row["treebank"]["f1"]["mean"], row["treebank"]["f1"]["std"])) if row["treebank"] else ""
-            lines.append([MODELS[model], TREES[trees], str(len(own)), _mean(own), difference, f1])
-    heads = ["model", "trees in training", "seeds", "test perplexity", "difference to none, 95% interval", "F1"]
+            decoder = f"`{row['treebank']['decoder']}`" if row["treebank"] else ""
+            lines.append([MODELS[model], TREES[trees], _mean(own), difference, f1_of(row), decoder])
+    heads = ["model", "trees in training", "test perplexity", "difference to none, 95% interval", "F1", "decoder"]
     return table(heads, lines)
 
 
@@ -68,9 +75,9 @@ def _difference(own: Sequence[float], without: Sequence[float]) -> str:
 
 def outside() -> str:
     """The Transformers of a tenth of the text on GUM, and on items and reading times, where these were scored."""
-    lines, without = [], _of_gum("none")
+    lines, without = [], of_gum("none")
     for trees, title in TREES.items():
-        if own := _of_gum(trees):
+        if own := of_gum(trees):
             difference = "" if trees == "none" else _difference(own, without)
             lines.append([title, _mean(own), difference, *_of_items(trees)])
     heads = ["trees in training", "perplexity of GUM's test text", "difference to none, 95% interval",
@@ -93,7 +100,7 @@ def _of_items(trees: str) -> list[str]:
     return cells
 
 
-def _of_gum(trees: str) -> list[float]:
+def of_gum(trees: str) -> list[float]:
     """Perplexity of GUM's test text of the Transformers with these trees, by seed."""
     return [report["perplexity"] for report in all_stored(f"{FOLDER}/gum-transformer-{trees}-*").values()]
 
