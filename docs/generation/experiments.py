@@ -174,7 +174,7 @@ def _signal(one: Entry) -> Measured:
     row, command = signal.compared()[model][trees], commands()[f"{signal.FOLDER}/tenth-{model}-{trees}"]["run"]
     made = [command] if one.get("text") != "gum" else [command, commands()[f"{signal.FOLDER}/gum-{model}"]["run"]]
     values = signal.of_gum(trees) if one.get("text") == "gum" else signal.perplexities(row)
-    value, how = perplexity(Figure.of(values)), signal.TREES[trees] + (" trees" if trees != "none" else "")
+    value, how = perplexity(Figure.of(values)), "without trees" if trees == "none" else f"{signal.TREES[trees]} trees"
     if one.get("f1"):
         value, how = signal.f1_of(row), f"`{row['treebank']['decoder']}`, {row['treebank']['sentences']:,} sentences"
     epochs = row["epochs"]["mean"]
