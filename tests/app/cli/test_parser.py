@@ -89,7 +89,7 @@ def test_models_of_transformers_are_in_the_help_of_commands_that_take_them_and_r
         (positional,) = [one for one in parser._actions if one.metavar == "MODEL" and not one.option_strings] or [None]
         if positional is not None:
             assert ("hf:NAME" in positional.help) == (positional.dest not in parser.needs)
-    taking = {"score", "serve", *(f"evaluate {one}" for one in ("perplexity", "pairs", "completion", "reading-times"))}
+    taking = {"score", *(f"evaluate {one}" for one in ("perplexity", "pairs", "completion", "reading-times"))}
     assert not [name for name in taking if LEAVES[name].needs]
     model = "hf:no-such-user/no-such-model"
     for words in (
@@ -103,6 +103,7 @@ def test_models_of_transformers_are_in_the_help_of_commands_that_take_them_and_r
         ["combine", "no-such-folder", "--scorer", model, "-o", "combined"],
         ["focus", "simple-pcfg-text", "-o", "focused", "--also", model],
         ["rerank", model, "k-best.conllu"],
+        ["serve", model],
         ["models", "info", model],
         ["ngram", "to-arpa", model],
         ["tune", "cache", model, "text"],
