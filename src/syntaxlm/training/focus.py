@@ -47,9 +47,9 @@ from syntaxlm.storage.combination import combine
 from syntaxlm.storage.folder import ModelBundle, read_model, write_model
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.training.recipe import Recipe, TextRecipe, with_overrides
-from syntaxlm.training.result import TrainingResult
+from syntaxlm.training.result import TrainingResult, read_result
 from syntaxlm.training.run import fingerprint, fingerprints_of, refuse_run
-from syntaxlm.training.study import Watching, check_settings, is_finished, seeded, train_all, train_or_resume
+from syntaxlm.training.study import Watching, check_settings, seeded, train_all
 from syntaxlm.training.study_table import model_hashes
 
 AGREEMENT = "agreement.json"
@@ -188,17 +188,15 @@ def focus(
         for part in ("train", "valid") if _learns_from_trees_alone(options.student) else ("train",):
             _write_trees(followed, bundles, getattr(recipe.data, part), _trees(folder, part), say)
         result = FocusResult(folder, list(parsers), agreement, omitted, average)
-        for name, learner in learners.items():
-            target = folder / name
-            say(f"{target}: {'finished' if is_finished(target) else 'training'}")
+        learning = {folder / name: learner for name, learner in learners.items()}
+        for target, learner in learning.items():
             try:
                 check_settings(target, learner)
             except InputError as error:
                 raise InputError(f"{error}\nTo train it with other settings, move {target} away first.") from None
-            trained = train_or_resume(target, learner, watching)
-            if trained.stopped:
-                return result
-            result = replace(result, focused=trained) if name == "focused" else replace(result, student=trained)
+        if train_all(learning, watching, say, options.jobs):
+            return result
+        result = replace(result, **{name: read_result(folder / name) for name in learners})
         if len(learners) > 1 and _learns_from_trees_alone(options.student):
             learned = _write_average([read_model(folder / name) for name in learners], folder / LEARNED, say)
             result = replace(result, learned=learned)
@@ -316,7 +314,7 @@ def _parsers(
         )
     if options.minutes is not None:
         learners = hasattr(recipe.model, "focus") + (options.student is not None)
-        rounds = math.ceil(count / options.jobs) + learners
+        rounds = math.ceil(count / options.jobs) + math.ceil(learners / options.jobs)
         schedule = replace(recipe.schedule, minutes=options.minutes * _TRAINING / rounds)
         recipe = replace(recipe, schedule=schedule)
     kinds: dict[str, Recipe] = {"": recipe}

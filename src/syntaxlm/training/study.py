@@ -154,7 +154,7 @@ def train_all(runs: Mapping[Path, Recipe], watching: Watching, say: Callable[[st
     for path, recipe in runs.items():
         if path not in waiting:
             check_fingerprints(path, fingerprints_of(recipe))
-    if jobs == 1:
+    if min(jobs, len(waiting)) < 2:
         for path, recipe in waiting.items():
             say(f"{path}: training")
             if train_or_resume(path, recipe, watching).stopped:
@@ -163,7 +163,7 @@ def train_all(runs: Mapping[Path, Recipe], watching: Watching, say: Callable[[st
     threads = max(1, (os.cpu_count() or 1) // jobs)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, context, torch.set_num_threads, (threads,)) as executor:
-        say(f"training {len(waiting)} parsers, {jobs} at the same time")
+        say(f"training {len(waiting)} models, {min(jobs, len(waiting))} at the same time")
         running = {executor.submit(train_or_resume, path, recipe, _unwatched): path for path, recipe in waiting.items()}
         try:
             for future in as_completed(running):
