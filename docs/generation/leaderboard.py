@@ -61,7 +61,7 @@ _TITLES = {"binary_bound": "best binary trees", "right": "right branching", "bal
 
 @dataclass(frozen=True)
 class Line:
-    """A row. parameters, tokens and minutes: the mean over seeds; if averaged, the sum over the seeds in the average."""
+    """A row. parameters, tokens and minutes: the mean over seeds, or the sum if these are averaged."""
 
     model: str
     learns_from: str
