@@ -26,7 +26,7 @@ class Measured:
 
     value: str
     how: str = ""
-    seeds: int | None = None
+    seeds: str | int | None = None
     parameters: int | None = None
     text: str = ""
     commands: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ def measured(one: Entry) -> Measured:
 def _of_run(one: Runs, folder: str, commands_of: Sequence[str]) -> Callable[[str, str], Measured]:
     """Fill in what all values of a run share; the caller adds the value and how it was measured."""
     place = key(folder, one.name)
-    known = Measured("", commands=tuple(commands_of), parameters=parameters(place, {}), seeds=one.count)
+    known = Measured("", commands=tuple(commands_of), parameters=parameters(place, {}), seeds=one.shown_seeds)
     try:
         trained = run(folder, "training", one.name)
     except KeyError:
@@ -197,14 +197,18 @@ def short(number: float) -> str:
 
 def counts() -> str:
     """The number of experiments by paper and outcome."""
-    rows, total = [], dict.fromkeys(OUTCOMES, 0)
-    for paper in published()["experiments"].values():
-        outcomes = [row["outcome"] for row in paper["rows"]]
-        found = [outcomes.count(outcome) for outcome in OUTCOMES]
-        total = {outcome: total[outcome] + count for outcome, count in zip(OUTCOMES, found, strict=True)}
-        rows.append([paper["title"], *map(str, found), str(len(outcomes))])
-    rows.append(["**all**", *(f"**{count}**" for count in total.values()), f"**{sum(total.values())}**"])
+    papers = published()["experiments"]
+    own = [paper for name, paper in papers.items() if name != "compared"]
+    of_all = [row for paper in own for row in paper["rows"]]
+    rows = [_counted(paper["title"], paper["rows"]) for paper in own]
+    rows.append([f"**{cell}**" for cell in _counted("all of the above: the papers' own models", of_all)])
+    rows.append(_counted(papers["compared"]["title"], papers["compared"]["rows"]))
     return table(["papers", *OUTCOMES, "experiments"], rows)
+
+
+def _counted(title: str, rows: Sequence[Entry]) -> list[str]:
+    outcomes = [row["outcome"] for row in rows]
+    return [title, *(str(outcomes.count(one)) for one in OUTCOMES), str(len(outcomes))]
 
 
 def experiments(paper: str) -> str:

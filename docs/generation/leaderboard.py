@@ -22,7 +22,10 @@ CSV = Path(__file__).parents[1] / "leaderboard.csv"
 
 @dataclass(frozen=True)
 class Parser:
-    """A parser and the place of its reports. decoders: those to show, else the one of the reports."""
+    """A parser and the place of its reports. decoders: those to show, else the one of the reports.
+
+    averaged: the members of an average whose reports do not name them.
+    """
 
     model: str
     learns_from: str
@@ -30,6 +33,7 @@ class Parser:
     ending: str = "wsj"
     run: str = ""
     decoders: tuple[str, ...] = ()
+    averaged: int = 0
 
 
 _PTB = "words of PTB"
@@ -48,7 +52,7 @@ PARSERS = [
     Parser("Gumbel Tree-LSTM", "pairs of sentences of PTB", "encoders", run="gumbel-tree-lstm"),
     Parser("RL-SPINN", "pairs of sentences of PTB", "encoders", run="rl-spinn"),
     Parser("PaLM-S", "words and silver trees of GUM", "palm-s-gum-small", decoders=("greedy-sum", "greedy-right")),
-    Parser("`en`, a span parser and an SN-PCFG averaged", "other English text", "shipped", run="en"),
+    Parser("`en`, a span parser and an SN-PCFG averaged", "other English text", "shipped", run="en", averaged=2),
     Parser("`en-fast`, an SN-PCFG", "other English text", "shipped", run="en-fast"),
 ]
 _TITLES = {"binary_bound": "best binary trees", "right": "right branching", "balanced": "balanced trees",
@@ -57,12 +61,13 @@ _TITLES = {"binary_bound": "best binary trees", "right": "right branching", "bal
 
 @dataclass(frozen=True)
 class Line:
-    """A row. seeds: 1 for an average. parameters, tokens and minutes: the mean over seeds, or the sum over members."""
+    """A row. parameters, tokens and minutes: the mean over seeds, or the sum if these are averaged."""
 
     model: str
     learns_from: str
     decoder: str
     seeds: int | None
+    averaged: bool | None
     f1: float
     f1_std: float | None
     parameters: int | None
@@ -88,9 +93,9 @@ def _parsers() -> Iterator[Line]:
         for decoder in one.decoders or (found.first["decoder"],):
             f1 = found.f1_by(decoder)
             yield Line(
-                one.model, one.learns_from, decoder, 1 if members else found.count, f1.mean, f1.std, size,
-                tokens, minutes, found.right_branching, found.first["sentences"], found.first["protocol"],
-                f"results/{one.folder}",
+                one.model, one.learns_from, decoder, one.averaged or found.count, bool(one.averaged or members),
+                f1.mean, f1.std, size, tokens, minutes, found.right_branching, found.first["sentences"],
+                found.first["protocol"], f"results/{one.folder}",
             )  # fmt: skip
 
 
@@ -109,7 +114,7 @@ def _baselines() -> Iterator[Line]:
     right = of_baseline(report, "right").mean
     for name, title in _TITLES.items():
         f1 = of_baseline(report, name)
-        yield Line(title, "", "", None, f1.mean, f1.std, None, None, None, right, report["sentences"],
+        yield Line(title, "", "", None, None, f1.mean, f1.std, None, None, None, right, report["sentences"],
                    report["protocol"], "results/baselines/wsj-all.json")  # fmt: skip
 
 
@@ -119,8 +124,9 @@ def leaderboard() -> str:
     for line in lines():
         sizes = (short(value) if value else "" for value in (line.parameters, line.tokens))
         minutes = f"{line.minutes:.0f}" if line.minutes else ""
+        seeds = f"{line.seeds or ''}" + ", averaged" * bool(line.averaged)
         decoder = f"`{line.decoder}`" if line.decoder else ""
-        rows.append([line.model, line.learns_from, *sizes, minutes, str(line.seeds or ""), decoder,
+        rows.append([line.model, line.learns_from, *sizes, minutes, seeds, decoder,
                      percent(Figure(line.f1, line.f1_std)), percent(line.right_branching)])  # fmt: skip
     heads = [
         "model",
@@ -144,5 +150,6 @@ def csv_text() -> str:
     for line in lines():
         cells = asdict(line)
         cells |= {name: f"{cells[name]:.4f}" for name in ("f1", "f1_std", "right_branching") if cells[name] is not None}
+        cells["averaged"] = "" if line.averaged is None else str(line.averaged).lower()
         writer.writerow(cells | ({"minutes": f"{line.minutes:.1f}"} if line.minutes else {}))
     return out.getvalue()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from docs.generation.markdown import table
 from docs.generation.stored_results import (
+    EN_SEEDS,
     Figure,
     Trees,
     baselines,
@@ -49,15 +50,15 @@ OVERVIEW = [
     Row("[PaLM-S](MODELS/palm.md), trained with trees", "palm-s-gum-small", "GUM, stream", _GUM_LSTM, _GUM,
         ("greedy-sum", "greedy-right")),
     Row("[TreeRNN](MODELS/tree-rnn.md)", "tree-rnn-gum-small", "GUM, words given their trees ²", _TREES_LSTM),
-    Row("[LSTM](MODELS/lstm.md)", _PTB_LSTM, "PTB, stream", _PTB_LSTM),
+    Row("[AWD-LSTM](MODELS/lstm.md)", _PTB_LSTM, "PTB, stream", _PTB_LSTM),
     Row("[Kneser-Ney 5-grams](MODELS/ngram.md)", "kn5", "PTB, stream", _PTB_LSTM, run="ptb-words-stream"),
 ]  # fmt: skip
 
 
 def overview() -> str:
-    """A row for every model type and decoder. LSTM: an LSTM's perplexity on the same test text."""
+    """A row for every model type and decoder. LSTM baseline: its perplexity on the same test text."""
     heads = ["model", "decoder", "treebank (sentences), protocol", "seeds", "F1", "random, same decoder",
-             "right branching", "test perplexity", "LSTM"]  # fmt: skip
+             "right branching", "test perplexity", "LSTM baseline"]  # fmt: skip
     return table(heads, [_shipped_line(), *(line for row in OVERVIEW for line in _lines(row))])
 
 
@@ -66,7 +67,7 @@ def _shipped_line() -> list[str]:
     random = percent(run("shipped", "wsj", "en").first["baselines"]["random"]["mean"])
     place = f"{_named(_WSJ)} ({one.sentences:,}), `{one.protocol}`"
     figure = f"{run('shipped', 'ewt', 'en').first['perplexity']:.1f} (EWT with marks, stream)"
-    cells = place, "2, averaged", percent(one.f1), random, percent(one.right_branching), figure
+    cells = place, EN_SEEDS, percent(one.f1), random, percent(one.right_branching), figure
     return ["`en`, bundled", "`mbr`", *cells, "its own"]
 
 
@@ -92,7 +93,7 @@ def _perplexity(recipe: str, name: str = "") -> str:
 def _cells(row: Row, one: Trees) -> list[str]:
     place = f"{_named(row.treebank)} ({one.sentences:,}), `{one.protocol}`"
     random = " / ".join(_without_training(row, one.decoder))
-    return [f"`{one.decoder}`", place, str(one.count), percent(one.f1), random, percent(one.right_branching)]
+    return [f"`{one.decoder}`", place, one.seeds, percent(one.f1), random, percent(one.right_branching)]
 
 
 def _named(treebank: str) -> str:

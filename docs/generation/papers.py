@@ -38,7 +38,7 @@ def f1_of(one: dict[str, Any]) -> Trees:
     sentences, protocol = (found.first[name] for name in ("sentences", "protocol"))
     decoder = one.get("decoder", found.first["decoder"])
     f1 = found.f1_by(decoder) if "decoder" in one else found.f1
-    return Trees(f1, found.right_branching, sentences, protocol, decoder, len(found.reports))
+    return Trees(f1, found.right_branching, sentences, protocol, decoder, found.shown_seeds)
 
 
 def comparison(name: str) -> str:
@@ -78,7 +78,7 @@ def _ours(one: dict[str, Any]) -> Iterator[list[str]]:
     found, source = f1_of(one), f"`results/{one['reports']}`"
     place = f"WSJ sample, {found.sentences:,}; `{found.protocol}`"
     name, f1 = f"**here: {one['system']}**", f"**{percent(found.f1)}**"
-    yield [name, f1, one.get("data", "words of PTB"), place, f"`{found.decoder}`", str(found.count), source]
+    yield [name, f1, one.get("data", "words of PTB"), place, f"`{found.decoder}`", found.seeds, source]
 
 
 _PAIRS = {"SN-PCFG": "simple-pcfg-pairs", "ON-LSTM": "on-lstm-pairs", "LSTM": "lstm-pairs"}  # folders of results

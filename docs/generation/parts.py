@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from docs.generation import commands, dependencies, interface, recipes, scoring, settings, tables, zoo
+from docs.generation import commands, dependencies, interface, recipes, requests, scoring, settings, tables, zoo
 
 DOCS = Path(__file__).parents[1]
 
@@ -36,6 +36,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "bundled-models": zoo.bundled_models,
     "measured-recipes": zoo.measured_recipes,
     "measured-tag-recipes": zoo.measured_tag_recipes,
+    "request-fields": requests.request_fields,
     "file": lambda name: _fenced(DOCS / name),
 }
 # Which packages these list, and in which words the packages state their licences, depends on the installed versions.

@@ -20,7 +20,7 @@ def pcfg_trees() -> str:
     rows = (
         [
             _run_name(name),
-            str(next(one[name] for one in found.values() if name in one).count),
+            next(one[name] for one in found.values() if name in one).shown_seeds,
             *(_f1(found[ending].get(name)) for ending, _ in _SETS),
         ]
         for name in names

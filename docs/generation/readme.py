@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from docs.generation.markdown import table
 from docs.generation.stored_results import (
+    EN_SEEDS,
     baselines,
     of_baseline,
     percent,
@@ -31,12 +32,12 @@ _TREES = [  # model, recipe, decoders, run
 def readme_trees() -> str:
     """F1 on the WSJ sample, all lengths, protocol `wsj-test`: models, then baselines and the upper bound."""
     en = trees("shipped", _WSJ, "mbr", "en")
-    rows = [["`en`, bundled", "textbooks, novels, speeches, MASC", "`mbr`", "", percent(en.f1)]]
+    rows = [["`en`, bundled", "textbooks, novels, speeches, MASC", "`mbr`", EN_SEEDS, percent(en.f1)]]
     for model, recipe, decoders, name in _TREES:
         by_decoder = [trees(recipe, _WSJ, decoder, name) for decoder in decoders]
         f1 = " / ".join(percent(one.f1) for one in by_decoder)
         shown = " / ".join(f"`{decoder}`" for decoder in decoders)
-        rows.append([model, _PTB, shown, str(by_decoder[0].count), f1])
+        rows.append([model, _PTB, shown, by_decoder[0].seeds, f1])
     random, bound = of_baseline(baselines("wsj-all"), "random"), run("simple-pcfg-ptb", "wsj").first["baselines"]
     baseline = " / ".join(map(percent, (en.right_branching, random.mean, bound["binary_bound"])))
     rows.append(["right branching / random trees / best possible binary trees", "", "", "", baseline])
@@ -47,11 +48,12 @@ def readme_perplexity() -> str:
     """Test perplexity beside a baseline that read the same text in the same way."""
     palm, palm_seeds = perplexity_of_test("palm-s-gum-small")
     awd_lstm, _ = perplexity_of_test("awd-lstm-gum-small")
+    without_trees = f"this LSTM without trees {_signal('plain')}"
     rows = [
-        ["LSTM, trees of SN-PCFGs, 10 epochs", "PTB", "1", _signal("stream"), f"LSTM without trees {_signal('plain')}"],
-        ["ON-LSTM, 18 epochs", "PTB", "2", _converged("on-lstm"), f"LSTM {_converged('lstm')}"],
-        ["PRPN, 12 epochs", "PTB", "1", _converged("prpn"), f"LSTM {_converged('prpn-lstm')}"],
-        ["PaLM-S, trained with trees", "GUM", str(palm_seeds), perplexity(palm), f"LSTM {perplexity(awd_lstm)}"],
+        ["LSTM, trees of SN-PCFGs, 10 epochs", "PTB", "1", _signal("stream"), without_trees],
+        ["ON-LSTM, 18 epochs", "PTB", "2", _converged("on-lstm"), f"LSTM of ON-LSTM's sizes {_converged('lstm')}"],
+        ["PRPN, 12 epochs", "PTB", "1", _converged("prpn"), f"LSTM of PRPN's sizes {_converged('prpn-lstm')}"],
+        ["PaLM-S, trained with trees", "GUM", str(palm_seeds), perplexity(palm), f"AWD-LSTM {perplexity(awd_lstm)}"],
         ["`en`", "English Web Treebank", "1", _bundled("en"), f"5-grams of the same text {_bundled('kn5')}"],
     ]
     return table(["model", "test text", "seeds", "perplexity", "baseline"], rows)

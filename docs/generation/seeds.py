@@ -74,7 +74,7 @@ DISTANCES = Seeds(
     [("wsj", "all (3,901)"), ("wsj-test", "test half (1,987)"), ("wsj10", "up to 10 words (542)")],
 )
 PALM = Seeds(
-    [("PaLM-S", "palm-s-gum-small"), ("LSTM", "awd-lstm-gum-small")],
+    [("PaLM-S", "palm-s-gum-small"), ("AWD-LSTM", "awd-lstm-gum-small")],
     ("greedy-sum", "greedy-right"),
     [("gum", "GUM test, silver trees (1,397)"), ("wsj", "WSJ sample (3,901)")],
 )

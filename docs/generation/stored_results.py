@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parents[2] / "results"
+EN_SEEDS = "2, averaged"  # of `en`: its span parser and its grammar, one seed each
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,11 @@ class Runs:
         return self.first.get("averaged_models") or len(self.reports)
 
     @property
+    def shown_seeds(self) -> str:
+        """The cell of a table: "5", or "5, averaged" for one tree per sentence of all of them."""
+        return f"{self.count}, averaged" if "averaged_models" in self.first else str(self.count)
+
+    @property
     def f1(self) -> Figure:
         return Figure.of(report["f1"] for report in self.reports.values())
 
@@ -133,14 +139,14 @@ def run(folder: str, ending: str, name: str = "") -> Runs:
 
 @dataclass(frozen=True)
 class Trees:
-    """F1 with what it depends on, whichever file it comes from. count: of the seeds, or of the averaged models."""
+    """F1 with what it depends on, whichever file it comes from. seeds: as a table shows them."""
 
     f1: Figure
     right_branching: float
     sentences: int
     protocol: str
     decoder: str
-    count: int
+    seeds: str
 
 
 _ENDINGS = {"WSJ sample": "wsj", "GUM test": "gum"}  # of the files with the reports on a treebank, all lengths
@@ -150,7 +156,7 @@ def trees(recipe: str, treebank: str, decoder: str, name: str = "") -> Trees:
     """F1 over all lengths, from the stored reports of the recipe. Raises KeyError where nothing is stored of it."""
     one = run(recipe, _ENDINGS[treebank], name)
     sentences, protocol = one.first["sentences"], one.first["protocol"]
-    return Trees(one.f1_by(decoder), one.right_branching, sentences, protocol, decoder, one.count)
+    return Trees(one.f1_by(decoder), one.right_branching, sentences, protocol, decoder, one.shown_seeds)
 
 
 def perplexity_of_test(recipe: str, name: str = "") -> tuple[Figure, int]:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from syntaxlm.app.cli import main
-from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.errors import InputError, InputWarning, amount
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 words"), (1, "1 word"), (1200, "1,200 words")])
+def test_one_is_singular(number, text):
+    assert amount(number, "word") == text
 
 
 @pytest.mark.parametrize("type_", [InputError, InputWarning])

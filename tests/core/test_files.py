@@ -265,3 +265,8 @@ def test_errors_of_the_operating_system_are_reported_with_advice(code, advice, t
     with pytest.raises(InputError) as caught:
         write_text("text", path)
     assert str(caught.value) == f"{path}: cannot be written: {os.strerror(code)}. {advice}"
+
+
+def test_a_missing_folder_of_an_output_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"cannot be written: the folder .*none does not exist\. Create it first"):
+        write_text("text", tmp_path / "none" / "out.txt")

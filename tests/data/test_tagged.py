@@ -59,7 +59,7 @@ def test_longer_sentences_are_left_out_and_counted(text, tmp_path):
     written = write_words(treebank, tmp_path / "short.tagged.txt", 2, with_tags=True)
     assert (tmp_path / "short.tagged.txt").read_text() == "PRP_PRP sleeps_VBZ\n"
     assert (written.sentences, written.longer, written.emptied) == (1, 1, 0)
-    assert str(written) == "1 sentences   2 words   1 longer sentences are left out"
+    assert str(written) == "1 sentence   2 words   left out: 1 longer sentence"
     with pytest.raises(InputError, match="found no word to write in sentences of up to 1 words"):
         write_words(treebank, tmp_path / "none.txt", 1)
     with pytest.raises(InputError, match="maximum words: found 0; expected 1 to"):

@@ -9,6 +9,7 @@ from docs.generation.results import without_results
 from docs.generation.seeds import agreement, decoder_gain
 from docs.generation.stored_results import perplexity_of_test, run, stored
 
+from syntaxlm.trees.decoding import DECODING_RULES, HEAD_RULES, SPAN_RULES
 from tests.docs.examples import ROOT
 
 TEXT = " ".join((ROOT / "docs" / "results.md").read_text(encoding="utf-8").split())
@@ -73,6 +74,13 @@ def test_the_speed_of_shared_noise_on_the_page_of_tree_rnn_is_that_of_the_benchm
         speed[case, "nce, shared noise"] / speed[case, "nce, fresh noise"] for case in {case for case, _ in speed}
     ]
     assert f"{min(ratios):.1f} to {max(ratios):.1f} times as fast" in page("models/tree-rnn.md")
+
+
+def test_every_decoder_is_in_the_list_and_explained():
+    text = page("explanation/trees.md")
+    for decoder in (*DECODING_RULES, *SPAN_RULES, *HEAD_RULES, "mbr", "viterbi"):
+        assert f"`{decoder}`" in text
+        assert f"- **{decoder}**" in text
 
 
 def test_published_values_of_dmv_are_the_same_on_all_pages():

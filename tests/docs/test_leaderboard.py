@@ -51,7 +51,7 @@ def test_an_average_costs_what_its_members_cost():
                        ("SN-PCFG", "SN-PCFG, five seeds averaged"))  # fmt: skip
     assert average.parameters == 5 * single.parameters
     assert average.minutes == pytest.approx(5 * single.minutes)
-    assert (average.seeds, average.f1_std) == (1, None)
+    assert (average.seeds, average.averaged, average.f1_std) == (5, True, None)
 
 
 def test_the_table_has_the_rows_of_the_file():

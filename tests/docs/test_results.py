@@ -67,7 +67,7 @@ def test_every_f1_has_decoder_protocol_seeds_and_right_branching():
             assert cells["seeds"]
             assert cells["right branching"]
         if cells["test perplexity"]:
-            assert cells["LSTM"]
+            assert cells["LSTM baseline"]
 
 
 def test_the_table_has_the_figures_of_the_commands_reports():
@@ -122,7 +122,7 @@ def test_f1_and_perplexity_are_those_of_the_reports_of_a_recipe(tmp_path, monkey
         (folder / f"seed-{seed}-training.json").write_text(json.dumps({"test": {"perplexity": 100 + seed}}))
     found = trees("palm-gum-small", "WSJ sample", "greedy-sum")
     assert found.f1.values == (0.25, 0.3)
-    assert (found.sentences, found.protocol, found.count) == (7, "wsj-test", 2)
+    assert (found.sentences, found.protocol, found.seeds) == (7, "wsj-test", "2")
     assert perplexity_of_test("palm-gum-small") == (Figure.of((101, 102)), 2)
     with pytest.raises(KeyError):
         trees("palm-s-gum-small", "GUM test", "mbr")

@@ -140,9 +140,11 @@ def test_trees_of_another_text_leave_the_folder_free_for_another_try(toy, tmp_pa
 
 
 def test_trees_without_a_model_that_learns_from_them_are_refused_and_the_other_way_round(toy):
-    expected = r"text\.trees: found .*train\.mrg; expected null, or a model with model\.supervision above 0"
+    expected = r"model\.supervision: found 0\.0; expected a number above 0, to learn from text\.trees \(.*train\.mrg\)"
     with pytest.raises(InputError, match=expected):
         toy.recipe("lstm", text={"trees": str(toy / "train.mrg")})
+    with pytest.raises(InputError, match=r"text\.trees: found .*; expected null, or a model type with"):
+        recipe_from(toy.recipe_data(text={"trees": "train.mrg"}) | {"model": {"name": "simple-pcfg"}}, "recipe.yaml")
     with pytest.raises(InputError, match=expected):
         recipe_of(toy, model={"supervision": 0.0})
     with pytest.raises(InputError, match=r"model\.supervision: found 1\.0; expected 0, or text\.trees to learn from"):

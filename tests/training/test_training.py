@@ -222,6 +222,21 @@ def test_the_expected_duration_is_reported_once(toy, tmp_path, monkeypatch):
     assert plan["count"] > 0 < plan["minutes"]
 
 
+def test_the_expected_number_of_tokens_is_right_after_the_first_epoch(toy, tmp_path, monkeypatch):
+    events = []
+
+    def watch(event):
+        events.append(event)
+        if event.kind == "valid":  # the mean loss starts anew
+            monkeypatch.setattr(loop, "_MEASURED", 0.0)
+
+    train(toy.recipe("lstm", schedule={"epochs": 3}), tmp_path / "run", watch)
+    (plan,) = [event.values for event in events if event.kind == "plan"]
+    tokens = sum(len(line.split()) + 1 for line in (toy / "train.txt").read_text().splitlines())
+    steps = sum(event.kind == "step" for event in events) / 3
+    assert plan["count"] / plan["steps"] == pytest.approx(tokens / steps, rel=0.1)
+
+
 @pytest.mark.parametrize(("seconds", "is_slow"), [(0.01, True), (60.0, False)])
 def test_a_slow_first_step_is_reported_before_it_ends(toy, tmp_path, monkeypatch, seconds, is_slow):
     monkeypatch.setattr(loop, "_SLOW", seconds)

@@ -63,6 +63,11 @@ def listed(names: Iterable[object], most: int = SHOWN_NAMES) -> str:
     return f"{shown} and {len(every) - most:,} more" if len(every) > most else shown
 
 
+def amount(number: int, noun: str) -> str:
+    """Return a number with its noun, such as "1 word" or "1,000 words"."""
+    return f"{number:,} {noun}" + "s" * (number != 1)
+
+
 def printable(text: str) -> str:
     """Return text with symbols for control characters, and U+FFFD for characters that XML cannot hold."""
     if text.isprintable():

@@ -88,6 +88,8 @@ _ADVICE = {
 
 def system_error(path: str | Path, doing: str, error: OSError) -> InputError:
     """Return the InputError for an OSError. doing: "read", "written", "made", "opened" or "removed"."""
+    if doing == "written" and error.errno == errno.ENOENT:
+        return InputError(f"{path}: cannot be written: the folder {Path(path).parent} does not exist. Create it first.")
     reason = f"{path}: cannot be {doing}: {error.strerror or error}"
     return InputError(f"{reason}. {advice}" if (advice := _ADVICE.get(error.errno or 0)) else reason)
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from nltk.tokenize.punkt import PunktLanguageVars, PunktSentenceTokenizer, PunktTrainer
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.files import make_folder, refuse_overwriting, replaced, split_lines
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.settings import read_yaml
@@ -85,7 +85,7 @@ class WrittenText:
     words: int
 
     def __str__(self) -> str:
-        return f"{self.file}: {self.sentences:,} sentences   {self.words:,} words"
+        return f"{self.file}: {amount(self.sentences, 'sentence')}   {amount(self.words, 'word')}"
 
 
 @dataclass(frozen=True)
@@ -441,7 +441,7 @@ class Text8Summary:
         return asdict(self)
 
     def __str__(self) -> str:
-        parts = f"{self.train}: {self.train_words:,} words\n{self.valid}: {self.valid_words:,} words"
+        parts = f"{self.train}: {amount(self.train_words, 'word')}\n{self.valid}: {amount(self.valid_words, 'word')}"
         return parts + (f"\nThe cut is inside the word {self.cut!r}: each file has a part of it." if self.cut else "")
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.files import write_text
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.settings import check_number
@@ -106,7 +106,7 @@ class Treebank:
     def __str__(self) -> str:
         """Return the path and the size."""
         words = sum(len(sentence.words) for sentence in self.sentences)
-        return f"{self.source}: {len(self):,} sentences, {words:,} words"
+        return f"{self.source}: {amount(len(self), 'sentence')}, {amount(words, 'word')}"
 
     def __iter__(self) -> Iterator[TreebankSentence]:
         return iter(self.sentences)
@@ -226,7 +226,7 @@ class WrittenSentences:
         return asdict(self)
 
     def __str__(self) -> str:
-        return f"{self.sentences:,} sentences   {self.words:,} words"
+        return f"{amount(self.sentences, 'sentence')}   {amount(self.words, 'word')}"
 
 
 @dataclass(frozen=True)
@@ -246,13 +246,12 @@ class WrittenWords(WrittenSentences):
 
     def __str__(self) -> str:
         notes = {
-            "words had white space in them and are written without": self.joined,
-            "words consist only of white space and are left out": self.blank,
-            "sentences without a word after preprocessing are left out": self.emptied,
-            "longer sentences are left out": self.longer,
+            f"white space removed from {amount(self.joined, 'word')}": self.joined,
+            f"left out: {amount(self.blank, 'word')} of white space only": self.blank,
+            f"left out: {amount(self.emptied, 'sentence')} without a word after preprocessing": self.emptied,
+            f"left out: {amount(self.longer, 'longer sentence')}": self.longer,
         }
-        parts = [f"{count:,} {note}" for note, count in notes.items() if count]
-        return "   ".join([super().__str__(), *parts])
+        return "   ".join([super().__str__(), *(note for note, count in notes.items() if count)])
 
 
 def write_words(

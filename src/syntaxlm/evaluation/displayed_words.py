@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.core.errors import InputError, InputWarning, listed
+from syntaxlm.core.errors import InputError, InputWarning, amount, listed
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.tables import Column, Columns, HasRows
@@ -599,7 +599,8 @@ class WordTable(HasRows):
         known = self.values["in_vocabulary"]
         unknown, not_read = list(known).count(False), list(known).count(None)
         sentences = self.values["sentence_number"][-1]
-        text = f"{sentences:,} sentences, {len(known):,} words, {unknown:,} unknown ({unknown / len(known):.1%})"
+        text = f"{amount(sentences, 'sentence')}, {amount(len(known), 'word')}"
+        text += f", {unknown:,} unknown ({unknown / len(known):.1%})"
         return text + (f", {not_read:,} not read" if not_read else "")
 
     def to_dict(self) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.tables import Column, Columns, HasReport, Report
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus
@@ -126,10 +126,12 @@ class LanguageModelScore(HasReport):
     def _counts(self) -> str:
         unknown = f"{self.unknown:,} unknown ({100 * self.unknown / self.tokens:.1f}%)"
         if self.given_trees:
-            return f"{self.tokens:,} words of {self.sentences:,} trees, ends of sentences excluded; {unknown}"
+            counts = f"{amount(self.tokens, 'word')} of {amount(self.sentences, 'tree')}"
+            return f"{counts}, ends of sentences excluded; {unknown}"
         reset = "state carried through the text" if self.mode.carry_state else "state reset at each sentence"
         ends = "included" if self.mode.predict_eos else "excluded"
-        return f"{self.tokens:,} tokens, ends of {self.sentences:,} sentences {ends}; {unknown}; {reset}"
+        counts = f"{amount(self.tokens, 'token')}, ends of {amount(self.sentences, 'sentence')}"
+        return f"{counts} {ends}; {unknown}; {reset}"
 
 
 @dataclass(frozen=True, kw_only=True)

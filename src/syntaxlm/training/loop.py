@@ -281,7 +281,8 @@ class GradientLoop(Loop):
         super().__init__(task, recipe, processes, log)
         self.state: State = None
         self.gradient_norm = torch.zeros(())
-        self._estimated, self._first = False, (0, 0)  # whether the duration has been estimated; steps and items before
+        self._estimated, self._first = False, 0  # whether the duration has been estimated; steps of earlier parts
+        self._counted = 0  # items since the start, of all epochs
         self.optimiser = build_optimiser(task.model, recipe.optimiser)
         self.loss = processes.parallel(LossModule(task.model, processes))
         self.average = WeightAverage(task.model)
@@ -335,7 +336,7 @@ class GradientLoop(Loop):
     def _train(self) -> None:
         trainer, processes = self.log.trainer, self.processes
         self._started = time.monotonic() - trainer.seconds
-        self._saved, self._first = time.monotonic(), (trainer.steps, trainer.loss_count)
+        self._saved, self._first = time.monotonic(), trainer.steps
         while trainer.epoch < self.schedule.epochs and not trainer.finished:
             self.epoch_batches = self.batches.count(trainer.epoch)
             per_epoch = min(self.schedule.validations_per_epoch, self.epoch_batches)
@@ -383,7 +384,9 @@ class GradientLoop(Loop):
         if averaged := trainer.averaging.count(trainer.steps):
             self.average.add(averaged)
         trainer.batch += 1
-        trainer.loss_count += round(mean_count * processes.count)
+        counted = round(mean_count * processes.count)
+        trainer.loss_count += counted
+        self._counted += counted
         trainer.loss_sum += mean_total * processes.count
         trainer.seconds = time.monotonic() - self._started
         if not self._estimated and trainer.seconds - self._earlier > _MEASURED:
@@ -396,7 +399,7 @@ class GradientLoop(Loop):
     def _report_slow(self) -> None:
         """Report that the first step takes long, unless it is done. Called in another thread."""
         trainer = self.log.trainer
-        if trainer.steps == self._first[0]:
+        if trainer.steps == self._first:
             steps = self.epoch_batches * (self.schedule.epochs - trainer.epoch) - trainer.batch
             parameters = sum(weight.numel() for weight in self.task.model.parameters())
             self.log.report("slow", self.epoch_batches, {"steps": steps, "parameters": parameters})
@@ -404,14 +407,14 @@ class GradientLoop(Loop):
     def _estimate(self) -> None:
         """Report once how many steps, tokens and minutes the run is expected to take."""
         trainer, self._estimated = self.log.trainer, True
-        done, counted = trainer.steps - self._first[0], trainer.loss_count - self._first[1]
+        done = trainer.steps - self._first
         steps = sum(self.batches.count(epoch) for epoch in range(trainer.epoch, self.schedule.epochs)) - trainer.batch
         minutes = steps * (trainer.seconds - self._earlier) / done / 60
         if self.schedule.minutes is not None:
             left = self.schedule.minutes * TRAINED * (1 - self._time_used())
             steps, minutes = round(steps * min(1.0, left / minutes)), min(minutes, left)
         self.log.report(
-            "plan", self.epoch_batches, {"steps": steps, "count": steps * counted // done, "minutes": minutes}
+            "plan", self.epoch_batches, {"steps": steps, "count": steps * self._counted // done, "minutes": minutes}
         )
 
     def _set_rate(self, factor: float = 1.0) -> None:

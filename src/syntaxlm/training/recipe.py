@@ -415,7 +415,10 @@ def _learns_from(model: ModelConfig, weight: str, setting: str, value: Any, none
     strength = getattr(model, weight, 0.0)
     if value != none and not strength:
         shown, absent = (list(value), "[]") if isinstance(value, tuple) else (value, "null")
-        return [f"text.{setting}: found {shown}; expected {absent}, or a model with model.{weight} above 0"]
+        if hasattr(model, weight):
+            advice = f"a number above 0, to learn from text.{setting} ({shown}), or no text.{setting}"
+            return [f"model.{weight}: found {strength}; expected {advice}"]
+        return [f"text.{setting}: found {shown}; expected {absent}, or a model type with the setting model.{weight}"]
     if value == none and strength:
         return [f"model.{weight}: found {strength}; expected 0, or text.{setting} to learn from"]
     return []

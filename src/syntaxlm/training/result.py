@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, BaseModel
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.files import parse_json, read_stored
 from syntaxlm.core.options import Bounds
 from syntaxlm.core.settings import read_settings
@@ -127,11 +127,11 @@ class TrainingResult:
     def __str__(self) -> str:
         if self.stopped:
             return (
-                f"Training stopped after {self.steps:,} steps; a checkpoint is saved."
+                f"Training stopped after {amount(self.steps, 'step')}; a checkpoint is saved."
                 f" Resume with: syntaxlm train --resume {self.folder}"
             )
         averaged = ", averaged weights" if self.averaged else ""
-        spent = f"{self.steps:,} steps, {self.epochs:.2f} epochs, {self.seconds / 60:.1f} minutes"
+        spent = f"{amount(self.steps, 'step')}, {self.epochs:.2f} epochs, {self.seconds / 60:.1f} minutes"
         if self.counted is not None:
             rounds = f"{self.epochs:.0f} rounds" if self.epochs > 1 else "counted"
             spent = f"{rounds} in {self.seconds:.1f} seconds"

@@ -311,7 +311,7 @@ def test_data_text8_splits_the_file(run, text, tmp_path, monkeypatch):
     assert code == 0
     assert json.loads(out)["train_words"] == 3
     assert (tmp_path / "out" / "valid.txt").read_text() == " abuse \n"
-    assert "valid.txt: 1 words" in run("data", "text8", path, "-o", tmp_path / "other")[1]
+    assert "valid.txt: 1 word" in run("data", "text8", path, "-o", tmp_path / "other")[1]
 
 
 def test_compare_trains_prints_the_table_and_resumes(run, refused, toy, tmp_path):
@@ -381,7 +381,7 @@ def test_a_treebank_of_other_tags_is_written_as_words_and_scored(run, refused, t
     words, rows = tmp_path / "words.txt", tmp_path / "rows.jsonl"
     code, out, _ = run("data", "words", bank, "-o", words, "--preprocessing", rule)
     assert code == 0
-    assert "2 sentences   5 words   1 sentences without a word" in out
+    assert "2 sentences   5 words   left out: 1 sentence without a word" in out
     assert words.read_text() == "el gato\ny un pez\n"
     figures = json.loads(run("data", "words", bank, "-o", words, "--preprocessing", rule, "--json")[1])
     assert figures == {"sentences": 2, "words": 5, "joined": 0, "blank": 0, "emptied": 1, "longer": 0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -46,6 +47,14 @@ def test_models_are_listed_with_abilities_and_a_damaged_one_with_the_reason(figu
         (tmp_path / name).write_text("{")
     assert "damaged" in figures("models", "list", tmp_path)["models"][0]["error"]
     refused("models", "list", tmp_path / "none")
+
+
+def test_a_model_whose_weights_are_cut_short_is_listed_as_damaged(figures, run, trained, tmp_path):
+    shutil.copytree(trained.lstm, tmp_path / "cut")
+    weights = tmp_path / "cut" / "weights.safetensors"
+    os.truncate(weights, weights.stat().st_size - 100)
+    assert "weights.safetensors: damaged or cut short" in figures("models", "list", tmp_path)["models"][0]["error"]
+    assert "damaged or cut short" in run("models", "list", tmp_path)[1]
 
 
 def test_classifiers_and_n_gram_models_are_listed_without_a_warning(figures):

@@ -86,6 +86,7 @@ def test_a_port_in_use_is_reported(capsys):
         (["--max-words", "0"], "--max-words: found '0'"),
         (["missing-model"], "missing-model"),
         ([str(MODELS / "lstm"), str(MODELS / "lstm")], "the same model is given twice"),
+        (["en", "en"], "error: en: the same model is given twice"),
         ([str(MODELS / "tree-rnn-lstm"), "--port", "0"], "reads dependency trees"),
     ],
 )

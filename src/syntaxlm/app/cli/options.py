@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,8 +137,8 @@ def load_models(folders: Sequence[Path], device: str | None) -> dict[str, ModelB
 
 def by_distinct_names(folders: Sequence[Path]) -> dict[str, Path]:
     """Return folders by their names if these differ, else by their paths. Raises InputError for a repeated model."""
-    for folder, count in Counter(folder.resolve() for folder in folders).items():
-        if count > 1:
+    for number, folder in enumerate(folders):
+        if any(folder.resolve() == other.resolve() for other in folders[:number]):
             raise InputError(f"{folder}: the same model is given twice; expected different models")
     by_name = {folder.resolve().name: folder for folder in folders}
     return by_name if len(by_name) == len(folders) else {str(folder): folder for folder in folders}

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.app.report.phrases import phrase_names
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.core.text_files import LINES_TOGETHER, source_name
@@ -98,7 +98,7 @@ class SymbolUse:
     def __str__(self) -> str:
         what = f"parsed, {self.source}" if self.source else f"sampled from the grammar, seed {SEED}"
         skipped = f"; {self.skipped:,} of one word skipped" if self.skipped else ""
-        return f"{self.sentences:,} sentences {what}{skipped}"
+        return f"{amount(self.sentences, 'sentence')} {what}{skipped}"
 
     def examples_of(self, symbol: int, count: int) -> list[tuple[str, ...]]:
         """Return the most frequent constituents of a nonterminal; of equally frequent ones the shortest first.

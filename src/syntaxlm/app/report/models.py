@@ -14,6 +14,7 @@ import yaml
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import read_text
 from syntaxlm.core.tables import Column, Columns, Report, ReportTable, plain
+from syntaxlm.core.tensor_files import open_tensors
 from syntaxlm.models.abilities import ParsesSentences, TrainsByCounting, abilities_of
 from syntaxlm.models.registry import model_shapes
 from syntaxlm.models.sizes import shapes_of
@@ -187,6 +188,8 @@ def _weight_bytes(folder: Path) -> int:
     weights = folder / WEIGHTS
     if not weights.exists():
         raise InputError(f"{folder}: {WEIGHTS} is missing: training has not reached its first validation")
+    with open_tensors(weights):  # checks that the file has the size that its header states
+        pass
     return weights.stat().st_size
 
 

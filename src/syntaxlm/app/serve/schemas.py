@@ -95,8 +95,8 @@ else:
 
 class PairRequest(Request):
     model: ModelName = None
-    first: Text
-    second: Text
+    first: Annotated[Text, Field(description="First sentence of the pair.")]
+    second: Annotated[Text, Field(description="Second sentence of the pair.")]
     pictures: Pictures = True
 
 
