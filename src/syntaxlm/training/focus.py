@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +110,9 @@ class FocusResult:
 class FocusOptions:
     """What `focus` trains.
 
-    seeds: number of parsers to train with the recipe, and with each variant.
+    seeds: number of parsers to train with the recipe.
     variants: settings that replace those of the recipe in further parsers, see `with_overrides`.
+    variant_seeds: number of parsers to train with each variant; None: as many as with the recipe.
     also: folders of other models to use as parsers.
     student: recipe of a model to train on the trees of the average: a span parser, whose data are those of the parsers,
         or a language model with `supervision`, which reads the same files in its own way.
@@ -123,6 +125,7 @@ class FocusOptions:
 
     seeds: int = 5
     variants: Sequence[Overrides] = ()
+    variant_seeds: int | None = None
     also: Sequence[str | Path] = ()
     student: Recipe | None = None
     strength: float | None = None
@@ -307,7 +310,8 @@ def _parsers(
         raise InputError(
             f"model.name: {name} models {fault}; expected a parser that is trained on text, such as simple-pcfg"
         )
-    count = options.seeds * (1 + len(options.variants))
+    of_variants = options.seeds if options.variant_seeds is None else options.variant_seeds
+    count = options.seeds + of_variants * len(options.variants)
     if count + len(options.also) < 2:
         raise InputError(
             f"found {count + len(options.also)} parser; expected two or more. Use --seeds 2 or more, or --also MODEL"
@@ -326,7 +330,7 @@ def _parsers(
     runs: dict[Path, Recipe] = {
         folder / "parsers" / f"{kind}{name}": of_seed
         for kind, of_kind in kinds.items()
-        for name, of_seed in seeded(of_kind, options.seeds).items()
+        for name, of_seed in seeded(of_kind, of_variants if kind else options.seeds).items()
     }
     paths = [*runs, *map(Path, options.also)]
     folders = [Path(os.path.abspath(path)) for path in paths]
@@ -339,7 +343,8 @@ def _parsers(
     ]
     for path in options.also:
         read_model(path).require(ParsesSentences, f"focusing on the trees of {path}")
-    groups = [list(range(first, first + options.seeds)) for first in range(0, count, options.seeds or 1)]
+    firsts = [0, *range(options.seeds, count + 1, of_variants or 1)]
+    groups = [list(range(first, after)) for first, after in pairwise(firsts) if first < after]
     if not options.variants:  # other models are compared with the seeds
         groups = [list(range(len(paths)))]
     return recipe, runs, dict(zip(names, paths, strict=True)), groups

@@ -171,6 +171,7 @@ def focus(
     settings: RecipeSettings,
     seeds: Size = 5,
     variant: Annotated[Sequence[str], Shown("SETTINGS")] = (),
+    variant_seeds: Count | None = None,
     also: Annotated[AlsoModels, PARSES] = (),
     student: Annotated[str, Shown("RECIPE", use="input")] | None = None,
     minutes: Minutes | None = None,
@@ -189,9 +190,10 @@ def focus(
 
     recipe: recipe of a parser: a file, or the name of a bundled recipe
     output: folder for all runs and trees
-    seeds: train the recipe, and each variant, N times, with seeds run.seed, run.seed + 1 and so on
+    seeds: train the recipe N times, with seeds run.seed, run.seed + 1 and so on
     variant: settings that replace those of the recipe in further parsers, such as "model.end_bias=0 model.marks=1";
         may be repeated. Parsers that differ make a better average
+    variant_seeds: train each variant N times; default: as many times as the recipe
     also: it is one of the parsers, too
     student: recipe of a model that is trained on the average's trees: a span parser, such as span-parser-text, or a
         language model with model.supervision, such as transformer-trees-text; its files are those of the parsers
@@ -209,6 +211,7 @@ def focus(
     options = FocusOptions(
         seeds=seeds,
         variants=[_settings(each) for each in variant],
+        variant_seeds=variant_seeds,
         also=also,
         student=None if student is None else read_recipe(student),
         strength=strength,
