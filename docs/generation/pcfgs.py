@@ -94,6 +94,36 @@ def pcfg_focus() -> str:
     return table(["parser", "marks at parse time", *map(str, reports), "mean"], rows)
 
 
+_UNLIKE = {
+    "six-average": "average of six unlike grammars",
+    "six-focused": "one grammar, focused on its trees",
+    "six-student": "span parser, trained on its trees",
+    "six-learned": "average of these two",
+}
+
+
+def pcfg_unlike() -> str:
+    """F1 of three runs of `focus` with unlike grammars, on both halves of the WSJ sample."""
+    rows = []
+    for name, title in _UNLIKE.items():
+        half, test = (run("simple-pcfg-ptb-128", ending, name) for ending in ("wsj-half", "wsj-test"))
+        for decoder, marks in (("mbr", "no"), ("mbr with marks (both)", "yes")):
+            scores = [report["f1_by_decoder"][decoder] for report in half.reports.values()]
+            means = percent(Figure.of(scores)), percent(test.f1_by(decoder))
+            rows.append([title, marks, *map(percent, scores), *means])
+    return table(["parser", "marks at parse time", *map(str, half.reports), "mean", "mean, test half"], rows)
+
+
+def pcfg_single() -> str:
+    """F1 of every single grammar of these runs that is of the recipe itself, on both halves of the WSJ sample."""
+    half, test = (run("simple-pcfg-ptb-128", ending, "single") for ending in ("wsj-half", "wsj-test"))
+    listed = ", ".join(percent(report["f1"]) for report in half.reports.values())
+    return table(
+        ["seeds", "F1, first half", "mean", "lowest", "mean, test half"],
+        [[half.shown_seeds, listed, percent(half.f1), percent(min(half.f1.values)), percent(test.f1)]],
+    )
+
+
 _PCFG_TYPES = {
     "simple-pcfg": "SN-PCFG, 128",
     "simple-pcfg-without-bias": "SN-PCFG, 128, without end bias",

@@ -39,8 +39,8 @@ _MODELS = {"README.md": "docs/models", "bundled-models.md": "../models"}  # the 
 _TABLES: tuple[Callable[[], str], ...] = (
     compared.logical_inference, compared.compared_parsers, compared.dmv, compared.ccm,
     readme.readme_trees, readme.readme_perplexity, overview.overview, overview.rule,
-    pcfgs.pcfg_trees, pcfgs.pcfg_seeds, pcfgs.pcfg_sizes, pcfgs.pcfg_focus, pcfgs.pcfg_types, pcfgs.pcfg_averages,
-    pcfgs.languages, seeds.agreeing_seeds, seeds.near_convergence, seeds.decoder_gain, seeds.agreement,
+    pcfgs.pcfg_trees, pcfgs.pcfg_seeds, pcfgs.pcfg_sizes, pcfgs.pcfg_focus, pcfgs.pcfg_unlike, pcfgs.pcfg_single,
+    pcfgs.pcfg_types, pcfgs.pcfg_averages, pcfgs.languages, seeds.agreeing_seeds, seeds.near_convergence, seeds.decoder_gain, seeds.agreement,
     evaluations.pairs, evaluations.suites, evaluations.reading_times, evaluations.shipped_reading_times,
     evaluations.stop_classifiers, bundled.shipped_trees, bundled.shipped_perplexity, bundled.scorer_types,
     bundled.shipped_icelandic, bundled.shipped_speed, bundled.shipped_reliability, bundled.ordinary_sentences,
