@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -103,8 +102,8 @@ def test_a_request_does_not_wait_for_models_beyond_the_time_limit(release):
     assert reported == []
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 0)])
-def test_a_signal_ends_the_command_while_models_are_loaded(number, code):
+@pytest.mark.parametrize(("number", "errors"), [(signal.SIGTERM, ""), (signal.SIGINT, "syntaxlm: interrupted\n")])
+def test_the_address_is_printed_before_models_are_loaded_and_a_signal_ends_the_command(number, errors):
     program = (
         "import sys, time\n"
         "from syntaxlm.app.cli import main\n"
@@ -112,22 +111,22 @@ def test_a_signal_ends_the_command_while_models_are_loaded(number, code):
         "site._loaded = lambda _: time.sleep(600)\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
-    with listen("127.0.0.1", 0) as bound:
-        address, port = address_of(bound), str(bound.getsockname()[1])
-    command = [sys.executable, "-c", program, "serve", str(LSTM), "--port", port]
+    command = [sys.executable, "-c", program, "serve", str(LSTM), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
-            try:
-                assert httpx.get(address).status_code == 200
-                break
-            except httpx.ConnectError:
-                time.sleep(0.05)
+        address = process.stdout.readline().split()[1]
+        assert httpx.get(address, timeout=60).status_code == 200
+        assert httpx.get(f"{address}/api/health").json() == {"ready": False}
         process.send_signal(number)
-        assert process.communicate(timeout=30) == ("", "")
-        assert process.returncode == code
+        assert process.communicate(timeout=30) == ("", errors)
+        assert process.returncode == 128 + number
 
 
-def test_a_damaged_model_stops_the_command_before_it_is_announced(tmp_path, refused):
-    (tmp_path / "config.json").write_text("{")
-    assert f"{tmp_path / 'config.json'}: damaged or cut short" in refused("serve", str(tmp_path), "--port", "0")
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_a_model_that_cannot_be_served_stops_the_command_before_it_is_ready(tmp_path, run, is_damaged):
+    model, message = LSTM.parent / "tree-rnn-lstm", "reads dependency trees"
+    if is_damaged:
+        model, message = tmp_path, f"{tmp_path / 'config.json'}: damaged or cut short"
+        (tmp_path / "config.json").write_text("{")
+    code, out, error = run("serve", str(model), "--port", "0")
+    assert (code, len(out.splitlines())) == (2, 1)
+    assert message in error
