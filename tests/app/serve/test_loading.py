@@ -5,53 +5,19 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import httpx
 import pytest
 
 from syntaxlm.app.serve.app import create_interface
 from syntaxlm.app.serve.limits import Limits
-from syntaxlm.app.serve.server import Server, address_of, listen
-from syntaxlm.app.serve.site import STATIC, Site
+from syntaxlm.app.serve.site import STATIC
 from syntaxlm.core.errors import InputError
-from tests.app.serve.conftest import SENTENCE
+from tests.app.serve.conftest import SENTENCE, starting
 from tests.docs.examples import ROOT
 
 LSTM = ROOT / "tests" / "stored_models" / "models" / "lstm"
-
-
-@contextmanager
-def starting(load, **limits) -> Iterator[tuple[httpx.Client, Server, list[str]]]:
-    """Yields a client of a server whose models may not be loaded yet, and what the server has reported."""
-    reported = []
-
-    def run(server, bound):
-        try:
-            server.run([bound])
-        except InputError as error:
-            reported.append(str(error))
-
-    with listen("127.0.0.1", 0) as bound, httpx.Client(base_url=address_of(bound), timeout=60) as client:
-        server = Server(Site(load, Limits(**limits)), lambda: reported.append("ready"))
-        thread = threading.Thread(target=run, args=(server, bound))
-        thread.start()
-        try:
-            yield client, server, reported
-        finally:
-            server.should_exit = True
-            thread.join(60)
-            assert not thread.is_alive()
-
-
-@pytest.fixture
-def release() -> Iterator[threading.Event]:
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 def test_the_page_is_answered_while_models_are_loaded_and_an_analysis_waits_for_them(models, release):
