@@ -7,6 +7,9 @@ import json
 import pytest
 import torch
 from benchmarks import gpu, inside, timing, training
+from benchmarks.inside import peak
+
+from syntaxlm.ops.products import tiles_usable
 
 
 @pytest.fixture(autouse=True)
@@ -72,3 +75,17 @@ def test_invalid_arguments_raise_an_error(capsys, arguments, message):
         gpu.main(arguments)
     assert end.value.code == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_peak_is_the_rate_of_the_fastest_product(monkeypatch, dtype):
+    times = []
+
+    def seconds(product, rounds, device):
+        product()
+        times.append(1.0 / (1 + len(times)))
+        return times[-1]
+
+    monkeypatch.setattr(inside, "seconds", seconds)
+    assert peak(dtype, torch.device("cpu"), 64) == pytest.approx(2 * 64**3 * len(times))
+    assert len(times) == 2 + (dtype == torch.bfloat16 and tiles_usable(64))

@@ -29,6 +29,7 @@ def test_a_server_listens_on_this_machine_until_it_is_interrupted():
     address = rest.split()[0]
     assert address.startswith("http://127.0.0.1:")
     assert [one["name"] for one in httpx.get(f"{address}/api/models").json()["models"]] == ["prpn", "lstm"]
+    assert process.stdout.readline() == "The models are ready.\n"
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
@@ -87,7 +88,6 @@ def test_a_port_in_use_is_reported(capsys):
         (["missing-model"], "missing-model"),
         ([str(MODELS / "lstm"), str(MODELS / "lstm")], "the same model is given twice"),
         (["en", "en"], "error: en: the same model is given twice"),
-        ([str(MODELS / "tree-rnn-lstm"), "--port", "0"], "reads dependency trees"),
     ],
 )
 def test_wrong_arguments_are_reported(refused, arguments, message):

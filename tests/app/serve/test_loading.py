@@ -5,54 +5,19 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import httpx
 import pytest
 
 from syntaxlm.app.serve.app import create_interface
 from syntaxlm.app.serve.limits import Limits
-from syntaxlm.app.serve.server import Server, address_of, listen
-from syntaxlm.app.serve.site import STATIC, Site
+from syntaxlm.app.serve.site import STATIC
 from syntaxlm.core.errors import InputError
-from tests.app.serve.conftest import SENTENCE
+from tests.app.serve.conftest import SENTENCE, starting
 from tests.docs.examples import ROOT
 
 LSTM = ROOT / "tests" / "stored_models" / "models" / "lstm"
-
-
-@contextmanager
-def starting(load, **limits) -> Iterator[tuple[httpx.Client, Server, list[str]]]:
-    """Yields a client of a server whose models may not be loaded yet, and what the server has reported."""
-    reported = []
-
-    def run(server, bound):
-        try:
-            server.run([bound])
-        except InputError as error:
-            reported.append(str(error))
-
-    with listen("127.0.0.1", 0) as bound, httpx.Client(base_url=address_of(bound), timeout=60) as client:
-        server = Server(Site(load, Limits(**limits)), lambda: reported.append("ready"))
-        thread = threading.Thread(target=run, args=(server, bound))
-        thread.start()
-        try:
-            yield client, server, reported
-        finally:
-            server.should_exit = True
-            thread.join(60)
-            assert not thread.is_alive()
-
-
-@pytest.fixture
-def release() -> Iterator[threading.Event]:
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 def test_the_page_is_answered_while_models_are_loaded_and_an_analysis_waits_for_them(models, release):
@@ -103,8 +68,8 @@ def test_a_request_does_not_wait_for_models_beyond_the_time_limit(release):
     assert reported == []
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 0)])
-def test_a_signal_ends_the_command_while_models_are_loaded(number, code):
+@pytest.mark.parametrize(("number", "errors"), [(signal.SIGTERM, ""), (signal.SIGINT, "syntaxlm: interrupted\n")])
+def test_the_address_is_printed_before_models_are_loaded_and_a_signal_ends_the_command(number, errors):
     program = (
         "import sys, time\n"
         "from syntaxlm.app.cli import main\n"
@@ -112,22 +77,22 @@ def test_a_signal_ends_the_command_while_models_are_loaded(number, code):
         "site._loaded = lambda _: time.sleep(600)\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
-    with listen("127.0.0.1", 0) as bound:
-        address, port = address_of(bound), str(bound.getsockname()[1])
-    command = [sys.executable, "-c", program, "serve", str(LSTM), "--port", port]
+    command = [sys.executable, "-c", program, "serve", str(LSTM), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
-            try:
-                assert httpx.get(address).status_code == 200
-                break
-            except httpx.ConnectError:
-                time.sleep(0.05)
+        address = process.stdout.readline().split()[1]
+        assert httpx.get(address, timeout=60).status_code == 200
+        assert httpx.get(f"{address}/api/health").json() == {"ready": False}
         process.send_signal(number)
-        assert process.communicate(timeout=30) == ("", "")
-        assert process.returncode == code
+        assert process.communicate(timeout=30) == ("", errors)
+        assert process.returncode == 128 + number
 
 
-def test_a_damaged_model_stops_the_command_before_it_is_announced(tmp_path, refused):
-    (tmp_path / "config.json").write_text("{")
-    assert f"{tmp_path / 'config.json'}: damaged or cut short" in refused("serve", str(tmp_path), "--port", "0")
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_a_model_that_cannot_be_served_stops_the_command_before_it_is_ready(tmp_path, run, is_damaged):
+    model, message = LSTM.parent / "tree-rnn-lstm", "reads dependency trees"
+    if is_damaged:
+        model, message = tmp_path, f"{tmp_path / 'config.json'}: damaged or cut short"
+        (tmp_path / "config.json").write_text("{")
+    code, out, error = run("serve", str(model), "--port", "0")
+    assert (code, len(out.splitlines())) == (2, 1)
+    assert message in error

@@ -13,11 +13,12 @@ import pytest
 from docs.generation import browser as browsers
 
 import syntaxlm
-from syntaxlm.app.serve.app import create_app
+from syntaxlm.app.serve.app import create_app, create_interface
+from syntaxlm.app.serve.limits import Limits
 from syntaxlm.app.serve.server import running
 from syntaxlm.storage.bundled import find_model
 from syntaxlm.storage.cards import read_card
-from tests.app.serve.conftest import SENTENCE
+from tests.app.serve.conftest import SENTENCE, starting
 from tests.drawing.reading import of_role, read_svg
 
 NO_BROWSER = browsers.missing()
@@ -37,7 +38,9 @@ def opened(browser, address) -> Iterator[Any]:
     """Opens the page with a state, in a new browser profile. Fails for errors, and for requests to other hosts."""
     contexts, faults = [], []
 
-    def open_page(path: str = "/", models: tuple[str, ...] = (), at: str = address, **state: Any) -> Any:
+    def open_page(
+        path: str = "/", models: tuple[str, ...] = (), at: str = address, until: str | None = None, **state: Any
+    ) -> Any:
         profile = {name: state.pop(name) for name in ("viewport", "color_scheme", "has_touch") if name in state}
         context = browser.new_context(**profile)
         context.set_default_timeout(30_000)
@@ -49,7 +52,7 @@ def opened(browser, address) -> Iterator[Any]:
         page.on("request", lambda one: faults.append(one.url) if not is_local(one.url, at) else None)
         fields = [("model", name) for name in models] + list(state.items())
         page.goto(at + path + (f"#{urlencode(fields)}" if fields else ""))
-        page.wait_for_selector("article" if fields or path != "/" else ".chip")
+        page.wait_for_selector(until or ("article" if fields or path != "/" else ".chip"))
         return page
 
     yield open_page
@@ -357,6 +360,29 @@ def test_it_fits_a_phone(opened):
         )
         assert min(left for left, _ in edges) >= 0
         assert max(right for _, right in edges) <= PHONE["width"]
+
+
+@pytest.mark.parametrize("width", [320, 390])
+def test_no_task_is_cut_off_on_a_phone(opened, width):
+    page = opened(viewport=PHONE | {"width": width})
+    for tab in page.get_by_role("tab").all():
+        tab.click()
+        assert page.get_by_role("tablist").evaluate("one => one.scrollWidth <= one.clientWidth")
+
+
+def test_models_are_shown_as_loading_until_they_can_be_used(opened, models, release):
+    def load():
+        release.wait(60)
+        return create_interface({"lstm": models["lstm"]}, Limits())
+
+    with starting(load) as (client, _, _):
+        page = opened(at=str(client.base_url).rstrip("/"), until="text=loading …")
+        page.get_by_role("button", name="Parse").click()
+        assert page.get_by_role("status").text_content() == "No models are loaded yet."
+        release.set()
+        page.wait_for_selector(".chip")
+        assert page.get_by_text("loading …").count() == 0
+        assert page.get_by_role("status").text_content() == ""
 
 
 @pytest.mark.parametrize("chosen", ["system", "menu"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -69,19 +70,22 @@ def serve(
 
     site = Site(load_interface, limits, [host, *allow_host])
     with listen(host, port) as bound, ExitStack() as waiting:
+        print(f"{', '.join(folders)}: {address_of(bound)} (Ctrl-C stops)", flush=True)
+        if not is_loopback(bound):
+            print_note("Every machine that can reach this address can use the models; the server has no passwords.")
         waiting.enter_context(status("reading models"))
 
         def on_start() -> None:
             waiting.close()
-            print(f"{', '.join(folders)}: {address_of(bound)} (Ctrl-C stops)", flush=True)
-            if not is_loopback(bound):
-                print_note("Every machine that can reach this address can use the models; the server has no passwords.")
+            print("The models are ready.", flush=True)
 
         code = 0
         try:
             Server(site, on_start).run([bound])
-        except KeyboardInterrupt:  # the usual end
-            pass
+        except KeyboardInterrupt:
+            if not site.is_ready:  # afterwards, it is the usual end
+                code = 128 + signal.SIGINT
+                print("syntaxlm: interrupted", file=sys.stderr)
         except SystemExit as end:  # another signal
             code = cast(int, end.code)
     if site.is_busy:  # reading models or a step of a large request, which Python would wait for, perhaps minutes

@@ -71,7 +71,7 @@ class Site(Starlette):
     @property
     def threads(self) -> list[ModelThread]:
         """All threads that load models and compute answers."""
-        loaded = self.loading.result() if self._is_ready else []
+        loaded = self.loading.result() if self.is_ready else []
         return [self._loader, *(thread for interface in loaded for thread in interface.state.served.threads)]
 
     @property
@@ -80,7 +80,8 @@ class Site(Starlette):
         return any(thread.is_busy for thread in self.threads)
 
     @property
-    def _is_ready(self) -> bool:
+    def is_ready(self) -> bool:
+        """Whether the models are read."""
         return self.loading.done() and self.loading.exception() is None
 
     def start(self) -> None:
@@ -88,7 +89,7 @@ class Site(Starlette):
         self.loading = self._loader.submit(object(), [self._load], _loaded)
 
     async def _health(self, request: Request) -> Response:
-        return JSONResponse({"ready": self._is_ready})
+        return JSONResponse({"ready": self.is_ready})
 
     async def _ask_interface(self, scope: Scope, receive: Receive, send: Send) -> None:
         loading = asyncio.shield(asyncio.wrap_future(self.loading))  # a request that is abandoned does not end it

@@ -188,7 +188,7 @@ function options() {
 async function submit(isReturn = false) {
   const request = ++running;
   const models = chosen();
-  if (!models.length) return status("Select a model first.", true);
+  if (!models.length) return status(server.models.length ? "Select a model first." : "No models are loaded yet.", true);
   if (!isReturn && location.hash !== fragment()) history.pushState(null, "", fragment());
   $("submit").setAttribute("aria-disabled", "true");
   const slow = setTimeout(() => request === running && status("Computing …"), 250);
@@ -271,14 +271,15 @@ async function start() {
     if (stored) { $("theme").value = stored; theme(stored); }
   } catch { /* private windows */ }
   listen();
-  const slow = setTimeout(() => status("Loading models …"), 250);
+  const loading = element("span", { class: "hint" }, "loading …");
+  $("models").append(loading);
   try {
     server = await ask("api/models");
     status("");
   } catch (fault) {
     return status(fault.message, true);
   } finally {
-    clearTimeout(slow);
+    loading.remove();
   }
   server.models.forEach((model, place) => {
     const f1 = model.accuracy?.values.F1;
