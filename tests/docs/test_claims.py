@@ -35,7 +35,7 @@ def test_layer_2_is_the_best_of_all_seeds_but_one():
     assert sorted(best) == ["2", "2", "2", "2", "3"]
     assert "layer 3 was best for one of five seeds" in TEXT
     assert best[2] == "3"
-    assert "Layer 3 is the best one of seed 3" in page("papers.md")
+    assert "In seed 3, layer 3 is the best" in page("papers.md")
 
 
 def test_the_gain_of_the_biased_decoder_is_larger_for_trained_models():
