@@ -255,6 +255,23 @@ def test_a_slow_first_step_is_reported_before_it_ends(toy, tmp_path, monkeypatch
     assert (line in out.getvalue()) == is_slow
 
 
+@pytest.mark.parametrize("seconds", [0.2, 60.0])
+def test_slow_building_of_weights_is_reported_and_slow_reading_is_not(toy, tmp_path, monkeypatch, seconds):
+    def slowly(work):
+        return lambda *arguments: time.sleep(0.5) or work(*arguments)
+
+    monkeypatch.setattr(loop, "_SLOW", seconds)
+    monkeypatch.setattr(language_model, "check_memory", slowly(language_model.check_memory))
+    out, kinds = StringIO(), []
+    recipe = toy.recipe("lstm", schedule={"epochs": 1})
+    for name in ("quick", "slow"):
+        with ProgressDisplay(recipe, Console(file=out)) as display:
+            train(recipe, tmp_path / name, lambda event: kinds.append(event.kind) or display(event))
+        is_reported = name == "slow" and seconds < 1
+        assert ("building" in kinds) == ("building the weights takes long" in out.getvalue()) == is_reported
+        monkeypatch.setattr(language_model, "build_model", slowly(language_model.build_model))
+
+
 def test_validations_fall_evenly_into_an_epoch_and_on_its_end(toy, tmp_path):
     train(toy.recipe("lstm", schedule={"epochs": 1, "validations_per_epoch": 3}), tmp_path / "run")
     shares = [line["epoch"] for line in metrics(tmp_path / "run", "valid")]

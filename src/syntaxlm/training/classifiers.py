@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -46,7 +47,7 @@ from syntaxlm.storage.folder import (
     write_weights,
 )
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.training.loop import GradientLoop, RunLog, Task
+from syntaxlm.training.loop import NOT_REPORTED, GradientLoop, RunLog, Task
 from syntaxlm.training.processes import Processes, process_group
 from syntaxlm.training.progress import ProgressCallback
 from syntaxlm.training.recipe import OptimiserSettings, PairRecipe, PairSettings, RunSettings, ScheduleSettings
@@ -56,7 +57,9 @@ from syntaxlm.training.result import CriterionValue, TrainingResult, Validation
 class PairTask(Task):
     """A pair classifier with its training and validation pairs. The kept weights have the best validation accuracy."""
 
-    def __init__(self, recipe: PairRecipe, device: torch.device) -> None:
+    def __init__(
+        self, recipe: PairRecipe, device: torch.device, building: AbstractContextManager[None] = NOT_REPORTED
+    ) -> None:
         self.recipe, files, normaliser = recipe, recipe.pairs, recipe.pairs.normaliser
         train = _read_for_training(files, files.train)
         labels = tuple(RELATIONS) if files.task == "logic" else tuple(sorted({pair.label for pair in train}))
@@ -77,7 +80,8 @@ class PairTask(Task):
         )
         if files.test:  # reports an error in the file before training
             read_pairs(files.test, files.task, normaliser, labels)
-        self.model = self.settings.build(len(self.vocabulary)).to(device)
+        with building:
+            self.model = self.settings.build(len(self.vocabulary)).to(device)
 
     def batches(self, rank: int, ranks: int) -> PairBatches:
         return PairBatches(self.train, self.recipe.batches.batch_size, self.recipe.run.seed, rank, ranks)

@@ -7,6 +7,7 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ from syntaxlm.storage.folder import (
     write_weights,
 )
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.training.loop import Task
+from syntaxlm.training.loop import NOT_REPORTED, Task
 from syntaxlm.training.memory import BatchShape, check_memory
 from syntaxlm.training.recipe import StreamBatchSettings, TextRecipe, TreeRecipe
 from syntaxlm.training.result import CriterionValue, TrainingResult, Validation
@@ -65,6 +66,7 @@ class LanguageModelTask(Task):
 
     test: None if the recipe has no test data.
     labels: vocabulary of the edge labels of dependency trees; None for text.
+    building: entered while the model is built.
     Raises InputError for files that are missing or of another type, and for trees without labels that the model reads.
     """
 
@@ -75,12 +77,18 @@ class LanguageModelTask(Task):
     vocabulary: Vocabulary
     labels: Vocabulary | None = None
 
-    def __init__(self, recipe: TextRecipe | TreeRecipe, device: torch.device) -> None:
+    def __init__(
+        self,
+        recipe: TextRecipe | TreeRecipe,
+        device: torch.device,
+        building: AbstractContextManager[None] = NOT_REPORTED,
+    ) -> None:
         self.recipe, self.device = recipe, device
         with status("reading the data"):
             self._read()
         check_memory(recipe, len(self.vocabulary), self._batch_shape(), device)
-        model = build_model(recipe.model, len(self.vocabulary))
+        with building:
+            model = build_model(recipe.model, len(self.vocabulary))
         for corpus in (self.train, self.valid, self.test):
             if isinstance(corpus, DependencyCorpus):
                 check_labels(model, corpus)

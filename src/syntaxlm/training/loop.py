@@ -7,8 +7,8 @@ import math
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +41,11 @@ if TYPE_CHECKING:
 TRAINED = 0.8  # share of schedule.minutes for training; the rest is for reading, validation and the final evaluation
 _EVALUATED = 0.2  # words of validation data per trained word in schedule.minutes: some 3% of the time per validation
 _MEASURED = 5.0  # seconds of training after which its duration is estimated
-_SLOW = 3.0  # seconds of the first step after which it is reported, because the estimate comes after it
+_SLOW = 3.0  # seconds after which work before the estimate of the duration is reported
 EXPLODED = 100.0  # a run has diverged if its loss exceeds this many times the first loss, and this many nats
+
+
+NOT_REPORTED = nullcontext()
 
 
 class Task(ABC):
@@ -142,6 +145,18 @@ class RunLog:
         """Create metrics.jsonl or, in a resumed run, remove the lines of the steps that will be repeated."""
         append_stored(b"", self.folder / METRICS)
         truncate_stored(self.folder / METRICS, self.trainer.metrics_bytes)
+
+
+@contextmanager
+def if_slow(report: Callable[[], None]) -> Iterator[None]:
+    """Call a function, in another thread, if the block takes longer than 3 seconds."""
+    timer = threading.Timer(_SLOW, report)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class LossModule(nn.Module):
@@ -325,13 +340,8 @@ class GradientLoop(Loop):
     def train(self) -> None:
         """Train until the schedule ends, or until `stop_requested` is true."""
         keep_freed_memory()
-        slow = threading.Timer(_SLOW, self._report_slow)
-        slow.daemon = True
-        slow.start()
-        try:
+        with if_slow(self._report_slow):
             self._train()
-        finally:
-            slow.cancel()
 
     def _train(self) -> None:
         trainer, processes = self.log.trainer, self.processes

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Event:
     """An event of a run.
 
-    kind: "trees" (before training, for each source of trees), "slow" (while the first step takes long), "plan" (after
-        the first seconds), "step", "valid" or "round".
+    kind: "building" (while building the weights takes long), "trees" (before training, for each source of trees),
+        "slow" (while the first step takes long), "plan" (after the first seconds), "step", "valid" or "round".
     trainer: the progress of the run.
     batches: number of batches of the epoch; of "round", the number of rounds.
     values: the values of the event, as in metrics.jsonl.
@@ -68,6 +68,8 @@ class ProgressDisplay(ExitStack):
     def __call__(self, event: Event) -> None:
         if event.kind == "trees":
             self.console.print(str(event.values["supervision"]), soft_wrap=True, markup=False)
+        if event.kind == "building":
+            self.console.print("building the weights takes long; training starts after it", soft_wrap=True)
         if event.kind == "slow":
             left = event.values
             text = f"the first of about {left['steps']:,} steps takes long: the model has {left['parameters']:,}"

@@ -13,7 +13,7 @@ import os
 import stat
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ from syntaxlm.models.abilities import TrainsByCounting
 from syntaxlm.storage.folder import WEIGHTS
 from syntaxlm.training.classifiers import PairTask
 from syntaxlm.training.language_model import TextTask, TreeTask
-from syntaxlm.training.loop import CountingLoop, GradientLoop, RunLog, Task
+from syntaxlm.training.loop import CountingLoop, GradientLoop, RunLog, Task, if_slow
 from syntaxlm.training.processes import Processes, on_stop_signals, process_group
 from syntaxlm.training.progress import Event, ProgressCallback
 from syntaxlm.training.recipe import PairRecipe, Recipe, TextRecipe, TreeRecipe, recipe_from
@@ -49,7 +49,7 @@ from syntaxlm.training.result import CHECKPOINT, INPUTS, METRICS, RECIPE, RESULT
 
 __all__ = ["METRICS", "RECIPE", "Event", "ProgressCallback", "read_run_recipe", "refuse_run", "resume", "train"]
 
-TASKS: dict[type[Recipe], Callable[[Any, torch.device], Task]] = {
+TASKS: dict[type[Recipe], Callable[[Any, torch.device, AbstractContextManager[None]], Task]] = {
     TextRecipe: TextTask,
     TreeRecipe: TreeTask,
     PairRecipe: PairTask,
@@ -147,7 +147,8 @@ class Run:
 
         processes.on_rank_zero(check_inputs)
         torch.manual_seed(recipe.run.seed)
-        self.task = task = TASKS[type(recipe)](recipe, processes.device)
+        building = if_slow(lambda: log.report("building", 1, {}))
+        self.task = task = TASKS[type(recipe)](recipe, processes.device, building)
         task.check_resumable(folder)
         loop_type = CountingLoop if isinstance(task.model, TrainsByCounting) else GradientLoop
         self.loop = loop_type(task, recipe, processes, log)
