@@ -48,7 +48,7 @@ def texts(*seeds: int) -> list[TokenBatch]:
 class MixtureTask(Task):
     """EM of a mixture of unigrams. Batches are generated one by one, as from disk."""
 
-    def __init__(self, recipe: MixtureRecipe, device: torch.device) -> None:
+    def __init__(self, recipe: MixtureRecipe, device: torch.device, building: object) -> None:
         self.model = MixtureOfUnigrams(4, WORDS, seed=int(torch.randint(1000, ())))
         self.costs = recipe.costs
 

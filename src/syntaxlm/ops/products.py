@@ -201,12 +201,6 @@ def tiles_usable(*sizes: int) -> bool:
     return all(size % 32 == 0 for size in sizes) and _tiles() is not None
 
 
-def has_tiles() -> bool:
-    """Return whether the processor has tiles (AMX), in which bfloat16 is several times as fast as float32."""
-    loaded: Any = _tiles()
-    return loaded is not None and bool(loaded.has_tiles())
-
-
 def _strided(matrix: Tensor) -> tuple[ctypes.c_void_p, int]:
     """Return the address of a matrix whose rows are contiguous, and the distance of its rows."""
     assert matrix.stride(1) == 1

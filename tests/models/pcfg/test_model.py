@@ -20,6 +20,7 @@ from syntaxlm.models.pcfg.grammars import (
     SimplePCFGConfig,
 )
 from syntaxlm.ops.inside import Layout, TableRules, log_partition, log_partition_reference
+from syntaxlm.ops.products import tiles_usable
 from syntaxlm.training.loop import WeightAverage
 from tests.models.pcfg.small import (
     BOS,
@@ -414,6 +415,17 @@ def test_rules_of_autocast_are_not_those_of_single_precision():
     torch.testing.assert_close(exact, rough, rtol=0.05, atol=0)
     assert torch.equal(scores(False), exact)
     assert torch.equal(scores(True), rough)
+
+
+@every_type
+def test_structures_are_computed_in_bfloat16_where_it_has_kernels(name, monkeypatch):
+    model, batch = small_model(name).float(), batch_of(SORTED)
+    is_fast = tiles_usable() and not model.config.full_table
+    fast = model.structure(batch).values
+    monkeypatch.setattr(implementation, "tiles_usable", lambda: False)
+    exact = model.structure(batch).values
+    assert torch.equal(fast, exact) == (not is_fast)
+    torch.testing.assert_close(fast, exact, rtol=0, atol=0.03)
 
 
 @every_type

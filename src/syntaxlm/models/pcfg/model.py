@@ -69,7 +69,7 @@ from syntaxlm.ops.inside import (
     prefix_log_probs,
     sample_trees,
 )
-from syntaxlm.ops.products import has_tiles
+from syntaxlm.ops.products import tiles_usable
 from syntaxlm.ops.sampling import TreeSpans, draw_from
 
 ELBO_AT_MEAN = "ELBO at the mean of q(z|x), approximate"
@@ -243,11 +243,13 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     def structure(self, batch: TokenBatch, labelled: bool = False) -> SpanMarginals:
         """Return the probability of every span.
 
-        On a GPU, or on a processor with bfloat16 tiles (AMX), matrix products of a float32 model are computed in
-        bfloat16, as in training; the marginals are then within a few hundredths of the float32 ones.
+        On a GPU, or on a processor with kernels for bfloat16 (AMX or AVX-512), matrix products of a float32 model are
+        computed in bfloat16, as in training; the marginals are then within a few hundredths of the float32 ones. Full
+        tables have no such kernels.
         """
         sentences, device_type = self._sentences(batch, closed=True), self.device.type
-        low = self.unigrams.dtype == torch.float32 and (device_type == "cuda" or has_tiles())
+        is_fast = tiles_usable() and not self.config.full_table if device_type == "cpu" else device_type == "cuda"
+        low = self.unigrams.dtype == torch.float32 and is_fast
         with torch.autocast(device_type, torch.bfloat16, enabled=low or torch.is_autocast_enabled(device_type)):
             longest = max(1, *sentences.lengths)
             shape = len(sentences.lengths), longest, longest

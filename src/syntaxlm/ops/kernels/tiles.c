@@ -17,8 +17,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-int has_tiles(void) { return 1; }
-
 /* Whether the system lets this process use tiles. May be called repeatedly. */
 int tiles_usable(void) { return syscall(SYS_arch_prctl, 0x1023, 18) == 0; }
 
@@ -78,7 +76,6 @@ static inline void multiply(const uint16_t *a, const uint16_t *b, integer steps,
 
 #else
 
-int has_tiles(void) { return 0; }
 int tiles_usable(void) { return 1; }
 
 typedef int Configuration;
