@@ -14,11 +14,10 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
 
-from benchmarks.timing import Row, refuse_failing_tests, show
+from benchmarks.timing import Row, matrix_rate, refuse_failing_tests, show
 from syntaxlm.core.files import keep_freed_memory
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.pcfg.grammars import Sentences, SimplePCFGConfig
@@ -26,7 +25,6 @@ from syntaxlm.models.pcfg.model import PCFG
 from syntaxlm.models.sentences import SPECIALS
 from syntaxlm.ops.backend import using
 from syntaxlm.ops.inside import log_partition_reference
-from syntaxlm.ops.products import large_product, product_into, tiles_usable
 
 BOS, EOS = 1, 2
 TESTS = "tests/ops/test_inside.py", "tests/models/pcfg"
@@ -119,22 +117,6 @@ def seconds(run: Callable[[], object], rounds: int, device: torch.device) -> flo
     return statistics.median(times)
 
 
-def peak(dtype: torch.dtype, device: torch.device, size: int = 2048) -> float:
-    """Operations per second of the fastest square product, measured like the steps, which use several libraries."""
-    left, right = (torch.randn(size, size).to(device, dtype) for _ in range(2))
-    products: list[Callable[[], object]] = [lambda: torch.mm(left, right), lambda: large_product(left, right)]
-    if device.type == "cpu" and dtype == torch.bfloat16 and tiles_usable(size):
-        product, out = product_into(right, columns=True, tiled=True), torch.empty_like(left)
-        products.append(lambda: product(left, out))
-
-    def synchronised(product: Callable[[], object]) -> None:
-        product()
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-
-    return 2 * size**3 / min(seconds(partial(synchronised, product), 5, device) for product in products)
-
-
 def measured(rounds: int, sizes: Sizes, device: torch.device) -> list[Row]:
     """With one CPU thread, its CPU time is measured, so that other processes matter less."""
     case = f"SN-PCFG {sizes.nonterminals} nonterminals"
@@ -148,7 +130,7 @@ def measured(rounds: int, sizes: Sizes, device: torch.device) -> list[Row]:
     for form, precision in forms:
         slow = form == "torch" and device.type == "cpu"
         taken = seconds(step(form, precision, sizes, batch, device), 1 if slow else rounds, device)
-        rate = peak(torch.bfloat16 if precision == "bf16-mixed" else torch.float32, device)
+        rate = 1e9 * matrix_rate(torch.bfloat16 if precision == "bf16-mixed" else torch.float32, device=device)
         speed = len(batch.words) / taken
         share = product_operations(sizes, batch) / taken / rate
         rows.append(Row(case, form, precision, speed, speed / base, None, share_of_peak=share))
