@@ -25,6 +25,7 @@ class Parser:
     """A parser and the place of its reports. decoders: those to show, else the one of the reports.
 
     averaged: the members of an average whose reports do not name them.
+    members: the runs of the members of an average that are trained with it.
     """
 
     model: str
@@ -34,11 +35,21 @@ class Parser:
     run: str = ""
     decoders: tuple[str, ...] = ()
     averaged: int = 0
+    members: tuple[str, ...] = ()
 
 
 _PTB = "words of PTB"
 _BOTH = ("biased", "unbiased")
 PARSERS = [
+    Parser(
+        "six unlike SN-PCFGs averaged",
+        _PTB,
+        "simple-pcfg-ptb-128",
+        run="six-average",
+        members=("single", "six-larger", "six-unbiased"),
+    ),
+    Parser("span parser, trained on the trees of six SN-PCFGs", _PTB, "simple-pcfg-ptb-128", run="six-student"),
+    Parser("SN-PCFG, focused on the trees of six", _PTB, "simple-pcfg-ptb-128", run="six-focused"),
     Parser("SN-PCFG, five seeds averaged", _PTB, "simple-pcfg-ptb", run="average"),
     Parser("SN-PCFG, focused on four seeds", _PTB, "simple-pcfg-ptb", run="focused"),
     Parser("SN-PCFG", _PTB, "simple-pcfg-ptb"),
@@ -89,7 +100,7 @@ def _parsers() -> Iterator[Line]:
         found = run(one.folder, one.ending, one.run)
         members = found.first.get("averaged_models")
         stored = one.folder != "shipped"  # the training reports of the bundled models are not stored
-        size, tokens, minutes = _costs(one.folder, one.run, members) if stored else (None, None, None)
+        size, tokens, minutes = _costs(one, found.count, members) if stored else (None, None, None)
         for decoder in one.decoders or (found.first["decoder"],):
             f1 = found.f1_by(decoder)
             yield Line(
@@ -99,14 +110,21 @@ def _parsers() -> Iterator[Line]:
             )  # fmt: skip
 
 
-def _costs(folder: str, name: str, members: int | None) -> tuple[int | None, int | None, float]:
-    """Parameters, tokens and minutes of a run, or of all members of an average."""
-    trained: Runs = run(folder, "training", "" if members else name)
-    place, count = key(folder, trained.name), members or 1
-    reports = trained.reports.values()
+def _costs(one: Parser, count: int, members: int | None) -> tuple[int | None, int | None, float]:
+    """Parameters, tokens and minutes of a run, or of all members of an average. count: of runs of the parser."""
+    if one.members:
+        reports = [each for name in one.members for each in run(one.folder, "training", name).reports.values()]
+        size, epochs, seconds = (
+            sum(each[what] for each in reports) / count for what in ("parameters", "epochs", "seconds")
+        )
+        return round(size), round(epochs * (epoch_tokens(key(one.folder, one.members[0])) or 0)), seconds / 60
+    trained: Runs = run(one.folder, "training", "" if members else one.run)
+    place, times = key(one.folder, trained.name), members or 1
     size, tokens = parameters(place, trained.first), epoch_tokens(place)
-    epochs, seconds = (Figure.of(float(report[what]) for report in reports).mean for what in ("epochs", "seconds"))
-    return size and count * size, tokens and round(count * epochs * tokens), count * seconds / 60
+    epochs, seconds = (
+        Figure.of(float(each[what]) for each in trained.reports.values()).mean for what in ("epochs", "seconds")
+    )
+    return size and times * size, tokens and round(times * epochs * tokens), times * seconds / 60
 
 
 def _baselines() -> Iterator[Line]:

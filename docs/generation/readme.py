@@ -16,7 +16,8 @@ from docs.generation.stored_results import (
 
 _PTB, _WSJ = "PTB text", "WSJ sample"
 _TREES = [  # model, recipe, decoders, run
-    ("[SN-PCFG](MODELS/pcfg.md), trees of all seeds averaged", "simple-pcfg-ptb", ("mbr",), "average"),
+    ("six SN-PCFGs averaged by [`focus`](docs/commands/focus.md)", "simple-pcfg-ptb-128", ("mbr",), "six-average"),
+    ("[span parser](MODELS/span-parser.md), trained on their trees", "simple-pcfg-ptb-128", ("mbr",), "six-student"),
     ("[SN-PCFG](MODELS/pcfg.md)", "simple-pcfg-ptb", ("mbr",), ""),
     (
         "[LSTM](MODELS/lstm.md), [trees that SN-PCFGs induced](docs/explanation/trees-as-signal.md) in training",
