@@ -48,6 +48,13 @@ PARSERS = [
         run="six-average",
         members=("single", "six-larger", "six-unbiased"),
     ),
+    Parser(
+        "three such averages, averaged",
+        _PTB,
+        "simple-pcfg-ptb-128",
+        run="three-average",
+        members=("single", "six-larger", "six-unbiased"),
+    ),
     Parser("span parser, trained on the trees of six SN-PCFGs", _PTB, "simple-pcfg-ptb-128", run="six-student"),
     Parser("SN-PCFG, focused on the trees of six", _PTB, "simple-pcfg-ptb-128", run="six-focused"),
     Parser("SN-PCFG, five seeds averaged", _PTB, "simple-pcfg-ptb", run="average"),
@@ -100,7 +107,7 @@ def _parsers() -> Iterator[Line]:
         found = run(one.folder, one.ending, one.run)
         members = found.first.get("averaged_models")
         stored = one.folder != "shipped"  # the training reports of the bundled models are not stored
-        size, tokens, minutes = _costs(one, found.count, members) if stored else (None, None, None)
+        size, tokens, minutes = _costs(one, len(found.reports), members) if stored else (None, None, None)
         for decoder in one.decoders or (found.first["decoder"],):
             f1 = found.f1_by(decoder)
             yield Line(

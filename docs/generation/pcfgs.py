@@ -111,6 +111,11 @@ def pcfg_unlike() -> str:
             scores = [report["f1_by_decoder"][decoder] for report in half.reports.values()]
             means = percent(Figure.of(scores)), percent(test.f1_by(decoder))
             rows.append([title, marks, *map(percent, scores), *means])
+    for decoder, marks in (("mbr", "no"), ("mbr with marks (both)", "yes")):
+        scores = [
+            run("simple-pcfg-ptb-128", ending, "three-average").f1_by(decoder) for ending in ("wsj-half", "wsj-test")
+        ]
+        rows.append(["the three averages, averaged", marks, *[""] * half.count, *map(percent, scores)])
     return table(["parser", "marks at parse time", *map(str, half.reports), "mean", "mean, test half"], rows)
 
 
