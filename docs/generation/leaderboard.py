@@ -49,7 +49,7 @@ PARSERS = [
         members=("single", "six-larger", "six-unbiased"),
     ),
     Parser(
-        "three such averages, averaged",
+        "three averages of six unlike SN-PCFGs, averaged",
         _PTB,
         "simple-pcfg-ptb-128",
         run="three-average",

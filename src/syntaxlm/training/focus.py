@@ -199,7 +199,8 @@ def focus(
                 raise InputError(f"{error}\nTo train it with other settings, move {target} away first.") from None
         if train_all(learning, watching, say, options.jobs):
             return result
-        result = replace(result, **{name: read_result(folder / name) for name in learners})
+        trained = {name: read_result(folder / name) for name in learners}
+        result = replace(result, focused=trained.get("focused"), student=trained.get("student"))
         if len(learners) > 1 and _learns_from_trees_alone(options.student):
             learned = _write_average([read_model(folder / name) for name in learners], folder / LEARNED, say)
             result = replace(result, learned=learned)
