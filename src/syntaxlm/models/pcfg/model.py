@@ -94,7 +94,6 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     """
 
     reads = "sentences"
-    mixes_lengths = True
     structure_type = SpanMarginals
     likelihood_estimate: ClassVar[str | None] = ELBO_AT_MEAN
     value_ranges: ClassVar = {"one_word_share": PROBABILITIES, "unigrams": LOG_PROBS}
@@ -115,6 +114,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
                 f" need {size / 2**30:,.1f} GiB; this machine has {memory_size() / 2**30:,.1f} GiB of memory"
             )
         self.config, self.vocabulary_size = config, vocabulary_size
+        self.mixes_lengths = not config.full_table  # charts of full tables have sentences of one length
         self.grammar = config.grammar(words)
         self.nonterminal_count = config.nonterminals
         symbols = ("NT", config.nonterminals), ("T", config.preterminals)

@@ -382,6 +382,7 @@ class TableGroup:
     def __init__(self, rules: TableRules, sentences: Tensor, words: Tensor) -> None:
         self.rules, self.sentences, self.words = rules, sentences, words
         self.nonterminals, self.preterminals = slice(rules.nonterminals), slice(rules.nonterminals, None)
+        self._parts: dict[tuple[int, int, int, int], Tensor] = {}
 
     def chart(self, emissions: Tensor, weights: Tensor | None = None) -> list[SpanValues]:
         """Return the inside probabilities by width, from 1. weights: (B, n, n), see `log_partition`."""
@@ -413,8 +414,19 @@ class TableGroup:
             right = torch.stack([right.values[:, k : k + rows] for k, (_, right) in of_symbols], 2)
             chosen = factors[..., of_symbols[0][0] - 1 : of_symbols[-1][0], None]
             products = torch.einsum("srkb,srkc->srbc", chosen * left, right).flatten(2)
-            total = total + products @ self.rules.binary[..., symbols[0], symbols[1]].flatten(-2).mT
+            total = total + products @ self._part(*symbols)
         return total, top
+
+    def _part(self, left: slice, right: slice) -> Tensor:
+        """Return the probabilities of pairs of these children: (pairs, m) or (S, pairs, m).
+
+        A part is cut out once per chart, because backward fills a whole table for every cut.
+        """
+        count = self.rules.binary.shape[-1]
+        key = *left.indices(count)[:2], *right.indices(count)[:2]
+        if key not in self._parts:
+            self._parts[key] = self.rules.binary[..., left, right].flatten(-2).mT
+        return self._parts[key]
 
     def of_root(self, spans: SpanValues) -> Tensor:
         """Return log P(S => span) of all spans of a width: (S, rows)."""
