@@ -26,6 +26,7 @@ from syntaxlm.training.focus import AGREEMENT, FocusOptions, focus
 from syntaxlm.training.recipe import read_recipe, recipe_from
 from syntaxlm.training.run import train
 from syntaxlm.trees.spans import joined
+from syntaxlm.trees.tree import read_brackets
 from tests.trees.enumeration import spans_of_lists
 
 PCFG = {"name": "simple-pcfg", "nonterminals": 6, "preterminals": 8, "embedding_size": 8, "end_bias": 1.0}
@@ -190,6 +191,42 @@ def test_variants_are_trained_several_at_a_time_within_the_minutes(recipe, tmp_p
     message = r"seed-1: already holds a run with other settings: schedule\.minutes(.|\n)*share of --minutes by --jobs"
     with pytest.raises(InputError, match=message):
         focus(recipe, tmp_path / "run", replace(options, minutes=20), watching)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"variant_seeds": 2}, "--variant-seeds: found without --variant"),
+        ({"variants": [{"run.seed": 3}]}, "variant 1 trains the same as the recipe"),
+        (
+            {"variants": [{"model.nonterminals": 4}, {"model.nonterminals": 4, "run.seed": 2}]},
+            "variant 2 trains the same",
+        ),
+        ({"variants": [{"text.train": "other.txt"}]}, "found text.train"),
+        ({"seeds": 0}, "found 0 parsers"),
+    ],
+)
+def test_options_that_train_the_same_or_nothing_are_refused(recipe, tmp_path, options, message):
+    with pytest.raises(InputError, match=message):
+        focus(recipe, tmp_path / "run", FocusOptions(**options), watching)
+    assert not (tmp_path / "run").exists()
+
+
+def test_very_long_sentences_get_a_flat_tree(recipe, few, tmp_path):
+    lines = (few / "train.txt").read_text(encoding="utf-8").splitlines()
+    long = "the ( cat " * 60
+    text = tmp_path / "long.txt"
+    text.write_text("\n".join([*lines[:3], long, "", *lines[3:]]), encoding="utf-8")
+    said = []
+    recipe = replace(recipe, text=replace(recipe.text, train=str(text)))
+    result = focus(recipe, tmp_path / "run", FocusOptions(seeds=2), watching, said.append)
+    assert not result.stopped, "the focused grammar reads the trees beside the text"
+    trees = read_brackets(tmp_path / "run" / "trees" / "average.mrg")
+    assert len(trees) == len(lines) + 1
+    assert trees[3].words == tuple(long.split())
+    assert len(trees[3].constituents) == 1
+    assert max(len(tree.constituents) for tree in trees[4:]) > 1
+    assert any("1 sentence of more than 150 words not parsed" in line for line in said)
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ import json
 import math
 import re
 import statistics
+import threading
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from io import StringIO
 
 import pytest
@@ -270,6 +271,15 @@ def test_slow_building_of_weights_is_reported_and_slow_reading_is_not(toy, tmp_p
         is_reported = name == "slow" and seconds < 1
         assert ("building" in kinds) == ("building the weights takes long" in out.getvalue()) == is_reported
         monkeypatch.setattr(language_model, "build_model", slowly(language_model.build_model))
+
+
+def test_no_thread_waits_for_slow_training_after_its_end():
+    """A thread that still runs when Python ends can abort it, after Ctrl-C for instance."""
+    for _ in range(20):
+        before = set(threading.enumerate())
+        with suppress(KeyboardInterrupt), loop.if_slow(lambda: None):
+            raise KeyboardInterrupt
+        assert set(threading.enumerate()) == before
 
 
 def test_validations_fall_evenly_into_an_epoch_and_on_its_end(toy, tmp_path):

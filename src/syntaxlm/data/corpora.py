@@ -136,6 +136,11 @@ def read_sentences(
     return lines if reads_tags else ((number, without_tags(line)) for number, line in lines)
 
 
+def is_longer(line: str, most: int, normaliser: Normaliser) -> bool:
+    """Return whether a line has more than `most` tokens."""
+    return len(line) > most and len(normaliser.tokens(line)) > most
+
+
 def _shown(path: str | Path, what: str, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file and show a progress bar."""
     size = text_files.plain_size(path)

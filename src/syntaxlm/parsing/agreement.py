@@ -19,7 +19,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.tables import Column, Columns, HasReport, Report
 from syntaxlm.core.text_files import no_sentence
-from syntaxlm.data.corpora import read_sentences
+from syntaxlm.data.corpora import is_longer, read_sentences
 from syntaxlm.parsing.collapse import branching_side
 from syntaxlm.parsing.options import Decoder, DecodingOptions, ParseOptions
 from syntaxlm.parsing.parse import parse_lines
@@ -172,12 +172,13 @@ def measure_agreement(
     protocol: Protocol = PROTOCOLS["wsj-test"],
     options: DecodingOptions = DecodingOptions(),
     sentences: int = SENTENCES,
+    longest: int | None = None,
 ) -> Agreement:
     """Parse the first sentences of a text with each model and compare the trees.
 
     names: the name of each model, for the report.
     options: the decoder applies to the models that have it; the others use their default.
-    sentences: maximum number of sentences.
+    sentences: maximum number of sentences.  longest: most words of a sentence; longer ones are left out.
     Raises InputError for fewer than two models, for models that do not parse or that read different words, and for an
     empty text.
     """
@@ -185,7 +186,11 @@ def measure_agreement(
         raise InputError(f"found {len(bundles)} model; expected two or more models to compare")
     check_number("sentences", sentences, 1)
     chosen = decodings(bundles, options)
-    lines = [line for _, line in islice(read_sentences(text, bundles[0].parser_normaliser), sentences)]
+    normaliser = bundles[0].parser_normaliser
+    read = (line for _, line in read_sentences(text, normaliser))
+    if longest is not None:
+        read = (line for line in read if not is_longer(line, longest, normaliser))
+    lines = list(islice(read, sentences))
     predicted: list[SpanSets] = []
     for bundle, name, (decoder, _) in zip(bundles, names, chosen, strict=True):
         spans = parse_lines(bundle, lines, ParseOptions(decoder=cast(Decoder, decoder), **AS_WRITTEN)).spans

@@ -18,7 +18,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import Block, Column, Columns, HasRows, blocks_of
 from syntaxlm.core.text_files import LINES_TOGETHER, line_bytes, no_sentence, plain_size, source_name
-from syntaxlm.data.corpora import EncodedCorpus, GivenText, read_sentences
+from syntaxlm.data.corpora import EncodedCorpus, GivenText, is_longer, read_sentences
 from syntaxlm.models.abilities import LabelsSpans
 from syntaxlm.models.structures import CorpusStructure
 from syntaxlm.parsing.alternatives import alternatives_of, check_several
@@ -515,15 +515,22 @@ def _reading(reader: TextReader, lines: Sequence[str], first: int) -> ParseBatch
 
 
 def parse_text(
-    models: Sequence[ModelBundle], text: str | Path | GivenText, options: ParseOptions, names: Sequence[str] = ()
+    models: Sequence[ModelBundle],
+    text: str | Path | GivenText,
+    options: ParseOptions,
+    names: Sequence[str] = (),
+    longest: int | None = None,
 ) -> Iterator[ParseBatch]:
     """Parse a text with one sentence per line, showing a progress bar, and yield the parses of consecutive lines.
 
     models, options, names: see `parse_lines`. Raises InputError for the same reasons, and for an empty text.
+    longest: most words of a sentence; a longer one is read like a line without words. None: no limit.
     """
     normalisers = [model.parser_normaliser for model in models]
     tags_first = next((normaliser for normaliser in normalisers if normaliser.units == "tags"), normalisers[0])
     lines = (line for _, line in read_sentences(text, tags_first))
+    if longest is not None:
+        lines = ("" if is_longer(line, longest, tags_first) else line for line in lines)
     chunks = iter(lambda: list(islice(lines, LINES_TOGETHER)), [])
     parse_lines(models, [], options, names=names)  # reports wrong options before the text is read
     first = 1

@@ -131,7 +131,8 @@ class LanguageModelScore(HasReport):
         reset = "state carried through the text" if self.mode.carry_state else "state reset at each sentence"
         ends = "included" if self.mode.predict_eos else "excluded"
         counts = f"{amount(self.tokens, 'token')}, ends of {amount(self.sentences, 'sentence')}"
-        return f"{counts} {ends}; {unknown}; {reset}"
+        _, part, rest = self.source.partition(" (the first ")  # see EncodedCorpus.first
+        return f"{counts} {ends}; {unknown}; {reset}" + (f"; only the first {rest.removesuffix(')')}" if part else "")
 
 
 @dataclass(frozen=True, kw_only=True)

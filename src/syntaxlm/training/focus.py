@@ -21,7 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.files import (
     check_stored,
     locked,
@@ -36,7 +36,7 @@ from syntaxlm.core.files import (
 )
 from syntaxlm.core.settings import Overrides
 from syntaxlm.core.text_files import no_sentence
-from syntaxlm.data.corpora import read_sentences
+from syntaxlm.data.corpora import is_longer, read_sentences
 from syntaxlm.models.abilities import LearnsFromTrees, ParsesSentences
 from syntaxlm.models.combination import PARSER_TYPES
 from syntaxlm.models.registry import MODELS
@@ -52,11 +52,13 @@ from syntaxlm.training.result import TrainingResult, read_result
 from syntaxlm.training.run import fingerprint, fingerprints_of, refuse_run
 from syntaxlm.training.study import Watching, check_settings, seeded, train_all
 from syntaxlm.training.study_table import model_hashes
+from syntaxlm.trees.tree import Constituent, Tree
 
 AGREEMENT = "agreement.json"
 AVERAGE, LEARNED = "average", "learned"
 STRENGTH = 5.0  # nats
 _TRAINING = 0.85  # share of the minutes for training; the rest is for parsing
+_LONGEST = 150  # words of a sentence that is parsed: a chart takes minutes for a thousand
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,9 @@ def focus(
         if train_all(runs, watching, say, options.jobs):
             return FocusResult(folder, list(parsers))
         valid = str(recipe.data.valid)
-        agreement = measure_agreement([read_model(path) for path in parsers.values()], valid, list(parsers))
+        agreement = measure_agreement(
+            [read_model(path) for path in parsers.values()], valid, list(parsers), longest=_LONGEST
+        )
         say(str(agreement))
         reasons = {} if options.keep_all else agreement.reasons_to_omit(groups)
         omitted = {name: reasons[number] for number, name in enumerate(parsers) if number in reasons}
@@ -311,11 +315,14 @@ def _parsers(
         raise InputError(
             f"model.name: {name} models {fault}; expected a parser that is trained on text, such as simple-pcfg"
         )
+    if options.variant_seeds is not None and not options.variants:
+        raise InputError("--variant-seeds: found without --variant; expected both, or neither")
     of_variants = options.seeds if options.variant_seeds is None else options.variant_seeds
     count = options.seeds + of_variants * len(options.variants)
     if count + len(options.also) < 2:
         raise InputError(
-            f"found {count + len(options.also)} parser; expected two or more. Use --seeds 2 or more, or --also MODEL"
+            f"found {amount(count + len(options.also), 'parser')}; expected two or more. Use --seeds 2 or more, or"
+            " --also MODEL"
         )
     if options.minutes is not None:
         learners = hasattr(recipe.model, "focus") + (options.student is not None)
@@ -323,10 +330,15 @@ def _parsers(
         schedule = replace(recipe.schedule, minutes=options.minutes * _TRAINING / rounds)
         recipe = replace(recipe, schedule=schedule)
     kinds: dict[str, Recipe] = {"": recipe}
+    same_seed: list[Recipe] = [recipe]
     for number, overrides in enumerate(options.variants, 1):
         variant = with_overrides(recipe, overrides)
-        if variant in kinds.values():
+        if changed := [name for name in ("text.train", "text.valid") if name in dict(overrides)]:
+            raise InputError(f"--variant: found {changed[0]}; variants have the texts of the recipe")
+        of_first_seed = with_overrides(variant, {"run.seed": recipe.run.seed})
+        if of_first_seed in same_seed:
             raise InputError(f"--variant: variant {number} trains the same as the recipe or another variant")
+        same_seed.append(of_first_seed)
         kinds[f"variant-{number}-"] = variant
     runs: dict[Path, Recipe] = {
         folder / "parsers" / f"{kind}{name}": of_seed
@@ -366,16 +378,25 @@ def _write_trees(
     parsers: Sequence[Path], bundles: Sequence[ModelBundle], text: str, file: Path, say: Callable[[str], None]
 ) -> None:
     """Write the average trees of a text atomically, one per line with a word, over all words as written: a student may
-    read words that the parsers drop.
+    read words that the parsers drop. Sentences of more than `_LONGEST` words get a flat tree.
 
     Existing trees are kept if parsers and text have not changed. Their hashes are beside the trees.
     """
     if file.exists() and _stored_origin(file) == _origin(parsers, text):
         return
     say(f"{file}: parsing {text}")
+    normaliser, flat = bundles[0].parser_normaliser, 0
+    lines = (line for _, line in read_sentences(text, normaliser))
     with replaced(file, stored=True) as temporary, open(temporary, "w", encoding="utf-8") as output:
-        for parses in parse_text(bundles, text, ParseOptions(**AS_WRITTEN)):
-            output.writelines(tree + "\n" for tree in parses.brackets(with_unread=True) if tree)
+        for parses in parse_text(bundles, text, ParseOptions(**AS_WRITTEN), longest=_LONGEST):
+            for tree, line in zip(parses.brackets(with_unread=True), lines, strict=False):
+                if not tree and is_longer(line, _LONGEST, normaliser):
+                    words, flat = tuple(line.split()), flat + 1
+                    tree = str(Tree(words, ("",) * len(words), (Constituent("X", 0, len(words)),)))
+                if tree:
+                    output.write(tree + "\n")
+    if flat:
+        say(f"{file}: {amount(flat, 'sentence')} of more than {_LONGEST} words not parsed; flat trees instead")
     write_text(to_json(_origin(parsers, text), indent=2) + "\n", file.with_suffix(".json"), stored=True)
 
 

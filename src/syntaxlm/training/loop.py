@@ -157,6 +157,7 @@ def if_slow(report: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+        timer.join()  # a thread that still runs when Python ends can abort it
 
 
 class LossModule(nn.Module):

@@ -41,7 +41,7 @@ def detail(answer: httpx.Response, status: int) -> str:
         ("parse", {"sentences": ["the cat, " * 98], "model": "simple-pcfg"}, "sentence 1: found 196 words; expected"),
         ("parse", {"sentences": ["a" * 2001]}, "sentence 1: found 2,001 characters; expected at most 2,000"),
         ("parse", {"sentences": ["a"] * 51}, "found 51 sentences; expected at most 50"),
-        ("parse", {"sentences": []}, "sentences: list should have at least 1 item"),
+        ("parse", {"sentences": []}, "sentences: found an empty array; expected one item or more"),
         ("parse", {"sentences": "a"}, "sentences: input should be a valid list"),
         ("parse", {"sentences": ["a"], "decoder": "best"}, "decoder: input should be 'biased', 'unbiased'"),
         ("parse", {"sentences": ["a"], "decoder": "mbr"}, "decoder mbr: prpn models have biased, unbiased"),

@@ -177,7 +177,7 @@ def focus(
     minutes: Minutes | None = None,
     jobs: Annotated[int, Bounds(ge=1, le=64), Shown("N")] = 1,
     keep_all: bool = False,
-    strength: Annotated[float | None, Shown("NATS")] = None,
+    strength: Annotated[float | None, Bounds(ge=0), Shown("NATS")] = None,
     format: SummaryFormat = "text",
 ) -> int:
     """Train several parsers, average them, and train one parser on the average.

@@ -241,6 +241,8 @@ def _fault(error: Mapping[str, Any]) -> str:
         return "the body is not a JSON object; expected one, with the header Content-Type: application/json"
     if error["type"] == "value_error":
         return f"{place}: {error['ctx']['error']}"
+    if error["type"] == "too_short":
+        return f"{place}: found an empty array; expected one item or more"
     value = error["input"]  # may be nested too deeply to be written
     shown = "an array" if isinstance(value, list) else "an object" if isinstance(value, dict) else None
     shown = shown or json.dumps(value, default=str)[:LONGEST_SHOWN]
