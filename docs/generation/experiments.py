@@ -101,10 +101,9 @@ def _baseline(one: Entry) -> Measured:
 
 
 def _attachment(one: Entry) -> Measured:
-    report = stored(f"dmv/{one['attachment']}")
-    entry = commands()[f"dmv/{one['attachment']}"]
+    report, entry = stored(one["attachment"]), commands()[one["attachment"]]
     how = f"{report['sentences']:,} sentences"
-    size = parameters(f"dmv/{one['attachment']}", {})
+    size = parameters(one["attachment"], {})
     return Measured(percent(Figure(report[one["side"]])), how, 1, size, commands=(entry["train"], entry["run"]))
 
 
