@@ -60,6 +60,7 @@ PARSERS = [
     Parser("SN-PCFG, five seeds averaged", _PTB, "simple-pcfg-ptb", run="average"),
     Parser("SN-PCFG, focused on four seeds", _PTB, "simple-pcfg-ptb", run="focused"),
     Parser("SN-PCFG", _PTB, "simple-pcfg-ptb"),
+    Parser("Hol-PCFG", _PTB, "holographic-pcfg-ptb"),
     Parser("LSTM with the trees of two SN-PCFGs, sentences", _PTB, "trees-as-signal", run="sentences"),
     Parser("LSTM with the trees of two SN-PCFGs, stream", _PTB, "trees-as-signal", run="stream"),
     Parser("ON-LSTM, layer 2", _PTB, "on-lstm-ptb-words-small", decoders=_BOTH),
