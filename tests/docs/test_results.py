@@ -49,7 +49,8 @@ def test_every_number_in_the_text_of_readme_is_accounted_for():
     assert f"{trees('simple-pcfg-ptb', 'WSJ sample', 'mbr').sentences:,}" == "3,901"
     trained = [*RESULTS.glob("*-ptb*/seed-?-training.json"), *RESULTS.glob("palm-s-gum-small/seed-?-training.json")]
     trained += RESULTS.glob("converged/*-seed-?-training.json")
-    longest = max(json.loads(path.read_text())["seconds"] for path in trained)
+    shown = [path for path in trained if path.parent.name != "holographic-pcfg-ptb"]  # it is not in README
+    longest = max(json.loads(path.read_text())["seconds"] for path in shown)
     assert 30 * 60 < longest <= 40 * 60
 
 

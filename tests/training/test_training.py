@@ -251,7 +251,8 @@ def test_a_slow_first_step_is_reported_before_it_ends(toy, tmp_path, monkeypatch
     recipe = toy.recipe("lstm", schedule={"epochs": 2})
     with ProgressDisplay(recipe, Console(file=out)) as display:
         result = train(recipe, tmp_path / "run", lambda event: kinds.append(event.kind) or display(event))
-    assert [place for place, kind in enumerate(kinds) if kind == "slow"] == [0] * is_slow
+    after = [kind for kind in kinds if kind != "building"]  # on a busy machine, this is slow as well
+    assert [place for place, kind in enumerate(after) if kind == "slow"] == [0] * is_slow
     line = f"the first of about {result.steps:,} steps takes long: the model has {result.parameters:,} parameters"
     assert (line in out.getvalue()) == is_slow
 
