@@ -137,3 +137,23 @@ def agreeing_seeds() -> str:
         for name, mean, low in zip(names, means, lowest, strict=True):
             rows.append([f"`{decoder}`", name, percent(Figure.of(mean)), f"{low:.1f}"])
     return table(["decoder", "seeds", "F1, mean of a choice", "lowest seed"], rows)
+
+
+def on_lstm_focus() -> str:
+    """F1 of three small ON-LSTMs that `focus` trained, and of those that it kept."""
+    reports = run("on-lstm-focus", "wsj").reports
+    matrix = np.array(stored("on-lstm-focus/agreement")["agreement"])
+    seeds, decoders = list(reports), ("biased", "unbiased")
+    odd = outlier(matrix, range(len(seeds)))
+    kept = [seed for place, seed in enumerate(seeds) if place != odd]
+    rows = []
+    for place, seed in enumerate(seeds):
+        others = (matrix[place].sum() - 1) / (len(seeds) - 1)
+        scores = [percent(reports[seed]["f1_by_decoder"][decoder]) for decoder in decoders]
+        rows.append([str(seed), percent(others), *scores, "yes" if seed in kept else "no"])
+    for name, chosen in (("mean, all three", seeds), ("mean, those that agree", kept)):
+        means = [Figure.of(reports[seed]["f1_by_decoder"][decoder] for seed in chosen) for decoder in decoders]
+        rows.append([name, "", *map(percent, means), ""])
+    average = stored("on-lstm-focus/average-wsj")["f1_by_decoder"]
+    rows.append(["trees averaged", "", *(percent(average[decoder]) for decoder in decoders), ""])
+    return table(["seed", "agreement with the others", *(f"F1, `{decoder}`" for decoder in decoders), "kept"], rows)
