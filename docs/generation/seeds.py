@@ -140,20 +140,17 @@ def agreeing_seeds() -> str:
 
 
 def on_lstm_focus() -> str:
-    """F1 of three small ON-LSTMs that `focus` trained, and of those that it kept."""
+    """F1 of three small ON-LSTMs that `focus` trained and kept, and of their averaged trees."""
     reports = run("on-lstm-focus", "wsj").reports
-    matrix = np.array(stored("on-lstm-focus/agreement")["agreement"])
-    seeds, decoders = list(reports), ("biased", "unbiased")
-    odd = outlier(matrix, range(len(seeds)))
-    kept = [seed for place, seed in enumerate(seeds) if place != odd]
+    found, decoders = stored("on-lstm-focus/agreement"), ("biased", "unbiased")
+    if found["stands_apart"] or found["collapsed"]:
+        raise ValueError("results/on-lstm-focus/agreement.json: not all seeds are kept, as the page says")
     rows = []
-    for place, seed in enumerate(seeds):
-        others = (matrix[place].sum() - 1) / (len(seeds) - 1)
+    for seed, others in zip(reports, found["with_others"], strict=True):
         scores = [percent(reports[seed]["f1_by_decoder"][decoder]) for decoder in decoders]
-        rows.append([str(seed), percent(others), *scores, "yes" if seed in kept else "no"])
-    for name, chosen in (("mean, all three", seeds), ("mean, those that agree", kept)):
-        means = [Figure.of(reports[seed]["f1_by_decoder"][decoder] for seed in chosen) for decoder in decoders]
-        rows.append([name, "", *map(percent, means), ""])
+        rows.append([str(seed), percent(others), *scores])
+    means = [Figure.of(one["f1_by_decoder"][decoder] for one in reports.values()) for decoder in decoders]
     average = stored("on-lstm-focus/average-wsj")["f1_by_decoder"]
-    rows.append(["trees averaged", "", *(percent(average[decoder]) for decoder in decoders), ""])
-    return table(["seed", "agreement with the others", *(f"F1, `{decoder}`" for decoder in decoders), "kept"], rows)
+    rows.append(["mean", "", *map(percent, means)])
+    rows.append(["trees averaged", "", *(percent(average[decoder]) for decoder in decoders)])
+    return table(["seed", "agreement with the others", *(f"F1, `{decoder}`" for decoder in decoders)], rows)

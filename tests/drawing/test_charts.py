@@ -122,7 +122,7 @@ def test_bars_are_as_high_as_their_values_from_0():
     assert float(negative.get("y", "")) == pytest.approx(foot, abs=0.2)
 
 
-def test_values_above_bars_have_the_decimals_of_the_largest():
+def test_values_above_bars_have_the_decimals_of_their_scale():
     root = read_svg(bar_chart(["a", "b", "c"], {"one": [17.9512, 9.602, 0.0054806]}, "title").svg())
     written = [element.text for element in root.iter() if element.get("class") == "slm-small"]
     assert written[-3:] == ["17.95", "9.6", "0.01"]

@@ -193,6 +193,7 @@ def test_minutes_bound_evaluation_to_the_first_sentences_that_fit_also_when_resu
     assert state.valid_words == resumed(tmp_path / "run").log.trainer.valid_words
     for score in (result.valid, result.test):
         assert re.search(r"\.txt \(the first \d+ sentences( of up to \d+ words)?, of \d+\)", score.source)
+        assert re.search(r"; only the first \d+ sentences.*, of \d+$", str(score))
         assert score.characters > score.tokens
     whole = train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "whole")
     assert result.valid.tokens < whole.valid.tokens / 4

@@ -85,6 +85,7 @@ def tagged_lines(source: str, lines: Iterable[tuple[int, str]], warn: bool = Tru
 
 
 IN_MEMORY = 64 * 2**20  # bytes of plain text; ids of larger or compressed files are stored in a temporary folder
+PART = " (the first "  # in the source of a corpus that is only a part of a text
 CHUNK = 2**20  # words buffered before they are written
 
 
@@ -340,7 +341,7 @@ class EncodedCorpus:
         ids = np.concatenate([self.ids[self.offsets[one] : self.offsets[one + 1]] for one in chosen])
         unknown = int(np.count_nonzero(vocabulary.is_unknown(ids.astype(np.int32))))
         up_to = f" of up to {longest} words" if longest else ""
-        source = f"{self.source} (the first {len(chosen):,} sentences{up_to}, of {len(self):,})"
+        source = f"{self.source}{PART}{len(chosen):,} sentences{up_to}, of {len(self):,})"
         characters = None if self.character_counts is None else self.character_counts[chosen]
         return EncodedCorpus(ids, offsets_of(lengths[chosen]), self.line_numbers[chosen], unknown, characters, source)
 

@@ -178,7 +178,7 @@ def bar_chart(
 ) -> Picture:
     """Return a group of bars per name, one bar per series, from 0; a non-finite value has no bar.
 
-    Values are written above the bars, with four digits for the largest, if all of them fit and there are no intervals.
+    Values are written above the bars if all of them fit and there are no intervals.
     intervals: of each bar, (low, high), by series; a non-finite one is not drawn.
     unknown: indices of names that are words unknown to a model: marked, with paler bars.
     Raises ValueError for a series whose number of values is not that of the names, and for more series than colours.
@@ -204,13 +204,9 @@ def bar_chart(
     frame = _Frame(title, list(series), "", y_label, None, y_axis, width, below=below, reach=reach, key=key)
     parts = frame.parts
     bar = min(0.8 * group / max(1, len(series)), GROUP)  # with the gap to the next one
-    largest = max(map(abs, finite), default=0.0)
-    places = 4 - math.ceil(math.log10(largest)) if largest else 0  # as many as the largest value has
-
-    def rounded(value: float) -> str:
-        return f"{round(value, places):g}"
-
-    with_values = not intervals and all(text_width(rounded(value), TEXT_SIZES["small"]) <= bar for value in finite)
+    scale = min(finite, default=0.0), max(finite, default=0.0)
+    widths = (text_width(figure(value, scale), TEXT_SIZES["small"]) for value in finite)
+    with_values = not intervals and max(widths, default=0.0) <= bar
     for place, name in enumerate(shown):
         middle = frame.left + (place + 0.5) * group
         role, opacity = ("unknown", 0.35) if place in unknown else ("label", None)
@@ -229,7 +225,7 @@ def bar_chart(
                     frame.add_interval(x + bar / 2, *intervals[series_name][place])
                 if with_values:
                     y = high + 10 if value < 0 else low - 3
-                    parts.append(svg.text(x + bar / 2, y, rounded(value), "small", "middle"))
+                    parts.append(svg.text(x + bar / 2, y, figure(value, scale), "small", "middle"))
     return frame.picture()
 
 

@@ -128,8 +128,8 @@ def figure(value: float, scale: tuple[float, float]) -> str:
     size = max(abs(least), abs(greatest))
     if not 1e-3 <= size < 1e5:
         return f"{value:.1e}"
-    if size >= 10:
-        return f"{value:.4g}"
+    if size >= 10:  # the decimals that the largest of four digits has
+        return f"{round(value, 4 - math.ceil(math.log10(size))):g}"
     decimals = 1 - math.floor(math.log10((greatest - least) * 1.0001)) if greatest > least else 2
     return f"{value:.{min(max(2, decimals), 6)}f}"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.tables import Column, Columns, HasReport, Report
-from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.data.corpora import PART, EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.models.abilities import HasHiddenStates, ScoresSentences
 from syntaxlm.models.batches import TextMode
@@ -131,7 +131,7 @@ class LanguageModelScore(HasReport):
         reset = "state carried through the text" if self.mode.carry_state else "state reset at each sentence"
         ends = "included" if self.mode.predict_eos else "excluded"
         counts = f"{amount(self.tokens, 'token')}, ends of {amount(self.sentences, 'sentence')}"
-        _, part, rest = self.source.partition(" (the first ")  # see EncodedCorpus.first
+        _, part, rest = self.source.partition(PART)
         return f"{counts} {ends}; {unknown}; {reset}" + (f"; only the first {rest.removesuffix(')')}" if part else "")
 
 

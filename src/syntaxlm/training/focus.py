@@ -178,9 +178,8 @@ def focus(
         if train_all(runs, watching, say, options.jobs):
             return FocusResult(folder, list(parsers))
         valid = str(recipe.data.valid)
-        agreement = measure_agreement(
-            [read_model(path) for path in parsers.values()], valid, list(parsers), longest=_LONGEST
-        )
+        models = [read_model(path) for path in parsers.values()]
+        agreement = measure_agreement(models, valid, list(parsers), longest=_LONGEST)
         say(str(agreement))
         reasons = {} if options.keep_all else agreement.reasons_to_omit(groups)
         omitted = {name: reasons[number] for number, name in enumerate(parsers) if number in reasons}
@@ -330,15 +329,13 @@ def _parsers(
         schedule = replace(recipe.schedule, minutes=options.minutes * _TRAINING / rounds)
         recipe = replace(recipe, schedule=schedule)
     kinds: dict[str, Recipe] = {"": recipe}
-    same_seed: list[Recipe] = [recipe]
+    first_seed = {"run.seed": recipe.run.seed}
     for number, overrides in enumerate(options.variants, 1):
         variant = with_overrides(recipe, overrides)
         if changed := [name for name in ("text.train", "text.valid") if name in dict(overrides)]:
             raise InputError(f"--variant: found {changed[0]}; variants have the texts of the recipe")
-        of_first_seed = with_overrides(variant, {"run.seed": recipe.run.seed})
-        if of_first_seed in same_seed:
+        if with_overrides(variant, first_seed) in [with_overrides(one, first_seed) for one in kinds.values()]:
             raise InputError(f"--variant: variant {number} trains the same as the recipe or another variant")
-        same_seed.append(of_first_seed)
         kinds[f"variant-{number}-"] = variant
     runs: dict[Path, Recipe] = {
         folder / "parsers" / f"{kind}{name}": of_seed

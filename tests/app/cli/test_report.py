@@ -59,5 +59,5 @@ def test_errors_of_report_are_printed_and_nothing_is_written(make, toy, argument
 
 def test_an_output_folder_that_is_a_file_is_reported(make, toy, tmp_path):
     (tmp_path / "out").write_text("a file")
-    assert "out: is a file; expected a folder, which may be new" in make(toy / "test.mrg")[3]
+    assert "out: found a file; expected a folder, which may be new" in make(toy / "test.mrg")[3]
     assert (tmp_path / "out").read_text() == "a file"

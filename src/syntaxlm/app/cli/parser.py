@@ -291,7 +291,7 @@ def _check_folder(path: Path, folder: Folder, inputs: Iterable[str | Path]) -> N
     for name in folder.files or ([""] if folder.may_hold != "anything" else []):
         refuse_overwriting(path / name, inputs)
     if path.is_file():
-        raise InputError(f"{path}: is a file; expected a folder, which may be new")
+        raise InputError(f"{path}: found a file; expected a folder, which may be new")
     if not path.is_dir():
         return
     visible = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))

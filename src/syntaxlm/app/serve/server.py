@@ -7,7 +7,6 @@ import ipaddress
 import signal
 import socket
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -130,8 +129,6 @@ class Server(uvicorn.Server):
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until a signal. Raises the error with which the models could not be loaded."""
-        # An interrupt before the first step of the server would also print this warning of Python.
-        warnings.filterwarnings("ignore", "coroutine 'Server.serve' was never awaited", RuntimeWarning)
         super().run(sockets)
         if self._failure is not None:
             raise self._failure
