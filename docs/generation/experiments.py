@@ -74,17 +74,14 @@ def _trees(one: Entry) -> Measured:
 
 
 def _perplexity(one: Entry) -> Measured:
-    """Perplexity of a text, from the reports of `train`."""
+    """Perplexity of a text, or its bits per token, from the reports of `train`."""
     found = run(one["training"], "training", one.get("run", ""))
     entry = commands()[key(one["training"], found.name)]
-    value = perplexity(found.perplexity(one.get("text", "test")))
+    text = one.get("text", "test")
+    bits = Figure.of(report[text]["bits_per_token"] for report in found.reports.values()).mean
+    value = f"{bits:.3f}" if one.get("bits") else perplexity(found.perplexity(text))
     shown = _of_run(found, one["training"], [entry["train"]])(value, "")
     return replace(shown, seeds=None, text="") if found.first.get("counted") else shown
-
-
-def _transcribed(one: Entry) -> Measured:
-    """What only the experiment log records."""
-    return Measured(f"{one['value']} (transcribed)", one.get("how", ""), one.get("seeds"), text=one.get("read", ""))
 
 
 def _picture(one: Entry) -> Measured:
@@ -93,11 +90,11 @@ def _picture(one: Entry) -> Measured:
 
 def _baseline(one: Entry) -> Measured:
     report = stored(one["baselines"])
-    command = f"syntaxlm evaluate trees WSJ WSJ --preprocessing ptb-keep --protocol {report['protocol']}"
+    command = f"syntaxlm evaluate trees wsj.mrg wsj.mrg --preprocessing ptb-keep --protocol {report['protocol']}"
     if one["baselines"].endswith("10"):
         command += " --max-words 10"
     how = f"`{report['protocol']}`, {report['sentences']:,} sentences"
-    return Measured(percent(of_baseline(report, one["name"])), how, commands=(command,))
+    return Measured(percent(of_baseline(report, one["name"])), how, commands=("cat WSJ/*.mrg > wsj.mrg", command))
 
 
 def _attachment(one: Entry) -> Measured:
@@ -118,13 +115,30 @@ def _pairs(one: Entry) -> Measured:
 
 
 def _completion(one: Entry) -> Measured:
-    if "interpolated" in one:
-        found = stored(f"completion-interpolated/{one['interpolated']}")["interpolated"]["second_half"]
-        return Measured(percent(found["accuracy"]), "second half of the questions", 1,
-                        commands=(commands()["completion-interpolated"]["run"],))  # fmt: skip
     found = stored(f"completion/{one['completion']}")["models"][0]["all"]
     seeds = None if one["completion"].startswith("kn5") else 1
     return Measured(percent(found["accuracy"]), "all questions", seeds, commands=(commands()["completion"]["run"],))
+
+
+def _interpolated(one: Entry) -> Measured:
+    """Accuracy of an interpolation of models, or of one of them (`model: NAME`)."""
+    place = f"completion-interpolated/{one['interpolated']}"
+    found, entry = stored(place), commands()[place]
+    made = [entry[name] for name in ("train", "run") if name in entry]
+    if "model" not in one:
+        accuracy = found["interpolated"]["second_half"]["accuracy"]
+        return Measured(percent(accuracy), "second half of the questions", 1, commands=tuple(made))
+    (model,) = (model for model in found["models"] if model["model"] == one["model"])
+    return Measured(percent(model["all"]["accuracy"]), "all questions", 1, commands=tuple(made))
+
+
+def _boundaries(one: Entry) -> Measured:
+    """F1 of word boundaries by the distance of the space, or of as many boundaries in random gaps (`random: true`)."""
+    report, entry = stored(one["boundaries"]), commands()[one["boundaries"]]
+    (row,) = (row for row in report["rows"] if row["reading"] == "space" and row["layer"] == 1)
+    value = row["random_f1" if one.get("random") else "f1"]
+    size = parameters(one["boundaries"], {})
+    return Measured(percent(value), "", 1, size, commands=(entry["train"], entry["run"]))
 
 
 def _logic(one: Entry) -> Measured:
@@ -182,10 +196,9 @@ def _signal(one: Entry) -> Measured:
 
 
 _READERS: dict[str, Callable[[Entry], Measured]] = {
-    "reports": _trees, "training": _perplexity, "transcribed": _transcribed, "picture": _picture,
-    "baselines": _baseline, "attachment": _attachment, "pairs": _pairs, "completion": _completion,
-    "interpolated": _completion, "logic": _logic, "stops": _stops, "speed": _speed, "splits": _splits,
-    "signal": _signal,
+    "reports": _trees, "training": _perplexity, "picture": _picture, "baselines": _baseline, "attachment": _attachment,
+    "pairs": _pairs, "completion": _completion, "interpolated": _interpolated, "boundaries": _boundaries,
+    "logic": _logic, "stops": _stops, "speed": _speed, "splits": _splits, "signal": _signal,
 }  # fmt: skip
 
 

@@ -56,7 +56,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "speed-aims": speed.aims,
     "experiments": experiments.counts,
     "signal-full": signal.full,
-    "signal-tenth": signal.tenth,
+    **{f"signal-{text}": partial(signal.by_trees, text) for text in ("tenth", "third", "gum-trained")},
     "signal-outside": signal.outside,
     "signal-pairs": signal.minimal_pairs,
     **{f"pairs-{name}": partial(papers.marvin_linzen, name) for name in papers.published()["constructions"]},

@@ -11,7 +11,13 @@ from docs.generation.markdown import table
 from docs.generation.stored_results import Figure, all_stored, percent, run, stored
 
 FOLDER = "trees-as-signal"
-TREES = {"none": "none", "induced": "induced", "right": "right branching", "random": "random"}
+TREES = {
+    "none": "none",
+    "induced": "induced",
+    "right": "right branching",
+    "random": "random",
+    "automatic": "of a supervised parser",
+}
 MODELS = {
     "lstm": "LSTM",
     "awd-lstm": "AWD-LSTM",
@@ -31,12 +37,12 @@ _FULL = [  # run, how it reads, its trees
 ]
 
 
-def compared() -> dict[str, dict[str, dict[str, Any]]]:
-    """The row of `compare` on a tenth of the text, by model and by its trees."""
+def compared(text: str = "tenth") -> dict[str, dict[str, dict[str, Any]]]:
+    """The row of `compare` on a training text, by model and by its trees.  text: tenth, third or gum-trained."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for model in MODELS:
         for trees in TREES:
-            for report in all_stored(f"{FOLDER}/tenth-{model}-{trees}").values():
+            for report in all_stored(f"{FOLDER}/{text}-{model}-{trees}").values():
                 (found.setdefault(model, {})[trees],) = report["rows"]
     return found
 
@@ -51,10 +57,10 @@ def f1_of(row: dict[str, Any]) -> str:
     return percent(Figure(row["treebank"]["f1"]["mean"], row["treebank"]["f1"]["std"])) if row["treebank"] else ""
 
 
-def tenth() -> str:
+def by_trees(text: str) -> str:
     """Test perplexity and F1 with each kind of trees, and the difference to none, in pairs of equal seeds."""
     lines = []
-    for model, rows in compared().items():
+    for model, rows in compared(text).items():
         without = perplexities(rows["none"])
         for trees, row in rows.items():
             own = perplexities(row)

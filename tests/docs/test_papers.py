@@ -12,11 +12,8 @@ from docs.generation.provenance import commands, evaluation, key, parameters, re
 from docs.generation.stored_results import RESULTS, run
 
 from syntaxlm.training.recipe_files import find_recipe
-from tests.docs.examples import slug
-from tests.docs.test_results import NOTEBOOK
 
 ROWS = [row for one in published()["experiments"].values() for row in one["rows"]]
-SECTIONS = {slug(part.splitlines()[0]): part for part in re.split(r"^## ", NOTEBOOK, flags=re.MULTILINE)}
 # Decimal numbers in the text of sections that are not in their tables: what each one is.
 QUOTED = {
     "60.97": "published, the released PRPN", "26.0": "published, PRPN-UP", "2.3": "its standard deviation",
@@ -40,9 +37,8 @@ def test_every_experiment_has_an_outcome_a_reason_and_recipes_that_exist(row):
 @pytest.mark.parametrize("row", ROWS, ids=[row["item"] for row in ROWS])
 def test_every_value_of_ours_has_the_command_that_made_it(row):
     for one in ours(row):
-        if not {"transcribed", "picture"} & one.keys():
+        if "picture" not in one:
             assert measured(one).commands, one
-    assert not any("transcribed" in one for one in ours(row)) or row.get("commands") or "minimal-pairs" in str(row)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["item"] for row in ROWS])
@@ -60,15 +56,6 @@ def test_an_unknown_outcome_and_a_place_without_a_value_are_refused():
         measured({"stored": "prpn"})
     with pytest.raises(KeyError, match="no entry palm-splits/nothing"):
         key("palm-splits", "nothing")
-
-
-def test_transcribed_values_are_in_the_section_of_the_log_that_is_named():
-    for row in ROWS:
-        for one in ours(row):
-            if "transcribed" in one:
-                numbers = re.findall(r"\d+\.\d+", f"{one['value']} {one.get('read', '')}")
-                assert numbers
-                assert set(numbers) <= set(re.findall(r"\d+\.\d+", SECTIONS[one["transcribed"]])), row["item"]
 
 
 def test_the_table_of_outcomes_counts_every_experiment_once():

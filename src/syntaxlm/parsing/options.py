@@ -24,8 +24,9 @@ class DecodingOptions(Options):
     """How a model's structure becomes trees.
 
     decoder: decoding algorithm. Distances: biased (default), as in published results, which favours right branching;
-        unbiased. Span scores: greedy-right (default), which splits where the right span scores highest, as published;
-        greedy-sum, which splits where both spans together score highest; cky, the tree with the highest total score.
+        unbiased, the default of structformer and of models trained with trees. Span scores: greedy-right, the default
+        of palm, which splits where the right span scores highest, as published; greedy-sum, the default of other
+        models, which splits where both spans together score highest; cky, the tree with the highest total score.
         Span probabilities: mbr (default), the tree with the highest sum of span probabilities; viterbi, the single
         most probable tree (slow). Dependency trees: heads (default), each head with all its descendants;
         heads-binary, a binary tree in which heads join their right dependents first; heads-binary-left, their left

@@ -240,7 +240,7 @@ class ParsingReport(HasReport):
         baselines, chosen = self.baselines, self.scores[self.chosen]
         untrained = self.random_weights.f1_by_decoder() if self.random_weights else {}
         roles: dict[str, Mapping[str, ParsingScores | SeedScores | None]] = {
-            "predicted": self.scores,
+            "predicted": {self.chosen: chosen, **self.scores},
             "baseline": {
                 "right branching": baselines.right,
                 "left branching": baselines.left,
@@ -273,7 +273,8 @@ class ParsingReport(HasReport):
 
     def _notes(self) -> list[str]:
         scores = self.scores[self.chosen]
-        lines = [f"{name} compared with right branching: {result}" for name, result in self.right_by_decoder.items()]
+        compared = {self.chosen: self.against_right, **self.right_by_decoder}
+        lines = [f"{name} compared with right branching: {result}" for name, result in compared.items()]
         if scores.recall_by_label:
             common = sorted(scores.recall_by_label.items(), key=lambda item: -item[1][1])[:LABELS_SHOWN]
             shown = (f"{label} {100 * recall:.1f} ({count})" for label, (recall, count) in common)

@@ -61,6 +61,10 @@ COUNTED_TOKENS = 1 << 15  # tokens per batch for models that are trained by coun
 NO_VALIDATION = Validation(Criterion("no criterion", "none"), 0.0)
 
 
+def _warn(message: str) -> None:
+    warnings.warn(InputWarning(message), stacklevel=3)
+
+
 class LanguageModelTask(Task):
     """A model with training, validation and test data, which have one vocabulary.
 
@@ -96,6 +100,7 @@ class LanguageModelTask(Task):
             model.setup(self._counts())
         self._copy_embeddings(model)
         self.model: Model = self._placed(model)
+        self._warn_of_lengths()
 
     @abstractmethod
     def _read(self) -> None:
@@ -116,6 +121,37 @@ class LanguageModelTask(Task):
 
     def _copy_embeddings(self, model: Model) -> None:
         """Copy the embeddings of words of another model, if the recipe names one."""
+
+    def _warn_of_lengths(self) -> None:
+        """Warn of sentences that `batches.maximum_words` leaves out, and of those that take minutes.
+
+        Models that score sentences are validated on all of them.
+        """
+        batches, without_scores = self.recipe.batches, not isinstance(self.model, ScoresSentences)
+        if isinstance(batches, StreamBatchSettings):
+            return
+        limits = {"train": batches.maximum_words, "valid": batches.maximum_words if without_scores else None}
+        if without_scores and self.test is not None:
+            _warn(f"{self.recipe.data.test}: not read, because {self.recipe.model.name} models have no perplexity")
+        for part in ("train", "valid") if without_scores else ("train", "valid", "test"):
+            corpus, limit = getattr(self, part), limits.get(part)
+            if corpus is None:
+                continue
+            lengths = corpus.lengths
+            kept = lengths if limit is None else np.where(lengths > limit, 0, lengths)
+            if left_out := np.count_nonzero(kept < lengths):
+                _warn(
+                    f"{corpus.source}: {left_out:,} of {len(corpus):,} sentences have more than {limit} words"
+                    " (batches.maximum_words) and are left out"
+                )
+            words = kept.max()
+            if self.model.reads == "sentences" and words > LONG_SENTENCE:
+                remedy = " (batches.maximum_words does this)" if part == "train" or without_scores else ""
+                _warn(
+                    f"{corpus.source}, line {corpus.line_numbers[kept.argmax()]}: the sentence has {words:,} words."
+                    f" {self.recipe.model.name} models compare all spans, so it takes {(words / 40) ** 3:,.0f} times"
+                    f" the time of a sentence with 40 words. Split it or leave it out{remedy}."
+                )
 
     @abstractmethod
     def _in_order(self, corpus: Any, tokens: int) -> Batches:
@@ -234,8 +270,6 @@ class TextTask(LanguageModelTask):
                 " Use a text with punctuation and text.normaliser.drop_punctuation true, or set model.marks 0"
             )
         self.test = encode(text.test) if text.test else None
-        if not isinstance(batches, StreamBatchSettings) and MODELS[self.recipe.model.name].reads == "sentences":
-            self._warn_of_long([(self.train, batches.maximum_words), (self.valid, None), (self.test, None)])
         read = partial(read_supervision, normaliser=text.normaliser, vocabulary=self.vocabulary)
         self.supervision = [read(path, "none", self.train) for path in text.focus]
         self._learns_whole_trees = hasattr(self.recipe.model, "tree_loss")
@@ -269,28 +303,6 @@ class TextTask(LanguageModelTask):
         words = [word for word in self.vocabulary.tokens if source.vocabulary.knows(word)]
         scale = own.square().mean().sqrt() / theirs.square().mean().sqrt()
         own[self.vocabulary.encode(words)] = theirs[source.vocabulary.encode(words)] * scale
-
-    def _warn_of_long(self, corpora: Iterable[tuple[Any, int | None]]) -> None:
-        """Warn if the longest sentence of a corpus takes minutes.
-
-        corpora: each with the length up to which its sentences are read; None: no limit.
-        """
-        for corpus, maximum_words in corpora:
-            if corpus is None:
-                continue
-            lengths = corpus.lengths
-            if maximum_words is not None:
-                lengths = np.where(lengths > maximum_words, 0, lengths)
-            longest = int(lengths.argmax())
-            words = lengths[longest]
-            if words > LONG_SENTENCE:
-                message = (
-                    f"{corpus.source}, line {corpus.line_numbers[longest]}: the sentence has {words:,} words."
-                    f" {self.recipe.model.name} models compare all spans, so it takes {(words / 40) ** 3:,.0f} times"
-                    " the time of a sentence with 40 words. Split it or leave it out (batches.maximum_words does this"
-                    " for the training text)."
-                )
-                warnings.warn(InputWarning(message), stacklevel=2)
 
     def _counts(self) -> TextCounts:
         """Count all words, first and last words, and one-word sentences."""

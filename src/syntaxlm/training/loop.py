@@ -423,7 +423,7 @@ class GradientLoop(Loop):
         minutes = steps * (trainer.seconds - self._earlier) / done / 60
         if self.schedule.minutes is not None:
             left = self.schedule.minutes * TRAINED * (1 - self._time_used())
-            steps, minutes = round(steps * min(1.0, left / minutes)), min(minutes, left)
+            steps, minutes = round(steps * min(1.0, left / minutes)) if minutes else 0, min(minutes, left)
         self.log.report(
             "plan", self.epoch_batches, {"steps": steps, "count": steps * self._counted // done, "minutes": minutes}
         )

@@ -189,8 +189,12 @@ def _foreign(counts: Counter[str], preprocessing: GoldPreprocessing, found: str)
     met = ", ".join(f"{tag or '(none)'} {count}" for tag, count in counts.most_common(20))
     expected = preprocessing.keep_tags or preprocessing.known_tags
     tags = f"tags: {' '.join(sorted(expected))}" if expected else "words that contain a letter or digit"
-    others = ", ".join(name for name in PREPROCESSINGS if name != preprocessing.name)
-    return InputError(
-        f"{found}.\n  found tags:    {met}\n  expected {tags}\nDoes the treebank use another tag set? Other"
-        f" preprocessing: {others}; or your own YAML file, such as\n  drop_tags: [PU, SYM]\n  punctuation: unicode"
-    )
+    if 2 * sum(count for tag, count in counts.items() if not tag) > counts.total():
+        advice = "The words have no tags, as in trees that a parser wrote: use preprocessing none, which keeps all words"
+    else:
+        others = ", ".join(name for name in PREPROCESSINGS if name != preprocessing.name)
+        advice = (
+            f"Does the treebank use another tag set? Other preprocessing: {others}; or your own YAML file, such as"
+            "\n  drop_tags: [PU, SYM]\n  punctuation: unicode"
+        )
+    return InputError(f"{found}.\n  found tags:    {met}\n  expected {tags}\n{advice}")
