@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from syntaxlm.api.model import LanguageModel
 from syntaxlm.app import cli
 from syntaxlm.core.errors import InputError
 from syntaxlm.models.dmv import DMV, DMVConfig
@@ -67,6 +68,7 @@ def test_heads_of_a_model_of_distances_and_heights_are_scored(treebank):
     bundle = fresh("structformer")
     report = evaluate_attachment(bundle, treebank)
     (parse,) = parse_lines(bundle, ["the cat sees"])
+    assert LanguageModel(**vars(bundle)).evaluate_attachment(treebank).predicted == report.predicted
     assert report.sentences[0].predicted == tuple(parse.heads)
     assert sorted(parse.word_values) == ["distances", "heads", "heights"]
     assert parse.dependencies.heads == tuple(parse.heads)
@@ -111,7 +113,7 @@ def test_the_command_prints_attachment_and_writes_json_tables_and_sentences(fold
     text = capsys.readouterr().out
     assert "sentences 2 (2 to 3 words)" not in text
     assert "sentences 2 (3 to 3 words)   words 6" in text
-    assert "               66.7         83.3   most probable trees" in text
+    assert "               66.7         83.3   predicted trees" in text
     assert "random projective trees, uniform (expected value)" in text
     assert cli.main([*command, "--max-words", "3", "--json", "--details", str(tmp_path / "rows.jsonl")]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -193,9 +193,28 @@ def test_a_sentence_that_takes_minutes_is_reported_unless_it_is_left_out(tmp_pat
     data = {"model": PCFG, "text": {"train": str(text), "valid": str(short)}, "batches": {"maximum_words": None}}
     with pytest.warns(InputWarning, match=r"text\.txt, line 2: the sentence has 500 words\. .* 1,953 times the time"):
         TextTask(recipe_from(data, "recipe.yaml"), torch.device("cpu"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with pytest.warns(
+        InputWarning, match=r"text\.txt: 1 of 2 sentences have more than 150 words .* left out"
+    ) as warned:
         TextTask(recipe_from(data | {"batches": {"maximum_words": 150}}, "recipe.yaml"), torch.device("cpu"))
+    assert len(warned) == 1
+
+
+def test_long_sentences_are_left_out_of_the_validation_text_of_models_without_scores(tmp_path):
+    text, long = tmp_path / "text.txt", tmp_path / "long.txt"
+    text.write_text("a b\n")
+    long.write_text("a b\n" + "a b " * 250 + "\n")
+    structformer = {"name": "structformer", "embedding_size": 8, "layers": 1, "heads": 2}
+    data = {"text": {"train": str(text), "valid": str(long), "test": str(long)}, "batches": {"maximum_words": 150}}
+    for model, messages in (
+        (structformer, ["long.txt: not read, because structformer", "long.txt: 1 of 2 sentences have more than 150"]),
+        (PCFG, ["long.txt, line 2: the sentence has 500 words"] * 2),
+    ):
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            TextTask(recipe_from({"model": model} | data, "recipe.yaml"), torch.device("cpu"))
+        assert [message in str(one.message) for one, message in zip(warned, messages, strict=True)] == [True, True]
+        assert not any("maximum_words does" in str(one.message) for one in warned)
 
 
 def test_training_begins_with_the_embeddings_of_another_model(few, tmp_path):

@@ -224,6 +224,15 @@ def test_the_expected_duration_is_reported_once(toy, tmp_path, monkeypatch):
     assert plan["count"] > 0 < plan["minutes"]
 
 
+def test_a_duration_that_is_known_only_at_the_last_step_is_reported(toy, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "_MEASURED", 0.0)
+    events = []
+    batches, schedule = {"token_budget": 1_000_000}, {"epochs": 1, "minutes": 5}
+    assert train(toy.recipe("lstm", batches=batches, schedule=schedule), tmp_path / "run", events.append).steps == 1
+    (plan,) = [event.values for event in events if event.kind == "plan"]
+    assert plan == {"steps": 0, "count": 0, "minutes": 0.0}
+
+
 def test_the_expected_number_of_tokens_is_right_after_the_first_epoch(toy, tmp_path, monkeypatch):
     events = []
 

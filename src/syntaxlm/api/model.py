@@ -39,6 +39,7 @@ from syntaxlm.generation.sentences import (
 )
 from syntaxlm.generation.stops import read_stops, write_stops
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
+from syntaxlm.parsing.dependency_evaluation import AttachmentReport, evaluate_attachment
 from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
 from syntaxlm.parsing.options import DecodingKeywords, DecodingOptions, ParseKeywords, ParseOptions
 from syntaxlm.parsing.parse import CONSTITUENTS, Parse, parse_lines
@@ -58,6 +59,17 @@ from syntaxlm.trees.preprocessing import GoldPreprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, Protocol
 
 PROTOCOL = PROTOCOLS["wsj-test"]
+
+
+def _protocol(protocol: str | Protocol, max_words: int | None) -> Protocol:
+    """Return a protocol, by its name or as it is. Raises InputError for a protocol object with another limit."""
+    if isinstance(protocol, str):
+        return protocol_named(protocol, max_words)
+    if max_words is not None:
+        raise InputError(
+            "max_words: found together with a protocol object; set its max_words, or give the protocol's name"
+        )
+    return protocol
 
 
 @dataclass(frozen=True, repr=False)
@@ -334,15 +346,24 @@ class LanguageModel(ModelBundle):
         >>> report.chosen
         'mbr'
         """
-        if isinstance(protocol, str):
-            protocol = protocol_named(protocol, max_words)
-        elif max_words is not None:
-            raise InputError(
-                "max_words: found together with a protocol object; set its max_words, or give the protocol's name"
-            )
-        return evaluate_parsing(
-            self, treebank, protocol, DecodingOptions(**options), preprocessing, also, random_weights
-        )
+        decoding, scoring = DecodingOptions(**options), _protocol(protocol, max_words)
+        return evaluate_parsing(self, treebank, scoring, decoding, preprocessing, also, random_weights)
+
+    def evaluate_attachment(
+        self,
+        treebank: str | Path,
+        protocol: str | Protocol = PROTOCOL,
+        *,
+        preprocessing: GoldPreprocessing | str | Path = "ptb-keep",
+        max_words: int | None = None,
+    ) -> AttachmentReport:
+        """Measure how often the heads of the model's words are those of a dependency treebank, with baselines.
+
+        treebank: a CoNLL-U file, a folder of such files, or a pattern.  protocol: selects sentences by their length.
+        preprocessing, max_words: see `evaluate_parsing`.
+        Raises InputError for a model that gives no dependency trees, and for a treebank without them.
+        """
+        return evaluate_attachment(self, treebank, _protocol(protocol, max_words), preprocessing)
 
     def evaluate_pairs(
         self,

@@ -137,7 +137,7 @@ class AttachmentReport(HasReport):
 
 
 _TITLES = (
-    "most probable trees",
+    "predicted trees",
     "head is the next word",
     "head is the previous word",
     "random projective trees, uniform (expected value)",

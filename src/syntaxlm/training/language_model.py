@@ -34,7 +34,7 @@ from syntaxlm.models.abilities import (
     TextCounts,
     TrainsByGradient,
 )
-from syntaxlm.models.registry import MODELS, build_model
+from syntaxlm.models.registry import build_model
 from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.parsing.collapse import TreeFigures, tree_figures
 from syntaxlm.parsing.structure import LONG_SENTENCE
@@ -256,7 +256,7 @@ class TextTask(LanguageModelTask):
     valid: EncodedCorpus | None
 
     def _read(self) -> None:
-        text, batches = self.recipe.text, self.recipe.batches
+        text = self.recipe.text
         special = ("<eos>", "<eos>") if self.recipe.mode.carry_state else ("<s>", "</s>")
         counts = count_tokens(text.train, text.normaliser)
         self.vocabulary = Vocabulary.build(counts, "<unk>", *special, **vars(text.vocabulary))

@@ -190,7 +190,7 @@ def _foreign(counts: Counter[str], preprocessing: GoldPreprocessing, found: str)
     expected = preprocessing.keep_tags or preprocessing.known_tags
     tags = f"tags: {' '.join(sorted(expected))}" if expected else "words that contain a letter or digit"
     if 2 * sum(count for tag, count in counts.items() if not tag) > counts.total():
-        advice = "The words have no tags, as in trees that a parser wrote: use preprocessing none, which keeps all words"
+        advice = "The words have no tags, as in the trees of a parser: use preprocessing none, which keeps all words"
     else:
         others = ", ".join(name for name in PREPROCESSINGS if name != preprocessing.name)
         advice = (

@@ -165,7 +165,10 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
         if (folder / RESULT).exists():
             result = read_result(folder)
             scores = {"valid": result.valid, "test": result.test}
-            facts["perplexity"] = {name: score.perplexity for name, score in scores.items() if score is not None}
+            if perplexity := {name: score.perplexity for name, score in scores.items() if score is not None}:
+                facts["perplexity"] = perplexity
+            if result.criterion is not None:
+                facts["criterion"] = str(result.criterion)
     return facts
 
 
