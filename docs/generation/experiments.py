@@ -100,6 +100,8 @@ def _baseline(one: Entry) -> Measured:
 def _attachment(one: Entry) -> Measured:
     report, entry = stored(one["attachment"]), commands()[one["attachment"]]
     how = f"{report['sentences']:,} sentences"
+    if "baseline" in one:
+        return Measured(percent(report["baselines"][one["baseline"]][one["side"]]), how, commands=(entry["run"],))
     size = parameters(one["attachment"], {})
     return Measured(percent(Figure(report[one["side"]])), how, 1, size, commands=(entry["train"], entry["run"]))
 

@@ -283,6 +283,13 @@ def test_a_sentence_with_other_words_than_its_tree_is_reported_and_not_supervise
     assert str(many).endswith("and 2 more sentences that differ from their trees")
 
 
+def test_trees_without_constituents_are_reported(tmp_path):
+    flat = "".join(f"(S {' '.join(f'(NN {word})' for word in line.split())})\n" for line in WITHOUT.splitlines())
+    assert str(read(tmp_path, WITHOUT, flat)).endswith(
+        "\nno constituent is smaller than its sentence, so there is nothing to learn from these trees"
+    )
+
+
 def test_different_numbers_of_trees_and_sentences_are_reported_with_the_first_difference(tmp_path):
     left_out = r"gold\.mrg: 3 trees \(1 more have no word left after preprocessing ptb-keep\), .*text\.txt: "
     first, second, third = WITHOUT.splitlines(True)

@@ -64,6 +64,9 @@ class Supervision:
         limit = len(self.supervised) if self.limit is None else self.limit
         if limit < len(self.supervised):
             lines[0] += f", from the first {limit:,} of them"
+        spans = self.spans
+        if np.all(spans.ends - spans.starts == np.repeat(spans.lengths, np.diff(spans.offsets))):
+            lines.append("no constituent is smaller than its sentence, so there is nothing to learn from these trees")
         lines += self.differing
         if more := limit - self.count - len(self.differing):
             lines.append(f"and {more:,} more sentences that differ from their trees")
