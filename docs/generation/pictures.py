@@ -107,7 +107,7 @@ def trees_as_signal() -> Picture:
     return DotPlot(
         "Test perplexity with trees in training, against the same model without",
         rows,
-        range(-10, 31, 5),
+        range(-10, 51, 10),
         {"no trees": 0},
         "change of test perplexity, a tenth of PTB; one dot per seed, mean as a line",
         unit="%",
