@@ -187,7 +187,7 @@ def _signal(one: Entry) -> Measured:
     """Test perplexity of a model of a tenth of the text with a kind of trees, or its perplexity of GUM, or its F1."""
     model, trees = one["signal"], one["trees"]
     row, command = signal.compared()[model][trees], commands()[f"{signal.FOLDER}/tenth-{model}-{trees}"]["run"]
-    made = [command] if one.get("text") != "gum" else [command, commands()[f"{signal.FOLDER}/gum-{model}"]["run"]]
+    made = [command] if one.get("text") != "gum" else [command, commands()[f"{signal.FOLDER}/gum-tenth-{model}"]["run"]]
     values = signal.of_gum(trees) if one.get("text") == "gum" else signal.perplexities(row)
     value, how = perplexity(Figure.of(values)), "without trees" if trees == "none" else f"{signal.TREES[trees]} trees"
     if one.get("f1"):

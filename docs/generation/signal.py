@@ -80,13 +80,15 @@ def _difference(own: Sequence[float], without: Sequence[float]) -> str:
 
 
 def outside() -> str:
-    """The Transformers of a tenth of the text on GUM, and on items and reading times, where these were scored."""
-    lines, without = [], of_gum("none")
-    for trees, title in TREES.items():
-        if own := of_gum(trees):
-            difference = "" if trees == "none" else _difference(own, without)
-            lines.append([title, _mean(own), difference, *_of_items(trees)])
-    heads = ["trees in training", "perplexity of GUM's test text", "difference to none, 95% interval",
+    """The Transformers of parts of the text on GUM, and on items and reading times, where these were scored."""
+    lines = []
+    for text, part in (("tenth", "a tenth"), ("third", "three tenths")):
+        for trees, title in TREES.items():
+            if own := of_gum(trees, text):
+                difference = "" if trees == "none" else _difference(own, of_gum("none", text))
+                items = _of_items(trees) if text == "tenth" else [""] * 3
+                lines.append([part, title, _mean(own), difference, *items])
+    heads = ["training text", "trees in training", "perplexity of GUM's test text", "difference to none, 95% interval",
              "Marvin and Linzen", "SyntaxGym", "reading times, 10^-3 nats/word"]  # fmt: skip
     return table(heads, lines)
 
@@ -106,9 +108,9 @@ def _of_items(trees: str) -> list[str]:
     return cells
 
 
-def of_gum(trees: str) -> list[float]:
-    """Perplexity of GUM's test text of the Transformers with these trees, by seed."""
-    return [report["perplexity"] for report in all_stored(f"{FOLDER}/gum-transformer-{trees}-*").values()]
+def of_gum(trees: str, text: str = "tenth") -> list[float]:
+    """Perplexity of GUM's test text of the Transformers with these trees, by seed.  text: see `compared`."""
+    return [report["perplexity"] for report in all_stored(f"{FOLDER}/gum-{text}-transformer-{trees}-*").values()]
 
 
 def _mean(values: Sequence[float]) -> str:
