@@ -27,19 +27,21 @@ _RECURRENT = ("aten.mkldnn_rnn_layer", "aten.mkldnn_rnn_layer_backward", "aten._
 class Products:
     """The products of a step. operations: floating-point, by dtype (an addition and a multiplication are two).
 
-    seconds: time in products.  complete: False if the step also has operators that contain products.
+    share: of the time of the step.  complete: False if the step also has operators that contain products.
     """
 
     operations: dict[torch.dtype, float]
-    seconds: float
+    share: float
     complete: bool
 
 
 def products_of(step: Callable[[], None]) -> Products:
     """Runs a step once and measures its products. Their time includes that of finding the operator."""
+    started = time.perf_counter()
     with _Recorder() as recorder:
         step()
-    return Products(dict(recorder.operations), recorder.seconds, recorder.complete)
+    share = recorder.seconds / (time.perf_counter() - started)
+    return Products(dict(recorder.operations), share, recorder.complete)
 
 
 class _Recorder(TorchDispatchMode):

@@ -100,7 +100,7 @@ def _products(
     if not found.complete or not found.operations.keys() <= rates.keys():
         return None, None
     best = sum(count / rates[dtype] for dtype, count in found.operations.items())
-    return found.seconds / seconds, best / seconds
+    return found.share, best / seconds
 
 
 def matrix_rate(dtype: torch.dtype, size: int = 2048, device: torch.device = PROCESSOR) -> float:
