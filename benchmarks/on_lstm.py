@@ -12,6 +12,7 @@ published: sizes 400-1150-1150-400, T 70, B 20, V 10,000. small: 200-400-400-200
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -63,6 +64,8 @@ class TorchLayer(nn.Module):
 
 def model_of(config: ONLSTMConfig, form: str) -> NeuralModel:
     """The model in one form of this benchmark: fast, reference, nn.LSTM."""
+    if form == "nn.LSTM":
+        config = replace(config, cell="lstm")  # without distances
     model = NeuralModel(ONLSTMBackbone(config), config, WORDS)
     if form == "nn.LSTM":
         sizes = config.embedding_size, *config.layer_sizes

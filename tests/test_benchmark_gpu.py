@@ -6,9 +6,10 @@ import json
 
 import pytest
 import torch
-from benchmarks import gpu, inside, timing, training
+from benchmarks import gpu, inside, on_lstm, timing, training
 from benchmarks.timing import matrix_rate
 
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.ops.products import tiles_usable
 
 
@@ -89,3 +90,14 @@ def test_the_peak_is_the_rate_of_the_fastest_product(monkeypatch, dtype):
     monkeypatch.setattr(timing, "_times", times_of)
     assert matrix_rate(dtype, 64) == pytest.approx(2e-9 * 64**3 * len(times))
     assert len(times) == 2 + (dtype == torch.bfloat16 and tiles_usable(64))
+
+
+@pytest.mark.parametrize("form", ["fast", "reference", "nn.LSTM"])
+def test_every_form_of_the_benchmark_of_on_lstm_takes_a_step(form, monkeypatch):
+    monkeypatch.setattr(on_lstm, "WORDS", 50)
+    config = on_lstm.ONLSTMConfig(embedding_size=8, layer_sizes=(20, 8), chunk_size=4)
+    tokens = torch.randint(50, (4, 3))
+    batches = [TokenBatch(tokens[:-1], tokens[1:])]
+    step = training.contestant(lambda: on_lstm.model_of(config, form), batches, form, "32", on_lstm.SETTINGS)
+    step.step()
+    assert step.tokens == 9
