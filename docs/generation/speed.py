@@ -10,7 +10,7 @@ from docs.generation.stored_results import all_stored, stored
 _PRECISIONS = {"32": "float32"}
 _MODELS = {
     "diora": "DIORA", "gated_memory": "PRPN", "inside": "SN-PCFG", "on_lstm": "ON-LSTM", "palm": "PaLM",
-    "tree_rnn": "TreeRNN",
+    "transformer": "Transformer", "tree_rnn": "TreeRNN",
 }  # fmt: skip
 COMMANDS = {"commands-epyc": "idle EPYC", "commands-xeon": "shared Xeon"}  # files of benchmarks.commands; the machines
 
@@ -32,6 +32,10 @@ _AIMS = [
     _Aim("on_lstm", "published", ("fast",), "ratio_to_lstm", 1.0, "ON-LSTM, published size: ratio to `nn.LSTM`"),
     _Aim("on_lstm", "small", ("fast",), "ratio_to_lstm", 0.8, "ON-LSTM, small size: ratio to `nn.LSTM`"),
     _Aim("gated_memory", "sentences", ("fast",), "ratio_to_lstm", 0.8, "PRPN, sentences: ratio to `nn.LSTM`"),
+    _Aim("transformer", "small", ("fast",), "ratio_to_reference", 1.0, "Transformer, small: ratio to torch's encoder"),
+    _Aim(
+        "transformer", "medium", ("fast",), "ratio_to_reference", 1.0, "Transformer, medium: ratio to torch's encoder"
+    ),
     _Aim("inside", "SN-PCFG", ("compiled",), "share_of_peak", 0.6, "SN-PCFG: share of the peak"),
 ]
 
