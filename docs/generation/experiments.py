@@ -137,7 +137,7 @@ def _interpolated(one: Entry) -> Measured:
 def _boundaries(one: Entry) -> Measured:
     """F1 of word boundaries by the distance of the space, or of as many boundaries in random gaps (`random: true`)."""
     report, entry = stored(one["boundaries"]), commands()[one["boundaries"]]
-    (row,) = (row for row in report["rows"] if row["reading"] == "space" and row["layer"] == 1)
+    (row,) = (row for row in report["scores"] if row["reading"] == "space" and row["layer"] == 1)
     value = row["random_f1" if one.get("random") else "f1"]
     size = parameters(one["boundaries"], {})
     return Measured(percent(value), "", 1, size, commands=(entry["train"], entry["run"]))
