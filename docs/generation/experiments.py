@@ -78,8 +78,9 @@ def _perplexity(one: Entry) -> Measured:
     found = run(one["training"], "training", one.get("run", ""))
     entry = commands()[key(one["training"], found.name)]
     text = one.get("text", "test")
-    bits = Figure.of(report[text]["bits_per_token"] for report in found.reports.values()).mean
-    value = f"{bits:.3f}" if one.get("bits") else perplexity(found.perplexity(text))
+    value = perplexity(found.perplexity(text))
+    if one.get("bits"):
+        value = f"{Figure.of(report[text]['bits_per_token'] for report in found.reports.values()).mean:.3f}"
     shown = _of_run(found, one["training"], [entry["train"]])(value, "")
     return replace(shown, seeds=None, text="") if found.first.get("counted") else shown
 
@@ -126,21 +127,20 @@ def _interpolated(one: Entry) -> Measured:
     """Accuracy of an interpolation of models, or of one of them (`model: NAME`)."""
     place = f"completion-interpolated/{one['interpolated']}"
     found, entry = stored(place), commands()[place]
-    made = [entry[name] for name in ("train", "run") if name in entry]
-    if "model" not in one:
-        accuracy = found["interpolated"]["second_half"]["accuracy"]
-        return Measured(percent(accuracy), "second half of the questions", 1, commands=tuple(made))
-    (model,) = (model for model in found["models"] if model["model"] == one["model"])
-    return Measured(percent(model["all"]["accuracy"]), "all questions", 1, commands=tuple(made))
+    scores, how = found["interpolated"]["second_half"], "second half of the questions"
+    if "model" in one:
+        (scores,) = (model["all"] for model in found["models"] if model["model"] == one["model"])
+        how = "all questions"
+    made = tuple(entry[name] for name in ("train", "run") if name in entry)
+    return Measured(percent(scores["accuracy"]), how, 1, text=one.get("read", ""), commands=made)
 
 
 def _boundaries(one: Entry) -> Measured:
     """F1 of word boundaries by the distance of the space, or of as many boundaries in random gaps (`random: true`)."""
     report, entry = stored(one["boundaries"]), commands()[one["boundaries"]]
     (row,) = (row for row in report["scores"] if row["reading"] == "space" and row["layer"] == 1)
-    value = row["random_f1" if one.get("random") else "f1"]
-    size = parameters(one["boundaries"], {})
-    return Measured(percent(value), "", 1, size, commands=(entry["train"], entry["run"]))
+    made = entry["train"], entry["run"]
+    return Measured(percent(row["random_f1" if one.get("random") else "f1"]), "", 1, commands=made)
 
 
 def _logic(one: Entry) -> Measured:

@@ -50,7 +50,7 @@ def training_speed() -> str:
     rows = []
     for name, found in _benchmarks().items():
         for row in found["rows"]:
-            form = row["form"].replace("nn.LSTM", "`nn.LSTM`")
+            form = f"`{row['form']}`" if row["form"].startswith("nn.") else row["form"]
             cells = [_MODELS[name], row["case"], form, _precision(row), f"{row['tokens_per_second']:,.0f}"]
             cells += [_ratio(row["ratio_to_reference"]), _ratio(row["ratio_to_lstm"])]
             cells += [_share(row["in_products"]), _share(row["share_of_peak"])]

@@ -130,11 +130,14 @@ class LanguageModelTask(Task):
         batches, without_scores = self.recipe.batches, not isinstance(self.model, ScoresSentences)
         if isinstance(batches, StreamBatchSettings):
             return
-        limits = {"train": batches.maximum_words, "valid": batches.maximum_words if without_scores else None}
-        if without_scores and self.test is not None:
-            _warn(f"{self.recipe.data.test}: not read, because {self.recipe.model.name} models have no perplexity")
-        for part in ("train", "valid") if without_scores else ("train", "valid", "test"):
-            corpus, limit = getattr(self, part), limits.get(part)
+        limits = [(self.train, batches.maximum_words)]
+        if without_scores:
+            limits.append((self.valid, batches.maximum_words))
+            if self.test is not None:
+                _warn(f"{self.recipe.data.test}: not read, because {self.recipe.model.name} models have no perplexity")
+        else:
+            limits += [(self.valid, None), (self.test, None)]
+        for corpus, limit in limits:
             if corpus is None:
                 continue
             lengths = corpus.lengths
@@ -146,7 +149,7 @@ class LanguageModelTask(Task):
                 )
             words = kept.max()
             if self.model.reads == "sentences" and words > LONG_SENTENCE:
-                remedy = " (batches.maximum_words does this)" if part == "train" or without_scores else ""
+                remedy = " (batches.maximum_words does this)" if corpus is self.train or without_scores else ""
                 _warn(
                     f"{corpus.source}, line {corpus.line_numbers[kept.argmax()]}: the sentence has {words:,} words."
                     f" {self.recipe.model.name} models compare all spans, so it takes {(words / 40) ** 3:,.0f} times"
