@@ -234,8 +234,6 @@ class StructFormer(Model, TrainsByGradient, ParsesDependencies):
         """Return cross-entropy of masked words, which training draws at random; in evaluation they are fixed."""
         words, real = _words(batch, others=1)
         chosen = self._chosen(words, real)
-        if not bool(chosen.any()):  # a batch of one is divided by
-            return Loss(0 * self.embedding.weight.sum(), int(self.training), batch.sentence_count())
         hidden = self.encode(words.masked_fill(chosen, MASK), real)[chosen]
         hidden = dropout(self.norm(hidden), self.config.dropout, self.training)
         log_probs = target_log_probs(hidden, self.embedding.weight, self.bias, words[chosen])

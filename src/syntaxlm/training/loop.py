@@ -385,7 +385,7 @@ class GradientLoop(Loop):
         mean_count, mean_items, mean_total = processes.mean(count, items, float(total.detach()))
         self._check_loss("the training loss", mean_total / max(1.0, mean_count))
         normaliser = mean_items if settings.loss_normalisation == "sentences" else mean_count
-        loss = total / normaliser + sum(penalties.values(), torch.zeros((), device=total.device))
+        loss = total / (normaliser or 1) + sum(penalties.values(), torch.zeros((), device=total.device))
         self.optimiser.zero_grad()
         loss.backward()
         self.gradient_norm = nn.utils.clip_grad_norm_(self.task.model.parameters(), settings.gradient_clip)
@@ -403,7 +403,7 @@ class GradientLoop(Loop):
         if not self._estimated and trainer.seconds - self._earlier > _MEASURED:
             self._estimate()
         if trainer.steps % self.run.log_steps == 0:
-            self._log("step", train_loss=trainer.loss_sum / trainer.loss_count)
+            self._log("step", train_loss=trainer.loss_sum / max(1, trainer.loss_count))
         else:
             self.log.report("step", self.epoch_batches, {})
 
