@@ -65,6 +65,8 @@ PARSERS = [
     Parser("LSTM with the trees of two SN-PCFGs, stream", _PTB, "trees-as-signal", run="stream"),
     Parser("ON-LSTM, layer 2", _PTB, "on-lstm-ptb-words-small", decoders=_BOTH),
     Parser("PRPN", _PTB, "prpn-ptb-parsing", decoders=_BOTH),
+    Parser("PRPN, near convergence", _PTB, "converged", "wsj-biased", "prpn"),
+    Parser("PRPN, near convergence", _PTB, "converged", "wsj-unbiased", "prpn", ("unbiased",)),
     Parser("ON-LSTM, layer 2 of 2, near convergence", _PTB, "converged", "wsj-biased", "on-lstm"),
     Parser("ON-LSTM, layer 2 of 2, near convergence", _PTB, "converged", "wsj-unbiased", "on-lstm", ("unbiased",)),
     Parser("StructFormer", _PTB, "structformer", decoders=_BOTH),

@@ -80,20 +80,35 @@ PALM = Seeds(
 )
 
 
-_CONVERGED = {"prpn": "PRPN", "prpn-lstm": "LSTM, PRPN's sizes", "on-lstm": "ON-LSTM", "lstm": "LSTM, ON-LSTM's sizes"}
+_CONVERGED = {  # a title, and the baseline of the same sizes
+    "prpn": ("PRPN", "prpn-lstm"),
+    "prpn-no-parsing": ("PRPN without parsing network", "prpn-lstm"),
+    "prpn-lstm": ("LSTM, PRPN's sizes", ""),
+    "on-lstm": ("ON-LSTM", "lstm"),
+    "lstm": ("LSTM, ON-LSTM's sizes", ""),
+}
 
 
 def near_convergence() -> str:
     """Test perplexity of the small models that were trained nearly to convergence."""
     rows = []
-    for name, title in _CONVERGED.items():
+    for name, (title, baseline) in _CONVERGED.items():
         trained = run("converged", "training", name)
         epochs = Figure.of(report["epochs"] for report in trained.reports.values())
         size = parameters(key("converged", name), trained.first)
-        figures = ", ".join(f"{report['test']['perplexity']:.1f}" for report in trained.reports.values())
-        mean = perplexity(trained.perplexity("test"))
-        rows.append([title, short(size) if size else "", f"{epochs.mean:.0f}", figures, mean])
-    heads = ["model, PTB as a stream", "parameters", "epochs", "test perplexity by seed", "mean"]
+        figure = trained.perplexity("test")
+        beside = run("converged", "training", baseline).perplexity("test").values if baseline else ()
+        less = ", ".join(f"{own - other:+.1f}" for own, other in zip(figure.values, beside, strict=bool(beside)))
+        by_seed = ", ".join(f"{value:.1f}" for value in figure.values)
+        rows.append([title, short(size) if size else "", f"{epochs.mean:.0f}", by_seed, perplexity(figure), less])
+    heads = (
+        "model, PTB as a stream",
+        "parameters",
+        "epochs",
+        "test perplexity by seed",
+        "mean",
+        "difference to the LSTM",
+    )
     return table(heads, rows)
 
 
