@@ -112,7 +112,7 @@ def _parsers() -> Iterator[Line]:
         found = run(one.folder, one.ending, one.run)
         members = found.first.get("averaged_models")
         stored = one.folder != "shipped"  # the training reports of the bundled models are not stored
-        size, tokens, minutes = _costs(one, len(found.reports), members) if stored else (None, None, None)
+        size, tokens, minutes = _costs(one, found, members) if stored else (None, None, None)
         for decoder in one.decoders or (found.first["decoder"],):
             f1 = found.f1_by(decoder)
             yield Line(
@@ -122,19 +122,20 @@ def _parsers() -> Iterator[Line]:
             )  # fmt: skip
 
 
-def _costs(one: Parser, count: int, members: int | None) -> tuple[int | None, int | None, float]:
-    """Parameters, tokens and minutes of a run, or of all members of an average. count: of runs of the parser."""
+def _costs(one: Parser, found: Runs, members: int | None) -> tuple[int | None, int | None, float]:
+    """Parameters, tokens and minutes of a run, or of all members of an average. found: the runs of the parser."""
     if one.members:
         reports = [each for name in one.members for each in run(one.folder, "training", name).reports.values()]
         size, epochs, seconds = (
-            sum(each[what] for each in reports) / count for what in ("parameters", "epochs", "seconds")
+            sum(each[what] for each in reports) / len(found.reports) for what in ("parameters", "epochs", "seconds")
         )
         return round(size), round(epochs * (epoch_tokens(key(one.folder, one.members[0])) or 0)), seconds / 60
     trained: Runs = run(one.folder, "training", "" if members else one.run)
     place, times = key(one.folder, trained.name), members or 1
     size, tokens = parameters(place, trained.first), epoch_tokens(place)
     epochs, seconds = (
-        Figure.of(float(each[what]) for each in trained.reports.values()).mean for what in ("epochs", "seconds")
+        Figure.of(float(each[what]) for seed, each in trained.reports.items() if members or seed in found.reports).mean
+        for what in ("epochs", "seconds")
     )
     return size and times * size, tokens and round(times * epochs * tokens), times * seconds / 60
 

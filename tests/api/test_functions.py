@@ -57,6 +57,7 @@ def test_values_are_taken_as_they_are(tmp_path):
         ({"schedule": 3}, "schedule: found 3; expected a section"),
         ({"model.layers": 1, "model": {"layers": 2}}, r"overrides: model\.layers is given twice; expected one value"),
         ({"model": 1, "model.layers": 2}, r"model is given twice \(as model and model\.layers\)"),
+        ("run.seed", "overrides: found 'run.seed'; expected a dict of settings"),
         ({3: 4}, "overrides: found the key 3; expected the name of a setting"),
         ({"model": {"": 4}}, "found the key '' in model; expected"),
         ({"schedule.epochs.x": 1}, r"overrides: schedule\.epochs\.x: epochs is a single setting, not a section"),
@@ -115,6 +116,13 @@ def test_recipes_to_compare_are_given_by_name(monkeypatch, few, tmp_path):
     recipes, seeds = found[0]
     assert (list(recipes), seeds) == (["prpn-toy", "lstm-toy"], 2)
     assert {(one.run.seed, one.schedule.minutes) for one in recipes.values()} == {(3, 0.5)}
+
+
+@pytest.mark.parametrize("recipes", ["prpn-toy", []])
+def test_recipes_to_compare_are_a_list(recipes, tmp_path):
+    with pytest.raises(InputError, match=r"recipes: found .*; expected a list of names of recipes, or a dict"):
+        syntaxlm.compare(recipes, tmp_path / "c")
+    assert not (tmp_path / "c").exists()
 
 
 def test_reranked_trees_are_written_and_do_not_overwrite_the_input(tmp_path):

@@ -5,13 +5,14 @@ import os
 import subprocess
 import sys
 import tracemalloc
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.data import corpora
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens, read_lines, read_sentences
 from syntaxlm.text.normaliser import Normaliser
@@ -213,6 +214,15 @@ def test_counting_needs_little_memory(tmp_path):
     grown = int(subprocess.run([sys.executable, "-c", program, path], check=True, capture_output=True).stdout)
     unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, bytes
     assert grown * unit < 20 * 2**20
+
+
+@pytest.mark.parametrize("first", ["(S (NP a) (VP b))", "((S (A a) (B b)))", "(see (Smith 2000) for more)"])
+def test_trees_that_are_read_as_text_are_reported(first, tmp_path):
+    (tmp_path / "a.txt").write_text(f"{first}\na b\n")
+    is_tree = first.endswith("))")
+    expected = r"a\.txt, line 1: this looks like a bracketed tree"
+    with pytest.warns(InputWarning, match=expected) if is_tree else nullcontext():
+        assert len(list(read_lines(tmp_path / "a.txt"))) == 2
 
 
 @pytest.mark.parametrize("name", ["a.mrg", "b.conllu", "c.DP"])

@@ -200,6 +200,17 @@ def test_a_sentence_that_takes_minutes_is_reported_unless_it_is_left_out(tmp_pat
     assert len(warned) == 1
 
 
+@pytest.mark.parametrize("model", [PCFG, {"name": "dmv"}])
+def test_a_validation_sentence_that_does_not_fit_in_memory_is_refused_before_training(model, tmp_path, monkeypatch):
+    monkeypatch.setattr("syntaxlm.models.sizes.memory_size", lambda: 2**20)
+    text, long = tmp_path / "text.txt", tmp_path / "long.txt"
+    text.write_text("a b\n")
+    long.write_text("a b\n" + "a b " * 300 + "\n")
+    data = {"model": model, "text": {"train": str(text), "valid": str(long)}}
+    with pytest.raises(InputError, match=r"long\.txt, line 2: a sentence of 600 words: its chart needs"):
+        TextTask(recipe_from(data, "recipe.yaml"), torch.device("cpu"))
+
+
 def test_long_sentences_are_left_out_of_the_validation_text_of_models_without_scores(tmp_path):
     text, long = tmp_path / "text.txt", tmp_path / "long.txt"
     text.write_text("a b\n")

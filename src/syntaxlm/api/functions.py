@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import named_path, refuse_overwriting, text_output
 from syntaxlm.core.settings import Overrides
 from syntaxlm.evaluation.reranking import RerankReport, evaluate_reranking
+from syntaxlm.parsing.evaluation import find_protocol
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.training import run, study
 from syntaxlm.training.progress import ProgressCallback
@@ -50,7 +52,7 @@ def compare(
     *,
     callback: ProgressCallback | None = None,
     treebank: str | Path | None = None,
-    protocol: Protocol = PROTOCOLS["wsj-test"],
+    protocol: str | Protocol = PROTOCOLS["wsj-test"],
     preprocessing: GoldPreprocessing | str | Path = "ptb-keep",
     tagged: Mapping[str, str] | None = None,
 ) -> Comparison:
@@ -71,6 +73,8 @@ def compare(
     >>> [recipe.name for recipe in comparison.recipes]
     ['small']
     """
+    if isinstance(recipes, str | Path) or not recipes:
+        raise InputError(f"recipes: found {str(recipes)!r}; expected a list of names of recipes, or a dict")
     if isinstance(recipes, Mapping):
         limit = {} if minutes is None else {"schedule.minutes": minutes}
         complete = {name: _recipe(_recipe(recipe, overrides), limit) for name, recipe in recipes.items()}
@@ -78,7 +82,7 @@ def compare(
     else:
         read = read_recipes(list(map(str, recipes)), overrides or (), minutes, tagged)
     watch: ProgressCallback = callback or (lambda event: None)
-    evaluation = None if treebank is None else TreebankEvaluation(treebank, protocol, preprocessing)
+    evaluation = None if treebank is None else TreebankEvaluation(treebank, find_protocol(protocol), preprocessing)
     return study.compare(read, named_path(folder), seeds, lambda recipe: nullcontext(watch), trees=evaluation)
 
 

@@ -40,7 +40,7 @@ from syntaxlm.generation.sentences import (
 from syntaxlm.generation.stops import read_stops, write_stops
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
 from syntaxlm.parsing.dependency_evaluation import AttachmentReport, evaluate_attachment
-from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
+from syntaxlm.parsing.evaluation import evaluate_parsing, find_protocol
 from syntaxlm.parsing.options import DecodingKeywords, DecodingOptions, ParseKeywords, ParseOptions
 from syntaxlm.parsing.parse import CONSTITUENTS, Parse, parse_lines
 from syntaxlm.parsing.report import ParsingReport
@@ -59,17 +59,6 @@ from syntaxlm.trees.preprocessing import GoldPreprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, Protocol
 
 PROTOCOL = PROTOCOLS["wsj-test"]
-
-
-def _protocol(protocol: str | Protocol, max_words: int | None) -> Protocol:
-    """Return a protocol, by its name or as it is. Raises InputError for a protocol object with another limit."""
-    if isinstance(protocol, str):
-        return protocol_named(protocol, max_words)
-    if max_words is not None:
-        raise InputError(
-            "max_words: found together with a protocol object; set its max_words, or give the protocol's name"
-        )
-    return protocol
 
 
 @dataclass(frozen=True, repr=False)
@@ -346,7 +335,7 @@ class LanguageModel(ModelBundle):
         >>> report.chosen
         'mbr'
         """
-        decoding, scoring = DecodingOptions(**options), _protocol(protocol, max_words)
+        decoding, scoring = DecodingOptions(**options), find_protocol(protocol, max_words)
         return evaluate_parsing(self, treebank, scoring, decoding, preprocessing, also, random_weights)
 
     def evaluate_attachment(
@@ -363,7 +352,7 @@ class LanguageModel(ModelBundle):
         preprocessing, max_words: see `evaluate_parsing`.
         Raises InputError for a model that gives no dependency trees, and for a treebank without them.
         """
-        return evaluate_attachment(self, treebank, _protocol(protocol, max_words), preprocessing)
+        return evaluate_attachment(self, treebank, find_protocol(protocol, max_words), preprocessing)
 
     def evaluate_pairs(
         self,

@@ -429,6 +429,10 @@ def override(data: dict[str, Any], overrides: Overrides) -> None:
     """
     is_python = isinstance(overrides, Mapping)
     given: list[str] = []
+    if isinstance(overrides, str):
+        raise InputError(
+            f"overrides: found {overrides!r}; expected a dict of settings, such as {{'schedule.epochs': 3}}"
+        )
     for key, value in _leaves(overrides) if isinstance(overrides, Mapping) else overrides:
         place = f"overrides: {key}" if is_python else f"--{key}"
         if is_python:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import tempfile
 import warnings
@@ -40,6 +41,7 @@ CONSTITUENCY_SUFFIXES = (*_OF_TREES, ".txt", ".ptb", ".clean")
 DEPENDENCY_SUFFIXES = tuple(DEPENDENCY_FORMATS)
 TAGGED_SUFFIX = ".tagged"  # also followed by .txt
 NO_TEXT_SUFFIXES = (*_OF_TREES, *DEPENDENCY_SUFFIXES)  # files with other suffixes may be plain text
+_TREE = re.compile(r"\(\S* ?\(\S+ .*\)\)")  # (S (NP ...)) or ((S ...))
 TREEBANK_SUFFIXES = (*CONSTITUENCY_SUFFIXES, *DEPENDENCY_SUFFIXES, TAGGED_SUFFIX)
 
 
@@ -106,7 +108,23 @@ def read_lines(path: str | Path, tagged: bool = False) -> Iterator[tuple[int, st
             f"{path}: found a name that ends in {suffix}, a treebank; expected {text}, one sentence per line."
             f" Extract its {extracted} with: syntaxlm {command}"
         )
-    return text_files.read_lines(path)
+    return _lines(path)
+
+
+def _lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a text. Warns if the first one is a bracketed tree."""
+    lines = text_files.read_lines(path)
+    for number, first in lines:
+        if _TREE.fullmatch(first.strip()):
+            warnings.warn(
+                f"{source_name(path)}, line {number}: this looks like a bracketed tree, but is read as text. If the"
+                " file has trees, give it a name that ends in .mrg",
+                InputWarning,
+                stacklevel=2,
+            )
+        yield number, first
+        break
+    yield from lines
 
 
 @dataclass(frozen=True)

@@ -353,7 +353,10 @@ def _write(paragraphs: Iterable[str], splitter: Splitter, style: TreebankStyle, 
                 file.write(sentence + "\n")
                 count, words = count + 1, words + len(sentence.split())
         if not count:
-            raise InputError(f"{path}: no paragraph was drawn for it; expected more text, or another share")
+            raise InputError(
+                f"{path}: no paragraph was drawn for it; expected more text, another share, or one paragraph per line"
+                " (--paragraphs lines)"
+            )
     return WrittenText(str(path), count, words)
 
 

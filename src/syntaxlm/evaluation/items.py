@@ -454,7 +454,7 @@ def evaluate_items(
     named = {"model": models} if isinstance(models, ModelBundle) else models
     if critical is not None and critical not in stimuli.region_names:
         names = listed(stimuli.region_names)
-        raise InputError(f"critical: found {critical!r}; expected the name of a region: {names}")
+        raise InputError(f"critical: found {critical!r}; expected the name of a region, a string: {names}")
     counts = None if frequencies is None else Frequencies.read(frequencies)
     options = ScoreOptions(punctuation=style.punctuation, contractions=style.contractions)
     scores = {name: score_words(bundle, stimuli.words, options) for name, bundle in named.items()}

@@ -222,6 +222,9 @@ class ScoresSentences(Ability):
     def sentence_log_probs(self, batch: Any) -> Tensor:
         """Return natural log-probability of each sentence of a batch of whole sentences: (B,)."""
 
+    def check_length(self, words: int) -> None:  # most models read sentences of any length
+        """Raise InputError if a sentence of this length does not fit in this machine's memory."""
+
 
 @dataclass(frozen=True)
 class TokenScores:

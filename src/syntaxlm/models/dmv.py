@@ -236,8 +236,11 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         """
         for columns, words in words_by_length(batch, closed, _CHART):
             length = words.shape[1]
-            check_chart(length, length**3 * _BYTES)
+            self.check_length(length)
             yield columns, words
+
+    def check_length(self, words: int) -> None:
+        check_chart(words, words**3 * _BYTES)
 
     def decisions(self, words: Tensor) -> TreeDecisions:
         """Return the log-probabilities of the decisions in sentences of one length. words: (b, n)."""

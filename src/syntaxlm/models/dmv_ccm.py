@@ -109,5 +109,8 @@ class DMVCCM(Model, TrainsByCounting, HasLoss, ProjectiveParser):
         weights = self.ccm.log_span_weights(batch, closed)
         for columns, words in words_by_length(batch, closed, _CHART):
             length = words.shape[1]
-            check_chart(length, length**4 * _BYTES, ", or use a dmv model, which needs less")
+            self.check_length(length)
             yield columns, words, weights[columns, :length, : length + 1].double()
+
+    def check_length(self, words: int) -> None:
+        check_chart(words, words**4 * _BYTES, ", or use a dmv model, which needs less")

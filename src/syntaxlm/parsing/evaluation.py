@@ -54,6 +54,17 @@ def protocol_named(name: str, max_words: int | None = None) -> Protocol:
     return PROTOCOLS[name] if max_words is None else dataclasses.replace(PROTOCOLS[name], max_words=max_words)
 
 
+def find_protocol(protocol: str | Protocol, max_words: int | None = None) -> Protocol:
+    """Return a protocol, by its name or as it is. Raises InputError for a protocol object with another limit."""
+    if isinstance(protocol, str):
+        return protocol_named(protocol, max_words)
+    if max_words is not None:
+        raise InputError(
+            "max_words: found together with a protocol object; set its max_words, or give the protocol's name"
+        )
+    return protocol
+
+
 def _report(
     predicted: dict[str, SpanSets],
     chosen: str,
@@ -264,14 +275,14 @@ def with_fresh_weights(bundle: ModelBundle, seed: int) -> ModelBundle:
 def evaluate_trees(
     predicted: str | Path,
     gold: str | Path,
-    protocol: Protocol = PROTOCOLS["wsj-test"],
+    protocol: str | Protocol = PROTOCOLS["wsj-test"],
     preprocessing: Preprocessing = "none",
 ) -> ParsingReport:
     """Score predicted trees against gold trees.
 
     predicted: a bracket file.
     gold: gold trees, a bracket file or a treebank (file, folder or pattern).
-    protocol: the evaluation protocol.
+    protocol: the evaluation protocol, a name or an object.
     preprocessing: the gold-tree preprocessing: a name, a YAML file or a rule. It is applied to both sides, except to
         predicted trees that already have the same lengths as the preprocessed gold trees.
     If brackets can be read with or without labels, the reading that matches the lengths of the gold trees is used.
@@ -293,7 +304,7 @@ def evaluate_trees(
                 raise mismatch(trees, gold_side.trees, *sides, GOLD_ADVICE) from None
             raise
         trees = list(read_matching(cleaned, gold_side.trees, *sides, GOLD_ADVICE))
-    return _report({"predicted": SpanSets.of(trees)}, "predicted", gold_side, protocol)
+    return _report({"predicted": SpanSets.of(trees)}, "predicted", gold_side, find_protocol(protocol))
 
 
 def gold_trees_of(read: Treebank, rule: GoldPreprocessing) -> GoldTrees:

@@ -125,7 +125,7 @@ class LanguageModelTask(Task):
     def _warn_of_lengths(self) -> None:
         """Warn of sentences that `batches.maximum_words` leaves out, and of those that take minutes.
 
-        Models that score sentences are validated on all of them.
+        Models that score sentences are validated on all of them. Raises InputError for one that does not fit in memory.
         """
         batches, without_scores = self.recipe.batches, not isinstance(self.model, ScoresSentences)
         if isinstance(batches, StreamBatchSettings):
@@ -147,11 +147,16 @@ class LanguageModelTask(Task):
                     f"{corpus.source}: {left_out:,} of {len(corpus):,} sentences have more than {limit} words"
                     " (batches.maximum_words) and are left out"
                 )
-            words = kept.max()
+            words, longest = int(kept.max()), f"{corpus.source}, line {corpus.line_numbers[kept.argmax()]}"
+            if isinstance(self.model, ScoresSentences):
+                try:
+                    self.model.check_length(words)
+                except InputError as error:
+                    raise InputError(f"{longest}: {error}") from None
             if self.model.reads == "sentences" and words > LONG_SENTENCE:
                 remedy = " (batches.maximum_words does this)" if corpus is self.train or without_scores else ""
                 _warn(
-                    f"{corpus.source}, line {corpus.line_numbers[kept.argmax()]}: the sentence has {words:,} words."
+                    f"{longest}: the sentence has {words:,} words."
                     f" {self.recipe.model.name} models compare all spans, so it takes {(words / 40) ** 3:,.0f} times"
                     f" the time of a sentence with 40 words. Split it or leave it out{remedy}."
                 )

@@ -108,6 +108,7 @@ def test_invalid_text_is_reported_with_file_and_line_and_nothing_is_written(
         ("train --resume .", "no run to resume"),
         ("train RECIPE --output run --model.hiden_size 3", "Did you mean model.hidden_size?"),
         ("train RECIPE --output run --model.layers", "--model.layers: the value is missing"),
+        ("train RECIPE --output run --model.layers 1 --model.layers=2", "--model.layers: is given twice"),
         ("train RECIPE --output run --text.train nothing.txt", "nothing.txt: cannot be read"),
         (
             "train kn5-text --output run",

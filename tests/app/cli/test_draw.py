@@ -35,6 +35,11 @@ def test_a_sentence_is_drawn_as_svg(draw):
     assert len(of_role(root, "bar")) == 4
 
 
+def test_the_name_of_a_file_is_not_drawn_as_a_sentence(refused, trained, tmp_path):
+    (tmp_path / "a.txt").write_text("a b\n")
+    assert "a.txt: found a file; expected a sentence" in refused("draw", trained.prpn, tmp_path / "a.txt")
+
+
 def test_a_gold_tree_is_drawn_and_determines_the_words(draw):
     code, path, said = draw("--gold", GOLD, "--decoder", "unbiased")
     assert (code, said) == (0, "")

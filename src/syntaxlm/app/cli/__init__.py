@@ -202,9 +202,10 @@ def build_parser() -> Parser:
 def split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
     """Separate arguments of the form --a.b 1 or --c.d=2 from the others. Returns the others, and these as pairs.
 
-    Raises InputError for an argument without a value.
+    Raises InputError for an argument without a value, and for one that is given twice.
     """
-    rest, pairs = [], []
+    rest: list[str] = []
+    pairs: list[tuple[str, str]] = []
     words = iter(arguments)
     for word in words:
         name, equals, value = word.partition("=")
@@ -216,5 +217,8 @@ def split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str
             if following is None:
                 raise InputError(f"{word}: the value is missing; expected {word} VALUE")
             value = following
-        pairs.append((name.removeprefix("--"), value))
+        setting = name.removeprefix("--")
+        if setting in dict(pairs):
+            raise InputError(f"{name}: is given twice; expected one value (a list of files: '[one.txt, two.txt]')")
+        pairs.append((setting, value))
     return rest, pairs

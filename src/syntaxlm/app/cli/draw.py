@@ -66,6 +66,8 @@ def draw(
         )
     elif gold is None and number is not None:
         raise InputError("--number: selects a tree of the file given by --gold, but --gold is missing")
+    elif sentence is not None and Path(sentence).is_file():
+        raise InputError(f"{sentence}: found a file; expected a sentence in quotes, or --gold with a file of trees")
     if output is not None:
         check_format(output)  # before the slow part
     if draws_dependencies:

@@ -390,6 +390,13 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         words = (batch.tokens[1:].T[kept.T] - SPECIALS).clamp(min=0)
         return Sentences(words, tuple(counts.tolist()))
 
+    def check_length(self, words: int) -> None:
+        check_chart(words, self._chart_size(words) * _BYTES)
+
+    def _chart_size(self, words: int) -> int:
+        """Return the number of inside probabilities of a sentence."""
+        return words * (words + 1) // 2 * self.nonterminal_count
+
     def _groups(
         self, sentences: Sentences, most: int, shortest: int = 2, longest: int | None = None
     ) -> Iterator[tuple[Tensor, Sentences]]:
@@ -402,8 +409,8 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         for index, length in enumerate(sentences.lengths):
             if length < shortest or (longest is not None and length > longest):
                 continue
-            own = length * (length + 1) // 2 * self.nonterminal_count
-            check_chart(length, own * _BYTES)
+            self.check_length(length)
+            own = self._chart_size(length)
             if size + own > most:
                 groups.append([])
                 size = 0
