@@ -137,3 +137,10 @@ def test_reranked_trees_are_written_and_do_not_overwrite_the_input(tmp_path):
     assert output.read_text() == "".join(texts)
     with pytest.raises(InputError, match="is also an input"):
         syntaxlm.rerank(model, candidates, output=candidates)
+
+
+def test_a_folder_is_no_training_text(tmp_path):
+    (tmp_path / "valid.txt").write_text("a b\n")
+    settings = {"text.train": str(tmp_path), "text.valid": str(tmp_path / "valid.txt"), "text.test": None}
+    with pytest.raises(InputError, match=r"text\.train: found .*, a folder; expected a file"):
+        syntaxlm.train("lstm-toy", tmp_path / "run", settings)

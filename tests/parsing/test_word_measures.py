@@ -94,3 +94,8 @@ def test_a_written_word_of_two_tokens_has_the_constituents_that_end_in_it():
 def test_a_model_without_trees_is_refused():
     with pytest.raises(InputError, match="measures of trees"):
         word_measures(fresh("lstm"), ["the cat"], ScoreOptions(measures=["depth"]))
+
+
+def test_the_name_of_one_measure_is_no_list():
+    with pytest.raises(InputError, match="measures: found 'rank'; expected a list of: entropy"):
+        ScoreOptions(measures="rank")

@@ -208,8 +208,12 @@ class Options:
     def __post_init__(self) -> None:
         for name, option in options_of(typing.cast(typing.Hashable, type(self))).items():
             value = getattr(self, name)
-            if value is not option.default and not all(map(option.accepts, value if option.is_list else [value])):
-                raise InputError(f"{name}: found {value!r}; expected {option.expected}")
+            if value is option.default:
+                continue
+            is_text = option.is_list and isinstance(value, str)  # whose letters would be the items
+            if is_text or not all(map(option.accepts, value if option.is_list else [value])):
+                expected = f"a list of: {option.expected}" if option.is_list else option.expected
+                raise InputError(f"{name}: found {value!r}; expected {expected}")
 
 
 @cache

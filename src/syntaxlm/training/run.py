@@ -245,6 +245,8 @@ def fingerprints_of(recipe: Recipe) -> Fingerprints:
     paths = {f"{section}.{name}": path for name, path in recipe.data.files.items()}
     fingerprints = fingerprint(paths, [f"{section}.{name}" for name in recipe.data.treebanks])
     if None in fingerprints[f"{section}.train"].values():
+        if os.path.isdir(recipe.data.train):
+            raise InputError(f"{section}.train: found {recipe.data.train}, a folder; expected a file")
         raise InputError(
             f"{section}.train: found {recipe.data.train}, standard input or a pipe, which can be read only once;"
             " expected a file, because training reads its data several times. Write the data to a file first."
