@@ -147,18 +147,20 @@ class LanguageModelTask(Task):
                     f"{corpus.source}: {left_out:,} of {len(corpus):,} sentences have more than {limit} words"
                     " (batches.maximum_words) and are left out"
                 )
-            words, longest = int(kept.max()), f"{corpus.source}, line {corpus.line_numbers[kept.argmax()]}"
+            if self.model.reads != "sentences":
+                continue
+            words, place = int(kept.max()), f"{corpus.source}, line {corpus.line_numbers[kept.argmax()]}"
             if isinstance(self.model, ScoresSentences):
                 try:
                     self.model.check_length(words)
                 except InputError as error:
-                    raise InputError(f"{longest}: {error}") from None
-            if self.model.reads == "sentences" and words > LONG_SENTENCE:
+                    raise InputError(f"{place}: {error}") from None
+            if words > LONG_SENTENCE:
                 remedy = " (batches.maximum_words does this)" if corpus is self.train or without_scores else ""
                 _warn(
-                    f"{longest}: the sentence has {words:,} words."
-                    f" {self.recipe.model.name} models compare all spans, so it takes {(words / 40) ** 3:,.0f} times"
-                    f" the time of a sentence with 40 words. Split it or leave it out{remedy}."
+                    f"{place}: the sentence has {words:,} words. {self.recipe.model.name} models compare all spans, so"
+                    f" it takes {(words / 40) ** 3:,.0f} times the time of a sentence with 40 words. Split it or leave"
+                    f" it out{remedy}."
                 )
 
     @abstractmethod
