@@ -129,7 +129,7 @@ def test_columns_are_in_a_fixed_order_and_each_measure_once():
 
 
 def test_wrong_measures_are_refused():
-    with pytest.raises(InputError, match=r"measures: found .*; expected entropy, entropy_reduction"):
+    with pytest.raises(InputError, match=r"measures: found .*; expected a list of: entropy, entropy_reduction"):
         ScoreOptions(measures=["surprise"])
     with pytest.raises(InputError, match="next_words: found -1"):
         ScoreOptions(next_words=-1)
