@@ -74,13 +74,12 @@ def _trees(one: Entry) -> Measured:
 
 
 def _perplexity(one: Entry) -> Measured:
-    """Perplexity of a text, or its bits per token, from the reports of `train`."""
+    """Perplexity of the test text, or its bits per token, from the reports of `train`."""
     found = run(one["training"], "training", one.get("run", ""))
     entry = commands()[key(one["training"], found.name)]
-    text = one.get("text", "test")
-    value = perplexity(found.perplexity(text))
+    value = perplexity(found.perplexity("test"))
     if one.get("bits"):
-        value = f"{Figure.of(report[text]['bits_per_token'] for report in found.reports.values()).mean:.3f}"
+        value = f"{Figure.of(report['test']['bits_per_token'] for report in found.reports.values()).mean:.3f}"
     shown = _of_run(found, one["training"], [entry["train"]])(value, "")
     return replace(shown, seeds=None, text="") if found.first.get("counted") else shown
 

@@ -219,6 +219,6 @@ def split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str
             value = following
         setting = name.removeprefix("--")
         if setting in dict(pairs):
-            raise InputError(f"{name}: is given twice; expected one value (a list of files: '[one.txt, two.txt]')")
+            raise InputError(f"{name}: is given twice; expected one value")
         pairs.append((setting, value))
     return rest, pairs
