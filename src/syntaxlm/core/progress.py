@@ -73,6 +73,16 @@ def error_console() -> Console:
     return display.console if display is not None else Console(stderr=True, highlight=False, quiet=_is_quiet)
 
 
+def print_above_bars(line: str) -> None:
+    """Print a line on stderr, above the bars if some are shown. Unlike `error_console`, imports nothing for this."""
+    with _lock:
+        display = None if _bars is None else _bars.display
+        if display is not None:
+            display.console.print(line, markup=False, soft_wrap=True)
+        elif sys.stderr is not None:
+            print(line, file=sys.stderr)
+
+
 @dataclass
 class Progress:
     """How far some work is, for display.

@@ -13,7 +13,7 @@ import io
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from html import escape
 from itertools import islice
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, cast, get_args
 from syntaxlm.core.errors import InputError, printable
 from syntaxlm.core.files import replaced, text_output, to_json
 from syntaxlm.core.options import ReportFormat
+from syntaxlm.core.reading import ReadingReport
 
 ColumnType = Literal[
     "integer", "number", "text", "boolean", "list of integers", "list of numbers", "list of text", "list of pairs"
@@ -112,7 +113,12 @@ class HasRows(ABC):
 
 
 class HasReport(HasRows):
-    """The result of an evaluation. A subclass has `report`; text, JSON, files and data frames follow from it."""
+    """The result of an evaluation. A subclass has `report`; text, JSON, files and data frames follow from it.
+
+    readings: how the files of the evaluation were read
+    """
+
+    readings: tuple[ReadingReport, ...] = ()
 
     @abstractmethod
     def report(self) -> Report:
@@ -129,7 +135,7 @@ class HasReport(HasRows):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures for JSON: fractions from 0 to 1, None where there is no figure."""
-        return self.report().to_dict()
+        return replace(self.report(), readings=self.readings).to_dict()
 
     def details(self) -> Iterable[Any]:
         """Return the scored items, if any: one JSON object each, or a dataclass."""
@@ -184,6 +190,7 @@ class Report:
     tables: for reading.  notes: comparisons, warnings, remarks.
     columns, rows: of TSV, CSV and Parquet files and of data frames.
     figures: of JSON, with standard keys; dataclasses, tuples and arrays are converted.
+    readings: how the files that were measured were read.
     """
 
     columns: Columns
@@ -193,15 +200,22 @@ class Report:
     explanation: Sequence[str] = ()
     tables: Sequence[ReportTable] = ()
     notes: Sequence[str] = ()
+    readings: Sequence[ReadingReport] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures for JSON."""
-        return cast(dict[str, Any], plain(self.figures))
+        """Return the figures for JSON, and as "readings" how the files were read, if any were."""
+        read = {"readings": [reading.to_dict() for reading in self.readings]} if self.readings else {}
+        return cast(dict[str, Any], plain({**self.figures, **read}))
 
     @property
     def title(self) -> str:
         """The name of the columns, with a capital letter."""
         return self.columns.name[:1].upper() + self.columns.name[1:]
+
+    @property
+    def _read(self) -> list[str]:
+        """How the files were read, one line each."""
+        return [f"read {reading}" for reading in self.readings]
 
     @property
     def summary(self) -> str:
@@ -212,7 +226,7 @@ class Report:
         """Return the report for a terminal, without the last line end."""
         parts = ["\n".join(filter(None, [self.summary, *self.explanation]))]
         parts += [f"{one.title}\n{aligned(one)}" if one.title else aligned(one) for one in self.tables if one.rows]
-        text = "\n\n".join(filter(None, [*parts, "\n".join(self.notes)]))
+        text = "\n\n".join(filter(None, [*parts, "\n".join(self.notes), "\n".join(self._read)]))
         return "\n".join(map(printable, text.split("\n")))  # names in files must not control the terminal
 
     def markdown(self) -> str:
@@ -224,7 +238,7 @@ class Report:
             lines = [list(table.headings), rules, *table.cells()]
             escaped = [[cell.replace("|", "\\|").replace("\n", " ") for cell in cells] for cells in lines]
             parts.append("\n".join(f"| {' | '.join(cells)} |" for cells in escaped))
-        return "\n\n".join(filter(None, [*parts, "\n".join(f"- {note}" for note in self.notes)]))
+        return "\n\n".join(filter(None, [*parts, "\n".join(f"- {note}" for note in (*self.notes, *self._read))]))
 
     def html(self) -> str:
         """Return the report as a self-contained page."""
@@ -236,7 +250,8 @@ class Report:
             rows = [_html_row(list(table.headings), sides, "th")]
             rows += [_html_row(cells, sides, "td") for cells in table.cells()]
             parts.append(f"<table>\n{''.join(rows)}</table>")
-        parts += [f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in self.notes)}</ul>"] if self.notes else []
+        notes = [*self.notes, *self._read]
+        parts += [f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in notes)}</ul>"] if notes else []
         return _PAGE.format(title=title, body="\n".join(parts))
 
     def formatted(self, format: ReportFormat) -> str:

@@ -20,10 +20,12 @@ from typing import Any, NoReturn
 import syntaxlm
 from syntaxlm.app.cli import data, draw, evaluate, generate, models, parse, score, serve, train
 from syntaxlm.app.cli.completion_scripts import completion
+from syntaxlm.app.cli.output import print_reading
 from syntaxlm.app.cli.parser import Group, Parser, Run, call
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import system_error
 from syntaxlm.core.progress import set_quiet
+from syntaxlm.core.reading import collected
 
 
 def named(*commands: Run) -> dict[str, Run]:
@@ -139,7 +141,8 @@ def _run(parser: Parser, words: Sequence[str]) -> int:
     options.overrides = overrides
     set_quiet(options.quiet)
     try:
-        return call(options)
+        with collected(print_reading):
+            return call(options)
     finally:
         set_quiet(False)
 

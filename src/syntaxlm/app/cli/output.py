@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from syntaxlm.core.errors import printable
 from syntaxlm.core.files import text_output, to_json
 from syntaxlm.core.options import ReportFormat, Shown
-from syntaxlm.core.progress import error_console, is_quiet
+from syntaxlm.core.progress import error_console, is_quiet, print_above_bars
+from syntaxlm.core.reading import ReadingReport, readings
 
 if TYPE_CHECKING:
     from syntaxlm.core.tables import HasReport, Report
@@ -41,8 +42,13 @@ class ReportOutput:
     format: Annotated[ReportFormat, Shown(use="format")] = "text"
 
     def write(self, result: HasReport | Report) -> None:
-        """Write a result in the format that is asked for."""
+        """Write a result in the format that is asked for, with how the files were read.
+
+        Standard output as text has no such lines: they were printed on stderr.
+        """
         report: Any = getattr(result, "report", lambda: result)()
+        if self.output is not None or self.format != "text":
+            report = replace(report, readings=readings())
         report.write(self.output, self.format)
 
 
@@ -90,6 +96,12 @@ def print_summary(result: Any, format: str, output: Path | None, head: str = "")
 def print_note(text: str) -> None:
     """Print a line on stderr, above progress bars, unless the command is quiet."""
     error_console().print("\n".join(map(printable, text.split("\n"))), markup=False, soft_wrap=True)
+
+
+def print_reading(report: ReadingReport) -> None:
+    """Print how a file was read as a line on stderr, unless the command is quiet."""
+    if not is_quiet():
+        print_above_bars(f"read {printable(str(report))}")
 
 
 def formatted(result: Any, format: str) -> str:
