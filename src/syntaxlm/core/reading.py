@@ -7,6 +7,7 @@ of evaluations hold the reports of their files; `syntaxlm inspect` shows them wi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,6 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 from syntaxlm.core.errors import listed
 
 LINES_NAMED = 5  # line numbers in the remark of a report
+_PLURAL = re.compile(r"\b(\w{2,}?)(ies|s)\b(?<!ss)")
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -26,7 +28,7 @@ Result = TypeVar("Result")
 class Remark:
     """Something in a file that was dropped, changed, or does not fit the form of the file.
 
-    what: a noun phrase that follows the count, such as "words with unknown tags"
+    what: a noun phrase in the plural that follows the count, such as "words with unknown tags"
     count: how often it occurs
     lines: line numbers of the first occurrences, from 1; () if they are not known
     examples: the first occurrences as written; () if they would not help
@@ -38,7 +40,7 @@ class Remark:
     examples: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        text = f"{self.count:,} {self.what}"
+        text = f"{self.count:,} {_PLURAL.sub(_singular, self.what, count=1) if self.count == 1 else self.what}"
         if self.examples:
             text += f": {listed(map(repr, self.examples), LINES_NAMED)}"
         if self.lines:
@@ -95,9 +97,11 @@ class ReadingReport:
 
 def _amount(noun: str, number: int) -> str:
     """Return a count with its noun, which is in the plural: "1 sentence", "25 words"."""
-    if number != 1:
-        return f"{number:,} {noun}"
-    return "1 " + (f"{noun.removesuffix('ies')}y" if noun.endswith("ies") else noun.removesuffix("s"))
+    return f"{number:,} {_PLURAL.sub(_singular, noun, count=1) if number == 1 else noun}"
+
+
+def _singular(plural: re.Match[str]) -> str:
+    return f"{plural[1]}y" if plural[2] == "ies" else plural[1]
 
 
 class Remarks:
