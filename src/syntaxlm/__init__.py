@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from syntaxlm.app.report.report import write_report as write_report
     from syntaxlm.core.errors import InputError as InputError
     from syntaxlm.core.errors import InputWarning as InputWarning
+    from syntaxlm.data.frequencies import Frequencies as Frequencies
     from syntaxlm.data.toy import write_corpus as write_corpus
     from syntaxlm.data.treebanks import read_treebank as read_treebank
     from syntaxlm.evaluation.options import RegressionSettings as RegressionSettings
@@ -42,6 +43,7 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "CacheSettings": "scoring.cache",
+    "Frequencies": "data.frequencies",
     "InputError": "core.errors",
     "InputWarning": "core.errors",
     "LanguageModel": "api.model",

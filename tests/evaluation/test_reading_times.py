@@ -15,10 +15,10 @@ import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.tables import format_rows
+from syntaxlm.data.frequencies import Frequencies
 from syntaxlm.drawing.files import check_picture
 from syntaxlm.evaluation import displayed_words as words_module
 from syntaxlm.evaluation.displayed_words import (
-    Frequencies,
     InputTable,
     displayed_words,
     join_times,

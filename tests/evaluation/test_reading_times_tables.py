@@ -1,4 +1,4 @@
-"""Tables of displayed words, reading times and frequencies."""
+"""Tables of displayed words and reading times."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ import pytest
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.evaluation.displayed_words import (
-    Frequencies,
     InputTable,
     WordTable,
-    bare_word,
     displayed_words,
     join_times,
     with_previous,
@@ -185,39 +183,6 @@ def test_words_of_both_tables_may_differ_in_punctuation(write):
     assert join_times(words_of(STORY, write), times, "time").values[2] == 310
 
 
-# ---- frequencies
-
-
-@pytest.mark.parametrize(
-    ("written", "word"),
-    [("word,", "word"), ("'Don’t!'", "don't"), ("--", ""), ("1,000.", "1,000"), ("U.S.", "u.s"), ("_so_", "so")],
-)
-def test_the_frequency_of_a_word_does_not_depend_on_case_and_punctuation(written, word):
-    assert bare_word(written) == word
-
-
-def test_lists_and_texts_give_the_same_frequencies(write):
-    text = Frequencies.read(write("The cat does n't sleep -- \"the\" cat's\nbed--time .\n", "text.txt"))
-    listed = Frequencies.read(
-        write("word\tcount\nthe\t2\ncat\t1\ndoesn't\t1\nsleep\t1\ncat's\t1\nbed\t1\nTime\t1\n", "list.tsv")
-    )
-    assert text.counts == listed.counts
-    assert text.total == 8
-    assert text.zipf("The") == pytest.approx(math.log10(3 / (8 + 7) * 1e9))
-    assert text.zipf("unseen") == text.zipf("cat—unseen,") == pytest.approx(math.log10(1 / (8 + 7) * 1e9))
-    assert [text.count(word) for word in ("the", "bed--time.", "bed--unseen.", "--")] == [2, 1, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("content", "reported"),
-    [("", "found no word"), ("the\t3\n" * 200 + "cat\tmany\n", "line 201: found 'cat\\tmany'; expected a word and")],
-)
-def test_invalid_frequencies_are_reported(write, content, reported):
-    with pytest.raises(InputError) as error:
-        Frequencies.read(write(content, "list.tsv"))
-    assert reported in str(error.value)
-
-
 def test_times_beyond_the_limit_and_repeated_columns_are_refused(tmp_path):
     path = tmp_path / "times.tsv"
     path.write_text("word\ttime\na\t1e308\n")
@@ -228,15 +193,6 @@ def test_times_beyond_the_limit_and_repeated_columns_are_refused(tmp_path):
     frame = pd.DataFrame([["a", "b"]], columns=["word", "word"])
     with pytest.raises(InputError, match="more than one column is named 'word'"):
         InputTable.read(frame)
-
-
-def test_frequencies_of_wordfreq_are_on_the_zipf_scale():
-    wordfreq = pytest.importorskip("wordfreq")
-    frequencies = Frequencies.read("wordfreq:en")
-    for word in ("the", "garden", "hyphenation"):
-        assert frequencies.zipf(word) == pytest.approx(wordfreq.zipf_frequency(word, "en"), abs=0.05)
-    with pytest.raises(InputError, match="found the language 'xx'; expected one of"):
-        Frequencies.read("wordfreq:xx")
 
 
 def test_several_columns_name_a_group():

@@ -21,6 +21,7 @@ from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import named_path
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.text_files import LINES_TOGETHER, check_encodable
+from syntaxlm.data.frequencies import FrequencySource
 from syntaxlm.data.tables import input_columns
 from syntaxlm.evaluation.completion import CompletionReport, evaluate_completion
 from syntaxlm.evaluation.displayed_words import InputTable, WordTable, word_table
@@ -417,7 +418,7 @@ class LanguageModel(ModelBundle):
         group: str | Sequence[str] | None = None,
         sentence: str | None = None,
         is_text: bool = False,
-        frequencies: str | Path | None = None,
+        frequencies: FrequencySource | None = None,
         context: Context = "reset",
         spillover: int = 1,
         **options: Unpack[TextKeywords],
@@ -428,7 +429,8 @@ class LanguageModel(ModelBundle):
         running text.  column: its column of words, or of text.
         group: the column, or several, that name the text (story, item) of a row.  sentence: the column whose value
         changes where a sentence starts; None: sentences are found from punctuation.
-        frequencies: a file with a list of words and counts, or with text; None: no log frequency.
+        frequencies: see `syntaxlm.Frequencies.read`: a file with a list of words and counts, or with text, or
+        "wordfreq:en"; None: no log frequency.
         context: "reset" reads each sentence by itself; "carry" carries the state within a group.
         spillover: number of previous words whose values are in the row.  punctuation, contractions: see `parse`.
         Raises InputError for tables that cannot be read and for models without token probabilities.
@@ -448,7 +450,7 @@ class LanguageModel(ModelBundle):
         regions: str | Sequence[str] = (),
         separator: str = SEPARATOR,
         critical: str | None = None,
-        frequencies: str | Path | None = None,
+        frequencies: FrequencySource | None = None,
         spillover: int = 0,
         also: Mapping[str, ModelBundle] | None = None,
         **options: Unpack[TextKeywords],
@@ -458,8 +460,9 @@ class LanguageModel(ModelBundle):
         table: a file or data frame with one stimulus per row.  column: its sentences, with a separator between regions;
         without separators, each word is a region.  item: its column of items.  condition: one column or several.
         regions: columns with the regions, instead of `column`.
-        critical: the region whose unknown words are reported; None: all.  frequencies: a file with a list of words and
-        counts, or with text, or "wordfreq:en".  spillover: number of words before a region whose values are in its row.
+        critical: the region whose unknown words are reported; None: all.
+        frequencies: see `syntaxlm.Frequencies.read`; None: no log frequency.
+        spillover: number of words before a region whose values are in its row.
         also: other models by name.  punctuation, contractions: see `parse`.
         The result has `to_dataframe()` with a row per region and `plot()`.
         Raises InputError for tables that cannot be read and for models without token probabilities.
@@ -473,7 +476,7 @@ class LanguageModel(ModelBundle):
         words: Any,
         times: Any = None,
         *,
-        frequencies: str | Path,
+        frequencies: FrequencySource,
         time_column: str = "time",
         word_column: str = "word",
         sentence: str | None = None,

@@ -12,10 +12,9 @@ import math
 import re
 import warnings
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, islice, pairwise
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,9 +23,10 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError, InputWarning, amount, listed
 from syntaxlm.core.progress import progress_bar
+from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.tables import Column, Columns, HasRows
-from syntaxlm.core.text_files import read_lines, source_name
+from syntaxlm.data.frequencies import MISSING, Frequencies, FrequencySource
 from syntaxlm.data.tables import check_unique, find_column, names_beside, open_table, type_of
 from syntaxlm.evaluation.options import MOST_SPILLOVER
 from syntaxlm.models.abilities import ScoresTokens
@@ -35,109 +35,18 @@ from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import word_spans
 
-MISSING = frozenset(["", "NA", "NaN", "nan", "N/A", "null", "None", "."])  # cells without a number
 LARGEST = 1e9  # number in a table: far above any time in milliseconds, and safe in sums of squares
 LEARNT = 5_000  # words of a table from which abbreviations are learned; in a smaller one, "bed." looks like one
 LONGEST = 100  # words of a sentence for models of whole sentences, whose time grows with the cube of the length
 FEW_FREQUENT = 0.5  # share of the displayed words that a frequency list should have
 
-_PUNCTUATION_AROUND = re.compile(r"^[\W_]+|[\W_]+$")
-_ENDING = re.compile(r"(?i)(?<=\w) (n['’]t|['’](?:s|re|ve|ll|d|m))(?!\S)")  # of a contraction in tokenised text
-_DASH = re.compile(r"--+|[—–]")
-_ENTRY = re.compile(r"([^\t]+)\t\s*(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*")  # of a list: a word and its count
 _INTEGERS = re.compile(r"(previous_)?(length(_\d+)?|tokens_.*)")  # columns of whole numbers
-_BILLION = 1e9
-WORDFREQ = "wordfreq:"  # before the code of a language, instead of a file of frequencies
 _BREAKS = (",", ";", ":", "—", "--", ")")  # a long sentence is split after a word that ends in one of these
 _SHOWN = 3  # keys in a message
 
 Integers = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Frequencies:
-    """Word frequencies from a list or a text.
-
-    counts: of words in lower case without punctuation at their ends.  total: sum of all counts.
-    """
-
-    counts: Mapping[str, float]
-    total: float
-    source: str
-
-    @classmethod
-    def read(cls, path: str | Path | Frequencies) -> Frequencies:
-        """Read a list of words and counts, separated by a tab, with or without a header line; or count a text.
-
-        Frequencies are returned as they are; "wordfreq:en" stands for those of the package wordfreq in a language.
-        In a text, dashes separate words, and endings of split contractions are joined to their words (do n't: don't).
-        Raises InputError for a file without words, and for a list with a negative or invalid count.
-        """
-        if isinstance(path, Frequencies):
-            return path
-        if str(path).startswith(WORDFREQ):
-            return cls._of_wordfreq(str(path))
-        lines = ((number, line) for number, line in read_lines(path) if line.strip())
-        first = list(islice(lines, 100))
-        is_list = bool(first) and all(_ENTRY.fullmatch(line) for _, line in first[1:]) and first[0][1].count("\t") == 1
-        words: Counter[str] = Counter()
-        for number, line in chain(first, lines):
-            if not is_list:
-                words.update(_DASH.sub(" ", _ENDING.sub(r"\1", line)).split())
-            elif entry := _ENTRY.fullmatch(line):
-                words[entry[1]] += float(entry[2])  # type: ignore[assignment]  # a list may have counts per million
-            elif number > 1:  # below the header
-                raise InputError(
-                    f"{source_name(path)}, line {number}: found {line[:60]!r}; expected a word and its count, separated"
-                    " by a tab"
-                )
-        counts: Counter[str] = Counter()
-        for word, count in words.items():
-            counts[bare_word(word)] += count
-        del counts[""]
-        total = float(sum(counts.values()))
-        if not total:
-            raise InputError(
-                f"{source_name(path)}: found no word; expected a text, or one word and its count per line, separated"
-                " by a tab"
-            )
-        return cls(counts, total, source_name(path))
-
-    @classmethod
-    def _of_wordfreq(cls, source: str) -> Frequencies:
-        """Return the frequencies of the package wordfreq (Speer 2022), per billion words."""
-        try:
-            import wordfreq
-        except ImportError:
-            message = "requires the package wordfreq: pip install 'syntaxlm[frequencies]'"
-            raise InputError(f"{source}: {message}") from None
-        language = source.removeprefix(WORDFREQ)
-        if language not in wordfreq.available_languages():
-            known = ", ".join(sorted(wordfreq.available_languages()))
-            raise InputError(f"{source}: found the language {language!r}; expected one of {known}")
-        counts = {word: share * _BILLION for word, share in wordfreq.get_frequency_dict(language).items()}
-        return cls(counts, _BILLION, source)
-
-    def count(self, word: str) -> float:
-        """Return the count of a displayed word; of words joined by a dash, that of the rarest."""
-        parts = filter(None, map(bare_word, _DASH.split(word)))
-        return min((self.counts.get(part, 0) for part in parts), default=0)
-
-    def zipf(self, word: str) -> float:
-        """Return the frequency of a displayed word on the Zipf scale: log10 of occurrences per billion words.
-
-        1 is added to every count, including that of words that do not occur. van Heuven et al. 2014.
-        """
-        return math.log10((1 + self.count(word)) / (self.total + len(self.counts)) * _BILLION)
-
-
-def bare_word(word: str) -> str:
-    """Return a word in lower case, without punctuation at its ends and with straight apostrophes; "" for
-    punctuation.
-    """
-    return _PUNCTUATION_AROUND.sub("", word).replace("’", "'").lower()
 
 
 @dataclass(frozen=True)
@@ -624,7 +533,7 @@ def word_table(
     group: str | Sequence[str] | None = None,
     sentence: str | None = None,
     is_text: bool = False,
-    frequencies: str | Path | Frequencies | None = None,
+    frequencies: FrequencySource | None = None,
     spillover: int = 1,
     options: ScoreOptions = ScoreOptions(),
 ) -> WordTable:
@@ -661,20 +570,35 @@ def score_columns(scores: WordScores, suffix: str = "") -> dict[str, Numbers]:
 
 
 def word_properties(words: DisplayedWords, frequencies: Frequencies | None) -> dict[str, Numbers]:
-    """Return length and, with frequencies, log_frequency. Warns if the list has few of the words."""
+    """Return length and, with frequencies, log_frequency. Warns if the list has few of the words.
+
+    How many words have a frequency is announced.
+    """
     properties = {"length": np.array([len(word) for word in words.words], float)}
     if frequencies is not None:
-        listed = np.mean([frequencies.count(word) > 0 for word in words.words])
-        if listed < FEW_FREQUENT:
-            warnings.warn(
-                f"{frequencies.source}: has only {listed:.0%} of the displayed words; expected the frequencies of a"
-                " large text in the same language",
-                InputWarning,
-                stacklevel=3,
-            )
+        _announce_listed(words, frequencies)
         zipf = {word: frequencies.zipf(word) for word in set(words.words)}
         properties["log_frequency"] = np.array([zipf[word] for word in words.words])
     return properties
+
+
+def _announce_listed(words: DisplayedWords, frequencies: Frequencies) -> None:
+    """Announce how many displayed words have a frequency. Warns if these are less than FEW_FREQUENT of them."""
+    is_listed = {word: frequencies.has(word) for word in set(words.words)}
+    remarks = Remarks()
+    for word, row in zip(words.words, words.rows.tolist(), strict=True):
+        if not is_listed[word]:
+            remarks.add("displayed words without a listed frequency", words.table.row_numbers[row], word)
+    counts = {"displayed words": len(words), "different words": len(is_listed)}
+    announce(ReadingReport(frequencies.source, "frequencies of the displayed words", counts, "", remarks.all()))
+    listed = np.mean([is_listed[word] for word in words.words])
+    if listed < FEW_FREQUENT:
+        warnings.warn(
+            f"{frequencies.source}: has only {listed:.0%} of the displayed words; expected the frequencies of a"
+            " large text in the same language",
+            InputWarning,
+            stacklevel=4,
+        )
 
 
 def previous_name(name: str, lag: int) -> str:

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,12 +19,12 @@ import numpy as np
 from syntaxlm.core.errors import InputError, InputWarning, listed, shortened
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.tables import Column, Columns, HasReport, Report, ReportTable, Row
+from syntaxlm.data.frequencies import Frequencies, FrequencySource
 from syntaxlm.data.tables import input_columns, names_beside
 from syntaxlm.drawing.charts import bar_chart
 from syntaxlm.drawing.svg import SERIES, Picture, stacked
 from syntaxlm.evaluation.displayed_words import (
     DisplayedWords,
-    Frequencies,
     InputTable,
     WordScores,
     previous_name,
@@ -440,7 +439,7 @@ def evaluate_items(
     models: ModelBundle | Mapping[str, ModelBundle],
     stimuli: Stimuli,
     critical: str | None = None,
-    frequencies: str | Path | None = None,
+    frequencies: FrequencySource | None = None,
     spillover: int = 0,
     style: TextOptions = TextOptions(),
 ) -> ItemsReport:

@@ -28,13 +28,13 @@ import numpy as np
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable
+from syntaxlm.data.frequencies import Frequencies, FrequencySource
 from syntaxlm.drawing.charts import BinnedMean, binned_means_picture
 from syntaxlm.drawing.files import PageSection, check_picture, html_page, write_picture
 from syntaxlm.drawing.svg import Picture, Theme
 from syntaxlm.evaluation.displayed_words import (
     DisplayedWords,
     Flags,
-    Frequencies,
     InputTable,
     Integers,
     Numbers,
@@ -508,7 +508,7 @@ def evaluate_reading_times(
     words: Any,
     times: Any = None,
     *,
-    frequencies: str | Path | Frequencies,
+    frequencies: FrequencySource,
     time_column: str = "time",
     word_column: str = "word",
     sentence: str | None = None,

@@ -14,6 +14,7 @@ from syntaxlm.app.cli.options import (
     ModelOptions,
     Preprocessing,
     ProtocolOptions,
+    RequiredFrequencies,
     SentencesFile,
     SeveralModels,
     Share,
@@ -286,7 +287,7 @@ def completion(
 def reading_times(
     models: SeveralModels,
     words: InputFile,
-    frequencies: InputFile,
+    frequencies: RequiredFrequencies,
     columns: DisplayedWordColumns,
     settings: RegressionSettings,
     style: TextOptions,
@@ -317,8 +318,6 @@ def reading_times(
         word and the time
     min_time: leave out shorter times
     max_time: leave out longer times
-    frequencies: word frequencies: a list with a word and its count per line, separated by a tab, or a plain text whose
-        words are counted, such as the models' training text
     context: read each sentence by itself (reset), or the text as one stream whose state is carried from sentence to
         sentence (carry), or measure each model that can carry its state both ways (both); default: as in training
     details: write a table with one row per displayed word, its time, predictors and surprisals; the extension selects
@@ -336,7 +335,7 @@ def reading_times(
     if picture is not None:
         check_picture(picture)
     report = evaluate_reading_times(
-        models.load(), words, times, frequencies=frequencies, time_column=time_column,
+        models.load(), words, times, frequencies=frequencies.read(), time_column=time_column,
         word_column=columns.word_column, sentence=columns.sentence_column, group=columns.group, key=key or None,
         context=context, minimum=min_time, maximum=max_time, style=style, settings=settings,
     )  # fmt: skip

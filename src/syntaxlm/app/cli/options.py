@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import LARGEST_COUNT, Argument, Bounds, Count, Form, Name, Needs, Shown
+from syntaxlm.core.options import LARGEST_COUNT, Argument, Bounds, Count, Form, InputFile, Name, Needs, Shown
 from syntaxlm.parsing.options import Ties
 
 if TYPE_CHECKING:
     from syntaxlm.data.corpora import GivenText
+    from syntaxlm.data.frequencies import Frequencies
     from syntaxlm.drawing.svg import Picture
     from syntaxlm.storage.folder import ModelBundle
     from syntaxlm.trees.scoring import Protocol
@@ -223,6 +224,42 @@ class PictureOutput:
 
         if self.picture is not None:
             save_picture(draw(), self.picture, self.theme)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequiredFrequencies:
+    """Where the frequencies of words are from.
+
+    frequencies: word frequencies: a list with a word and its count on each line (columns separated by tabs, commas,
+        semicolons or spaces, with or without a header); a text whose words are counted, such as the models' training
+        text; or wordfreq:en, the package wordfreq (extra frequencies)
+    frequency_column: column of the list with the counts; default: the only column of numbers that is no rank, or one
+        with a usual name, such as count, freq or FREQcount
+    """
+
+    frequencies: InputFile
+    frequency_column: Name | None = None
+
+    def read(self) -> Frequencies:
+        """Return the frequencies. Raises InputError as `Frequencies.read` does."""
+        from syntaxlm.data.frequencies import Frequencies
+
+        return Frequencies.read(self.frequencies, self.frequency_column)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptionalFrequencies(RequiredFrequencies):
+    """Where the frequencies of words are from, if they are asked for."""
+
+    frequencies: InputFile | None = None  # type: ignore[assignment]  # not required
+
+    def read_if_given(self) -> Frequencies | None:
+        """Return the frequencies, if they are asked for. Raises InputError as `Frequencies.read` does."""
+        if self.frequencies is not None:
+            return self.read()
+        if self.frequency_column is not None:
+            raise InputError("--frequency-column: is a column of a list; add --frequencies FILE, or omit it")
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)

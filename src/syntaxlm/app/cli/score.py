@@ -7,7 +7,14 @@ from functools import partial
 from itertools import tee
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
-from syntaxlm.app.cli.options import ComparedModels, DisplayedWordColumns, PictureOutput, Size, TextSource
+from syntaxlm.app.cli.options import (
+    ComparedModels,
+    DisplayedWordColumns,
+    OptionalFrequencies,
+    PictureOutput,
+    Size,
+    TextSource,
+)
 from syntaxlm.app.cli.output import ReportOutput, print_note
 from syntaxlm.app.cli.parse import JobOptions
 from syntaxlm.core.errors import InputError
@@ -33,11 +40,11 @@ def score(
     text: TextSource,
     options: ScoreOptions,
     displayed: DisplayedWordColumns,
+    frequencies: OptionalFrequencies,
     job: JobOptions,
     drawn: PictureOutput,
     column: Name | None = None,
     words: InputFile | None = None,
-    frequencies: InputFile | None = None,
     format: ScoreFormat | None = None,
     output: OutputFile | None = None,
 ) -> int:
@@ -58,16 +65,13 @@ def score(
     column: column with the sentences, if TEXT is a table (a header line, and cells separated by tabs, commas or
         semicolons); in a job, column of Parquet files, default text
     words: table with one displayed word per row, read instead of TEXT; print one row per displayed word
-    frequencies: add a column of log frequencies: a list with a word and its count per line, separated by a tab; a plain
-        text whose words are counted, such as the models' training text; or wordfreq:en, the package wordfreq (extra
-        frequencies)
     format: Otherwise tsv; a job always writes Parquet. json: JSON lines
     output: write the rows to this file (written atomically); default, or -: standard output. Or the folder of a job
     picture: draw the surprisals as bars, or, with one --also, those of the two models as a scatter plot: .svg, .png
         (requires the extra draw) or .html
     example: syntaxlm score MODEL items.tsv --column sentence -o surprisals.tsv
     """
-    asked = _asks_for_displayed_words(text, displayed, column, words, frequencies)
+    asked = _asks_for_displayed_words(text, displayed, column, words, frequencies.frequencies)
     if job.is_asked:
         from syntaxlm.app.jobs.work import ScoreWork
 
@@ -92,12 +96,13 @@ def score(
         )
     from syntaxlm.evaluation.displayed_words import word_table
 
+    listed = frequencies.read_if_given()
     source = words or text.read()
     if not isinstance(source, str):
         raise InputError("--column: found a sentence as TEXT; expected a table file")
     table = word_table(
         model.load(), source, displayed.word_column if words else str(column), group=displayed.group,
-        sentence=displayed.sentence_column, is_text=words is None, frequencies=frequencies,
+        sentence=displayed.sentence_column, is_text=words is None, frequencies=listed,
         spillover=displayed.spillover, options=options,
     )  # fmt: skip
     write_rows(table.rows(), table.columns, output, format or "tsv")
@@ -237,6 +242,7 @@ def items(
     models: ComparedModels,
     table: Annotated[str, Argument("ITEMS")],
     style: TextOptions,
+    frequencies: OptionalFrequencies,
     output: ReportOutput,
     drawn: PictureOutput,
     column: Name = "sentence",
@@ -245,7 +251,6 @@ def items(
     regions: Annotated[Sequence[str], Shown("NAME", ("--region",))] = (),
     separator: Annotated[str, Shown("SIGN")] = "|",
     critical: Name | None = None,
-    frequencies: InputFile | None = None,
     spillover: Size = 0,
 ) -> None:
     """Sum the surprisals of stimuli by region, and average them by condition.
@@ -264,8 +269,6 @@ def items(
     regions: column with a region of the sentence, instead of --column; repeated in order
     separator: sign between regions
     critical: the region whose unknown words are reported: the name of its column, or its number; default: all regions
-    frequencies: add columns of log frequencies: a list with a word and its count per line, separated by a tab; a plain
-        text whose words are counted; or wordfreq:en, the package wordfreq (extra frequencies)
     spillover: number of words before each region whose surprisal, length and frequency are in its row
     picture: draw the mean surprisals by region and condition, with intervals: .svg, .png (requires the extra draw) or
         .html
@@ -278,7 +281,7 @@ def items(
     stimuli = Stimuli.read(table, column, item=item, condition=conditions, regions=regions, separator=separator)
     if drawn.picture is not None:
         stimuli.check_plot()
-    report = evaluate_items(models.load_all(), stimuli, critical, frequencies, spillover, style)
+    report = evaluate_items(models.load_all(), stimuli, critical, frequencies.read_if_given(), spillover, style)
     output.write(report)
     if output.output is not None:  # the rows are in a file
         for warning in report.warnings:

@@ -1,0 +1,229 @@
+"""Word frequencies: lists of every usual form, texts, the package wordfreq, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from collections import Counter
+
+import pandas as pd
+import pytest
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.reading import collected
+from syntaxlm.data.frequencies import Frequencies, bare_word
+
+COUNTS = {"the": 22_000_000, "dog": 90_000, "slept": 7_000, "quietly": 5_000, "zebra": 800}
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(content: str | bytes, name: str = "list.tsv", column: str | None = None) -> Frequencies:
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return Frequencies.read(path, column)
+
+    return read
+
+
+def rows(form: str, header: str = "") -> str:
+    """Return the list of COUNTS, one row per word in the given form."""
+    lines = [form.format(w=word, c=count, r=rank) for rank, (word, count) in enumerate(COUNTS.items(), 1)]
+    return "\n".join([*([header] if header else []), *lines, ""])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        rows("{w}\t{c}"),
+        rows("{w}\t{c}", "word\tcount"),
+        rows("{w}\t{c}", "Wort\tAnzahl"),
+        rows("{w} {c}"),
+        rows("{w}  {c}  "),
+        rows("{c}\t{w}"),
+        rows("{c:>10} {w}"),
+        rows("{r} {w} {c}"),
+        rows("{r}\t{w}\t{c}", "rank\tword\tfreq"),
+        rows("{r}\t{w}\t{c}"),
+        rows("{w},{c}"),
+        rows("{w};{c}", "word;count"),
+        rows('"{w}","{c}"', '"word","count"'),
+        rows('"{w}", "{c:,}"', '"word", "count"'),
+        rows("{w}\t{c:,}"),
+        rows("{w}\t{c:_}").replace("_", "\u202f"),
+        rows("{w}\t{c:_}").replace("_", "'"),
+        rows("{w}\t{c}\t12\t6.1", "Word\tFREQcount\tCDcount\tLg10WF"),
+        rows("{w},{c},1.5,2.5", "Spelling,FreqCount,LogFreq(Zipf),CD"),
+        rows("{w}\tNoun\t{c}", "word\tPoS\tfreq"),
+        rows("{w}\t{c}.0"),
+        rows("{w}\t{c}").replace("\n", "\r\n"),
+        "\ufeff" + rows("{w}\t{c}", "word\tcount"),
+        rows("{w}\t{c}") + "\n\n",
+        rows("{w}\t{c}").replace("dog\t90000", "dog\t80000\nDog\t10000"),
+    ],
+)
+def test_a_list_of_every_usual_form_is_read_alike(read, content):
+    frequencies = read(content)
+    assert dict(frequencies.counts) == COUNTS
+    assert [round(frequencies.zipf(word), 2) for word in ("The", "dog", "slept,", "quietly")] == [
+        9.00,
+        6.61,
+        5.50,
+        5.35,
+    ]
+
+
+def test_a_compressed_list_is_read(read):
+    assert dict(read(gzip.compress(rows("{w} {c}").encode()), "list.txt.gz").counts) == COUNTS
+
+
+@pytest.mark.parametrize("missing", ["", "NA", "NaN"])
+def test_a_row_without_a_count_is_left_out_and_counted(read, missing):
+    with collected() as readings:
+        frequencies = read(rows("{w}\t{c}").replace("800", missing))
+    assert dict(frequencies.counts) == {word: count for word, count in COUNTS.items() if word != "zebra"}
+    expected = "separated by tabs, 4 rows, 4 different words; 1 row without a count, left out: 'zebra' (line 5)"
+    assert str(readings[0]).endswith(f"frequency list, {expected}")
+
+
+def test_words_that_are_like_missing_values_or_numbers_stay_words(read):
+    frequencies = read("the\t50\nnull\t4\nNA\t3\n1989\t2\n42\t1\n")
+    assert [frequencies.count(word) for word in ("null", "NA", "1989.", "42")] == [4, 3, 2, 1]
+
+
+def test_decimal_commas_and_frequencies_per_million_are_read(read):
+    frequencies = read("the;50000,25\ndog;150,5\nzebra;0,25\n")
+    assert frequencies.counts == {"the": 50_000.25, "dog": 150.5, "zebra": 0.25}
+    # One occurrence is the smallest value of the list, not one in a million.
+    assert frequencies.zipf("unseen") == pytest.approx(math.log10(0.25 / (50_151 + 3 * 0.25) * 1e9))
+    assert frequencies.zipf("zebra") == pytest.approx(frequencies.zipf("unseen") + math.log10(2))
+
+
+def test_the_column_of_counts_can_be_chosen(read):
+    table = "word\ta\tb\nthe\t10\t100\ndog\t5\t20\n"
+    assert read(table, column="b").counts == {"the": 100, "dog": 20}
+    with pytest.raises(InputError, match=r"several columns of numbers: a, b; .* Choose one with --frequency-column"):
+        read(table)
+    with pytest.raises(InputError, match=r"no column 'c'; found word, a, b"):
+        read(table, column="c")
+    with pytest.raises(InputError, match="the column 'word' has text"):
+        read(table, column="word")
+    assert read("word\tCD\tfreq\nthe\t10\t100\n", column="CD").counts == {"the": 10}
+    with pytest.raises(InputError, match="the column 'Zipf' has logarithms"):
+        read("word\tZipf\tfreq\nthe\t7.1\t100\n", column="Zipf")
+
+
+@pytest.mark.parametrize(
+    ("content", "reported"),
+    [
+        ("", "found no word"),
+        ("the\t3\n" * 200 + "cat\tmany\n", "line 201: found the count 'many' of 'cat'; expected a number of 0 or more"),
+        ("the\t3\n" * 2000 + "cat\tmany\n", "line 2001: found the count 'many' of 'cat'"),
+        ("the\t3\n" * 2000 + "cat\n", "line 2001: found 'cat'; expected 2 cells separated by tabs"),
+        ("the\t3\ndog\t-2\ncat\t3\n", "line 2: found the count '-2' of 'dog'"),
+        ("word\tzipf\nthe\t7.7\ndog\t5.1\n", "only logarithms or numbers of contexts: zipf"),
+        ("the\t7.7\ndog\t5.1\n", "look like logarithms"),
+        ("word\tLg10WF\tCDcount\nthe\t6.1\t2\n", "only logarithms or numbers of contexts: Lg10WF, CDcount"),
+        ("item\tsentence\n1\tthe dog slept\n2\tthe cat ran\n", "found several words in 2 of 2 rows"),
+        ("item\tcondition\na\tb\nc\td\n", "none of them numbers"),
+        ("1\t2\n3\t4\n", "all of them numbers"),
+        (
+            "lemma1\tpos\tgloss\tn\nthe\tDT\tx\t5\n",
+            "several columns of text: lemma1, pos, gloss",
+        ),
+        ("the\t7,000\ndog\t90000\n", "comma may separate thousands or decimals"),
+        ("the 3\nof 2\nand 5\nit was\n", "line 1: found a word and a number, as in 3 of 4 lines"),
+        ("\n".join(f"word{chr(97 + n)}" for n in range(26)), "found one word per line, and each word once"),
+    ],
+)
+def test_what_is_no_list_and_no_text_is_refused(read, content, reported):
+    with pytest.raises(InputError) as error:
+        read(content)
+    assert reported in str(error.value)
+
+
+def test_a_treebank_is_refused_by_its_name(read):
+    with pytest.raises(InputError, match=r"ends in \.mrg, a treebank.*syntaxlm data words"):
+        read("(S (NN dog))", "trees.mrg")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I have 2 cats\nHe has 3 dogs\n",
+        "Yes, he said.\nNo, she said.\n",
+        "the dog\nthe cat\n",
+        "Chapter 1\nIt was late.\nHe slept.\nShe ran.\nThey left.\nAll went.\n",
+    ],
+)
+def test_a_text_is_counted(read, text):
+    frequencies = read(text, "text.txt")
+    assert frequencies.total == len(text.split())
+
+
+def test_lists_and_texts_give_the_same_frequencies(read):
+    text = read("The cat does n't sleep -- \"the\" cat's\nbed--time .\n", "text.txt")
+    listed = read("word\tcount\nthe\t2\ncat\t1\ndoesn't\t1\nsleep\t1\ncat's\t1\nbed\t1\nTime\t1\n")
+    assert text.counts == listed.counts
+    assert text.total == 8
+    assert text.zipf("The") == pytest.approx(math.log10(3 / (8 + 7) * 1e9))
+    assert text.zipf("unseen") == text.zipf("cat—unseen,") == pytest.approx(math.log10(1 / (8 + 7) * 1e9))
+    assert [text.count(word) for word in ("the", "bed--time.", "bed--unseen.", "--")] == [2, 1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("written", "word"),
+    [
+        ("word,", "word"), ("'Don’t!'", "don't"), ("--", ""), ("1,000.", "1,000"), ("U.S.", "u.s"), ("_so_", "so"),
+        ("की", "की"), ("ดี", "ดี"), ("“नहीं।”", "नहीं"),
+        ("de\u0301ja\u0300,", "déjà"), ("O\u0308l", "öl"), ("donʼt", "don't"),
+        ("\u200bword\u00a0", "word"), ("£5", "5"), ("İ", "i̇"),
+    ],
+)  # fmt: skip
+def test_only_case_and_punctuation_at_the_ends_are_ignored(written, word):
+    assert bare_word(written) == word
+
+
+def test_words_in_other_normal_forms_match(read):
+    decomposed = read("l'e\u0301te\u0301 est de\u0301ja\u0300 la\u0300\n" * 3, "text.txt")
+    assert [decomposed.count(word) for word in ("l'été", "déjà", "là", "l’été")] == [3, 3, 3, 3]
+
+
+def test_a_cell_of_several_words_has_the_mean_of_their_frequencies(read):
+    frequencies = read(rows("{w}\t{c}"))
+    assert frequencies.zipf("The dog") == pytest.approx((frequencies.zipf("the") + frequencies.zipf("dog")) / 2)
+    assert frequencies.zipf("The dog") == pytest.approx(7.804, abs=1e-3)
+    assert frequencies.zipf("dog --") == frequencies.zipf("dog")
+
+
+@pytest.mark.parametrize("mapping", [COUNTS, Counter(COUNTS), pd.Series(COUNTS)])
+def test_mappings_are_frequencies(mapping):
+    assert Frequencies.read(mapping).counts == COUNTS
+
+
+@pytest.mark.parametrize(
+    ("wrong", "found"),
+    [
+        (pd.DataFrame({"word": ["a"]}), "DataFrame"),
+        (["the"], "list"),
+        (5, "int"),
+        ({"the": -1}, "'the': -1"),
+        ({1: 2}, "1: 2"),
+    ],
+)
+def test_other_objects_are_refused_by_name(wrong, found):
+    with pytest.raises(InputError, match=f"^frequencies: found {found}"):
+        Frequencies.read(wrong)
+
+
+def test_wordfreq_has_the_values_of_the_package():
+    wordfreq = pytest.importorskip("wordfreq")
+    frequencies = Frequencies.read("wordfreq:en")
+    for word in ("the", "garden", "well-known", "1989.", "42", "AT&T", "New York", "don’t", "mother-in-law", "qqxyzzy"):
+        assert frequencies.zipf(word) == wordfreq.zipf_frequency(word, "en")
+    assert frequencies.has("well-known")
+    assert not frequencies.has("qqxyzzy")
+    hindi = Frequencies.read("wordfreq:hi")
+    assert [hindi.zipf(word) for word in ("की", "के", "को", "का")] == [7.39, 7.58, 7.27, 7.25]
+    with pytest.raises(InputError, match="found the language 'xx'; expected one of"):
+        Frequencies.read("wordfreq:xx")
