@@ -352,7 +352,7 @@ def test_an_invalid_yaml_value_is_reported_with_file_and_line(tmp_path, value, f
         (b"", ": found no settings; expected the sections model, text, batches"),
         (b"just words", ": found a single value; expected the sections"),
         (b"- a\n- list", ": found a list; expected the sections"),
-        (b"\xff\xfe\x00", ", line 1: found a zero byte"),
+        (b"\xff\xfe\x00", ", line 1: found the byte order mark of UTF-16"),
         (b"a: &a [*a]", ""),
         (b"\x00", ", line 1: found a zero byte"),
     ],

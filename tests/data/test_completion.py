@@ -172,7 +172,7 @@ def test_parses_are_in_conllu(tmp_path):
         (PLAIN, "", "answers.txt: found no sentence"),
         ("\n\n", PLAIN_ANSWERS, "questions.txt: found no sentence"),
         (PLAIN.encode().replace(b"ate", b"\xe9"), PLAIN_ANSWERS, "questions.txt, line 2: found byte 0xe9 at offset 34"),
-        (PLAIN, PLAIN_ANSWERS.encode("utf-16"), "answers.txt, line 1: found a zero byte"),
+        (PLAIN, PLAIN_ANSWERS.encode("utf-16"), "answers.txt, line 1: found the byte order mark of UTF-16"),
     ],
 )  # fmt: skip
 def test_mismatches_are_reported_by_file_line_and_question(read, tmp_path, questions, answers, reported):

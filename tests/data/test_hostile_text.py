@@ -27,10 +27,10 @@ NAMES = ["lines", "text", "brackets", "conllu", "treebank"]
 @pytest.mark.parametrize(
     ("content", "found"),
     [
-        ("a b\n".encode("utf-16"), "line 1: found a zero byte at offset 3 (a binary file, or text in UTF-16?)"),
+        ("a b\n".encode("utf-16"), "line 1: found the byte order mark of UTF-16; expected UTF-8 text. Convert it,"),
         ("a b\n".encode("utf-16-be"), "line 1: found a zero byte at offset 0"),
-        ("a b\n".encode("utf-32"), "line 1: found a zero byte at offset 2"),
-        ("友情".encode("utf-16"), "line 1: found byte 0xff at offset 0"),
+        ("a b\n".encode("utf-32"), "line 1: found the byte order mark of UTF-32; expected UTF-8 text"),
+        ("友情".encode("utf-16"), "line 1: found the byte order mark of UTF-16; expected UTF-8 text"),
         (b"caf\xe9\n", "line 1: found byte 0xe9 at offset 3"),
         (b"\xef\xbb\xbf# good\nb\xe4d\n", "line 2: found byte 0xe4 at offset 11"),
         (b"# good\ncut \xe2\x82", "line 2: found byte 0xe2 at offset 11"),

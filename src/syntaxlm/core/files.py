@@ -168,12 +168,26 @@ def holds_model(folder: Path) -> bool:
     return any(all((folder / name).exists() for name in names) for names in _MODEL_FILES)
 
 
+_OTHER_ENCODINGS = {
+    b"\xff\xfe\0\0": "UTF-32",
+    b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}  # by their byte order marks
+
+
 def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: int = 0) -> str:
     """Decode UTF-8 text without its byte-order mark; report line and byte of a fault.
 
     first_line, first_byte: where the content starts in its source; lines count from 1, bytes from 0.
     Raises InputError naming source, line and byte offset of the first error.
     """
+    encoding = next((name for start, name in _OTHER_ENCODINGS.items() if content.startswith(start)), None)
+    if encoding is not None and first_line == 1:
+        raise InputError(
+            f"{source}, line 1: found the byte order mark of {encoding}; expected UTF-8 text. Convert it, for example"
+            f" with: iconv -f {encoding} -t UTF-8"
+        )
     zero = content.find(b"\x00")
     if zero >= 0:
         line = first_line + content.count(b"\n", 0, zero)
@@ -204,10 +218,13 @@ def sha256(parts: Iterable[bytes | memoryview]) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of a text without their ends, \\n or \\r\\n.
+    """Return the lines of a text without their ends: \\n or \\r\\n, or \\r in a text without \\n before its end.
 
-    Unlike str.splitlines(), no other characters end a line: words may contain U+0085, U+2028 or a lone \\r.
+    Unlike str.splitlines(), no other characters end a line: words may contain U+0085 or U+2028.
     """
+    line = text.removesuffix("\n")
+    if "\r" in line and "\n" not in line and not (text.endswith("\r\n") and line.count("\r") == 1):
+        return line.removesuffix("\r").split("\r")
     *lines, last = text.split("\n")
     lines = [line.removesuffix("\r") for line in lines]
     return [*lines, last] if last else lines

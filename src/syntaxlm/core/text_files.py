@@ -14,6 +14,7 @@ import lzma
 import os
 import re
 import sys
+import warnings
 import weakref
 import zlib
 from collections.abc import Callable, Iterator
@@ -23,8 +24,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import decode_text, memory_size, system_error
+from syntaxlm.core.reading import ReadingReport, Remarks, announce
 
 STANDARD_INPUT = "-"
 MAXIMUM_TEXT = 2**30  # bytes after decompression of a text that is read as a whole
@@ -76,6 +78,11 @@ _ARCHIVES = {  # formats that are not supported; their first bytes are not text
     "zip": re.compile(rb"PK\x03\x04"),
     "7-Zip": re.compile(rb"7z\xbc\xaf\x27\x1c"),
     "compress (.Z)": re.compile(rb"\x1f\x9d"),
+}
+_DOCUMENTS = {  # their first bytes; all but the first two might be read as text
+    "PDF": re.compile(rb"(\xef\xbb\xbf)?%PDF-"),
+    "PostScript": re.compile(rb"%!PS"),
+    "RTF": re.compile(rb"\{\\rtf\d"),
 }
 COMPRESSED_SUFFIXES = tuple(_COMPRESSIONS)
 _START = 8  # bytes that identify the format
@@ -227,17 +234,24 @@ def _limited(path: str | Path, most: int) -> Iterator[bytes]:
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a UTF-8 file, numbered from 1, without line ends (\\n, \\r\\n) and byte order mark.
+    """Yield the lines of a UTF-8 file, numbered from 1, without line ends and byte order mark.
 
-    Only one line, of at most `MAXIMUM_LINE` bytes, is held in memory.
+    Lines end with \\n or \\r\\n. If a file has no \\n, except perhaps at its end, they end with \\r; otherwise a \\r
+    inside a line is a character of the line. Both are announced. Only one line, of at most `MAXIMUM_LINE` bytes, is
+    held in memory.
     Raises InputError as `open_bytes` does; for binary content and text that is not UTF-8, with line and byte offset
     (after decompression, from 0); and for a line that is too long.
     """
-    offset, source = 0, source_name(path)
+    offset, source, remarks = 0, source_name(path), Remarks()
     with open_bytes(path) as file:
         for number, raw in enumerate(iter(partial(file.readline, _PIECE), b""), 1):
             if len(raw) == _PIECE and not raw.endswith(b"\n"):
                 raw = _long_line(raw, file, f"{source}, line {number}")
+            if b"\r" in raw and _has_lone_cr(raw):
+                if number == 1 and not file.peek(1):  # the line is the whole file
+                    yield from _lines_ending_in_cr(raw, source)
+                    return
+                remarks.add("carriage returns inside lines", number, count=raw.count(b"\r") - raw.endswith(b"\r\n"))
             length = len(raw)
             if number == 1 and raw.startswith(_BYTE_ORDER_MARK):
                 raw = raw[len(_BYTE_ORDER_MARK) :]
@@ -251,6 +265,42 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
                 decode_text(raw, source, number, offset + length - len(raw))
             offset += length
             yield number, line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line
+    if remarks:
+        announce(ReadingReport(source, "lines that end in \\n", remarks=remarks.all()))
+        count = remarks.all()[0].count
+        if count >= number:  # more lines end in \r than in \n
+            warnings.warn(
+                f"{source}: {count:,} carriage returns inside {number:,} lines, which are read as spaces. Does the file"
+                " have line ends of two systems? Replace \\r with \\n, for example with: tr '\\r' '\\n'",
+                InputWarning,
+                stacklevel=2,
+            )
+
+
+def has_cr_line_ends(path: str | Path) -> bool:
+    """Return whether the lines of a file end with \\r, see `read_lines`. Raises InputError as `open_bytes` does."""
+    with open_bytes(path) as file:
+        raw = file.readline(_PIECE)
+        if len(raw) == _PIECE and not raw.endswith(b"\n"):
+            raw = _long_line(raw, file, f"{source_name(path)}, line 1")
+        return _has_lone_cr(raw) and not file.peek(1)
+
+
+def _has_lone_cr(raw: bytes) -> bool:
+    """Return whether a line contains a \\r that is not part of its end \\r\\n."""
+    place = raw.find(b"\r")
+    return place >= 0 and not (place == len(raw) - 2 and raw.endswith(b"\n"))
+
+
+def _lines_ending_in_cr(content: bytes, source: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a whole file whose lines end with \\r, and announce this.
+
+    Raises InputError as `decode_text` does.
+    """
+    text = decode_text(content, source).removesuffix("\n").removesuffix("\r")
+    lines = text.split("\r")
+    announce(ReadingReport(source, "lines that end in \\r", {"lines": len(lines)}, "the file has no \\n between lines"))
+    yield from enumerate(lines, 1)
 
 
 def _long_line(start: bytes, file: BinaryIO, place: str) -> bytes:
@@ -283,6 +333,12 @@ class _Source(io.RawIOBase):
         except OSError as error:
             raise system_error(self._name, "read", error) from error
         detected = next((format for format in _COMPRESSIONS.values() if format.start.match(start)), None)
+        document = next((name for name, pattern in _DOCUMENTS.items() if pattern.match(start)), None)
+        if document is not None:
+            raise InputError(
+                f"{self._name}: found a {document} document; expected plain text. Save or export it as plain text"
+                " (UTF-8)."
+            )
         archive = next((name for name, pattern in _ARCHIVES.items() if pattern.match(start)), None)
         if archive is not None:
             supported = ", ".join(COMPRESSED_SUFFIXES)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import shutil
 import tempfile
 import warnings
@@ -28,6 +27,7 @@ from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import system_error
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.text_files import content_suffix, is_compressed, no_sentence, source_name, uncompressed_name
+from syntaxlm.data.plain_text import CHARACTERS, PLAIN, TAGGED, TextForm, examined
 from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError, has_tag, split_words, without_tags
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
@@ -41,7 +41,6 @@ CONSTITUENCY_SUFFIXES = (*_OF_TREES, ".txt", ".ptb", ".clean")
 DEPENDENCY_SUFFIXES = tuple(DEPENDENCY_FORMATS)
 TAGGED_SUFFIX = ".tagged"  # also followed by .txt
 NO_TEXT_SUFFIXES = (*_OF_TREES, *DEPENDENCY_SUFFIXES)  # files with other suffixes may be plain text
-_TREE = re.compile(r"\(\S* ?\(\S+ .*\)\)")  # (S (NP ...)) or ((S ...))
 TREEBANK_SUFFIXES = (*CONSTITUENCY_SUFFIXES, *DEPENDENCY_SUFFIXES, TAGGED_SUFFIX)
 
 
@@ -91,40 +90,24 @@ PART = " (the first "  # in the source of a corpus that is only a part of a text
 CHUNK = 2**20  # words buffered before they are written
 
 
-def read_lines(path: str | Path, tagged: bool = False) -> Iterator[tuple[int, str]]:
-    """Return the numbered lines of a text, from `text_files.read_lines`.
+def read_lines(path: str | Path, form: TextForm = PLAIN, warn: bool = True) -> Iterator[tuple[int, str]]:
+    """Return the numbered lines of a text, without sentence marks; see `data.plain_text`.
 
-    tagged: whether the lines should be tagged text, for messages.
-    Raises InputError like that function, and if the file name has the suffix of a treebank.
+    form: what the lines should be.  warn: whether warnings are given, and what was read is announced.
+    Raises InputError like `text_files.read_lines` and `examined`, and if the file name has the suffix of a treebank.
     """
     suffix = content_suffix(path)
     if suffix in NO_TEXT_SUFFIXES:
         text, extracted, command = (
             ("tagged text", "tags", f"data tags {path} -o FILE.tagged.txt")
-            if tagged
+            if form == TAGGED
             else ("plain text", "words", f"data words {path} -o FILE")
         )
         raise InputError(
             f"{path}: found a name that ends in {suffix}, a treebank; expected {text}, one sentence per line."
             f" Extract its {extracted} with: syntaxlm {command}"
         )
-    return _lines(path)
-
-
-def _lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a text. Warns if the first one is a bracketed tree."""
-    lines = text_files.read_lines(path)
-    for number, first in lines:
-        if _TREE.fullmatch(first.strip()):
-            warnings.warn(
-                f"{source_name(path)}, line {number}: this looks like a bracketed tree, but is read as text. If the"
-                " file has trees, give it a name that ends in .mrg",
-                InputWarning,
-                stacklevel=2,
-            )
-        yield number, first
-        break
-    yield from lines
+    return examined(text_files.read_lines(path), source_name(path), form, warn)
 
 
 @dataclass(frozen=True)
@@ -142,7 +125,8 @@ def read_sentences(
 ) -> Iterator[tuple[int, str]]:
     """Return the numbered lines of a text as input for a normaliser. Tags are removed unless the normaliser reads tags.
 
-    warn: see `tagged_lines`. It reads the text if the normaliser reads tags or if the file name is that of tagged text.
+    The text is tagged if the normaliser reads tags or if the file name is that of tagged text.
+    warn: whether warnings are given, and what was read is announced.
     Raises InputError like `read_lines` and `tagged_lines`.
     """
     reads_tags = normaliser.units == "tags"
@@ -150,8 +134,8 @@ def read_sentences(
         given = enumerate(path.lines, 1)
         return tagged_lines(str(path), given, warn) if reads_tags else given
     if not (reads_tags or is_tagged(path)):
-        return read_lines(path)
-    lines = tagged_lines(source_name(path), read_lines(path, reads_tags), warn)
+        return read_lines(path, CHARACTERS if normaliser.units == "characters" else PLAIN, warn)
+    lines = tagged_lines(source_name(path), read_lines(path, TAGGED if reads_tags else PLAIN, warn), warn)
     return lines if reads_tags else ((number, without_tags(line)) for number, line in lines)
 
 

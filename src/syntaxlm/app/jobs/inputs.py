@@ -14,10 +14,11 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 from syntaxlm.core.errors import LONGEST_NAME, InputError, listed, shortened
 from syntaxlm.core.files import system_error
 from syntaxlm.core.progress import Progress
-from syntaxlm.core.text_files import STANDARD_INPUT, is_compressed, open_bytes
+from syntaxlm.core.text_files import STANDARD_INPUT, has_cr_line_ends, is_compressed, open_bytes
 
 SHARD_BYTES = 1 << 26  # maximum size of a shard of several lines
 PARQUET = ".parquet"
+_EXAMINED = 2**20  # bytes at the start of a text whose form is checked before the job
 IdType = Literal["integer", "text"]
 
 _PIECE = 1 << 22  # bytes read at a time
@@ -298,8 +299,15 @@ def open_source(name: str, column: str | None, id_column: str | None) -> Source:
                 f" {PARQUET}, or no {option}"
             )
     from syntaxlm.data.corpora import read_lines
+    from syntaxlm.data.plain_text import check_start
 
     read_lines(name)  # raises InputError for the name of a treebank
+    if has_cr_line_ends(name):
+        raise InputError(
+            f"{name}: found lines that end in \\r; a job expects \\n. Convert it, for example with: tr '\\r' '\\n'"
+        )
+    with open_bytes(name) as file:
+        check_start(file.read(_EXAMINED), name)
     return (CompressedText if is_compressed(name) else TextFile)(*facts, None)
 
 
