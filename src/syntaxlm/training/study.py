@@ -36,6 +36,7 @@ from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.models.abilities import TrainsByGradient
 from syntaxlm.storage.folder import VOCABULARY, find_device, read_model
 from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.training.processes import rank_and_count
 from syntaxlm.training.recipe import LanguageModelRecipe, Recipe, SentenceBatchSettings, TreeRecipe, read_recipe
 from syntaxlm.training.recipe_files import find_recipe
 from syntaxlm.training.result import RESULT, Figure, TrainingResult, read_result
@@ -275,7 +276,7 @@ def compare(
     Raises InputError before training if a folder holds a run with other settings, if the treebank cannot be read, and
     if a text is the file comparison.json of the folder.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if rank_and_count()[1] > 1:
         raise InputError("found several processes (torchrun); compare trains in one process. Start it without torchrun")
     refuse_run(folder)
     for recipe in recipes.values():
