@@ -164,6 +164,7 @@ def _rows(
         scored: list[ScoredTokens] = []
         if full:
             corpus = EncodedCorpus.from_sentences(full)
+            corpus.line_numbers = np.flatnonzero([bool(sentence) for sentence in ids]) + first
             scored = list(scorer.tokens(corpus, best=options.predictions)) if stream is None else [stream.read(corpus)]
         nats = [part.log_probs.double().cpu().numpy() for part in scored]
         bits = 0.0 - np.concatenate([[], *nats]) / math.log(2)  # never -0
