@@ -7,6 +7,7 @@ reranking are sums and differences of its results; the neural cache wraps it.
 
 from __future__ import annotations
 
+import math
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,6 +35,7 @@ from syntaxlm.models.abilities import (
     ScoresSentences,
     ScoresTokens,
     TokenScores,
+    TrainsByGradient,
 )
 from syntaxlm.models.batches import State, TextMode, TokenBatch, TreeBatch
 from syntaxlm.models.registry import require
@@ -85,8 +87,8 @@ class Scorer:
     """Log-probabilities of one model.
 
     mode: how text is read.  name: model type, for messages.
-    limited: whether a sentence of thousands of words is refused, and one that takes minutes gives an InputWarning, if
-        the model compares all spans.
+    strict: whether sentences are refused that are too long for a model that compares all spans, see
+        `check_long_sentence`, and probabilities of 0 of a model that is trained by gradient descent.
     Raises InputError for a mode that the model does not support.
     """
 
@@ -94,7 +96,7 @@ class Scorer:
     vocabulary: Vocabulary
     mode: TextMode
     name: str = "model"
-    limited: bool = False
+    strict: bool = False
 
     def __post_init__(self) -> None:
         if self.model.reads == "sentences" and self.mode != TextMode():
@@ -114,7 +116,7 @@ class Scorer:
 
         Warns if the state is carried and the model was trained on single sentences.
         """
-        scorer = cls(bundle.model, bundle.vocabulary, mode or bundle.mode, bundle.name, limited=True)
+        scorer = cls(bundle.model, bundle.vocabulary, mode or bundle.mode, bundle.name, strict=True)
         on_sentences = not (bundle.mode.carry_state or bundle.vocabulary.is_open or scorer.model.reads == "trees")
         if scorer.mode.carry_state and on_sentences:
             warnings.warn(
@@ -163,7 +165,7 @@ class Scorer:
             self._sentence_sums(model, _numbered(chunk))
             for chunk in progress_bar(chunks, "scoring sentences", None if places is None else len(places), len)
         ]
-        log_probs = _checked(np.concatenate(parts) if parts else np.zeros(0), self.name)
+        log_probs = self._checked(np.concatenate(parts) if parts else np.zeros(0), may_be_empty=True)
         return log_probs if places is None else log_probs[[places[sentence] for sentence in ids]]
 
     def trees(self, corpus: DependencyCorpus) -> LogProbs:
@@ -172,7 +174,7 @@ class Scorer:
         Raises InputError for a model that reads text, for trees without labels if the model reads labels, and if the
         model returns NaN.
         """
-        return _checked(self._tree_words(corpus), self.name)
+        return self._checked(self._tree_words(corpus))
 
     def _tree_words(self, corpus: DependencyCorpus) -> LogProbs:
         model = self._token_model()
@@ -201,6 +203,24 @@ class Scorer:
                 counted = counted.masked_fill(batch.targets == self.vocabulary.end_id, 0.0)
             total += float(counted.sum(dtype=torch.float64))
         return total
+
+    def _checked(self, log_probs: Values, may_be_empty: bool = False) -> Values:
+        """Return log-probabilities, those that are above 0 by rounding as 0.
+
+        may_be_empty: whether they may be of sentences without words, whose probability is 0 in a grammar.
+        Raises InputError for values that are no log-probabilities.
+        """
+        values = torch.as_tensor(log_probs)
+        if not values.numel():
+            return log_probs
+        lowest, highest = float(values.min()), float(values.max())  # NaN, if one value is
+        if math.isnan(highest):
+            raise unusable(self.name)
+        if highest > _ROUNDING:
+            raise unusable(self.name, "a probability above 1")
+        if lowest == -math.inf and self.strict and not may_be_empty and isinstance(self.model, TrainsByGradient):
+            raise unusable(self.name, "a probability of 0")
+        return log_probs.clip(None, 0) if highest > 0 else log_probs
 
     def _token_model(self, hidden: bool = False, best: int | None = None) -> ScoresTokens:
         if best is not None:
@@ -238,7 +258,7 @@ class Scorer:
         starts, counts = np.cumsum(lengths) - lengths, lengths[index]
         positions = np.arange(counts.sum()) + np.repeat(starts[index] - np.cumsum(counts) + counts, counts)
         order = torch.cat(places).argsort()[torch.from_numpy(positions)].to(tokens[0].device)
-        values = _checked(torch.cat(log_probs)[order], self.name)
+        values = self._checked(torch.cat(log_probs)[order])
         predictions = None
         if predicted:
             predictions = Predictions(*(torch.cat(parts)[order] for parts in zip(*predicted, strict=True)))
@@ -270,13 +290,15 @@ class Scorer:
                 assert batch.indices is not None
                 log_probs = model.sentence_log_probs(batch.to(self.model.device))
                 sums[batch.indices.numpy()] = log_probs.double().cpu().numpy()
+        if self.strict:
+            self._checked(sums[distinct.lengths > 0])
         return sums[index]
 
     def _check_longest(self, corpus: EncodedCorpus, read: Callable[[TokenBatch], object]) -> None:
         """Check the longest sentence before it is read, see `check_long_sentence`.  read: computes a batch."""
         lengths = corpus.lengths
         longest = int(lengths.argmax())
-        if not self.limited or self.model.reads != "sentences" or lengths[longest] <= LONG_SENTENCE:
+        if not self.strict or self.model.reads != "sentences" or lengths[longest] <= LONG_SENTENCE:
             return
         sentence = corpus.sentence(longest)
 
@@ -321,7 +343,7 @@ class TokenStream:
             predictions = _batch_predictions(self._model, whole.to(self._scorer.model.device), self._best, self._state)
         scored = [scores for _, scores in _read(self._model, batches, self._state)]
         self._state = scored[-1].state
-        log_probs = _checked(torch.cat([scores.log_probs[:, 0] for scores in scored]), self._scorer.name)
+        log_probs = self._scorer._checked(torch.cat([scores.log_probs[:, 0] for scores in scored]))
         hidden = torch.cat([part.hidden for part in scored if part.hidden is not None]) if self._hidden else None
         targets = targets.to(log_probs.device)
         if self._scorer.mode.predict_eos:
@@ -437,15 +459,6 @@ def _distinct(corpus: EncodedCorpus) -> tuple[EncodedCorpus, Integers]:
     first = np.unique(index, return_index=True)[1]
     numbered = [(int(corpus.line_numbers[at]), ids[offsets[at] : offsets[at + 1]].tolist()) for at in first]
     return _numbered(numbered), index
-
-
-def _checked(log_probs: Values, name: str) -> Values:
-    values = torch.as_tensor(log_probs)
-    if bool(values.isnan().any()):
-        raise unusable(name)
-    if values.numel() and float(values.max()) > _ROUNDING:
-        raise unusable(name, "a probability above 1")
-    return log_probs
 
 
 def unusable(name: str, found: str = "NaN") -> InputError:

@@ -228,9 +228,11 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         for index, part in self._groups(sentences, _CHART):
             tables, longest = self._tables(part), max(part.lengths)
             own = None if weights is None else weights[index, :longest, :longest]
-            log_probs = log_partition(
-                tables.rules, tables.emissions, tables.words, Layout(part.lengths, self.device), own
-            )
+            layout = Layout(part.lengths, self.device)
+            log_probs = log_partition(tables.rules, tables.emissions, tables.words, layout, own)
+            if not torch.is_grad_enabled() and bool((log_probs == -torch.inf).any()):  # too small for this precision
+                rules, emissions = tables.rules.double(), tables.emissions.double()
+                log_probs = log_partition(rules, emissions, tables.words, layout, own)
             if tables.penalties is not None:
                 log_probs = log_probs - tables.penalties
             result = result.index_copy(0, index, log_probs.double() + torch.log1p(-share))
@@ -472,19 +474,7 @@ class PCFG(SentencePCFG, PredictsNextToken):
         lengths = None if batch.lengths is None else batch.lengths + before
         return self._next(tokens, lengths), {"tokens": tokens}
 
-    def sentence_log_probs(self, batch: TokenBatch) -> Tensor:
-        """Faster than a sum over tokens, but in the model's precision: a probability that becomes 0 in it, of several
-        words, is computed as the tokens' are.
-        """
-        sentences = self._sentences(batch)
-        result = self._log_probs(sentences)
-        lost = [place for place in (result == -torch.inf).nonzero()[:, 0].tolist() if sentences.lengths[place] > 1]
-        if lost and not torch.is_grad_enabled():
-            words = sentences.words.split(sentences.lengths)
-            part = Sentences(torch.cat([words[place] for place in lost]), tuple(len(words[place]) for place in lost))
-            lengths = torch.tensor(part.lengths, device=self.device)
-            result[lost] = self._prefixes(part)[1].gather(1, lengths[:, None])[:, 0]
-        return result
+    sentence_log_probs = SentencePCFG.sentence_log_probs  # type: ignore[assignment]  # faster than a sum over tokens
 
     def _check_prefixes(self, words: int) -> None:
         """Raise InputError if the prefix probabilities of a sentence do not fit in this machine's memory."""
