@@ -71,7 +71,7 @@ def train(
     Train a model from a recipe (a YAML file) into a new folder: a language model or, from a recipe with a section
     pairs, a classifier of sentence pairs. Any setting of the recipe can be overridden by its dotted name:
     --model.hidden_size 400 --text.train my.txt. Ctrl-C saves and stops (exit code 130). --resume produces the same
-    weights as an uninterrupted run.
+    weights as an uninterrupted run. With --seeds, the same command resumes; finished runs are not repeated.
 
     recipe: recipe file, or name of a bundled recipe (see recipes list)
     output: new folder for the model
