@@ -64,7 +64,7 @@ def describe_model(
 
     with text_output(output) as file:
         facts = describe(model, full=True)
-        text = to_json({"schema_version": 1, **facts}) if format == "json" else "\n".join(_lines(facts))
+        text = to_json({"schema_version": 1, **facts}) if format == "json" else escaped("\n".join(_lines(facts)))
         file.write(text + "\n")
 
 
