@@ -114,7 +114,9 @@ def test_recipes_are_trained_and_compared(few, tmp_path):
 
 def test_recipes_to_compare_are_given_by_name(monkeypatch, few, tmp_path):
     found = []
-    monkeypatch.setattr(study, "compare", lambda recipes, folder, seeds, *_, **named: found.append((recipes, seeds)) or FINISHED)
+    monkeypatch.setattr(
+        study, "compare", lambda recipes, folder, seeds, *_, **named: found.append((recipes, seeds)) or FINISHED
+    )
     text = few.recipe_data()["text"]
     for overrides in ({"text": text, "run.seed": 3}, [*((f"text.{k}", v) for k, v in text.items()), ("run.seed", "3")]):
         syntaxlm.compare(["prpn-toy", "lstm-toy"], tmp_path, 2, overrides, minutes=0.5)

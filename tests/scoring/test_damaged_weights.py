@@ -42,8 +42,8 @@ def test_log_probabilities_of_sentences_agree_with_the_surprisals_of_words(name,
     try:
         bits = bits_of(bundle)
     except InputError as error:
-        assert factor > 1
-        assert "unusable" in str(error)
+        if factor == 1 or "unusable" not in str(error):
+            raise
         return
     log_probs = Scorer.of(bundle).sentences([line.split() for line in LINES])
     assert [-math.log(2) * sum(of_line) for of_line in bits] == pytest.approx(log_probs.tolist(), rel=1e-3)
@@ -89,7 +89,8 @@ def test_surprisals_are_never_below_0(name, factor):
     try:
         bits = bits_of(bundle)
     except InputError as error:
-        assert "unusable" in str(error)  # noqa: PT017
+        if "unusable" not in str(error):
+            raise
     else:
         assert all(value >= 0 for of_line in bits for value in of_line)
 

@@ -409,9 +409,11 @@ def text_output(path: str | Path | None) -> Iterator[TextIO]:
             raise InputError("standard output: not available; expected a file, named by --output")
         yield sys.stdout
         return
-    with replaced(Path(path)) as temporary:
-        with open(temporary, "w", encoding="utf-8", errors=UNENCODABLE, newline="\n") as file:
-            yield file
+    with (
+        replaced(Path(path)) as temporary,
+        open(temporary, "w", encoding="utf-8", errors=UNENCODABLE, newline="\n") as file,
+    ):
+        yield file
 
 
 @contextmanager

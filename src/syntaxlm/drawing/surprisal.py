@@ -55,8 +55,8 @@ def surprisal_bars(
     centres: x of each word.  places: start and end of each word in the sentence.  width: of the picture of the words.
     mirrored: whether the first word is on the right; then a wider picture is wider on its left side.
     full: bits of a bar of full height.
-    A row may have several words ("did" and "n't" in "didn't"): its bar is in the middle of them. If it also has marks that
-    are not among the words, such as the stop of "boats.", the bar counts them, too, and the whole row is written below.
+    A row may have several words ("did" and "n't" in "didn't"): its bar is in the middle of them. If it also has marks
+    that are not among the words, such as the stop of "boats.", the bar counts them, too, and the row is written below.
     """
     bits = [row.surprisal for row in rows if row.surprisal is not None]
     rows = [row for row in rows if row.surprisal is not None]

@@ -287,7 +287,9 @@ def test_a_pair_that_differs_in_unknown_words_says_nothing_about_grammar(opened,
     assert same.locator(".notice").count() == 0, "both sentences have the same unknown word"
 
 
-@pytest.mark.parametrize("task", [{"view": "sentences", "text": SENTENCE}, {"view": "pair", **PAIR}, {"view": "generate"}])
+@pytest.mark.parametrize(
+    "task", [{"view": "sentences", "text": SENTENCE}, {"view": "pair", **PAIR}, {"view": "generate"}]
+)
 @pytest.mark.parametrize("names", [("gone",), ("lstm", "gone"), ("gone", "<b>lost</b>")])
 def test_a_link_to_a_model_that_the_server_lacks_says_so_and_shows_no_other_model(opened, task, names):
     page = opened(models=names, until="#status.wrong", **task)
