@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from syntaxlm.api.functions import compare as compare
     from syntaxlm.api.functions import rerank as rerank
+    from syntaxlm.api.functions import resume as resume
     from syntaxlm.api.functions import train as train
     from syntaxlm.api.model import LanguageModel as LanguageModel
     from syntaxlm.api.model import load as load
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from syntaxlm.text.treebank_style import TreebankStyle as TreebankStyle
     from syntaxlm.training.recipe import read_recipe as read_recipe
     from syntaxlm.training.recipe_files import find_recipe as find_recipe
-    from syntaxlm.training.run import resume as resume
     from syntaxlm.trees.averaging import average_files as average_files
     from syntaxlm.trees.scoring import PROTOCOLS as PROTOCOLS
     from syntaxlm.trees.scoring import Protocol as Protocol
@@ -62,7 +62,7 @@ _MODULES = {
     "read_recipe": "training.recipe",
     "read_treebank": "data.treebanks",
     "rerank": "api.functions",
-    "resume": "training.run",
+    "resume": "api.functions",
     "train": "api.functions",
     "tune_cache": "scoring.cache_tuning",
     "write_brackets": "trees.tree",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import signal
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -13,6 +15,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.evaluation.reranking import evaluate_reranking
 from syntaxlm.training import run, study
 from syntaxlm.training.recipe import Recipe
+from tests.training.runs import assert_same_run, stop_at
 from tests.tree_models import tree_model
 
 TEXT = {"train": "train.txt", "valid": "valid.txt", "test": None}
@@ -68,11 +71,14 @@ def test_wrong_overrides_are_reported(overrides, message):
         syntaxlm.read_recipe("prpn-toy", overrides)
 
 
+FINISHED = SimpleNamespace(stopped=False)  # instead of a result
+
+
 @pytest.fixture
 def recipes(monkeypatch) -> list[Recipe]:
     """Records the recipes that would be trained, in order."""
     found: list[Recipe] = []
-    monkeypatch.setattr(run, "train", lambda recipe, folder, callback: found.append(recipe))
+    monkeypatch.setattr(run, "train", lambda recipe, folder, callback: found.append(recipe) or FINISHED)
     return found
 
 
@@ -108,7 +114,9 @@ def test_recipes_are_trained_and_compared(few, tmp_path):
 
 def test_recipes_to_compare_are_given_by_name(monkeypatch, few, tmp_path):
     found = []
-    monkeypatch.setattr(study, "compare", lambda recipes, folder, seeds, *_, **named: found.append((recipes, seeds)))
+    monkeypatch.setattr(
+        study, "compare", lambda recipes, folder, seeds, *_, **named: found.append((recipes, seeds)) or FINISHED
+    )
     text = few.recipe_data()["text"]
     for overrides in ({"text": text, "run.seed": 3}, [*((f"text.{k}", v) for k, v in text.items()), ("run.seed", "3")]):
         syntaxlm.compare(["prpn-toy", "lstm-toy"], tmp_path, 2, overrides, minutes=0.5)
@@ -144,3 +152,38 @@ def test_a_folder_is_no_training_text(tmp_path):
     settings = {"text.train": str(tmp_path), "text.valid": str(tmp_path / "valid.txt"), "text.test": None}
     with pytest.raises(InputError, match=r"text\.train: found .*, a folder; expected a file"):
         syntaxlm.train("lstm-toy", tmp_path / "run", settings)
+
+
+def test_ctrl_c_in_training_saves_and_raises_so_that_no_script_continues(few, tmp_path):
+    recipe = few.recipe("lstm")
+    whole = syntaxlm.train(recipe, tmp_path / "whole")
+    for action in (
+        lambda watch: syntaxlm.train(recipe, tmp_path / "cut", callback=watch(2)),
+        lambda watch: syntaxlm.resume(tmp_path / "cut", watch(3)),
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            action(lambda step: stop_at(step, number=signal.SIGINT))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert syntaxlm.resume(tmp_path / "cut").valid == whole.valid
+    assert_same_run(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_sigterm_in_training_has_its_usual_effect_after_saving(few, tmp_path):
+    received = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: received.append(number))
+    try:
+        result = syntaxlm.train(few.recipe("lstm"), tmp_path / "run", callback=stop_at(2))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert received == [signal.SIGTERM]
+    assert (result.stopped, result.steps) == (True, 2)
+
+
+def test_ctrl_c_in_a_comparison_saves_and_raises(few, tmp_path):
+    recipes = {"one": few.recipe("lstm", schedule={"epochs": 1})}
+    with pytest.raises(KeyboardInterrupt):
+        syntaxlm.compare(recipes, tmp_path / "cut", 2, callback=stop_at(2, number=signal.SIGINT))
+    assert json.loads((tmp_path / "cut" / "comparison.json").read_text())["stopped"]
+    done, whole = syntaxlm.compare(recipes, tmp_path / "cut", 2), syntaxlm.compare(recipes, tmp_path / "whole", 2)
+    assert not done.stopped
+    assert [run.valid for run in done.recipes[0].runs] == [run.valid for run in whole.recipes[0].runs]

@@ -23,6 +23,7 @@ from syntaxlm.core.files import (
     parse_json,
     read_stored,
     read_stored_text,
+    text_output,
     to_json,
     truncate_stored,
     write_text,
@@ -270,3 +271,16 @@ def test_errors_of_the_operating_system_are_reported_with_advice(code, advice, t
 def test_a_missing_folder_of_an_output_is_named(tmp_path):
     with pytest.raises(InputError, match=r"cannot be written: the folder .*none does not exist\. Create it first"):
         write_text("text", tmp_path / "none" / "out.txt")
+
+
+NOT_UTF8 = "l\udcfc"  # how Python reads the name of a file with the byte 0xfc
+
+
+def test_names_that_are_not_utf8_are_escapes_in_files_from_which_json_restores_them(tmp_path):
+    path = tmp_path / NOT_UTF8
+    write_text(to_json({"file": NOT_UTF8}), path)
+    assert path.read_bytes() == b'{"file": "l\\udcfc"}'
+    assert parse_json(path.read_bytes(), "file") == {"file": NOT_UTF8}
+    with text_output(path) as file:
+        file.write(f"{NOT_UTF8}\n")
+    assert path.read_bytes() == b"l\\udcfc\n"

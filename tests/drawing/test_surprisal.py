@@ -79,3 +79,25 @@ def test_a_pair_has_rising_and_hanging_bars_of_one_scale_in_aligned_columns():
     assert left < bars[2][0] < left + width
     assert [drawn(word) for word in of_role(root, "word")] == ["the", "the", "cat", "sleep"]
     assert [drawn(word) for word in of_role(root, "unknown")] == ["cats"]
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_a_bar_of_a_word_with_a_mark_that_is_not_in_the_tree_is_labelled_with_both(mirrored):
+    rows = [
+        Row("(Did", 0, 4, 9.0), Row("didn't", 5, 11, 4.0), Row("the", 12, 15, 5.0), Row("boats.", 16, 22, 20.0),
+        Row("", 22, 22, 0.1),
+    ]  # fmt: skip
+    places = [(1, 4), (5, 8), (8, 11), (12, 15), (16, 21)]
+    centres = [20, 60, 100, 140, 180][:: -1 if mirrored else 1]
+    picture = surprisal_bars(rows, centres, places, 220, mirrored, 20.0)
+    root = read_svg(picture.svg())
+    names = [one for one in of_role(root, "small") if not drawn(one)[0].isdigit()]
+    assert [drawn(name) for name in names] == ["(Did", "boats."]
+    bars = [bar for bar in of_role(root, "area-1") if tooltip(bar).startswith(("(Did", "boats."))]
+    values = [one for one in of_role(root, "small") if drawn(one) in ("9.0", "20.0")]
+    for bar, name, value in zip(bars, names, values, strict=True):
+        left, top, width, height = numbers(bar, "x", "y", "width", "height")
+        assert numbers(name, "x")[0] == pytest.approx(left + width / 2, abs=0.1)
+        assert top + height < numbers(value, "y")[0] < numbers(name, "y")[0] - 8
+    total = next(note for note in of_role(root, "note") if drawn(note).startswith("surprisal in bits"))
+    assert numbers(names[1], "y")[0] < numbers(total, "y")[0] - 10

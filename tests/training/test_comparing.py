@@ -15,7 +15,7 @@ import torch
 import yaml
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import locked
+from syntaxlm.core.files import UNFINISHED, locked
 from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training import study, study_table
@@ -23,7 +23,7 @@ from syntaxlm.training.language_model import TextTask
 from syntaxlm.training.recipe import with_overrides
 from syntaxlm.training.result import RESULT, CriterionValue, read_result
 from syntaxlm.training.run import RECIPE, Event, resume, train
-from syntaxlm.training.study import COMPARISON, compare, read_recipes, with_tagged_text
+from syntaxlm.training.study import COMPARISON, compare, read_recipes, train_seeds, with_tagged_text
 from syntaxlm.training.study_table import (
     BASELINES,
     TREES,
@@ -34,6 +34,7 @@ from syntaxlm.training.study_table import (
     stored_scores,
 )
 from syntaxlm.trees.scoring import PROTOCOLS
+from tests.training.runs import stop_at
 
 
 def watching(recipe):
@@ -149,6 +150,45 @@ def test_an_interrupted_run_is_gone_on_with_and_ends_as_if_it_had_not_been(two, 
     assert trainings == [("resume", "seed-3")]
     assert not done.stopped
     assert done.recipes[1].runs[0].test.nats == whole.recipes[1].runs[0].test.nats
+
+
+def test_seeds_are_resumed_by_the_same_call_and_finished_runs_are_not_repeated(few, tmp_path, trainings):
+    recipe = few.recipe("lstm", schedule={"epochs": 1})
+    whole = train_seeds(recipe, tmp_path / "whole", 2, watching)
+    trainings.clear()
+
+    def stop_second(of_seed):
+        return nullcontext(stop_at(2) if of_seed.run.seed == 2 else lambda event: None)
+
+    stopped = train_seeds(recipe, tmp_path / "cut", 3, stop_second)
+    assert [run.stopped for run in stopped.runs] == [False, True]
+    assert trainings == [("train", "seed-1"), ("train", "seed-2")]
+    trainings.clear()
+    done = train_seeds(recipe, tmp_path / "cut", 2, watching)
+    assert trainings == [("resume", "seed-2")]
+    assert [run.test.nats for run in done.runs] == [run.test.nats for run in whole.runs]
+    trainings.clear()
+    assert str(train_seeds(recipe, tmp_path / "cut", 2, watching)) == str(done)
+    assert trainings == []
+
+
+def test_seeds_with_other_settings_or_in_a_run_are_refused_before_training(few, tmp_path, trainings):
+    recipe = few.recipe("lstm", schedule={"epochs": 1})
+    train_seeds(recipe, tmp_path, 1, watching)
+    trainings.clear()
+    with pytest.raises(InputError, match=r"seed-1: already holds a run with other settings: model\.hidden_size"):
+        train_seeds(few.recipe("lstm", model={"hidden_size": 8}), tmp_path, 3, watching)
+    with pytest.raises(InputError, match="seed-1: already holds a run"):
+        train_seeds(recipe, tmp_path / "seed-1", 2, watching)
+    assert trainings == []
+
+
+def test_a_half_written_file_of_a_finished_run_is_removed(two, tmp_path):
+    compare(two, tmp_path, 1, watching)
+    half = tmp_path / "prpn" / "seed-1" / f".trees.json.0123{UNFINISHED}"
+    half.write_text("{")
+    compare(two, tmp_path, 1, watching)
+    assert not half.exists()
 
 
 def test_a_run_killed_before_its_first_checkpoint_restarts(two, tmp_path, trainings, monkeypatch):

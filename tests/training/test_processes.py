@@ -156,6 +156,34 @@ def test_devices_that_do_not_exist_are_reported(monkeypatch, accelerator, enviro
         Processes(accelerator, "32")
 
 
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"WORLD_SIZE": "2", "RANK": "0"}, "the environment has WORLD_SIZE=2 without MASTER_ADDR, MASTER_PORT"),
+        ({"WORLD_SIZE": "2"}, "without RANK, MASTER_ADDR, MASTER_PORT"),
+        ({"WORLD_SIZE": "abc", "RANK": "x"}, "WORLD_SIZE='abc'; expected a whole number"),
+        ({"WORLD_SIZE": "2", "RANK": "x"}, "RANK='x'; expected a whole number"),
+        ({"WORLD_SIZE": "2", "RANK": "2"}, "WORLD_SIZE=2 and RANK=2; expected a rank below"),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE=0 and RANK=0; expected a rank below"),
+        ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "x"}, "MASTER_PORT='x'"),
+    ],
+)
+def test_an_environment_that_torchrun_would_not_make_is_reported(monkeypatch, environment, message):
+    for name in ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match=message + ".* unset WORLD_SIZE and RANK"):
+        Processes("cpu", "32")
+
+
+@pytest.mark.parametrize("environment", [{"RANK": "3"}, {"WORLD_SIZE": ""}, {"WORLD_SIZE": "1", "RANK": "x"}])
+def test_one_process_needs_no_rank(monkeypatch, environment):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert (Processes("cpu", "32").rank, Processes("cpu", "32").count) == (0, 1)
+
+
 @pytest.mark.parametrize("supported", [True, False])
 def test_a_processor_without_bfloat16_instructions_computes_mixed_precision_in_float32(monkeypatch, supported):
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: supported)

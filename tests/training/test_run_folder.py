@@ -10,15 +10,18 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from itertools import count
 
 import pytest
 import yaml
 
+from syntaxlm.app.quickstart import run_quickstart
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import append_stored, locked, system_error
-from syntaxlm.storage.folder import WEIGHTS, read_model
+from syntaxlm.storage.folder import WEIGHTS, read_model, write_model
 from syntaxlm.training import loop
+from syntaxlm.training.focus import FocusOptions, focus
 from syntaxlm.training.result import INPUTS, RESULT
 from syntaxlm.training.run import (
     RECIPE,
@@ -30,6 +33,8 @@ from syntaxlm.training.run import (
     train,
     write_fingerprints,
 )
+from syntaxlm.training.study import compare, train_seeds
+from tests.fresh_models import fresh
 from tests.training.runs import stop_at
 
 RACERS, ROUNDS = 4, 20
@@ -304,3 +309,20 @@ def test_a_disk_that_is_full_at_any_write_is_reported_and_the_run_resumes(few, t
     reported = {fault.split(": ")[0].rpartition(os.sep)[2] for fault in faults}
     names = {"recipe.yaml", "inputs.json", "config.json", "vocabulary.json", "metrics.jsonl", "result.json"}
     assert reported == names | {"weights.safetensors", "checkpoint.safetensors"}
+
+
+def test_a_model_folder_whose_name_is_not_utf8_is_refused_before_it_is_made(tmp_path, toy):
+    recipe = toy.recipe("lstm")
+    watching = lambda recipe: pytest.fail("training started")  # noqa: E731
+    folder = tmp_path / "l\udcfc"
+    for make in (
+        lambda: train(recipe, folder, watching),
+        lambda: train_seeds(recipe, folder, 2, lambda recipe: nullcontext(watching)),
+        lambda: compare({"lstm": recipe}, folder, 1, watching),
+        lambda: focus(toy.recipe("prpn"), folder, FocusOptions(seeds=2), watching),
+        lambda: write_model(folder, fresh("lstm")),
+        lambda: run_quickstart(folder, "kn5"),
+    ):
+        with pytest.raises(InputError, match=r"found a name with bytes that are not UTF-8; expected UTF-8"):
+            make()
+    assert not list(tmp_path.iterdir())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from typing import Any
 
@@ -12,7 +13,9 @@ import torch
 
 from syntaxlm.app.report.report import page_of, read_run
 from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.models.abilities import TrainsByGradient
 from syntaxlm.models.pcfg.model import SentencePCFG
+from syntaxlm.models.registry import MODELS
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training.language_model import TextTask
@@ -22,6 +25,7 @@ from syntaxlm.training.run import train
 from syntaxlm.training.study import SeedsResult
 from syntaxlm.training.study_table import Comparison, RecipeRuns
 from tests.conftest import Toy
+from tests.models.variants import SENTENCE_VARIANTS, config_of
 from tests.training.runs import assert_resumes, metrics
 
 PCFG = {
@@ -271,3 +275,26 @@ def test_a_masked_model_is_not_validated_on_a_text_without_known_words(few, tmp_
     task = TextTask(recipe_from(data, "structformer.yaml"), torch.device("cpu"))
     with pytest.raises(InputError, match=r"valid\.txt: found nothing to validate on; expected more known words"):
         task.validate()
+
+
+ONE_WORD = ["the dog"] * 3 + ["dog"] * 9
+"""Sentences as in dialogue: with six tokens to a batch, most batches have only sentences of one word."""
+
+
+@pytest.mark.parametrize("name", SENTENCE_VARIANTS)
+def test_batches_of_one_word_sentences_are_trained_on_and_resumed(few, tmp_path, name):
+    text, trees = tmp_path / "train.txt", tmp_path / "train.mrg"
+    text.write_text("".join(f"{line}\n" for line in ONE_WORD))
+    trees.write_text("".join(f"(S {' '.join(f'(X {word})' for word in line.split())})\n" for line in ONE_WORD))
+    data = few.recipe_data(
+        "lstm", text={"train": str(text), "valid": str(text), "test": None}, batches={"token_budget": 6}
+    )
+    if name == "span-parser":
+        data["text"] |= {"focus": [str(trees)], "focus_valid": [str(trees)]}
+    settings = recipe_from(data | {"model": vars(config_of(name))}, "recipe.yaml")
+    result = train(settings, tmp_path / "run")
+    score = result.criterion if result.valid is None else result.valid
+    assert math.isfinite(score.value if result.valid is None else score.nats)
+    if MODELS[name].has(TrainsByGradient):
+        assert result.steps > 8, "a batch without gradient is a step, too, so that resumed runs read the same batches"
+        assert_resumes(result, settings, 1, 3, result.steps - 1)

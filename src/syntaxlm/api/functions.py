@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TypeVar
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import named_path, refuse_overwriting, text_output
@@ -13,6 +15,7 @@ from syntaxlm.evaluation.reranking import RerankReport, evaluate_reranking
 from syntaxlm.parsing.evaluation import find_protocol
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.training import run, study
+from syntaxlm.training.processes import received_signal
 from syntaxlm.training.progress import ProgressCallback
 from syntaxlm.training.recipe import Recipe, read_recipe, with_overrides
 from syntaxlm.training.result import TrainingResult
@@ -33,6 +36,8 @@ def train(
 
     recipe: a recipe, the name of a bundled recipe, or a YAML file. overrides: settings to replace, see `read_recipe`.
     callback: called with each event of the run.
+    Ctrl-C saves a checkpoint, from which `resume` continues, and then raises KeyboardInterrupt; a second Ctrl-C raises
+    it at once. SIGTERM saves, too, before it has its usual effect.
     Raises InputError for wrong settings, before anything is read, and if the folder already contains a run.
 
     >>> settings = {"text.train": "corpus/train.txt", "text.valid": "corpus/valid.txt", "text.test": None}
@@ -40,7 +45,32 @@ def train(
     >>> result.stopped
     False
     """
-    return run.train(_recipe(recipe, overrides), folder, callback)
+    return _unless_stopped(run.train(_recipe(recipe, overrides), folder, callback))
+
+
+def resume(folder: str | Path, callback: ProgressCallback | None = None) -> TrainingResult:
+    """Resume a run from its last checkpoint, or from its start if it has none.
+
+    callback: called with each event of the run.
+    Ctrl-C saves a checkpoint and raises KeyboardInterrupt, as in `train`.
+    Raises InputError if the folder holds no run, or if its files have changed.
+
+    >>> result = syntaxlm.resume("my-run")
+    """
+    return _unless_stopped(run.resume(folder, callback))
+
+
+Stoppable = TypeVar("Stoppable", TrainingResult, Comparison)
+
+
+def _unless_stopped(result: Stoppable) -> Stoppable:
+    """Return the result of training, unless a signal stopped it: then send that signal, now that all is saved.
+
+    A program must not continue with a model that is trained in part.
+    """
+    if result.stopped:
+        signal.raise_signal(received_signal() or signal.SIGINT)
+    return result
 
 
 def compare(
@@ -66,6 +96,7 @@ def compare(
     treebank: gold trees, a file, folder or pattern, on which models that parse are evaluated by their default decoders;
         None: no F1.  protocol, preprocessing: of this evaluation.
     tagged: texts of the recipes that read tags, by part: {"train": ..., "valid": ...}; None: as in the recipes.
+    Ctrl-C saves, and raises KeyboardInterrupt, as in `train`; the same call resumes.
     Raises InputError for wrong settings, for gold trees that cannot be read, and if the folder contains runs with other
     settings. Failed runs are reported in `faults` of the result.
 
@@ -83,7 +114,9 @@ def compare(
         read = read_recipes(list(map(str, recipes)), overrides or (), minutes, tagged)
     watch: ProgressCallback = callback or (lambda event: None)
     evaluation = None if treebank is None else TreebankEvaluation(treebank, find_protocol(protocol), preprocessing)
-    return study.compare(read, named_path(folder), seeds, lambda recipe: nullcontext(watch), trees=evaluation)
+    return _unless_stopped(
+        study.compare(read, named_path(folder), seeds, lambda recipe: nullcontext(watch), trees=evaluation)
+    )
 
 
 def _recipe(recipe: Recipe | str | Path, overrides: Overrides | None) -> Recipe:

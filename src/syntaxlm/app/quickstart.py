@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.app.report.report import PAGE, page_of, read_run
+from syntaxlm.core.files import check_name
 from syntaxlm.data.corpora import read_lines
 from syntaxlm.data.toy import write_corpus
 from syntaxlm.drawing.terminal import draw_tree
@@ -86,6 +87,7 @@ def run_quickstart(
     folder: a new folder; `corpus/`, `model/` and `report.html` are created in it.
     settings: overrides of the recipe, such as ("run.accelerator", "cpu").
     """
+    check_name(folder)
     refuse_run(folder / "model")
     (first,) = parse_lines(read_model(FIRST_MODEL), [FIRST_SENTENCE], ParseOptions(**AS_WRITTEN))
     say(f"A parse by the bundled model {FIRST_MODEL}, which was trained without trees:\n{draw_tree(first.tree)}\n")

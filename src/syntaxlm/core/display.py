@@ -11,6 +11,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
+from syntaxlm.core.errors import escaped
 from syntaxlm.core.progress import Progress
 
 
@@ -55,7 +56,7 @@ class Display(rich_progress.Progress):
     def add(self, work: Progress) -> None:
         """Add a bar."""
         task = self.add_task(
-            work.what, total=work.total, completed=int(work.done), work=work, first=work.done, moved=0.0
+            escaped(work.what), total=work.total, completed=int(work.done), work=work, first=work.done, moved=0.0
         )
         self._tasks[task].start_time = work.started
 
@@ -70,5 +71,5 @@ class Display(rich_progress.Progress):
             work: Progress = task.fields["work"]
             if work.done != task.completed:
                 task.fields["moved"] = task.elapsed
-            self.update(task.id, completed=work.done, total=work.total, description=work.what)
+            self.update(task.id, completed=work.done, total=work.total, description=escaped(work.what))
         yield self.make_tasks_table([task for task in self.tasks if (task.elapsed or 0) >= self._patience])

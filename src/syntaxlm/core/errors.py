@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from itertools import islice
@@ -10,6 +11,9 @@ SHOWN_NAMES = 20  # in a message
 _COMPARED = 10_000  # known words, which are compared with an unknown one
 LONGEST_NAME = 80  # characters of a name in a message
 _LONGEST_LINE = 4_000  # characters of a line of a message, whatever it quotes from a file
+_CONTROLS = re.compile(  # of a terminal, and marks that reorder the text around them
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
+)
 _CONTROL_PICTURES = {**{code: 0x2400 + code for code in range(0x20)}, 0x7F: 0x2421}
 
 
@@ -27,7 +31,7 @@ class InputError(ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(with_short_lines(message))
+        super().__init__(escaped(with_short_lines(message)))
 
 
 class InputWarning(UserWarning):
@@ -38,7 +42,19 @@ class InputWarning(UserWarning):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(with_short_lines(message))
+        super().__init__(escaped(with_short_lines(message)))
+
+
+def escaped(message: str) -> str:
+    """Return a message in which control characters, except tabs and line ends, are written as escapes, such as \\x1b.
+
+    Messages quote files, whose author must not control the terminal of the reader.
+    """
+    return message if message.isprintable() else _CONTROLS.sub(_escape, message)
+
+
+def _escape(control: re.Match[str]) -> str:
+    return ascii(control[0])[1:-1]
 
 
 def with_short_lines(message: str) -> str:

@@ -12,6 +12,7 @@ import glob
 import json
 import math
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator
@@ -74,6 +75,8 @@ _ONLY_REGULAR = "A model or run folder may contain only regular files."
 LARGEST_JSON = 1 << 30  # bytes of a stored JSON or text file; a vocabulary of millions of words has a few dozen MiB
 
 LOCK = ".lock"  # file that is locked where the system cannot open folders
+UNENCODABLE = "backslashreplace"  # for what UTF-8 lacks, see `utf8`
+_NO_UTF8 = re.compile(r"[\ud800-\udfff]")  # how Python reads bytes of a name that are not UTF-8
 UNFINISHED = ".unfinished"  # suffix of half-written files
 _ATTEMPTS = 100  # to lock a new folder that other processes make and, when they are refused, remove
 SAFETENSORS_UNFINISHED = ".tmp??????"  # pattern of half-written files of the library safetensors
@@ -361,6 +364,15 @@ def make_folder(path: Path) -> list[Path]:
     return missing
 
 
+def check_name(path: str | Path) -> None:
+    """Raise InputError for a file or folder whose name is stored in other files, if it is not UTF-8."""
+    if _NO_UTF8.search(str(path)):
+        raise InputError(
+            f"{path}: found a name with bytes that are not UTF-8; expected UTF-8, because other files contain the name."
+            " Rename it, or name another one."
+        )
+
+
 def remove_empty(folders: Iterable[Path]) -> None:
     """Remove folders, the innermost first, until one is not empty."""
     with suppress(OSError):
@@ -414,7 +426,10 @@ def text_output(path: str | Path | None) -> Iterator[TextIO]:
             raise InputError("standard output: not available; expected a file, named by --output")
         yield sys.stdout
         return
-    with replaced(Path(path)) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+    with (
+        replaced(Path(path)) as temporary,
+        open(temporary, "w", encoding="utf-8", errors=UNENCODABLE, newline="\n") as file,
+    ):
         yield file
 
 
@@ -449,8 +464,9 @@ def make_and_lock(folder: Path, stack: ExitStack) -> list[Path]:
     """Make a folder and lock it until the stack is closed. Return the folders that were made, the innermost first.
 
     If several processes do this at the same time, exactly one succeeds. They may remove what they made only while they
-    have the lock. Raises InputError as `make_folder` and `locked` do.
+    have the lock. Raises InputError as `make_folder` and `locked` do, and for a name that is not UTF-8.
     """
+    check_name(folder)
     for _ in range(_ATTEMPTS):
         made = make_folder(folder)
         try:
@@ -477,14 +493,16 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def write_text(text: str, path: str | Path, stored: bool = False) -> None:
-    """Write UTF-8 text atomically. stored: as for `replaced`.
+    """Write UTF-8 text atomically, encoded as by `utf8`. stored: as for `replaced`.
 
-    Raises InputError if the folder cannot be written, or if the text cannot be encoded in UTF-8.
+    Raises InputError if the folder cannot be written.
     """
-    path = Path(path)
-    try:
-        content = text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InputError(f"{path}: found {text[error.start]!r}, which cannot be encoded in UTF-8") from error
-    with replaced(path, stored) as temporary:
-        temporary.write_bytes(content)
+    with replaced(Path(path), stored) as temporary:
+        temporary.write_bytes(utf8(text))
+
+
+def utf8(text: str) -> bytes:
+    """Encode text in UTF-8. Names of files may have bytes that are not UTF-8, which Python reads as half surrogate
+    pairs: these become the escapes of JSON, such as \\udcfc, from which JSON restores the name.
+    """
+    return text.encode("utf-8", UNENCODABLE)

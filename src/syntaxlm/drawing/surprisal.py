@@ -15,6 +15,7 @@ FULL = {"words": 20.0, "tags": 10.0, "characters": 8.0}  # bits: one scale for a
 BAR = 20.0  # pixels: width of a bar
 ABOVE_AXIS = 20.0  # pixels: from the baseline of the words to the axis of the bars
 BETWEEN = 54.0  # pixels between the axes of two sentences, for both lines of words
+ROW_NAME = 23.0  # pixels: from the end of a bar to the baseline of its row, below its value
 END = "(end)"
 END_GAP = 4.0  # pixels: between the words and the end of the sentence
 
@@ -54,7 +55,8 @@ def surprisal_bars(
     centres: x of each word.  places: start and end of each word in the sentence.  width: of the picture of the words.
     mirrored: whether the first word is on the right; then a wider picture is wider on its left side.
     full: bits of a bar of full height.
-    A row may have several words ("said" and "," in "said,"): its bar is in the middle of them.
+    A row may have several words ("did" and "n't" in "didn't"): its bar is in the middle of them. If it also has marks
+    that are not among the words, such as the stop of "boats.", the bar counts them, too, and the row is written below.
     """
     bits = [row.surprisal for row in rows if row.surprisal is not None]
     rows = [row for row in rows if row.surprisal is not None]
@@ -67,14 +69,19 @@ def surprisal_bars(
     moved = widest - width if mirrored else 0.0
     behind = moved + MARGIN - END_GAP - end_width / 2 if mirrored else width - MARGIN + END_GAP + end_width / 2
     elements = [svg.line(MARGIN, MARGIN, widest - MARGIN, MARGIN, "axis")]
+    lowest = 0.0
     for row, value in zip(rows, bits, strict=True):
         below = [x for x, (start, end) in zip(centres, places, strict=True) if start < row.end and end > row.begin]
         if not below and row.word:
             continue
-        elements += _bar(row, value, moved + (below[0] + below[-1]) / 2 if below else behind, MARGIN, full)
+        x = moved + (below[0] + below[-1]) / 2 if below else behind
+        elements += _bar(row, value, x, MARGIN, full)
+        if below and _has_marks(row, places):
+            elements.append(svg.text(x, MARGIN + BAR_ZONE * value / full + ROW_NAME, _name(row), "small", "middle"))
+            lowest = max(lowest, value)
         if not below:
             elements.append(svg.text(behind, MARGIN - ABOVE_AXIS, END, "note", "middle"))
-    height = MARGIN + BAR_ZONE * max(bits) / full + 32
+    height = MARGIN + max(BAR_ZONE * max(bits) / full + 32, lowest and BAR_ZONE * lowest / full + ROW_NAME + 18)
     anchor: Anchor = "end" if mirrored else "start"
     elements.append(svg.text(widest - MARGIN if mirrored else MARGIN, height, text, "note", anchor))
     values = ", ".join(f"{row.word or END} {value:.1f}" for row, value in zip(rows, bits, strict=True))
@@ -117,6 +124,14 @@ def pair_picture(
     elements += [svg.line(MARGIN, y, total - MARGIN, y, "axis") for y in (axis, axis + BETWEEN)]
     sentences = [" ".join(row.word for row in rows if row.word) for rows in (first, second)]
     return Picture(total, foot + MARGIN, tuple(elements), f"Surprisal: {sentences[0]} / {sentences[1]}")
+
+
+def _has_marks(row: DrawableSurprisal, places: Sequence[tuple[int, int]]) -> bool:
+    """Return whether a row has characters that are in none of the words."""
+    return any(
+        not sign.isspace() and not any(start <= place < end for start, end in places)
+        for place, sign in enumerate(row.word, row.begin)
+    )
 
 
 def _bar(row: DrawableSurprisal, bits: float, x: float, y: float, full: float, rises: bool = False) -> tuple[str, str]:

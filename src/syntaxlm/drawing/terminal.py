@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from syntaxlm.core.errors import printable
 from syntaxlm.drawing.layout import INDUCED_LABEL, DrawableTree
 from syntaxlm.drawing.svg import UNKNOWN
 
@@ -49,10 +50,10 @@ def draw_tree(tree: DrawableTree, known: Sequence[bool] = ()) -> str:
     if known:
         words = [word if is_known else word + UNKNOWN_MARK for word, is_known in zip(words, known, strict=True)]
     cells = _cells(tree, words)
-    texts = {
-        cell: (_BROKEN.sub(r"\1\n", cell.text).strip() if len(cell.text) > _LONGEST else cell.text).split("\n")
-        for cell in cells
-    }
+    texts = {}
+    for cell in cells:
+        text = printable(cell.text)  # words must not control the terminal
+        texts[cell] = (_BROKEN.sub(r"\1\n", text).strip() if len(text) > _LONGEST else text).split("\n")
     widths = dict.fromkeys(sorted({cell.column for cell in cells}), NARROWEST)
     for cell in cells:
         widths[cell.column] = max(widths[cell.column], *map(len, texts[cell]))

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import memory_size
+from syntaxlm.core.files import available_memory, memory_size
 
+_LARGE_CHART = 1 << 30  # bytes; smaller ones are not compared with the free memory, which takes time
 MOST_TENSORS = 5_000  # in a model; the largest language models have about a thousand
 
 Built = TypeVar("Built")
@@ -82,14 +83,15 @@ def without_memory() -> Iterator[None]:
 
 
 def check_chart(words: int, size: int, otherwise: str = "") -> None:
-    """Raise InputError if the chart of a sentence, of `size` bytes, does not fit in this machine's memory.
+    """Raise InputError if the chart of a sentence, of `size` bytes, does not fit in this machine's free memory.
 
     otherwise: what else than splitting the sentence would do, for the message.
     """
-    if size > memory_size():
+    if size > memory_size() or (size > _LARGE_CHART and size > available_memory()):
         raise InputError(
             f"a sentence of {words:,} words: its chart needs about {size / 2**30:,.0f} GiB, but this machine has"
-            f" {memory_size() / 2**30:,.0f} GiB of memory; split the sentence{otherwise}"
+            f" {memory_size() / 2**30:,.0f} GiB of memory, {available_memory() / 2**30:,.0f} GiB of it free; split the"
+            f" sentence{otherwise}"
         )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from syntaxlm.batches import SentenceBatches
-from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import keep_freed_memory
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.data.corpora import EncodedCorpus
@@ -21,17 +19,14 @@ from syntaxlm.models.abilities import FindsBestTrees, LabelsSpans, ParsesSentenc
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.structures import CorpusDistances, CorpusMarginals, CorpusStructure, labelled_spans
 from syntaxlm.parsing.options import DecodingOptions, Ties
+from syntaxlm.scoring.long_sentences import LONG_SENTENCE, PARSING, check_long_sentence, fitting_in_memory
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.averaging import average
-from syntaxlm.trees.charts import MAXIMUM_WORDS
 from syntaxlm.trees.marks import Marks, MarkSide
-from syntaxlm.trees.matching import beginning
 from syntaxlm.trees.spans import Integers, SpanSets, gathered
 
 TOKEN_BUDGET = 1 << 12  # tokens per batch: enough for large products, few enough that freed memory is reused
 SPAN_BUDGET = 1 << 17  # spans per batch, including padding, for models that compare spans; each has many features
-LONG_SENTENCE = 400  # words; the time for longer sentences is extrapolated, for models that compare spans
-TRIED_WORDS = 100  # words that are parsed for this
 
 
 class Decoding(NamedTuple):
@@ -96,19 +91,19 @@ def structure_of(
         read, names = parser.labelled_structure, parser.labels
     longest, lengths = int(corpus.lengths.argmax()), corpus.lengths
     if parser.structure_type.corpus.compares_spans and lengths[longest] > LONG_SENTENCE:
-        _check_longest(bundle, corpus.sentence(longest), numbers[longest], read)
-    try:
+        sentence = corpus.sentence(longest)
+
+        def attempt(words: int) -> None:
+            ((batch, _),) = batches_of(bundle, EncodedCorpus.from_sentences([sentence[:words]]))
+            read(batch)
+
+        words = [bundle.vocabulary.tokens[word] for word in sentence]
+        check_long_sentence(words, numbers[longest], bundle.name, PARSING, attempt)
+    with fitting_in_memory(lambda: (numbers[longest], int(lengths[longest])), PARSING):
         structure = parser.structure_type.corpus(lengths, parser.distance_layers, names)
         for batch, indices in batches_of(bundle, corpus):
             longest = int(indices[0])
             structure.add(read(batch), lengths[indices], indices)
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "memory" not in str(error):
-            raise
-        raise InputError(
-            f"sentence {numbers[longest]}: found {lengths[longest]:,} words; the scores of its spans do not fit in"
-            " memory. Split the sentence, or parse it with a model of syntactic distances."
-        ) from error
     if isinstance(structure, CorpusMarginals):
         structure.find_best_trees = partial(_best_trees, bundle, corpus)
     return structure
@@ -184,30 +179,3 @@ def batches_of(bundle: ModelBundle, corpus: EncodedCorpus) -> Iterator[tuple[Tok
     total = float(work.sum())
     for indices in progress_bar(parts, "parsing", total, lambda part: float(work[part].sum()), percent=True):
         yield batches.batch(indices).to(device), indices
-
-
-def _check_longest(
-    bundle: ModelBundle, sentence: Sequence[int], number: int, read: Callable[[TokenBatch], Any]
-) -> None:
-    """Check a long sentence, for a model that compares all spans, before memory is taken for them.
-
-    Raises InputError if it has too many words, and warns if it takes minutes. The time is extrapolated from that of its
-    first words.
-    """
-    start = beginning([bundle.vocabulary.tokens[word] for word in sentence])
-    reported = f"sentence {number}: found {len(sentence):,} words ({start})"
-    reason = f"because {bundle.name} models compare all spans"
-    if len(sentence) > MAXIMUM_WORDS:
-        raise InputError(
-            f"{reported}; expected at most {MAXIMUM_WORDS:,}, {reason}. Split the sentence, or parse it with a model of"
-            " syntactic distances."
-        )
-    ((batch, _),) = batches_of(bundle, EncodedCorpus.from_sentences([sentence[:TRIED_WORDS]]))
-    read(batch)  # warm-up
-    started = time.perf_counter()
-    read(batch)
-    minutes = (time.perf_counter() - started) * (len(sentence) / TRIED_WORDS) ** 3 / 60
-    if minutes > 1:
-        advice = "Split it, or parse it with a model of syntactic distances."
-        slow = f"{reported}. Parsing the sentence takes about {minutes:,.0f} minutes, {reason}. {advice}"
-        warnings.warn(InputWarning(slow), stacklevel=2)

@@ -7,10 +7,13 @@ reranking are sums and differences of its results; the neural cache wraps it.
 
 from __future__ import annotations
 
+import math
 import warnings
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
@@ -32,9 +35,11 @@ from syntaxlm.models.abilities import (
     ScoresSentences,
     ScoresTokens,
     TokenScores,
+    TrainsByGradient,
 )
 from syntaxlm.models.batches import State, TextMode, TokenBatch, TreeBatch
 from syntaxlm.models.registry import require
+from syntaxlm.scoring.long_sentences import LONG_SENTENCE, SCORING, check_long_sentence, fitting_in_memory
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.vocabulary import Vocabulary
 
@@ -82,6 +87,8 @@ class Scorer:
     """Log-probabilities of one model.
 
     mode: how text is read.  name: model type, for messages.
+    strict: whether sentences are refused that are too long for a model that compares all spans, see
+        `check_long_sentence`, and probabilities of 0 of a model that is trained by gradient descent.
     Raises InputError for a mode that the model does not support.
     """
 
@@ -89,6 +96,7 @@ class Scorer:
     vocabulary: Vocabulary
     mode: TextMode
     name: str = "model"
+    strict: bool = False
 
     def __post_init__(self) -> None:
         if self.model.reads == "sentences" and self.mode != TextMode():
@@ -108,7 +116,7 @@ class Scorer:
 
         Warns if the state is carried and the model was trained on single sentences.
         """
-        scorer = cls(bundle.model, bundle.vocabulary, mode or bundle.mode, bundle.name)
+        scorer = cls(bundle.model, bundle.vocabulary, mode or bundle.mode, bundle.name, strict=True)
         on_sentences = not (bundle.mode.carry_state or bundle.vocabulary.is_open or scorer.model.reads == "trees")
         if scorer.mode.carry_state and on_sentences:
             warnings.warn(
@@ -145,17 +153,19 @@ class Scorer:
         Raises InputError for a model without sentence probabilities, and if it returns NaN.
         """
         model, places = require(self.model, ScoresSentences, self.name, "scoring of sentences"), None
-        encoded: Iterable[Sequence[int]] = map(self.vocabulary.encode, sentences)
+        numbered: Iterable[tuple[int, Sequence[int]]] = enumerate(map(self.vocabulary.encode, sentences), 1)
         if isinstance(sentences, Sequence):
-            ids = list(map(tuple, encoded))
-            encoded = places = {sentence: place for place, sentence in enumerate(dict.fromkeys(ids))}
-        left = iter(encoded)
+            ids = [tuple(sentence) for _, sentence in numbered]
+            firsts = dict(zip(reversed(ids), range(len(ids), 0, -1), strict=True))
+            places = {sentence: place for place, sentence in enumerate(dict.fromkeys(ids))}
+            numbered = ((firsts[sentence], sentence) for sentence in places)
+        left = iter(numbered)
         chunks = iter(lambda: list(islice(left, SENTENCES)), [])
         parts = [
-            self._sentence_sums(model, EncodedCorpus.from_sentences(chunk))
+            self._sentence_sums(model, _numbered(chunk))
             for chunk in progress_bar(chunks, "scoring sentences", None if places is None else len(places), len)
         ]
-        log_probs = _checked(np.concatenate(parts) if parts else np.zeros(0), self.name)
+        log_probs = self._checked(np.concatenate(parts) if parts else np.zeros(0), may_be_empty=True)
         return log_probs if places is None else log_probs[[places[sentence] for sentence in ids]]
 
     def trees(self, corpus: DependencyCorpus) -> LogProbs:
@@ -164,7 +174,7 @@ class Scorer:
         Raises InputError for a model that reads text, for trees without labels if the model reads labels, and if the
         model returns NaN.
         """
-        return _checked(self._tree_words(corpus), self.name)
+        return self._checked(self._tree_words(corpus))
 
     def _tree_words(self, corpus: DependencyCorpus) -> LogProbs:
         model = self._token_model()
@@ -194,6 +204,24 @@ class Scorer:
             total += float(counted.sum(dtype=torch.float64))
         return total
 
+    def _checked(self, log_probs: Values, may_be_empty: bool = False) -> Values:
+        """Return log-probabilities, those that are above 0 by rounding as 0.
+
+        may_be_empty: whether they may be of sentences without words, whose probability is 0 in a grammar.
+        Raises InputError for values that are no log-probabilities.
+        """
+        values = torch.as_tensor(log_probs)
+        if not values.numel():
+            return log_probs
+        lowest, highest = float(values.min()), float(values.max())  # NaN, if one value is
+        if math.isnan(highest):
+            raise unusable(self.name)
+        if highest > _ROUNDING:
+            raise unusable(self.name, "a probability above 1")
+        if lowest == -math.inf and self.strict and not may_be_empty and isinstance(self.model, TrainsByGradient):
+            raise unusable(self.name, "a probability of 0")
+        return log_probs.clip(None, 0) if highest > 0 else log_probs
+
     def _token_model(self, hidden: bool = False, best: int | None = None) -> ScoresTokens:
         if best is not None:
             return require(self.model, PredictsNextToken, self.name, "entropy, rank and next words")
@@ -213,22 +241,24 @@ class Scorer:
         batches = self._batches(distinct)
         places, tokens, log_probs, states = [], [], [], []
         predicted: list[Predictions] = []
-        for batch, scores in _read(model, batches.iterate()):
-            places.append(batches.places(batch))
-            mask = batch.mask()
-            tokens.append(batch.targets[mask])
-            log_probs.append(scores.log_probs[mask])
-            if hidden:
-                assert scores.hidden is not None
-                states.append(scores.hidden)
-            if best is not None:
-                predicted.append(_batch_predictions(model, batch, best))
+        self._check_longest(distinct, partial(_read_once, model, best))
+        with self._fitting_in_memory(distinct):
+            for batch, scores in _read(model, batches.iterate()):
+                places.append(batches.places(batch))
+                mask = batch.mask()
+                tokens.append(batch.targets[mask])
+                log_probs.append(scores.log_probs[mask])
+                if hidden:
+                    assert scores.hidden is not None
+                    states.append(scores.hidden)
+                if best is not None:
+                    predicted.append(_batch_predictions(model, batch, best))
         # Positions, among the tokens of the distinct sentences, of those of all sentences.
         lengths = distinct.lengths + int(self.mode.predict_eos)
         starts, counts = np.cumsum(lengths) - lengths, lengths[index]
         positions = np.arange(counts.sum()) + np.repeat(starts[index] - np.cumsum(counts) + counts, counts)
         order = torch.cat(places).argsort()[torch.from_numpy(positions)].to(tokens[0].device)
-        values = _checked(torch.cat(log_probs)[order], self.name)
+        values = self._checked(torch.cat(log_probs)[order])
         predictions = None
         if predicted:
             predictions = Predictions(*(torch.cat(parts)[order] for parts in zip(*predicted, strict=True)))
@@ -242,8 +272,8 @@ class Scorer:
         if not self.mode.predict_eos and not distinct.lengths.all():
             full = np.flatnonzero(distinct.lengths)
             if len(full):
-                sentences = EncodedCorpus.from_sentences([distinct.sentence(int(number)) for number in full])
-                sums[full] = self._sentence_sums(model, sentences)
+                numbered = [(int(distinct.line_numbers[place]), distinct.sentence(int(place))) for place in full]
+                sums[full] = self._sentence_sums(model, _numbered(numbered))
             return sums[index]
         # A model of whole sentences compares all spans, which takes time as the cube of the length.
         power = 3 if self.model.reads == "sentences" else 1
@@ -254,11 +284,39 @@ class Scorer:
 
         total = float(((distinct.lengths + int(self.mode.predict_eos)).astype(float) ** power).sum())
         self.model.eval()
-        for batch in progress_bar(self._batches(distinct).iterate(), "scoring", total, work, percent=True):
-            assert batch.indices is not None
-            log_probs = model.sentence_log_probs(batch.to(self.model.device))
-            sums[batch.indices.numpy()] = log_probs.double().cpu().numpy()
+        self._check_longest(distinct, model.sentence_log_probs)
+        with self._fitting_in_memory(distinct):
+            for batch in progress_bar(self._batches(distinct).iterate(), "scoring", total, work, percent=True):
+                assert batch.indices is not None
+                log_probs = model.sentence_log_probs(batch.to(self.model.device))
+                sums[batch.indices.numpy()] = log_probs.double().cpu().numpy()
+        if self.strict:
+            self._checked(sums[distinct.lengths > 0])
         return sums[index]
+
+    def _check_longest(self, corpus: EncodedCorpus, read: Callable[[TokenBatch], object]) -> None:
+        """Check the longest sentence before it is read, see `check_long_sentence`.  read: computes a batch."""
+        lengths = corpus.lengths
+        longest = int(lengths.argmax())
+        if not self.strict or self.model.reads != "sentences" or lengths[longest] <= LONG_SENTENCE:
+            return
+        sentence = corpus.sentence(longest)
+
+        def attempt(words: int) -> None:
+            (batch,) = self._batches(EncodedCorpus.from_sentences([sentence[:words]])).iterate()
+            read(batch.to(self.model.device))
+
+        words = [self.vocabulary.tokens[word] for word in sentence]
+        check_long_sentence(words, int(corpus.line_numbers[longest]), self.name, SCORING, attempt)
+
+    def _fitting_in_memory(self, corpus: EncodedCorpus) -> AbstractContextManager[None]:
+        """Return a context that reports exhausted memory as an InputError, if the model compares all spans."""
+
+        def longest() -> tuple[int, int]:
+            lengths = corpus.lengths
+            return int(corpus.line_numbers[lengths.argmax()]), int(lengths.max())
+
+        return fitting_in_memory(longest, SCORING) if self.model.reads == "sentences" else nullcontext()
 
 
 class TokenStream:
@@ -285,7 +343,7 @@ class TokenStream:
             predictions = _batch_predictions(self._model, whole.to(self._scorer.model.device), self._best, self._state)
         scored = [scores for _, scores in _read(self._model, batches, self._state)]
         self._state = scored[-1].state
-        log_probs = _checked(torch.cat([scores.log_probs[:, 0] for scores in scored]), self._scorer.name)
+        log_probs = self._scorer._checked(torch.cat([scores.log_probs[:, 0] for scores in scored]))
         hidden = torch.cat([part.hidden for part in scored if part.hidden is not None]) if self._hidden else None
         targets = targets.to(log_probs.device)
         if self._scorer.mode.predict_eos:
@@ -355,6 +413,21 @@ def _read(
         yield batch, scores
 
 
+@torch.no_grad()
+def _read_once(model: ScoresTokens, best: int | None, batch: TokenBatch) -> None:
+    """Compute the scores of a batch and, unless `best` is None, its predictions."""
+    model.token_log_probs(batch)
+    if best is not None:
+        _batch_predictions(model, batch, best)
+
+
+def _numbered(sentences: Sequence[tuple[int, Sequence[int]]]) -> EncodedCorpus:
+    """Return the sentences with these numbers as a corpus."""
+    corpus = EncodedCorpus.from_sentences([sentence for _, sentence in sentences])
+    corpus.line_numbers = np.array([number for number, _ in sentences], np.int64)
+    return corpus
+
+
 def _parts(corpus: EncodedCorpus, tokens: int) -> Iterator[EncodedCorpus]:
     """Yield the corpus in parts of whole sentences, of at most `tokens` tokens with their ends, or of one sentence."""
 
@@ -384,16 +457,8 @@ def _distinct(corpus: EncodedCorpus) -> tuple[EncodedCorpus, Integers]:
     if len(places) == len(corpus):
         return corpus, index
     first = np.unique(index, return_index=True)[1]
-    return EncodedCorpus.from_sentences([ids[offsets[at] : offsets[at + 1]].tolist() for at in first]), index
-
-
-def _checked(log_probs: Values, name: str) -> Values:
-    values = torch.as_tensor(log_probs)
-    if bool(values.isnan().any()):
-        raise unusable(name)
-    if values.numel() and float(values.max()) > _ROUNDING:
-        raise unusable(name, "a probability above 1")
-    return log_probs
+    numbered = [(int(corpus.line_numbers[at]), ids[offsets[at] : offsets[at + 1]].tolist()) for at in first]
+    return _numbered(numbered), index
 
 
 def unusable(name: str, found: str = "NaN") -> InputError:

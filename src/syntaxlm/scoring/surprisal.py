@@ -164,6 +164,7 @@ def _rows(
         scored: list[ScoredTokens] = []
         if full:
             corpus = EncodedCorpus.from_sentences(full)
+            corpus.line_numbers = np.flatnonzero([bool(sentence) for sentence in ids]) + first
             scored = list(scorer.tokens(corpus, best=options.predictions)) if stream is None else [stream.read(corpus)]
         nats = [part.log_probs.double().cpu().numpy() for part in scored]
         bits = 0.0 - np.concatenate([[], *nats]) / math.log(2)  # never -0
@@ -243,6 +244,7 @@ class ReadingSummary:
         self._sentences: dict[tuple[str, ...], tuple[int, list[str]]] = {}  # by tokens: number and words
         self.unknown: Counter[str] = Counter()
         self.unknown_count = 0
+        self.impossible = 0  # words of probability 0, which an n-gram model or a DMV may give
 
     def add(self, rows: Iterable[WordSurprisal]) -> None:
         rows = list(rows)
@@ -256,6 +258,7 @@ class ReadingSummary:
                 self.not_read.update(self._not_read_of(row.word))
             if row.word and row.in_vocabulary is not None:
                 self.words += 1
+                self.impossible += row.surprisal == math.inf
                 if not row.in_vocabulary:
                     self.unknown_count += 1
                     if row.word in self.unknown or len(self.unknown) < REMEMBERED_UNKNOWN:
@@ -269,6 +272,8 @@ class ReadingSummary:
         units = "characters" if self._reader.normaliser.units == "characters" else "words"
         share = self.unknown_count / max(1, self.words)
         text = f"{self.words:,} {units}, {self.unknown_count:,} unknown ({share:.1%})"
+        if self.impossible:
+            text += f", {self.impossible:,} with probability 0 (surprisal inf)"
         if self.not_read:
             examples = " ".join(shortened(word, LONGEST_EXAMPLE) for word, _ in self.not_read.most_common(EXAMPLES))
             text += f", {self.not_read.total():,} not read ({examples})"

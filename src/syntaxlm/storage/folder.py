@@ -15,7 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from syntaxlm.core.errors import InputError, shortened
-from syntaxlm.core.files import make_folder, parse_json, read_stored, to_json, write_text
+from syntaxlm.core.files import check_name, make_folder, parse_json, read_stored, to_json, write_text
 from syntaxlm.core.settings import Settings, T, read_settings
 from syntaxlm.core.tensor_files import TensorFile, read_tensors, refuse, tensor_faults, write_tensors
 from syntaxlm.models.abilities import GeneratesTrees, Model, ParsesSentences
@@ -152,6 +152,7 @@ def write_settings(
     labels: Vocabulary | None = None,
 ) -> None:
     """Write the JSON files of the folder of a model or pair classifier. The folder is created if it does not exist."""
+    check_name(folder)
     make_folder(folder)
     name = CONFIG if isinstance(settings, ModelSettings) else CLASSIFIER
     write_text(to_json(dataclasses.asdict(settings), indent=2) + "\n", folder / name, stored=True)

@@ -23,6 +23,7 @@ from typing import Any
 
 from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.files import (
+    check_name,
     check_stored,
     locked,
     make_folder,
@@ -152,6 +153,7 @@ def focus(
     Raises InputError before training if a model does not parse, if the student does not learn from trees, if the folder
     holds runs with other settings, or if a text is its file agreement.json.
     """
+    check_name(folder)
     recipe, runs, parsers, groups = _parsers(recipe, folder, options)
     learners = _learners(recipe, runs, folder, options)
     _check_texts(recipe)

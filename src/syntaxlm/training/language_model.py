@@ -37,8 +37,8 @@ from syntaxlm.models.abilities import (
 from syntaxlm.models.registry import build_model
 from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.parsing.collapse import TreeFigures, tree_figures
-from syntaxlm.parsing.structure import LONG_SENTENCE
 from syntaxlm.scoring.engine import TOKEN_BUDGET, Scorer, check_labels
+from syntaxlm.scoring.long_sentences import LONG_SENTENCE
 from syntaxlm.scoring.perplexity import Corpus, LanguageModelScore, evaluate_language_model
 from syntaxlm.storage.bundled import find_model
 from syntaxlm.storage.folder import (

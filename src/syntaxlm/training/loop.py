@@ -176,7 +176,11 @@ class LossModule(nn.Module):
             {name: value.float() if value.is_floating_point() else value for name, value in tensors.items()}
             for tensors in (loss.penalties, loss.state or {})
         )
-        return loss.total.float(), penalties, state, (loss.count, loss.items)
+        total = loss.total.float()
+        if torch.is_grad_enabled() and not total.requires_grad and self._processes.count > 1:
+            # The backward pass of all processes averages the gradients of all weights: here, they are 0.
+            total = total + sum(0 * weight.float().sum() for weight in self.model.parameters())
+        return total, penalties, state, (loss.count, loss.items)
 
 
 def build_optimiser(model: nn.Module, settings: OptimiserSettings) -> torch.optim.Optimizer:
@@ -386,11 +390,8 @@ class GradientLoop(Loop):
         self._check_loss("the training loss", mean_total / max(1.0, mean_count))
         normaliser = mean_items if settings.loss_normalisation == "sentences" else mean_count
         loss = total / (normaliser or 1) + sum(penalties.values(), torch.zeros((), device=total.device))
-        self.optimiser.zero_grad()
-        loss.backward()
-        self.gradient_norm = nn.utils.clip_grad_norm_(self.task.model.parameters(), settings.gradient_clip)
-        self.optimiser.step()
-        project(self.task.model)
+        if loss.requires_grad:  # otherwise, no weight has a part in the batch: a grammar has no rules for single words
+            self._update(loss)
         trainer.steps += 1
         if averaged := trainer.averaging.count(trainer.steps):
             self.average.add(averaged)
@@ -406,6 +407,14 @@ class GradientLoop(Loop):
             self._log("step", train_loss=trainer.loss_sum / max(1, trainer.loss_count))
         else:
             self.log.report("step", self.epoch_batches, {})
+
+    def _update(self, loss: Tensor) -> None:
+        """Compute the gradient of a loss and update the weights."""
+        self.optimiser.zero_grad()
+        loss.backward()
+        self.gradient_norm = nn.utils.clip_grad_norm_(self.task.model.parameters(), self.settings.gradient_clip)
+        self.optimiser.step()
+        project(self.task.model)
 
     def _report_slow(self) -> None:
         """Report that the first step takes long, unless it is done. Called in another thread."""

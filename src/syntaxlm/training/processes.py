@@ -39,16 +39,15 @@ class Processes:
                 f"run.accelerator: found {accelerator}, which is not available; expected an accelerator that torch can"
                 " use on this machine, or auto"
             )
-        self.count = int(os.environ.get("WORLD_SIZE", "1"))
-        self.rank = int(os.environ["RANK"]) if self.count > 1 else 0
+        self.rank, self.count = rank_and_count()
         if accelerator == "auto":
             accelerator = "cuda" if cuda else "mps" if mps and self.count == 1 else "cpu"
         if accelerator == "mps" and self.count > 1:
             raise InputError(f"run.accelerator: mps runs one process; found {self.count}. Set it to cpu")
         self.device = torch.device(accelerator)
         if accelerator == "cuda":
-            number, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
-            if number >= gpus:
+            number, gpus = _whole_number("LOCAL_RANK", 0), torch.cuda.device_count()
+            if not 0 <= number < gpus:
                 raise InputError(
                     f"process {number + 1} of this machine has no GPU: found {gpus}; start at most one process per GPU,"
                     " or set run.accelerator to cpu"
@@ -57,6 +56,7 @@ class Processes:
             self.device = torch.device("cuda", number)
         self._mixed = precision == "bf16-mixed" and fast_bfloat16(self.device)
         if self.count > 1 and not torch.distributed.is_initialized():
+            _check_environment()
             backend = "nccl" if self.device.type == "cuda" else "gloo"
             torch.distributed.init_process_group(backend, timeout=timedelta(seconds=wait))
 
@@ -137,6 +137,42 @@ class Processes:
         return values
 
 
+def rank_and_count() -> tuple[int, int]:
+    """Return the number of this process, from 0, and the number of processes that torchrun started; 0 and 1 without it.
+
+    Raises InputError for environment variables that torchrun would not set.
+    """
+    count = _whole_number("WORLD_SIZE", 1)
+    rank = _whole_number("RANK", 0) if count > 1 else 0
+    if count < 1 or not 0 <= rank < count:
+        raise InputError(
+            f"the environment has WORLD_SIZE={count} and RANK={rank}; expected a rank below the number of processes."
+            f" {_TORCHRUN}"
+        )
+    return rank, count
+
+
+_TORCHRUN = "Start several processes with torchrun; for one process, unset WORLD_SIZE and RANK."
+
+
+def _whole_number(name: str, otherwise: int) -> int:
+    text = os.environ.get(name, "").strip()
+    try:
+        return int(text) if text else otherwise
+    except ValueError:
+        raise InputError(f"the environment has {name}={text!r}; expected a whole number. {_TORCHRUN}") from None
+
+
+def _check_environment() -> None:
+    """Raise InputError if variables are missing that torchrun sets for several processes."""
+    needed = ("RANK", "MASTER_ADDR", "MASTER_PORT")
+    if missing := [name for name in needed if not os.environ.get(name, "").strip()]:
+        raise InputError(
+            f"the environment has WORLD_SIZE={os.environ['WORLD_SIZE']} without {', '.join(missing)}. {_TORCHRUN}"
+        )
+    _whole_number("MASTER_PORT", 0)
+
+
 @contextmanager
 def process_group() -> Iterator[None]:
     """Destroy a process group that was started inside the context.
@@ -149,7 +185,7 @@ def process_group() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if not distributed.is_available() or int(os.environ.get("WORLD_SIZE", "1")) < 2:
+        if not distributed.is_available() or rank_and_count()[1] < 2:
             raise
         is_gloo = "gloo" in str(error).lower() or "Timed out" in str(error)  # it raises a plain RuntimeError
         if not isinstance(error, distributed.DistError) and not is_gloo:

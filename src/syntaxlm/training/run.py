@@ -83,8 +83,6 @@ def resume(folder: str | Path, callback: ProgressCallback | None = None) -> Trai
 
     callback: called with the progress of the run.
     Raises InputError if the folder holds no run, or if its files have changed.
-
-    >>> result = syntaxlm.resume("my-run")
     """
     recipe = read_run_recipe(folder)
     with process_group():

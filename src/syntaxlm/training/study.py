@@ -22,6 +22,7 @@ import torch
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import (
+    check_name,
     locked,
     make_folder,
     refuse_overwriting,
@@ -36,6 +37,7 @@ from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.models.abilities import TrainsByGradient
 from syntaxlm.storage.folder import VOCABULARY, find_device, read_model
 from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.training.processes import rank_and_count
 from syntaxlm.training.recipe import LanguageModelRecipe, Recipe, SentenceBatchSettings, TreeRecipe, read_recipe
 from syntaxlm.training.recipe_files import find_recipe
 from syntaxlm.training.result import RESULT, Figure, TrainingResult, read_result
@@ -117,11 +119,18 @@ def seeded(recipe: AnyRecipe, count: int) -> dict[str, AnyRecipe]:
 
 
 def train_seeds(recipe: Recipe, folder: Path, count: int, watching: Watching) -> SeedsResult:
-    """Train the `seeded` recipes one after the other, each in a subfolder of `folder`."""
+    """Train the `seeded` recipes one after the other, each in a subfolder of `folder`.
+
+    If it is called again, finished runs are read, and an interrupted one is resumed.
+    Raises InputError before training if `folder` is itself a run, or holds runs with other settings.
+    """
+    refuse_run(folder)
+    recipes = {folder / name: of_seed for name, of_seed in seeded(recipe, count).items()}
+    for path, of_seed in recipes.items():
+        check_settings(path, of_seed)
     runs = []
-    for name, of_seed in seeded(recipe, count).items():
-        with watching(of_seed) as watcher:
-            runs.append(train(of_seed, folder / name, watcher))
+    for path, of_seed in recipes.items():
+        runs.append(train_or_resume(path, of_seed, watching))
         if runs[-1].stopped:
             break
     return SeedsResult(runs)
@@ -136,6 +145,7 @@ def train_or_resume(folder: Path, recipe: Recipe, watching: Watching) -> Trainin
     """
     begun = (folder / RECIPE).exists()
     if is_finished(folder):
+        remove_unfinished(folder)  # of a process that was killed after training, while it scored trees
         check_fingerprints(folder, fingerprints_of(recipe))
         return read_result(folder)
     with watching(recipe) as watcher:
@@ -275,8 +285,9 @@ def compare(
     Raises InputError before training if a folder holds a run with other settings, if the treebank cannot be read, and
     if a text is the file comparison.json of the folder.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if rank_and_count()[1] > 1:
         raise InputError("found several processes (torchrun); compare trains in one process. Start it without torchrun")
+    check_name(folder)
     refuse_run(folder)
     for recipe in recipes.values():
         refuse_overwriting(folder / COMPARISON, recipe.data.files.values())

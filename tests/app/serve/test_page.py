@@ -127,7 +127,7 @@ def test_unknown_words_and_a_missing_chart_are_said(opened):
     page = opened(view="sentences", models=("simple-pcfg",), text=f"zebra\n{'the cat ' * 21}", lines="1")
     facts, long = page.locator(".facts").all_text_contents()
     assert facts.startswith("1 word · ")
-    notice = "1 of 1 word is unknown: the model probably does not know this language"
+    notice = "1 of 1 word is not in the vocabulary (\u2068zebra\u2069): the surprisals and the tree say little"
     assert notice in page.locator(".notice").text_content()
     assert long.startswith("42 words · ")
     assert "too long for a chart" in long
@@ -149,7 +149,7 @@ def test_the_guide_states_the_accuracy_of_the_card_and_closes_with_the_first_res
         page.get_by_role("button", name="Parse").click()
         page.wait_for_selector("article")
         assert page.locator("#guide").get_attribute("open") is None
-        assert "It reads Icelandic." in page.locator(".notice").text_content()
+        assert "The model reads Icelandic." in page.locator(".notice").text_content()
         facts = page.get_by_role("region", name="is", exact=True).locator(".facts").text_content()
         assert facts.endswith("not in the tree: \u2068&\u2069 \u2068!\u2069")
 
@@ -272,6 +272,63 @@ def test_a_pair_shows_the_likelier_sentence_and_where(opened, models):
     assert page.locator("figure .slm-bar").count() == 1  # the marked column
     page.get_by_text("As tables").click()
     assert page.locator("tr.decisive").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("second", "unknown"),
+    [("the zebra sees a dog", ["zebra"]), ("the gnu sees a cow", ["cow", "gnu"]), ("the cat sees a cat", [])],
+)
+def test_a_pair_that_differs_in_unknown_words_says_nothing_about_grammar(opened, second, unknown):
+    page = opened(view="pair", models=("lstm",), first=SENTENCE, second=second)
+    notices = page.locator(".notice").all_text_contents()
+    assert len(notices) == bool(unknown)
+    assert all(f"\u2068{word}\u2069" in notices[0] for word in unknown)
+    same = opened(view="pair", models=("lstm",), first="the zebra sees a dog", second="the zebra sees a cat")
+    assert same.locator(".notice").count() == 0, "both sentences have the same unknown word"
+
+
+@pytest.mark.parametrize(
+    "task", [{"view": "sentences", "text": SENTENCE}, {"view": "pair", **PAIR}, {"view": "generate"}]
+)
+@pytest.mark.parametrize("names", [("gone",), ("lstm", "gone"), ("gone", "<b>lost</b>")])
+def test_a_link_to_a_model_that_the_server_lacks_says_so_and_shows_no_other_model(opened, task, names):
+    page = opened(models=names, until="#status.wrong", **task)
+    said = page.get_by_role("status").text_content()
+    lacking = " and ".join(f"the model {name}" for name in names if name != "lstm")
+    assert said.startswith(f"The link asks for {lacking}, which this server does not have. It has the models ")
+    assert page.locator("article").count() == 0
+    checked = page.locator("#models input:checked").evaluate_all("all => all.map(({ value }) => value)")
+    assert checked == [name for name in names if name == "lstm"]
+    page.get_by_label("lstm").check()
+    page.locator("#submit").click()
+    page.wait_for_selector("article")
+    assert "gone" not in page.url
+    assert page.locator("#status.wrong").count() == 0
+
+
+def test_a_link_to_a_decoder_or_layer_that_the_models_lack_says_so(opened):
+    state = {"view": "sentences", "models": ("simple-pcfg",), "text": SENTENCE}
+    page = opened(decoder="none", until="#status.wrong", **state)
+    assert "asks for the decoder none, which this server does not have" in page.get_by_role("status").text_content()
+    assert page.locator("article").count() == 0
+    assert opened(decoder="viterbi", **state).locator("article").count() == 1
+
+
+def test_a_link_that_is_followed_later_removes_the_results_of_other_models(opened):
+    page = opened(view="sentences", models=("simple-pcfg",), text=SENTENCE)
+    page.evaluate("location.hash = '#view=sentences&model=gone&text=a+dog'")
+    page.wait_for_selector("#status.wrong")
+    assert page.locator("article").count() == 0
+    page.go_back()
+    page.wait_for_selector("article")
+    assert page.locator("#status.wrong").count() == 0
+
+
+@pytest.mark.parametrize("last", ["him", "it", "old", "gone", "bark"])
+def test_typed_sentences_that_end_in_the_same_short_word_stay_apart(opened, last):
+    text = " ".join(f"The {noun} saw {last}." for noun in ("keys", "boats", "cars", "dogs", "cats", "birds"))
+    page = opened(view="sentences", text=text)
+    assert page.locator("article h2").count() == 6
 
 
 def test_generated_sentences_can_be_parsed(opened, models):

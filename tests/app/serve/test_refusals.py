@@ -6,7 +6,10 @@ import asyncio
 import http.client
 import json
 import re
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from functools import partial
@@ -351,3 +354,43 @@ def test_slow_clients_are_disconnected(models, monkeypatch):
         assert answers[2].startswith(b"HTTP/1.1 408")
         assert b"the request was not received within 1 seconds" in answers[2]
         assert httpx.get(f"{address}/api/models").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("request_line", "headers", "status"),
+    [
+        ("POST /api/parse HTTP/1.1", "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n", b"400"),
+        ("GET /api/models HTTP/9.9", "", b"505"),
+        ("GET /api/models HTTP/1.0", "", b"200"),
+    ],
+)
+def test_requests_whose_end_or_version_is_doubtful_are_refused_and_end_the_connection(
+    address, request_line, headers, status
+):
+    host = urlsplit(address)
+    with socket.create_connection((host.hostname, host.port), timeout=30) as connection:
+        body = "2\r\n{}\r\n0\r\n\r\n" if headers else ""
+        connection.sendall(f"{request_line}\r\nHost: localhost\r\n{headers}\r\n{body}".encode())
+        answer = b"".join(iter(partial(connection.recv, 10_000), b""))
+    assert answer.split()[1] == status
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.3])
+@pytest.mark.parametrize("part", [b"", b"POST /api/parse HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"])
+def test_a_second_ctrl_c_ends_the_server_without_a_traceback(trained, part, wait):
+    command = [sys.executable, "-m", "syntaxlm", "serve", str(trained.lstm), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            port = int(process.stdout.readline().rpartition(":")[2].split()[0])
+            assert process.stdout.readline() == "The models are ready.\n"
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+                connection.sendall(part)
+                time.sleep(0.2)
+                process.send_signal(signal.SIGINT)
+                time.sleep(wait)
+                process.send_signal(signal.SIGINT)
+                printed = process.communicate(timeout=60)[0]
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    assert "Traceback" not in printed

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 
-from syntaxlm.models.abilities import FindsBestTrees, LabelsSpans, ParsesDependencies, ParsesSentences
+from syntaxlm.models.abilities import FindsBestTrees, LabelsSpans, ParsesDependencies, ParsesSentences, ScoresTrees
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.structures import Distances, Heads, SpanMarginals, SpanScores, SplitScores
@@ -16,6 +17,7 @@ from syntaxlm.trees.tree import DependencyTree
 from tests.fresh_models import KNOWN, fresh
 from tests.models.variants import (
     BOS,
+    SENTENCE_VARIANTS,
     VARIANTS,
     WORDS,
     built,
@@ -255,3 +257,21 @@ def test_every_decoder_gives_a_tree_of_every_sentence_and_all_but_one_a_binary_t
 )
 def test_settings_without_structure_make_a_model_that_does_not_parse(name):
     assert not isinstance(built(name), ParsesSentences)
+
+
+@every(ParsesSentences, among=list(SENTENCE_VARIANTS))
+def test_sentences_of_one_word_have_a_structure_in_batches_of_their_own(name):
+    bundle, words = fresh(name), [["old"], ["dog"], ["cat"]]
+    for text in (words, [*words, ["the", "old", "dog"]]):
+        found = structure_of(bundle, text)
+        for decoder in bundle.model.decoders:
+            trees = found.decode(decoder)
+            assert not any(end - start > 1 for number in range(3) for start, end in trees.sentence(number))
+    batch = closed_sentences((1, 1))
+    if isinstance(bundle.model, FindsBestTrees):
+        assert all(tree in ([], [(0, 0, tree[0][2] if tree else 0)]) for tree in bundle.model.best_trees(batch))
+    if isinstance(bundle.model, ScoresTrees):
+        log_probs = bundle.model.tree_log_probs(batch, torch.zeros(2, 1, 1, dtype=torch.bool))
+        torch.testing.assert_close(log_probs, torch.zeros(2, dtype=torch.float64))
+        drawn = bundle.model.sample_trees(batch, 2, np.random.default_rng(1))
+        assert all(len(spans) <= 1 for of_sentence in drawn for spans in of_sentence)

@@ -10,7 +10,7 @@ import torch
 from syntaxlm.models.abilities import ScoresSentences, ScoresTokens
 from syntaxlm.models.batches import TreeBatch
 from tests.models.tree_variants import TREES, batch_of
-from tests.models.variants import batch_for, built, every, log_probs
+from tests.models.variants import SENTENCE_VARIANTS, batch_for, built, every, log_probs, sentences
 
 
 @every(ScoresSentences)
@@ -43,3 +43,16 @@ def test_the_log_probability_of_a_sentence_does_not_depend_on_the_batch(name):
             part = slice(int(batch.lengths[number])), slice(number, number + 1)
             alone = dataclasses.replace(batch, tokens=batch.tokens[part], targets=batch.targets[part], lengths=None)
         torch.testing.assert_close(model.sentence_log_probs(alone), together[number : number + 1], rtol=0, atol=1e-11)
+
+
+@every(ScoresSentences, among=list(SENTENCE_VARIANTS))
+def test_sentences_of_one_word_have_the_same_log_probability_in_batches_of_their_own(name):
+    model, batch = built(name), sentences((1, 1, 1))
+    together = model.sentence_log_probs(batch)
+    assert torch.isfinite(together).all()
+    longer = sentences((4, 1, 1, 1))
+    longer.tokens[:2, 1:], longer.targets[:2, 1:] = batch.tokens, batch.targets
+    torch.testing.assert_close(model.sentence_log_probs(longer)[1:], together, rtol=0, atol=1e-11)
+    if isinstance(model, ScoresTokens):
+        sums = log_probs(model, batch).sum(0)
+        torch.testing.assert_close(sums, together, rtol=0, atol=1e-11)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
@@ -15,7 +16,7 @@ from syntaxlm.models.abilities import ScoresSentences, TrainsByCounting
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.registry import build_model
 from tests.models.mixture import MixtureOfUnigrams
-from tests.models.variants import WORDS, batch_for, built, config_of, names_with, ragged
+from tests.models.variants import SENTENCE_VARIANTS, WORDS, batch_for, built, config_of, names_with, ragged, sentences
 
 ROUNDS = 8
 
@@ -133,3 +134,13 @@ def test_counts_are_not_in_the_state_dict_and_need_no_gradient(name):
     model.accumulate(batch_for(name))
     assert set(model.state_dict()) == keys
     assert not any(tensor.requires_grad for tensor in model.state_dict().values())
+
+
+@pytest.mark.parametrize("name", names_with(TrainsByCounting, among=list(SENTENCE_VARIANTS)))
+def test_a_round_on_sentences_of_one_word_leaves_a_model_of_finite_probabilities(name):
+    model = fresh(name)
+    for batches in ([sentences((1, 1, 1))], [sentences((1,)), sentences((4, 1, 1))]):
+        figures = one_round(model, batches)
+        assert all(math.isfinite(value) for value in figures.values())
+        if isinstance(model, ScoresSentences):
+            assert math.isfinite(likelihood(model, batches))

@@ -24,6 +24,7 @@ from tests.models.variants import (
     log_probs,
     ragged,
     read,
+    sentences,
 )
 
 every_model = every(TrainsByGradient)
@@ -147,3 +148,21 @@ def test_padding_is_not_part_of_the_loss(name):
     tokens[~batch.mask()] = 1
     other = dataclasses.replace(batch, tokens=tokens, targets=changed)
     assert model.loss(other).total.item() == model.loss(batch).total.item()
+
+
+@every(TrainsByGradient, among=list(SENTENCE_VARIANTS))
+@pytest.mark.parametrize("lengths", [(1,), (1, 1, 1), (4, 1, 1)])
+def test_batches_of_one_word_sentences_are_trained_on(name, lengths):
+    """Weights that no sentence needs have no gradient, and the loss none at all if no weight has a part in it."""
+    model, batch = built(name).train(), sentences(lengths)
+    if name == "span-parser":  # which learns from trees
+        spans = [] if max(lengths) == 1 else [[3, 0, 2], [5, 0, 2], [5, 0, 4]]
+        batch = dataclasses.replace(batch, spans=torch.tensor(spans, dtype=torch.int64).view(-1, 3))
+    found = model.loss(batch)
+    assert torch.isfinite(found.total)
+    assert found.items == len(lengths)
+    if found.total.requires_grad:
+        found.total.backward()
+    grads = [weight.grad for weight in model.parameters() if weight.grad is not None]
+    assert all(torch.isfinite(grad).all() for grad in grads)
+    assert max(lengths) == 1 or any(grad.any() for grad in grads)

@@ -17,7 +17,7 @@ from syntaxlm.app.cli.output import (
     print_summary,
 )
 from syntaxlm.app.cli.parser import Folder
-from syntaxlm.core.errors import InputError, shortened
+from syntaxlm.core.errors import InputError, escaped, shortened
 from syntaxlm.core.files import read_text, text_output, to_json
 from syntaxlm.core.options import Argument, Name, Needs, Only, Prose, Shown
 from syntaxlm.core.progress import status
@@ -64,7 +64,7 @@ def describe_model(
 
     with text_output(output) as file:
         facts = describe(model, full=True)
-        text = to_json({"schema_version": 1, **facts}) if format == "json" else "\n".join(_lines(facts))
+        text = to_json({"schema_version": 1, **facts}) if format == "json" else escaped("\n".join(_lines(facts)))
         file.write(text + "\n")
 
 
@@ -87,7 +87,7 @@ def download(name: Repository, revision: Revision | None = None, output: NewMode
         print(f"{name}: downloaded; commands find it by this name")
     else:
         download(name, output, revision)
-        print(f"{name}: downloaded to {output}")
+        print(escaped(f"{name}: downloaded to {output}"))
 
 
 def push(
@@ -287,7 +287,7 @@ def combine(
     else:
         found = f"{len(parsers)} parser{'s' if len(parsers) > 1 else ''}"
         others = " and a language model" if scorer else ""
-        print(f"{output}: {found}{others}, {parameters:,} parameters")
+        print(escaped(f"{output}: {found}{others}, {parameters:,} parameters"))
 
 
 def rerank(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from syntaxlm.core.errors import printable
+from syntaxlm.core.errors import escaped, printable
 from syntaxlm.core.files import text_output, to_json
 from syntaxlm.core.options import ReportFormat, Shown
 from syntaxlm.core.progress import error_console, is_quiet, print_above_bars
@@ -105,5 +105,5 @@ def print_reading(report: ReadingReport) -> None:
 
 
 def formatted(result: Any, format: str) -> str:
-    """Return figures as text or JSON, without the last line end."""
-    return to_json(result.to_dict()) if format == "json" else str(result)
+    """Return figures as text, in which no name of a file controls the terminal, or JSON; without the last line end."""
+    return to_json(result.to_dict()) if format == "json" else escaped(str(result))

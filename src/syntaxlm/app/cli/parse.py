@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from syntaxlm.app.cli.options import PARSES, ComparedModels, TextSource, by_distinct_names
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, escaped
 from syntaxlm.core.files import text_output
 from syntaxlm.core.options import Count, Name, OutputFile, Shown
 from syntaxlm.core.progress import is_quiet
@@ -102,7 +102,7 @@ class JobOptions:
         else:
             report = run_job(job, self.workers, ProcessEngine)
         if not is_quiet():
-            print(report)
+            print(escaped(str(report)))
         return FAILED if report.failed else 0
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
-from syntaxlm.core.errors import InputError, closest_match, with_short_lines
+from syntaxlm.core.errors import InputError, closest_match, escaped, with_short_lines
 from syntaxlm.core.files import holds_model, refuse_overwriting, same_file, system_error
 from syntaxlm.core.options import TRANSFORMERS, Needs, Option, Shown, help_texts, options_from, options_of
 
@@ -217,7 +217,7 @@ class Parser(argparse.ArgumentParser):
         raise argparse.ArgumentError(action, f"invalid choice: {found} (choose from {', '.join(action.choices)})")
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {with_short_lines(message)} (see {self.prog} --help)\n")
+        self.exit(2, f"{self.prog}: error: {escaped(with_short_lines(message))} (see {self.prog} --help)\n")
 
 
 def _read(option: Option, text: str) -> Any:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from syntaxlm.app.cli.options import Device, by_distinct_names
 from syntaxlm.app.cli.output import print_note
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, escaped
 from syntaxlm.core.options import Argument, Bounds, Count, Name, Needs, Shown
 from syntaxlm.core.progress import status
 from syntaxlm.storage.bundled import check_folder, find_model
@@ -70,7 +70,7 @@ def serve(
 
     site = Site(load_interface, limits, [host, *allow_host])
     with listen(host, port) as bound, ExitStack() as waiting:
-        print(f"{', '.join(folders)}: {address_of(bound)} (Ctrl-C stops)", flush=True)
+        print(escaped(f"{', '.join(folders)}: {address_of(bound)} (Ctrl-C stops)"), flush=True)
         if not is_loopback(bound):
             print_note("Every machine that can reach this address can use the models; the server has no passwords.")
         waiting.enter_context(status("reading models"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import signal
 import sys
@@ -26,7 +25,7 @@ from syntaxlm.app.cli.options import (
 )
 from syntaxlm.app.cli.output import ReportOutput, SummaryFormat, formatted, print_note
 from syntaxlm.app.cli.parser import Folder
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, escaped
 from syntaxlm.core.options import Argument, Bounds, Count, InputFile, Name, Needs, Seed, Shown
 from syntaxlm.core.progress import error_console, status
 from syntaxlm.scoring.options import PerplexityOptions
@@ -72,7 +71,7 @@ def train(
     Train a model from a recipe (a YAML file) into a new folder: a language model or, from a recipe with a section
     pairs, a classifier of sentence pairs. Any setting of the recipe can be overridden by its dotted name:
     --model.hidden_size 400 --text.train my.txt. Ctrl-C saves and stops (exit code 130). --resume produces the same
-    weights as an uninterrupted run.
+    weights as an uninterrupted run. With --seeds, the same command resumes; finished runs are not repeated.
 
     recipe: recipe file, or name of a bundled recipe (see recipes list)
     output: new folder for the model
@@ -108,9 +107,9 @@ def _ended(result: Any, stopped: bool, format: str) -> int:
 
     stopped: whether a signal stopped training after it saved.
     """
-    from syntaxlm.training.processes import received_signal
+    from syntaxlm.training.processes import rank_and_count, received_signal
 
-    if int(os.environ.get("RANK", "0")) == 0:
+    if rank_and_count()[0] == 0:
         print(formatted(result, format))
     return 128 + (received_signal() or signal.SIGINT) if stopped else 0
 
@@ -160,7 +159,7 @@ def compare(
         failed = f"{len(comparison.faults)} of {seeds * len(complete)} runs failed"
         kept = "Finished runs are kept: the same command, also with another --treebank, does not repeat them."
         causes = (f"\n  {place}: {message}" for place, message in comparison.faults.items())
-        print(f"syntaxlm: error: {failed}. {kept}{''.join(causes)}", file=sys.stderr)
+        print(escaped(f"syntaxlm: error: {failed}. {kept}{''.join(causes)}"), file=sys.stderr)
         return 1
     return code
 

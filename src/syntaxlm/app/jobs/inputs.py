@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
 from syntaxlm.core.errors import LONGEST_NAME, InputError, listed, shortened
-from syntaxlm.core.files import system_error
+from syntaxlm.core.files import check_name, system_error
 from syntaxlm.core.progress import Progress
 from syntaxlm.core.text_files import STANDARD_INPUT, has_cr_line_ends, is_compressed, open_bytes
 
@@ -283,6 +283,7 @@ def open_source(name: str, column: str | None, id_column: str | None) -> Source:
     """
     if name == STANDARD_INPUT:
         raise InputError("standard input: cannot be read again when the job is resumed; expected a file")
+    check_name(name)
     path = os.path.abspath(name)
     if os.path.exists(path) and not os.path.isfile(path):
         raise InputError(f"{name}: not a regular file; expected text or Parquet")

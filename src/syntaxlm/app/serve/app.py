@@ -26,6 +26,7 @@ from syntaxlm.app.serve.threads import ModelThread, OverloadError
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.text_files import check_encodable
 
+FEWEST_WORDS = 5_000  # from which abbreviations are learned; three sentences that end in "him." would look like one
 MOST_FAULTS, LONGEST_SHOWN = 5, 80  # errors in a message; characters of a value or a name
 
 T = TypeVar("T", bound=BaseModel)
@@ -173,7 +174,7 @@ def _split(texts: Sequence[str]) -> list[list[str]]:
     paragraphs = [" ".join(paragraph.split()) for paragraph in text.splitlines() if paragraph.strip()]
     if not paragraphs:
         return [[]]
-    splitter = Splitter.learn([paragraphs])
+    splitter = Splitter.learn([paragraphs], fewest_words=FEWEST_WORDS)
     return [[sentence for paragraph in paragraphs for sentence in splitter(paragraph)]]
 
 

@@ -26,6 +26,7 @@ SECURITY_HEADERS = {
 # A name or an address, and perhaps a port: RFC 9110, section 7.2. A name with other characters is of another host.
 _HOST = re.compile(r"(?a)(?:\[(?P<address>[\da-fA-F:.]+)\]|(?P<name>[\w.-]+))(?::\d{0,5})?")
 RETRY_AFTER = "2"  # seconds
+CLOSING = {"Connection": "close"}
 MOST_DISCARDED = 100 * 2**20  # bytes of a body that is too large that are read, so that the client reads the answer
 
 
@@ -46,10 +47,12 @@ class Guard:
             await self._app(scope, receive, send)
             return
 
-        answered = asyncio.Event()
+        answered, started = asyncio.Event(), False
 
         async def send_with_headers(message: Message) -> None:
+            nonlocal started
             if message["type"] == "http.response.start":
+                started = True
                 headers = MutableHeaders(scope=message)
                 for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
@@ -57,9 +60,22 @@ class Guard:
                 answered.set()
             await send(message)
 
+        try:
+            await self._answer(scope, receive, send_with_headers, answered)
+        except asyncio.CancelledError:  # the server ends, and does not wait for this request
+            if not started:
+                await error_answer(503, "the server is stopping", CLOSING)(scope, receive, send_with_headers)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, answered: asyncio.Event) -> None:
+        """Refuse a request, or let the application answer it.  answered: set when the answer is complete."""
         refusal = body = None
-        host = Headers(scope=scope).get("host", "")
-        if not self._knows(host):
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if scope["http_version"] not in ("1.0", "1.1"):
+            refusal = error_answer(505, f"found HTTP {scope['http_version']}; expected HTTP/1.1", CLOSING)
+        elif "content-length" in headers and "transfer-encoding" in headers:  # a proxy may read another end
+            refusal = error_answer(400, "found Content-Length and Transfer-Encoding; expected one of them", CLOSING)
+        elif not self._knows(host):
             refusal = error_answer(
                 400, f"the host {host!r} is not one of this server's names. Start it with --allow-host NAME to allow it"
             )
@@ -67,20 +83,20 @@ class Guard:
             try:
                 body = await asyncio.wait_for(self._body(receive), self._max_seconds)
             except TimeoutError:
-                refusal = error_answer(408, f"the request was not received within {self._max_seconds} seconds")
-                refusal.headers["Connection"] = "close"
+                reason = f"the request was not received within {self._max_seconds} seconds"
+                refusal = error_answer(408, reason, CLOSING)
             else:
                 if body is None:
                     refusal = error_answer(413, f"the request is too large; expected at most {self._max_body:,} bytes")
         if refusal is not None:
-            await refusal(scope, receive, send_with_headers)
+            await refusal(scope, receive, send)
             return
         messages = iter([{"type": "http.request", "body": body, "more_body": False}])
 
         async def receive_body() -> Message:
             return next(messages, None) or await receive()
 
-        answering = asyncio.ensure_future(self._app(scope, receive_body, send_with_headers))
+        answering = asyncio.ensure_future(self._app(scope, receive_body, send))
         gone = asyncio.ensure_future(self._gone(receive, answered))
         await asyncio.wait({answering, gone}, return_when=asyncio.FIRST_COMPLETED)
         for task in (answering, gone):

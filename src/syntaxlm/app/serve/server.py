@@ -152,6 +152,8 @@ class Server(uvicorn.Server):
         for thread in self._site.threads:  # their requests are answered at once
             thread.stop()
         await super().shutdown(sockets)
+        if self.force_exit:  # a second signal; otherwise the application's end is logged as its interruption
+            await self.lifespan.shutdown()
 
     async def main_loop(self) -> None:
         serving: asyncio.Future[Any] = asyncio.ensure_future(super().main_loop())

@@ -77,6 +77,7 @@ PSEUDO_COUNT = 10.0  # added occurrences of each word, with the overall rate of 
 _CHART = 1 << 26  # most inside probabilities of a group of sentences in memory
 _PREFIX_CHART = 1 << 22  # most entries of a float64 chart of a group of sentences
 _BYTES = 24  # in all charts, per inside probability
+_SPAN_VALUES = 12  # float64 values of a span in prefix probabilities, besides those of symbols: scales, places
 _EXCLUDED = -1000.0  # log-weight of a span that is not in a tree; charts are scaled, so it may not be -inf
 _NOTE = "rules at the sentence vector z = 0, the mean of its prior"
 
@@ -227,9 +228,11 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         for index, part in self._groups(sentences, _CHART):
             tables, longest = self._tables(part), max(part.lengths)
             own = None if weights is None else weights[index, :longest, :longest]
-            log_probs = log_partition(
-                tables.rules, tables.emissions, tables.words, Layout(part.lengths, self.device), own
-            )
+            layout = Layout(part.lengths, self.device)
+            log_probs = log_partition(tables.rules, tables.emissions, tables.words, layout, own)
+            if not torch.is_grad_enabled() and bool((log_probs == -torch.inf).any()):  # too small for this precision
+                rules, emissions = tables.rules.double(), tables.emissions.double()
+                log_probs = log_partition(rules, emissions, tables.words, layout, own)
             if tables.penalties is not None:
                 log_probs = log_probs - tables.penalties
             result = result.index_copy(0, index, log_probs.double() + torch.log1p(-share))
@@ -473,10 +476,19 @@ class PCFG(SentencePCFG, PredictsNextToken):
 
     sentence_log_probs = SentencePCFG.sentence_log_probs  # type: ignore[assignment]  # faster than a sum over tokens
 
+    def _check_prefixes(self, words: int) -> None:
+        """Raise InputError if the prefix probabilities of a sentence do not fit in this machine's memory."""
+        spans, symbols = words * (words + 1) // 2, self.nonterminal_count
+        size = spans * (3 * getattr(self.config, self.config.factors) + _SPAN_VALUES)
+        if self.config.full_table:  # both charts, and copies of the children of the spans of one width
+            size = spans * 4 * symbols + words * (symbols + self.config.preterminals) ** 2
+        check_chart(words, size * torch.float64.itemsize)
+
     def _prefixes(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
         """Return natural log-probabilities of prefixes of 0 to n words, and as whole sentences: (B, n + 1) each."""
         share, rest = self.one_word_share.double().log(), torch.log1p(-self.one_word_share.double())
         shape = len(sentences.lengths), max(sentences.lengths) + 1
+        self._check_prefixes(max(sentences.lengths))
         prefixes = self.unigrams.new_full(shape, -torch.inf, dtype=torch.float64)
         wholes = prefixes.clone()
         prefixes[:, 0] = 0

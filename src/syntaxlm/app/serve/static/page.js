@@ -30,6 +30,7 @@ const LOCAL = /^(localhost|127\.[\d.]+|\[::1\])$/;
 
 let server = { models: [], limits: {} };
 let tab = "sentences";
+let missing = []; // what the address asks for and this server lacks
 let running = 0; // number of the latest request; the answers of earlier ones are dropped
 
 function chosen() {
@@ -135,15 +136,30 @@ function restore() {
   const view = state.get("view");
   if (!TABS.includes(view)) return false;
   const names = state.getAll("model");
-  if (server.models.some((model) => names.includes(model.name))) {
-    document.querySelectorAll("#models input").forEach((input) => { input.checked = names.includes(input.value); });
-  }
+  missing = names.filter((name) => !server.models.some((model) => model.name === name)).map((name) => `the model ${name}`);
+  if (names.length) document.querySelectorAll("#models input").forEach((input) => { input.checked = names.includes(input.value); });
   select(view);
   for (const [name, id] of Object.entries(FIELDS[view])) {
     const field = $(id);
     if (field.type === "checkbox") field.checked = state.get(name) === "1";
     else field.value = state.get(name) ?? (field.tagName === "SELECT" ? "" : field.defaultValue);
+    if (field.tagName === "SELECT" && field.value !== (state.get(name) ?? "")) missing.push(`the ${name} ${state.get(name)}`);
   }
+  return true;
+}
+
+// Shows what the address asks for; never the results of other models, decoders or layers. Returns false for no state.
+function follow() {
+  if (!restore()) return false;
+  if (!missing.length) {
+    submit(true);
+    return true;
+  }
+  running += 1; // earlier answers are dropped
+  show([]);
+  $("submit").removeAttribute("aria-disabled");
+  const names = server.models.map(({ name }) => name).join(", ");
+  status(`The link asks for ${missing.join(" and ")}, which this server does not have. It has the models ${names}. Select what to use, then press ${ACTIONS[tab]}.`, true);
   return true;
 }
 
@@ -256,8 +272,8 @@ function listen() {
   });
   document.addEventListener("pointerdown", hideTooltip);
   window.addEventListener("hashchange", () => {
-    if (restore()) submit(true);
-    else if (!location.hash) { // before the first result
+    if (follow()) return;
+    if (!location.hash) { // before the first result
       running += 1;
       show([]);
       status("");
@@ -292,7 +308,7 @@ async function start() {
   $("accuracy").replaceChildren(...accuracyOf(server.models));
   document.querySelectorAll("#guide .distances").forEach((one) => { one.hidden = !server.models.some(({ layers }) => layers); });
   select("sentences");
-  if (restore()) submit(true);
+  follow();
 }
 
 start();

@@ -115,8 +115,8 @@ function factsOf(model, { parse, surprisal, chart_svg: chart }, readings) {
   ];
   const language = languages(model);
   const notice = isMost ? element("p", { class: "notice" },
-    `${unknown.length} of ${counted(words.length, noun)} ${unknown.length === 1 ? "is" : "are"} unknown: the model probably does not know this language. `,
-    language && `It reads ${language}. `, "Its results say little about this sentence.") : null;
+    `${unknown.length} of ${counted(words.length, noun)} ${unknown.length === 1 ? "is" : "are"} not in the vocabulary (${listed(unknown, ", ")}): the surprisals and the tree say little about this sentence. `,
+    language && `The model reads ${language}.`) : null;
   return [element("p", { class: "facts", dir: "auto" }, facts.filter(Boolean).join(" · ")), notice];
 }
 
@@ -210,6 +210,9 @@ export function pairColumn(model, result) {
     }
     facts.push(".");
   }
+  const unknown = unknownIn(result);
+  const notice = unknown.length ? element("p", { class: "notice", dir: "auto" },
+    `The sentences differ in words that are not in the vocabulary (${listed(unknown, ", ")}): the comparison says nothing about grammar.`) : null;
   const parts = [];
   const both = `${first.sentence} ${second.sentence}`;
   const name = fileName(both);
@@ -229,7 +232,14 @@ export function pairColumn(model, result) {
     if (decisive !== null) aligned.querySelectorAll("tbody tr")[decisive].classList.add("decisive");
     tables.append(aligned);
   }
-  return column(model, paragraph(...facts), ...parts, tables);
+  return column(model, paragraph(...facts), notice, ...parts, tables);
+}
+
+// The unknown words in which the sentences of a pair differ.
+function unknownIn({ first, second, columns }) {
+  const pairs = (columns ?? []).map((at) => [first.words[at.first], second.words[at.second]]);
+  const differing = pairs.filter(([one, other]) => one?.word !== other?.word).flat();
+  return differing.filter((row) => row?.in_vocabulary === false).map(({ word }) => word);
 }
 
 // parse: called with the text of a sentence that is to be parsed.
