@@ -177,7 +177,7 @@ def test_columns_of_a_data_frame_keep_their_types_so_that_results_can_be_merged(
     pandas = pytest.importorskip("pandas")
     model = language_model(fresh("lstm"))
     frame = pandas.DataFrame({
-        "item": [1, 2], "condition": ["a", "b"], "sentence": ["the | cat", "a | dog"], "age": [1.5, None],
+        "item": [1, 2], "condition": ["a", "b"], "sentence": ["the cat", "a dog"], "age": [1.5, None],
         "is_odd": [True, False], "code": pandas.array([7, None], "Int64"),
     })  # fmt: skip
     results = [

@@ -89,7 +89,9 @@ def test_pairs_that_are_not_neighbours_count_in_their_own_group_only(small, spok
 def scores(name, right, known=None):
     better = np.array(right, np.float64)
     known = np.ones(len(right), np.bool_) if known is None else np.array(known)
-    return PairScores(name, better, np.full(len(right), 0.5), known, known, np.zeros(len(right), np.bool_))
+    return PairScores(
+        name, better, np.full(len(right), 0.5), np.where(known, 0, 1), known, np.zeros(len(right), np.bool_)
+    )
 
 
 def test_cases_and_groups_have_their_own_accuracy_and_cases_their_mean():
@@ -202,3 +204,36 @@ def test_published_pairs_with_words_of_penn_treebank_text(prpn, monkeypatch, nam
     assert len(found.better) == count
     assert round(100 * found.differing_known.mean(), 1) == differing
     assert round(100 * found.all_known.mean(), 1) == everything
+
+
+def test_pairs_that_differ_in_unknown_words_are_counted_before_the_table(small, tmp_path):
+    items = [("the zebra sleeps", "the horse sleeps"), ("the cat sleeps", "the cats zebra"), ("the cat", "the cats")]
+    text = "".join(json.dumps({"sentence_good": good, "sentence_bad": bad}) + "\n" for good, bad in items)
+    (tmp_path / "pairs.jsonl").write_text(text)
+    report = evaluate_pairs({"small": small}, tmp_path / "pairs.jsonl")
+    (line,) = report.warnings
+    assert line.startswith("small: 2 of 3 pairs differ in a word that the model does not know: 1 in one sentence, 1 in")
+    assert "such as 'the zebra sleeps' / 'the horse sleeps'" in line
+    assert "line 1)" in line
+    figures = report.to_dict()
+    assert [figures["models"][0][name] for name in ("unknown_in_one", "unknown_in_both")] == [1, 1]
+    assert figures["warnings"] == [line]
+    shown = str(report)
+    assert shown.index(f"warning: {line}") < shown.index("accuracy (number of pairs)")
+
+
+def test_few_pairs_with_unknown_words_are_counted_without_a_warning(small, tmp_path):
+    items = [("the zebra sleeps", "the horse sleeps"), *[("the cat sleeps", "the cat sleep")] * 19]
+    text = "".join(json.dumps({"sentence_good": good, "sentence_bad": bad}) + "\n" for good, bad in items)
+    (tmp_path / "pairs.jsonl").write_text(text)
+    report = evaluate_pairs({"small": small}, tmp_path / "pairs.jsonl")
+    assert not report.warnings
+    assert "small: 1 of 20 pairs differ in a word that the model does not know" in "\n".join(
+        report.report().explanation
+    )
+
+
+def test_marks_between_regions_in_pairs_are_refused(small, tmp_path):
+    (tmp_path / "pairs.csv").write_text("better,worse\nthe cat | sleeps,the cat | sleep\nthe cats | sleep,the | cat\n")
+    with pytest.raises(InputError, match=r"pairs\.csv: found '\|', a mark between regions, in 4 of 4 sentences"):
+        evaluate_pairs(small, tmp_path / "pairs.csv")

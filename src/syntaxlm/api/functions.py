@@ -8,8 +8,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TypeVar
 
+from syntaxlm.api.texts import check_model, file_of
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import named_path, refuse_overwriting, text_output
+from syntaxlm.core.reading import keeps_readings
 from syntaxlm.core.settings import Overrides
 from syntaxlm.evaluation.reranking import RerankReport, evaluate_reranking
 from syntaxlm.parsing.evaluation import find_protocol
@@ -25,6 +27,7 @@ from syntaxlm.trees.preprocessing import GoldPreprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, Protocol
 
 
+@keeps_readings
 def train(
     recipe: Recipe | str | Path,
     folder: str | Path,
@@ -73,6 +76,7 @@ def _unless_stopped(result: Stoppable) -> Stoppable:
     return result
 
 
+@keeps_readings
 def compare(
     recipes: Sequence[str | Path] | Mapping[str, Recipe | str | Path],
     folder: str | Path,
@@ -104,7 +108,7 @@ def compare(
     >>> [recipe.name for recipe in comparison.recipes]
     ['small']
     """
-    if isinstance(recipes, str | Path) or not recipes:
+    if isinstance(recipes, str | Path) or not isinstance(recipes, Sequence | Mapping) or not recipes:
         raise InputError(f"recipes: found {str(recipes)!r}; expected a list of names of recipes, or a dict")
     if isinstance(recipes, Mapping):
         limit = {} if minutes is None else {"schedule.minutes": minutes}
@@ -122,9 +126,10 @@ def compare(
 def _recipe(recipe: Recipe | str | Path, overrides: Overrides | None) -> Recipe:
     if isinstance(recipe, Recipe):
         return with_overrides(recipe, overrides) if overrides else recipe
-    return read_recipe(recipe, overrides)
+    return read_recipe(file_of(recipe, "recipe"), overrides)
 
 
+@keeps_readings
 def rerank(
     model: ModelBundle,
     candidates: str | Path,
@@ -145,6 +150,8 @@ def rerank(
 
     >>> report = syntaxlm.rerank(tree_model, "candidates.conllu", output="best.conllu")
     """
+    check_model(model, "model")
+    candidates = file_of(candidates, "candidates")
     if output is None:
         return evaluate_reranking(model, candidates, gold, weight, tune, score)
     refuse_overwriting(output, [candidates, gold, *(tune or ())])

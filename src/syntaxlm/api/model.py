@@ -4,31 +4,42 @@ from __future__ import annotations
 
 import math
 import operator
-import os
 import tempfile
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import cycle, islice, starmap
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
 import torch
 
 from syntaxlm.api.results import Results, SentenceSurprisal, Surprisals
-from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.api.texts import (
+    check_models,
+    check_names,
+    check_table,
+    file_of,
+    files_of,
+    is_frame,
+    names_of,
+    options_of,
+    texts_of,
+)
+from syntaxlm.core.errors import LONGEST_NAME, InputError, shortened
 from syntaxlm.core.files import named_path
+from syntaxlm.core.reading import keeps_readings
 from syntaxlm.core.settings import check_number
-from syntaxlm.core.text_files import LINES_TOGETHER, check_encodable
+from syntaxlm.core.text_files import LINES_TOGETHER
 from syntaxlm.data.frequencies import FrequencySource
 from syntaxlm.data.tables import input_columns
 from syntaxlm.evaluation.completion import CompletionReport, evaluate_completion
 from syntaxlm.evaluation.displayed_words import InputTable, WordTable, word_table
-from syntaxlm.evaluation.items import SEPARATOR, ItemsReport, Stimuli, evaluate_items
+from syntaxlm.evaluation.items import ItemsReport, evaluate_items
 from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.evaluation.pairs import PairsReport, evaluate_pairs
 from syntaxlm.evaluation.reading_times import Contexts, ReadingTimesReport, evaluate_reading_times
+from syntaxlm.evaluation.stimuli import Stimuli
 from syntaxlm.evaluation.suites import SuitesReport, evaluate_suites
 from syntaxlm.generation.options import SamplingKeywords, SamplingOptions, TreeSamplingOptions
 from syntaxlm.generation.sentences import (
@@ -43,7 +54,7 @@ from syntaxlm.generation.trees import GeneratedTree, generate_trees
 from syntaxlm.parsing.dependency_evaluation import AttachmentReport, evaluate_attachment
 from syntaxlm.parsing.evaluation import evaluate_parsing, find_protocol
 from syntaxlm.parsing.options import DecodingKeywords, DecodingOptions, ParseKeywords, ParseOptions
-from syntaxlm.parsing.parse import CONSTITUENTS, Parse, parse_lines
+from syntaxlm.parsing.parse import CONSTITUENTS, Parse, check_text_of, parse_lines
 from syntaxlm.parsing.report import ParsingReport
 from syntaxlm.parsing.word_measures import word_measures
 from syntaxlm.scoring.cache import CacheSettings
@@ -54,6 +65,7 @@ from syntaxlm.scoring.surprisal import word_columns
 from syntaxlm.storage.folder import STOPS, ModelBundle, write_model
 from syntaxlm.storage.hub import CardFacts, check_repository_name, has_card, upload, write_card
 from syntaxlm.storage.sources import read_named
+from syntaxlm.text.doubts import checked, warn_of_doubts
 from syntaxlm.text.options import TextKeywords, TextOptions
 from syntaxlm.text.reader import TextReader, each_line
 from syntaxlm.trees.preprocessing import GoldPreprocessing
@@ -118,7 +130,8 @@ class LanguageModel(ModelBundle):
         >>> [part.text for part in parse.not_read]
         ['.']
         """
-        parses = Results(self.pipe(_texts(text), LINES_TOGETHER, also=also, **options), CONSTITUENTS)
+        chosen = options_of(ParseOptions, options, self.parse)
+        parses = Results(self._parses(texts_of(text, "parse"), LINES_TOGETHER, also, chosen), CONSTITUENTS)
         return parses[0] if isinstance(text, str) else parses
 
     def pipe(
@@ -144,14 +157,25 @@ class LanguageModel(ModelBundle):
             raise TypeError("pipe: expected an iterable of texts, found one string; use parse for one text")
         _check_integer(batch_size, "batch_size")
         check_number("batch_size", batch_size, 1)
-        if not isinstance(also, Sequence) or not all(isinstance(model, ModelBundle) for model in also):
-            raise TypeError(f"also: found {also!r}; expected a list of loaded models: [syntaxlm.load(...)]")
+        return self._parses(texts_of(texts, "pipe"), batch_size, also, options_of(ParseOptions, options, self.pipe))
+
+    def _parses(
+        self, texts: Iterator[str], batch_size: int, also: Sequence[ModelBundle], options: ParseOptions
+    ) -> Iterator[Parse]:
+        """Return the parses of texts, which are read in batches."""
+        check_models(also, named=False)
         models = [self, *also]
-        read = partial(parse_lines, models, options=ParseOptions(**options), names=_names(models))
+        read = partial(parse_lines, models, options=options, names=_names(models))
         read([])  # reports wrong options now instead of with the first parse
-        rest = _texts(texts)
-        chunks = enumerate(iter(lambda: list(islice(rest, batch_size)), []))
-        return (parse for number, chunk in chunks for parse in read(chunk, first=number * batch_size + 1))
+        chunks = enumerate(iter(lambda: list(islice(texts, batch_size)), []))
+
+        def parses() -> Iterator[Parse]:
+            for number, chunk in chunks:
+                if number == 0:
+                    check_text_of(models, chunk, options, _short_names(models))
+                yield from read(chunk, first=number * batch_size + 1)
+
+        return parses()
 
     @overload
     def surprisal(  # type: ignore[overload-overlap]
@@ -190,10 +214,12 @@ class LanguageModel(ModelBundle):
         </s> 4.7
         """
         self._check_reads_text("surprisal", "syntaxlm.scoring.surprisal.tree_surprisals")
-        chosen = ScoreOptions(**options)
+        chosen = options_of(ScoreOptions, options, self.surprisal)
         others: Iterator[dict[str, Any]] = cycle([{}])
         columns, texts, is_one = word_columns(chosen), text, isinstance(text, str) and column is None
         if column is not None:
+            check_names(column=column)
+            check_table(text, "surprisal")
             table = InputTable.read(text)
             texts = table.column(column, "column")
             chosen_place = table.names.index(column)
@@ -201,9 +227,11 @@ class LanguageModel(ModelBundle):
             further = input_columns(list(columns), [name for name in table.names if name != column], cells)
             others = (dict(zip(further, row, strict=True)) for row in cells)
             columns = columns.beside(further)
-        elif hasattr(text, "columns"):
+        elif is_frame(text):
             raise InputError("surprisal: found a data frame; choose its column of sentences: column='sentence'")
-        scored = word_measures(self, _texts(texts), chosen)
+        reader = TextReader.of(self.normaliser, self.vocabulary, chosen)
+        lines = checked(texts_of(texts, "surprisal"), reader, *_short_names([self]))
+        scored = word_measures(self, lines, chosen)
         rows = Surprisals((SentenceSurprisal(words, columns, next(others)) for words in scored), columns)
         return rows[0] if is_one else rows
 
@@ -231,14 +259,18 @@ class LanguageModel(ModelBundle):
         -28.0
         """
         self._check_reads_text("log_prob", "syntaxlm.scoring.surprisal.log_probs_of_trees")
+        check_names(given=given)
+        chosen, texts = options_of(TextOptions, options, self.log_prob), list(texts_of(text, "log_prob"))
         if given is not None:
-            nats = [-one.bits * math.log(2) for one in self.surprisal(list(_texts(text)), given=given, **options)]
+            nats = [-one.bits * math.log(2) for one in self.surprisal(texts, given=given, **options)]
             return nats[0] if isinstance(text, str) else nats
-        reader = TextReader.of(self.normaliser, self.vocabulary, TextOptions(**options))
+        reader = TextReader.of(self.normaliser, self.vocabulary, chosen)
+        warn_of_doubts(reader, texts, *_short_names([self]))
         scorer = Scorer.of(self, ReadingOptions(context="reset").mode(self.mode))
-        log_probs: list[float] = scorer.sentences(list(each_line(reader.tokens, _texts(text)))).tolist()
+        log_probs: list[float] = scorer.sentences(list(each_line(reader.tokens, texts))).tolist()
         return log_probs[0] if isinstance(text, str) else log_probs
 
+    @keeps_readings
     def perplexity(
         self,
         text: str | Path | Iterable[str],
@@ -258,8 +290,15 @@ class LanguageModel(ModelBundle):
         >>> round(nlp.perplexity(["the cat sleeps"]).perplexity)
         1088
         """
-        reading = PerplexityOptions(context=context, **options)
-        return evaluate_text(self, text if isinstance(text, str | Path) else _texts(text), reading, cache)
+        reading = options_of(partial(PerplexityOptions, context=context), options, self.perplexity)
+        if isinstance(text, str) and any(map(str.isspace, text)) and not Path(text).exists():
+            raise InputError(
+                f"perplexity: found {shortened(text, LONGEST_NAME)!r}, which is not the name of a file; for a sentence,"
+                " pass a list of sentences"
+            )
+        return evaluate_text(
+            self, text if isinstance(text, str | Path) else texts_of(text, "perplexity"), reading, cache
+        )
 
     @overload
     def generate(
@@ -291,8 +330,7 @@ class LanguageModel(ModelBundle):
         2
         """
         _check_integer(count, "count")
-        if not isinstance(prompt, str | None):
-            raise TypeError(f"prompt: found {prompt!r}; expected str or None")
+        check_names(prompt=prompt)
         if self.model.reads == "trees":
             if not trees or prompt is not None:
                 found = "trees=False" if not trees else "a prompt"
@@ -306,13 +344,15 @@ class LanguageModel(ModelBundle):
                     " folder"
                 )
             stops = read_stops(self.folder, self)
-            return Results(generate_trees(self, stops, count, TreeSamplingOptions(**options)))
-        sampling = SamplingOptions(**options)
+            chosen = options_of(TreeSamplingOptions, options, self.generate)
+            return Results(generate_trees(self, stops, count, chosen))
+        sampling = options_of(SamplingOptions, options, self.generate)
         if not trees:
             return Results(generate(self, count, prompt, sampling))
         refuse_word_options(prompt, sampling, "Sentences with trees are sampled top-down.")
         return Results(sample_with_trees(self, count, sampling))
 
+    @keeps_readings
     def evaluate_parsing(
         self,
         treebank: str | Path,
@@ -336,9 +376,12 @@ class LanguageModel(ModelBundle):
         >>> report.chosen
         'mbr'
         """
-        decoding, scoring = DecodingOptions(**options), find_protocol(protocol, max_words)
+        check_models(also, named=False)
+        decoding = options_of(DecodingOptions, options, self.evaluate_parsing)
+        scoring, treebank = find_protocol(protocol, max_words), file_of(treebank, "treebank")
         return evaluate_parsing(self, treebank, scoring, decoding, preprocessing, also, random_weights)
 
+    @keeps_readings
     def evaluate_attachment(
         self,
         treebank: str | Path,
@@ -353,8 +396,10 @@ class LanguageModel(ModelBundle):
         preprocessing, max_words: see `evaluate_parsing`.
         Raises InputError for a model that gives no dependency trees, and for a treebank without them.
         """
-        return evaluate_attachment(self, treebank, find_protocol(protocol, max_words), preprocessing)
+        scoring = find_protocol(protocol, max_words)
+        return evaluate_attachment(self, file_of(treebank, "treebank"), scoring, preprocessing)
 
+    @keeps_readings
     def evaluate_pairs(
         self,
         files: str | Path | Sequence[str | Path],
@@ -368,13 +413,15 @@ class LanguageModel(ModelBundle):
         also: other models by name, which are compared with this one.
         Raises InputError for files that cannot be read and for models without sentence probabilities.
         """
-        return evaluate_pairs(self._with(also), files, TextOptions(**options))
+        style = options_of(TextOptions, options, self.evaluate_pairs)
+        return evaluate_pairs(self._with(also), files_of(files, "files"), style)
 
+    @keeps_readings
     def evaluate_suites(
         self,
         files: str | Path | Sequence[str | Path],
         *,
-        predictions: Sequence[str] = (),
+        predictions: str | Sequence[str] = (),
         also: Mapping[str, ModelBundle] | None = None,
         **options: Unpack[TextKeywords],
     ) -> SuitesReport:
@@ -385,8 +432,11 @@ class LanguageModel(ModelBundle):
         `parse`.  also: other models by name, which are compared with this one.
         Raises InputError for files that cannot be read, invalid formulas, and models without token probabilities.
         """
-        return evaluate_suites(self._with(also), files, TextOptions(**options), predictions)
+        style = options_of(TextOptions, options, self.evaluate_suites)
+        formulas = names_of(predictions, "predictions")
+        return evaluate_suites(self._with(also), files_of(files, "files"), style, formulas)
 
+    @keeps_readings
     def evaluate_completion(
         self,
         questions: str | Path,
@@ -406,10 +456,11 @@ class LanguageModel(ModelBundle):
         first half of the questions.
         Raises InputError for files that cannot be read and for models without sentence probabilities.
         """
-        return evaluate_completion(
-            self._with(also), questions, answers, TextOptions(**options), shares, per_token, parses
-        )
+        style = options_of(TextOptions, options, self.evaluate_completion)
+        asked, keys = file_of(questions, "questions"), file_of(answers, "answers")
+        return evaluate_completion(self._with(also), asked, keys, style, shares, per_token, parses)
 
+    @keeps_readings
     def word_table(
         self,
         table: Any,
@@ -417,6 +468,7 @@ class LanguageModel(ModelBundle):
         *,
         group: str | Sequence[str] | None = None,
         sentence: str | None = None,
+        order: str | None = None,
         is_text: bool = False,
         frequencies: FrequencySource | None = None,
         context: Context = "reset",
@@ -428,27 +480,33 @@ class LanguageModel(ModelBundle):
         table: a file or data frame with one displayed word per row, in the order of reading; with `is_text`, with
         running text.  column: its column of words, or of text.
         group: the column, or several, that name the text (story, item) of a row.  sentence: the column whose value
-        changes where a sentence starts; None: sentences are found from punctuation.
+        changes where a sentence starts; None: sentences are found from punctuation.  order: the column of numbers by
+        which the rows of a group are sorted; None: they are in the order of reading.
         frequencies: see `syntaxlm.Frequencies.read`: a file with a list of words and counts, or with text, or
         "wordfreq:en"; None: no log frequency.
         context: "reset" reads each sentence by itself; "carry" carries the state within a group.
         spillover: number of previous words whose values are in the row.  punctuation, contractions: see `parse`.
         Raises InputError for tables that cannot be read and for models without token probabilities.
         """
+        chosen = options_of(partial(ScoreOptions, context=context), options, self.word_table)
+        check_table(table, "table")
+        check_names(column=column, sentence=sentence, order=order)
+        groups = None if group is None else names_of(group, "group")
         return word_table(
-            self, table, column, group=group, sentence=sentence, is_text=is_text, frequencies=frequencies,
-            spillover=spillover, options=ScoreOptions(context=context, **options),
+            self, table, column, group=groups, sentence=sentence, order=order, is_text=is_text, frequencies=frequencies,
+            spillover=spillover, options=chosen,
         )  # fmt: skip
 
+    @keeps_readings
     def evaluate_items(
         self,
         table: Any,
-        column: str = "sentence",
+        column: str | None = None,
         *,
         item: str = "item",
         condition: str | Sequence[str] = "condition",
         regions: str | Sequence[str] = (),
-        separator: str = SEPARATOR,
+        separator: str | None = None,
         critical: str | None = None,
         frequencies: FrequencySource | None = None,
         spillover: int = 0,
@@ -457,8 +515,9 @@ class LanguageModel(ModelBundle):
     ) -> ItemsReport:
         """Sum the surprisals of stimuli by region, and average them by condition over items.
 
-        table: a file or data frame with one stimulus per row.  column: its sentences, with a separator between regions;
-        without separators, each word is a region.  item: its column of items.  condition: one column or several.
+        table: a file or data frame with one stimulus per row.  column: its sentences, by default "sentence", with a
+        separator between regions, by default "|"; without separators, each word is a region.
+        item: its column of items.  condition: one column or several.
         regions: columns with the regions, instead of `column`.
         critical: the region whose unknown words are reported; None: all.
         frequencies: see `syntaxlm.Frequencies.read`; None: no log frequency.
@@ -467,10 +526,14 @@ class LanguageModel(ModelBundle):
         The result has `to_dataframe()` with a row per region and `plot()`.
         Raises InputError for tables that cannot be read and for models without token probabilities.
         """
-        conditions, columns = ([names] if isinstance(names, str) else names for names in (condition, regions))
+        style, models = options_of(TextOptions, options, self.evaluate_items), self._with(also)
+        check_table(table, "table")
+        check_names(column=column, item=item, separator=separator)
+        conditions, columns = names_of(condition, "condition"), names_of(regions, "regions")
         stimuli = Stimuli.read(table, column, item=item, condition=conditions, regions=columns, separator=separator)
-        return evaluate_items(self._with(also), stimuli, critical, frequencies, spillover, TextOptions(**options))
+        return evaluate_items(models, stimuli, critical, frequencies, spillover, style)
 
+    @keeps_readings
     def evaluate_reading_times(
         self,
         words: Any,
@@ -481,7 +544,8 @@ class LanguageModel(ModelBundle):
         word_column: str = "word",
         sentence: str | None = None,
         group: str | Sequence[str] | None = None,
-        key: Sequence[str] | None = None,
+        order: str | None = None,
+        key: str | Sequence[str] | None = None,
         context: Contexts | None = None,
         minimum: float | None = None,
         maximum: float | None = None,
@@ -498,10 +562,16 @@ class LanguageModel(ModelBundle):
         Raises InputError for tables that cannot be read or do not match, for models without token probabilities, and
         if statsmodels is not installed (extra `stats`).
         """
+        style = options_of(TextOptions, options, self.evaluate_reading_times)
+        check_table(words, "words")
+        if times is not None:
+            check_table(times, "times")
+        check_names(time_column=time_column, word_column=word_column, sentence=sentence, order=order)
+        groups = None if group is None else names_of(group, "group")
         return evaluate_reading_times(
             self._with(also), words, times, frequencies=frequencies, time_column=time_column, word_column=word_column,
-            sentence=sentence, group=group, key=key, context=context, minimum=minimum, maximum=maximum,
-            style=TextOptions(**options), settings=settings,
+            sentence=sentence, group=groups, order=order, key=None if key is None else names_of(key, "key"),
+            context=context, minimum=minimum, maximum=maximum, style=style, settings=settings,
         )  # fmt: skip
 
     def save_pretrained(
@@ -575,6 +645,7 @@ class LanguageModel(ModelBundle):
 
     def _with(self, also: Mapping[str, ModelBundle] | None) -> Mapping[str, ModelBundle]:
         """Return this model and others by name."""
+        check_models(also, named=True)
         name = _names([self])[0]
         if name in (also or {}):
             raise InputError(f"also: {name} is the name of this model; expected a different name")
@@ -610,27 +681,8 @@ def load(
     >>> nlp.parse("The old man the boats.").tree.words
     ('The', 'old', 'man', 'the', 'boats')
     """
-    stored, folder = read_named(name_or_folder, device, revision, token)
+    stored, folder = read_named(file_of(name_or_folder, "name_or_folder"), device, revision, token)
     return LanguageModel(**vars(stored), folder=folder)
-
-
-def _texts(text: str | Iterable[str]) -> Iterator[str]:
-    """Return one text, or several. Raises TypeError for anything but strings, InputError for one that is not Unicode
-    text.
-    """
-    if isinstance(text, bytes) or not isinstance(text, Iterable):
-        raise TypeError(f"found {type(text).__name__}; expected a text or several: str or a list of str")
-
-    def checked(number: int, one: str) -> str:
-        if not isinstance(one, str):
-            raise TypeError(f"text {number}: found {type(one).__name__}; expected str")
-        check_encodable(one, f"text {number}")
-        return one
-
-    if isinstance(text, str) and not any(map(str.isspace, text)) and os.path.isfile(text):
-        message = f"{text}: read as a sentence, although a file has this name; for its lines, pass open({text!r})"
-        warnings.warn(InputWarning(message), stacklevel=3)
-    return starmap(checked, enumerate([text] if isinstance(text, str) else text, 1))
 
 
 def _check_integer(value: int, name: str) -> None:
@@ -644,3 +696,8 @@ def _names(models: Sequence[ModelBundle]) -> list[str]:
     """Return the names of models in messages: their folders, or their types."""
     folders = [getattr(model, "folder", None) for model in models]
     return [model.name if folder is None else str(folder) for model, folder in zip(models, folders, strict=True)]
+
+
+def _short_names(models: Sequence[ModelBundle]) -> list[str]:
+    """Return the names of models without the folders that they are in."""
+    return [Path(name).name for name in _names(models)]

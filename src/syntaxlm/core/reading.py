@@ -69,6 +69,7 @@ class ReadingReport:
     evidence: why the file was taken to be of this form, such as "suffix .mrg"; "" if no other form was possible
     remarks: what was dropped, changed or is odd
     sample: the first two sentences or rows, as read
+    shown: what the line shows of the sample, such as "first sentence: The key | to the cabinets"; "" for nothing
     """
 
     source: str
@@ -77,11 +78,12 @@ class ReadingReport:
     evidence: str = ""
     remarks: tuple[Remark, ...] = ()
     sample: tuple[str, ...] = ()
+    shown: str = ""
 
     def __str__(self) -> str:
-        """Return the report on one line, without evidence and sample."""
+        """Return the report on one line, without evidence, and of the sample only what is to be shown."""
         parts = [f"{self.source}: {self.form}", *map(_amount, self.counts, self.counts.values())]
-        return "; ".join([", ".join(parts), *map(str, self.remarks)])
+        return "; ".join(filter(None, [", ".join(parts), *map(str, self.remarks), self.shown]))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report for JSON."""
@@ -187,7 +189,8 @@ def keeps_readings(evaluate: Callable[Parameters, Result]) -> Callable[Parameter
     def with_readings(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
         with collected() as reports:
             result = evaluate(*arguments, **options)
-        vars(result)["readings"] = tuple(reports)
+        if hasattr(result, "__dict__"):
+            vars(result)["readings"] = tuple(reports)
         return result
 
     return with_readings

@@ -83,9 +83,11 @@ class HasRows(ABC):
     """A result with rows. A subclass has `columns`, and `rows` that yield a value or None for each of them.
 
     not_printed: columns that are left out where the result is printed.
+    readings: how the files were read from which the result follows
     """
 
     columns: Columns
+    readings: tuple[ReadingReport, ...] = ()
     not_printed: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
@@ -113,12 +115,7 @@ class HasRows(ABC):
 
 
 class HasReport(HasRows):
-    """The result of an evaluation. A subclass has `report`; text, JSON, files and data frames follow from it.
-
-    readings: how the files of the evaluation were read
-    """
-
-    readings: tuple[ReadingReport, ...] = ()
+    """The result of an evaluation. A subclass has `report`; text, JSON, files and data frames follow from it."""
 
     @abstractmethod
     def report(self) -> Report:
@@ -128,6 +125,11 @@ class HasReport(HasRows):
     def columns(self) -> Columns:  # type: ignore[override]
         """The columns of the rows."""
         return self.report().columns
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What changes the meaning of the figures, a line each."""
+        return self.report().warnings
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows of files and data frames."""
@@ -187,10 +189,11 @@ class Report:
     """The figures of an evaluation.
 
     facts: what they were measured on and how: data, protocol, decoder, seeds.  explanation: sentences on the method.
-    tables: for reading.  notes: comparisons, warnings, remarks.
+    tables: for reading.  notes: comparisons, remarks.
     columns, rows: of TSV, CSV and Parquet files and of data frames.
     figures: of JSON, with standard keys; dataclasses, tuples and arrays are converted.
     readings: how the files that were measured were read.
+    warnings: what changes the meaning of the figures; a line each, before the tables.
     """
 
     columns: Columns
@@ -201,11 +204,13 @@ class Report:
     tables: Sequence[ReportTable] = ()
     notes: Sequence[str] = ()
     readings: Sequence[ReadingReport] = ()
+    warnings: Sequence[str] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures for JSON, and as "readings" how the files were read, if any were."""
+        """Return the figures for JSON, and if there are any, "warnings" and, as "readings", how the files were read."""
         read = {"readings": [reading.to_dict() for reading in self.readings]} if self.readings else {}
-        return cast(dict[str, Any], plain({**self.figures, **read}))
+        warned = {"warnings": list(self.warnings)} if self.warnings else {}
+        return cast(dict[str, Any], plain({**self.figures, **warned, **read}))
 
     @property
     def title(self) -> str:
@@ -218,20 +223,26 @@ class Report:
         return [f"read {reading}" for reading in self.readings]
 
     @property
+    def _head(self) -> list[str]:
+        """What stands before the tables: the facts, the method, and warnings, one line each."""
+        warned = [f"warning: {warning}" for warning in self.warnings]
+        return list(filter(None, [self.summary, *self.explanation, *warned]))
+
+    @property
     def summary(self) -> str:
         """The facts on one line."""
         return "   ".join(f"{name} {format_value(value)}".strip() for name, value in self.facts.items())
 
     def text(self) -> str:
         """Return the report for a terminal, without the last line end."""
-        parts = ["\n".join(filter(None, [self.summary, *self.explanation]))]
+        parts = ["\n".join(self._head)]
         parts += [f"{one.title}\n{aligned(one)}" if one.title else aligned(one) for one in self.tables if one.rows]
         text = "\n\n".join(filter(None, [*parts, "\n".join(self.notes), "\n".join(self._read)]))
         return "\n".join(map(printable, text.split("\n")))  # names in files must not control the terminal
 
     def markdown(self) -> str:
         """Return the report in Markdown."""
-        parts = [f"# {self.title}", self.summary, *self.explanation]
+        parts = [f"# {self.title}", *self._head]
         for table in filter(lambda table: table.rows, self.tables):
             parts += [f"## {table.title}"] if table.title else []
             rules = ["---:" if is_number else "---" for is_number in table.is_number()]
@@ -243,7 +254,7 @@ class Report:
     def html(self) -> str:
         """Return the report as a self-contained page."""
         title = escape(self.title)
-        parts = [f"<h1>{title}</h1>", *(f"<p>{escape(line)}</p>" for line in [self.summary, *self.explanation] if line)]
+        parts = [f"<h1>{title}</h1>", *(f"<p>{escape(line)}</p>" for line in self._head)]
         for table in filter(lambda table: table.rows, self.tables):
             parts += [f"<h2>{escape(table.title)}</h2>"] if table.title else []
             sides = ["right" if is_number else "left" for is_number in table.is_number()]

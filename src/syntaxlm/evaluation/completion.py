@@ -250,6 +250,7 @@ class CompletionReport(HasReport):
             self._explanation(),
             [ReportTable(headings, shown)],
             notes,
+            warnings=self._warnings(),
         )
 
     def _explanation(self) -> list[str]:
@@ -271,13 +272,16 @@ class CompletionReport(HasReport):
         ]
         if any(model.given_trees for model in self.models):
             lines.append(f"trees and words of dependency-tree models: {self.questions[0].parses}")
-        foreign = [model.name for model in self.models if np.all(model.all_known, axis=1).mean() < FEW_KNOWN]
-        if foreign:
-            lines.append(
-                f"warning: hardly any question has only words in the vocabulary of {', '.join(foreign)}. The model was"
-                " trained on text of another style; a model of treebank text needs split contractions"
-            )
         return lines
+
+    def _warnings(self) -> list[str]:
+        foreign = [model.name for model in self.models if np.all(model.all_known, axis=1).mean() < FEW_KNOWN]
+        if not foreign:
+            return []
+        return [
+            f"hardly any question has only words in the vocabulary of {', '.join(foreign)}. The model was trained on"
+            " text of another style; a model of treebank text needs split contractions"
+        ]
 
     def details(self) -> Iterator[dict[str, Any]]:
         """Yield every question with each model's scores.

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.core.errors import InputError, InputWarning, amount, listed
+from syntaxlm.core.errors import InputError, InputWarning, amount, listed, shortened
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.settings import check_number
@@ -29,11 +29,14 @@ from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.data.frequencies import MISSING, Frequencies, FrequencySource
 from syntaxlm.data.tables import check_unique, find_column, names_beside, open_table, type_of
 from syntaxlm.evaluation.options import MOST_SPILLOVER
+from syntaxlm.evaluation.reading_order import check_order, sorted_rows, ungrouped
 from syntaxlm.models.abilities import ScoresTokens
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
 from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.doubts import warn_of_doubts
 from syntaxlm.text.normaliser import word_spans
+from syntaxlm.text.reader import TextReader
 
 LARGEST = 1e9  # number in a table: far above any time in milliseconds, and safe in sums of squares
 LEARNT = 5_000  # words of a table from which abbreviations are learned; in a smaller one, "bed." looks like one
@@ -43,6 +46,7 @@ FEW_FREQUENT = 0.5  # share of the displayed words that a frequency list should 
 _INTEGERS = re.compile(r"(previous_)?(length(_\d+)?|tokens_.*)")  # columns of whole numbers
 _BREAKS = (",", ";", ":", "—", "--", ")")  # a long sentence is split after a word that ends in one of these
 _SHOWN = 3  # keys in a message
+_LONGEST_SAMPLE = 200  # characters of a sentence in a report
 
 Integers = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
@@ -169,6 +173,7 @@ def displayed_words(
     group: str | Sequence[str] | None = None,
     sentence: str | None = None,
     is_text: bool = False,
+    order: str | None = None,
 ) -> DisplayedWords:
     """Return the displayed words of a table.
 
@@ -177,8 +182,25 @@ def displayed_words(
     group: the column, or several, that change where a new text (story, item) starts; None: all rows are one text.
     sentence: the column that changes where a new sentence starts; None: sentences end at final punctuation, and
         abbreviations are learned from tables of LEARNT words or more.
-    Raises InputError for missing columns, an empty word, and if the rows of a group are not together.
+    order: the column of numbers by which the rows of a group are sorted; None: they are in the order of reading.
+    Raises InputError for missing columns, an empty word, if the rows of a group are not together, and if the numbers in
+    a column show that the rows are in another order, see `check_order`.
     """
+    groups_by = [group] if isinstance(group, str) else list(group or ())
+    cells = [""] * len(table.rows)
+    if groups_by:
+        cells = [", ".join(row) for row in zip(*(table.column(name, "--group") for name in groups_by), strict=True)]
+    elif not is_text and (name := ungrouped(table)):
+        warnings.warn(
+            InputWarning(
+                f"{table.source}: without --group, all {len(table.rows):,} rows are one passage, although the column"
+                f" {name} changes, so values of previous words are those of another {name}. Expected --group {name}"
+            ),
+            stacklevel=3,
+        )
+    if order is not None:
+        place_of = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
+        table, cells = sorted_rows(table, order, cells), sorted(cells, key=place_of.__getitem__)
     texts = table.column(column, "--column" if is_text else "--word-column")
     words: list[str] = []
     rows: list[int] = []
@@ -192,20 +214,18 @@ def displayed_words(
         words += split
         rows += [row] * len(split)
     places = np.array(rows, np.int64)
-    starts_group = _starts([""] * len(texts))
-    groups_by = [group] if isinstance(group, str) else list(group or ())
-    if groups_by:
-        cells = [", ".join(row) for row in zip(*(table.column(name, "--group") for name in groups_by), strict=True)]
-        starts_group = _starts(cells)
-        first_rows: dict[str, int] = {}
-        for row in np.flatnonzero(starts_group).tolist():
-            if cells[row] in first_rows:
-                raise InputError(
-                    f"{table.place(row)}: {', '.join(groups_by)} {cells[row]} continues after other rows (it started at"
-                    f" {table.place(first_rows[cells[row]])}); expected the rows in the order in which readers saw the"
-                    " words"
-                )
-            first_rows[cells[row]] = row
+    starts_group = _starts(cells)
+    first_rows: dict[str, int] = {}
+    for row in np.flatnonzero(starts_group).tolist():
+        if cells[row] in first_rows:
+            raise InputError(
+                f"{table.place(row)}: {', '.join(groups_by)} {cells[row]} continues after other rows (it started at"
+                f" {table.place(first_rows[cells[row]])}); expected the rows in the order in which readers saw the"
+                " words. If a column has their numbers, add --order with its name"
+            )
+        first_rows[cells[row]] = row
+    if order is None:
+        check_order(table, starts_group, column, groups_by)
     groups = np.cumsum(starts_group)[places] - 1
     if sentence is not None:
         starts_sentence = _starts(table.column(sentence, "--sentence-column")) | starts_group
@@ -214,7 +234,29 @@ def displayed_words(
         sentences = np.cumsum(_sentence_starts(words, places if is_text else groups)) - 1
     columns = tuple(name for name in table.names if not (is_text and name == column))
     joined = ", ".join(groups_by) or None
-    return DisplayedWords(table, tuple(words), places, groups, sentences, columns, joined, sentence)
+    displayed = DisplayedWords(table, tuple(words), places, groups, sentences, columns, joined, sentence)
+    announce(_report(displayed, is_text, order))
+    return displayed
+
+
+def _report(words: DisplayedWords, is_text: bool, order: str | None) -> ReadingReport:
+    """Return how a table of displayed words was read."""
+    spans = words.spans(words.sentences)
+    sample = tuple(shortened(" ".join(words.words[first:end]), _LONGEST_SAMPLE) for first, end in spans[:2])
+    form = "running text" if is_text else "displayed words, one per row"
+    counts = {"words": len(words), "sentences": len(spans)}
+    evidence = []
+    if words.group_column is not None:
+        counts["groups"] = int(words.groups[-1]) + 1
+        evidence.append(f"groups are those of {words.group_column}")
+    evidence.append(
+        "sentences end at final punctuation"
+        if words.sentence_column is None
+        else f"sentences start where {words.sentence_column} changes"
+    )
+    form += f", sorted by {order}" if order else ""
+    shown = f"first sentence: {sample[0]}"
+    return ReadingReport(words.table.source, form, counts, "; ".join(evidence), sample=sample, shown=shown)
 
 
 def _starts(cells: Sequence[str]) -> Flags:
@@ -342,6 +384,8 @@ def _matched_rows(words: InputTable, times: InputTable, key: tuple[str, ...], wo
         rows[cells] = row
     times_cells = cells_of(times)
     matched = np.array([rows.get(cells, -1) for cells in times_cells], np.int64)
+    if (matched < 0).any():
+        _refuse_shifted(words, times, key, rows, times_cells)
     if (matched < 0).all():
         raise InputError(
             f"{times.source}: no row has the {listed(key)} of a word of {words.source}; found"
@@ -356,6 +400,28 @@ def _matched_rows(words: InputTable, times: InputTable, key: tuple[str, ...], wo
                     f" {shown[place]!r} with the same {listed(key)}; expected the same words"
                 )
     return matched
+
+
+def _refuse_shifted(
+    words: InputTable,
+    times: InputTable,
+    key: tuple[str, ...],
+    rows: Mapping[tuple[str, ...], int],
+    times_cells: Sequence[tuple[str, ...]],
+) -> None:
+    """Raise InputError if all rows of times would match with 1 more or less in a column of the key."""
+    for place, name in enumerate(key):
+        column = [cells[place] for cells in times_cells]
+        if not all(map(str.isdecimal, column)):
+            continue
+        for shift in (1, -1):
+            shifted = ((*cells[:place], str(int(cells[place]) + shift), *cells[place + 1 :]) for cells in times_cells)
+            if all(cells in rows for cells in shifted):
+                first, other = (min(int(cells[place]) for cells in of) for of in (times_cells, rows))
+                raise InputError(
+                    f"{times.source}: the numbers in column {name} start at {first}, but at {other} in {words.source};"
+                    f" expected the same numbers for the same words. Add {shift} to those of {times.source}"
+                )
 
 
 def _letters(word: str) -> str:
@@ -386,9 +452,12 @@ class WordScores:
         return ~np.isnan(self.surprisal)
 
 
-def score_words(bundle: ModelBundle, words: DisplayedWords, options: ScoreOptions = ScoreOptions()) -> WordScores:
+def score_words(
+    bundle: ModelBundle, words: DisplayedWords, options: ScoreOptions = ScoreOptions(), name: str = ""
+) -> WordScores:
     """Score displayed words with one model.
 
+    name: of the model, for messages.
     options: with the context "carry", the state is carried within a group and reset between groups.
     Sentences of more than LONGEST words are split for models of whole sentences, with an InputWarning.
     For a character-level model, the space after a word belongs to the word.
@@ -399,6 +468,7 @@ def score_words(bundle: ModelBundle, words: DisplayedWords, options: ScoreOption
     longest = LONGEST if bundle.model.reads == "sentences" else len(words)
     spans = list(pairwise([*_firsts(words, longest), len(words)]))
     lines = [" ".join(words.words[first:end]) for first, end in spans]
+    warn_of_doubts(TextReader.of(bundle.normaliser, bundle.vocabulary, options), lines, name, words.table.source)
     carries = options.context == "carry"
     texts = words.groups[[first for first, _ in spans]] if carries else np.zeros(len(spans), np.int64)
     bits, known, tokens = np.zeros(len(words)), np.ones(len(words), bool), [""] * len(words)
@@ -533,20 +603,21 @@ def word_table(
     group: str | Sequence[str] | None = None,
     sentence: str | None = None,
     is_text: bool = False,
+    order: str | None = None,
     frequencies: FrequencySource | None = None,
     spillover: int = 1,
     options: ScoreOptions = ScoreOptions(),
 ) -> WordTable:
     """Return a row per displayed word with its surprisal and that of previous words.
 
-    table: a file or data frame, see `InputTable.read`.  column, group, sentence, is_text: see `displayed_words`.
+    table: a file or data frame, see `InputTable.read`.  column, group, sentence, is_text, order: see `displayed_words`.
     frequencies: a word list or text, see `Frequencies.read`; None: no column of frequencies.
     spillover: number of previous words.  options: see `score_words`.
     Raises InputError as these functions do.
     """
     check_number("spillover", spillover, 0, MOST_SPILLOVER)
     listed = None if frequencies is None else Frequencies.read(frequencies)
-    words = displayed_words(InputTable.read(table), column, group, sentence, is_text)
+    words = displayed_words(InputTable.read(table), column, group, sentence, is_text, order)
     scores = score_words(bundle, words, options)
     added: dict[str, Any] = {"word": words.words} if is_text else {}
     added |= positions(words) | {"token": scores.tokens}

@@ -1,31 +1,27 @@
 """Surprisals of stimuli: sums by region of each item, and means by condition over items, for one model or several.
 
-A table of stimuli has one row per sentence, with columns that name its item and its condition. The regions of a
-sentence are separated in its text ("The old man | the boats"), or they are columns; without regions, each word is one.
+How a table of stimuli is read: see `Stimuli`.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
-from syntaxlm.core.errors import InputError, InputWarning, listed, shortened
+from syntaxlm.core.errors import InputError, listed, shortened
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.tables import Column, Columns, HasReport, Report, ReportTable, Row
 from syntaxlm.data.frequencies import Frequencies, FrequencySource
 from syntaxlm.data.tables import input_columns, names_beside
 from syntaxlm.drawing.charts import bar_chart
-from syntaxlm.drawing.svg import SERIES, Picture, stacked
+from syntaxlm.drawing.svg import Picture, stacked
 from syntaxlm.evaluation.displayed_words import (
-    DisplayedWords,
-    InputTable,
     WordScores,
     previous_name,
     score_words,
@@ -34,14 +30,12 @@ from syntaxlm.evaluation.displayed_words import (
 )
 from syntaxlm.evaluation.options import MOST_SPILLOVER
 from syntaxlm.evaluation.reading_times import Interval, bootstrap_mean
+from syntaxlm.evaluation.stimuli import Stimuli
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.normaliser import word_spans
 from syntaxlm.text.options import TextOptions
 
-SEPARATOR = "|"
 _EXAMPLES = 5  # unknown words in a warning
-_BETWEEN = " / "  # the values of several condition columns
 _SHOWN = 40  # characters of a region in tables and pictures
 
 REGION_COLUMNS: Mapping[str, Column] = {
@@ -55,129 +49,6 @@ REGION_COLUMNS: Mapping[str, Column] = {
     "length": Column("integer", "characters of its words"),
     "log_frequency": Column("number", "mean log frequency of its words, on the Zipf scale"),
 }
-
-
-class StimulusRegion(NamedTuple):
-    """A region of a sentence: its words are [first, end) among those of all stimuli.  name: its column or number."""
-
-    name: str
-    text: str
-    first: int
-    end: int
-
-
-@dataclass(frozen=True)
-class Stimuli:
-    """The sentences of a table of stimuli, and their regions.
-
-    words: all words, as the words of texts of one sentence each; their rows are those of the table.
-    regions: of each sentence.
-    items, conditions: of each sentence.
-    are_words: whether the regions are single words, because no sentence has a separator.
-    """
-
-    words: DisplayedWords
-    regions: tuple[tuple[StimulusRegion, ...], ...]
-    items: tuple[str, ...]
-    conditions: tuple[str, ...]
-    are_words: bool = False
-
-    @classmethod
-    def read(
-        cls,
-        table: Any,
-        column: str = "sentence",
-        *,
-        item: str = "item",
-        condition: Sequence[str] = ("condition",),
-        regions: Sequence[str] = (),
-        separator: str = SEPARATOR,
-    ) -> Stimuli:
-        """Read a table.
-
-        table: a file or data frame, see `InputTable.read`.  column: of the sentences.  item, condition: columns; the
-        values of several condition columns are joined.
-        regions: columns with the regions, instead of `column`; an empty cell is a region without words.
-        separator: sign between the regions in a sentence; if no sentence has it, each word is a region.
-        Raises InputError for missing columns, empty cells of items and conditions, a sentence without words, a sentence
-        without the separator of the others, and an empty separator.
-        """
-        read = InputTable.read(table)
-        if not condition:
-            raise InputError("condition: found no column; expected one or more")
-        if not separator:
-            raise InputError('separator: found nothing; expected a sign such as "|"')
-        items = _names(read, item, "--item")
-        values = zip(*(_names(read, one, "--condition") for one in condition), strict=True)
-        texts = list(zip(*(read.column(name, "--region") for name in regions), strict=True))
-        cells = [] if regions else read.column(column, "--column")
-        are_words = bool(cells) and not any(separator in cell for cell in cells)
-        if are_words:
-            texts = [tuple(cell[begin:end] for begin, end in word_spans(cell)) for cell in cells]
-        elif cells:
-            texts = [tuple(cell.split(separator)) for cell in cells]
-            _warn_of_split_words(read, texts, separator)
-            if whole := [row for row, of_row in enumerate(texts) if len(of_row) == 1]:
-                raise InputError(
-                    f"{read.place(whole[0])}: found no {separator!r} between regions, which other sentences have;"
-                    " expected it in every sentence"
-                )
-        words: list[str] = []
-        rows: list[int] = []
-        found: list[tuple[StimulusRegion, ...]] = []
-        for row, of_row in enumerate(texts):
-            own = []
-            for number, text in enumerate(of_row):
-                split = [text[begin:end] for begin, end in word_spans(text)]
-                name = regions[number] if regions else str(number + 1)
-                own.append(StimulusRegion(name, " ".join(split), len(words), len(words) + len(split)))
-                words += split
-                rows += [row] * len(split)
-            if not any(region.text for region in own):
-                raise InputError(f"{read.place(row)}: the sentence has no words; expected a sentence in every row")
-            found.append(tuple(own))
-        places = np.array(rows, np.int64)
-        displayed = DisplayedWords(read, tuple(words), places, places, places, read.names)
-        return cls(displayed, tuple(found), tuple(items), tuple(map(_BETWEEN.join, values)), are_words)
-
-    def check_plot(self) -> None:
-        """Raise InputError for more conditions than a picture has colours."""
-        if (count := len(set(self.conditions))) > len(SERIES):
-            raise InputError(f"found {count:,} conditions; expected at most {len(SERIES)} in a picture")
-
-    @property
-    def region_names(self) -> list[str]:
-        """The names of all regions."""
-        return list(dict.fromkeys(region.name for of_row in self.regions for region in of_row))
-
-
-def _warn_of_split_words(table: InputTable, texts: Sequence[Sequence[str]], separator: str) -> None:
-    """Warn of words that separators split: with spaces beside some separators, but not beside all."""
-    ends = [
-        (row, before, after)
-        for row, of_row in enumerate(texts)
-        for before, after in pairwise(of_row)
-        if before.strip() and after.strip()
-    ]
-    split = [(row, before, after) for row, before, after in ends if not (before[-1] + after[0]).count(" ")]
-    if split and len(split) < len(ends):
-        row, before, after = split[0]
-        word = shortened(f"{before.split()[-1]}{separator}{after.split()[0]}", _SHOWN)
-        warnings.warn(
-            InputWarning(
-                f"{table.place(row)}: the separator {separator!r} in {word!r} has no space beside it,"
-                " as others have. If it is inside a word, choose another sign with --separator"
-            ),
-            stacklevel=2,
-        )
-
-
-def _names(table: InputTable, column: str, option: str) -> list[str]:
-    """Return the cells of a column, none of which may be empty."""
-    cells = table.column(column, option)
-    if empty := [row for row, cell in enumerate(cells) if not cell.strip()]:
-        raise InputError(f"{table.place(empty[0])}: column {column} is empty; expected a name in every row")
-    return cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +99,8 @@ class ItemsReport(HasReport):
             " items, with 95% intervals by a bootstrap over items (6 or more)"
             + ("; differences are within items." if len(conditions) > 1 else "."),
         )
-        return Report(self.columns, list(self._rows()), figures, facts, explanation, tables, self.warnings)
+        written = list(self._rows())
+        return Report(self.columns, written, figures, facts, explanation, tables, warnings=self.warnings)
 
     @property
     def columns(self) -> Columns:  # type: ignore[override]  # they depend on the input
@@ -456,7 +328,7 @@ def evaluate_items(
         raise InputError(f"critical: found {critical!r}; expected the name of a region, a string: {names}")
     counts = None if frequencies is None else Frequencies.read(frequencies)
     options = ScoreOptions(punctuation=style.punctuation, contractions=style.contractions)
-    scores = {name: score_words(bundle, stimuli.words, options) for name, bundle in named.items()}
+    scores = {name: score_words(bundle, stimuli.words, options, name) for name, bundle in named.items()}
     return ItemsReport(stimuli, scores, counts, spillover, critical)
 
 

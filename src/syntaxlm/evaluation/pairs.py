@@ -16,19 +16,22 @@ from typing import Any
 
 import numpy as np
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, amount, shortened
 from syntaxlm.core.tables import PERCENT, RIGHT, Column, Columns, HasReport, Report, ReportTable, format_value
 from syntaxlm.data.pairs import MinimalPair, read_pairs
 from syntaxlm.evaluation.completion import FEW_KNOWN, candidate_tokens, differing_words
 from syntaxlm.evaluation.significance import Accuracy, compare_credits
 from syntaxlm.scoring.engine import LogProbs, Scorer
 from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.doubts import warn_of_doubts
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.trees.significance import BootstrapResult
-from syntaxlm.trees.spans import Flags
+from syntaxlm.trees.spans import Flags, Integers
 
 IDENTICAL_SHOWN = 3  # identical pairs that a warning names
+MANY_UNDECIDED = 0.1  # share of pairs that differ in an unknown word, from which a warning names them
+PAIR_SHOWN = 60  # characters of a sentence in a warning
 
 PAIR_ACCURACIES = Columns(
     "minimal pairs",
@@ -65,8 +68,8 @@ class PairScores:
     """One model's scores of all pairs. All arrays have the shape (n,), in the order of the pairs.
 
     better, worse: natural log-probabilities of the two sentences.
-    differing_known: whether the vocabulary has every word that one sentence has more often than the other. This is true
-        for pairs that differ only in word order.
+    unknown_sides: how many of the two sentences have an unknown word among the words that they have more often than the
+        other: 0, 1 or 2.
     all_known: whether the vocabulary has all words of both sentences.
     read_alike: whether both sentences are identical after normalisation, with all unknown words replaced by one token.
     """
@@ -74,9 +77,17 @@ class PairScores:
     name: str
     better: LogProbs
     worse: LogProbs
-    differing_known: Flags
+    unknown_sides: Integers
     all_known: Flags
     read_alike: Flags
+
+    @property
+    def differing_known(self) -> Flags:
+        """(n,) whether the vocabulary has all differing words of both sentences. True for pairs that differ only in
+        word order.
+        """
+        known: Flags = self.unknown_sides == 0
+        return known
 
     @property
     def correct(self) -> Flags:
@@ -189,7 +200,7 @@ class PairsReport(HasReport):
                 "a pair is correct if the better sentence has the higher total log-probability (end of sentence"
                 " included, state reset at each sentence); ties are incorrect",
                 f"text: {self.style}; then each model's own normaliser",
-                *self._warnings(),
+                *(self._undecided(model) for model in self.models if 0 < self._share_undecided(model) < MANY_UNDECIDED),
             ],
             self._tables(models),
             [
@@ -197,6 +208,22 @@ class PairsReport(HasReport):
                 for name, results in self.against_first.items()
                 for words, result in results.items()
             ],
+            warnings=self._warnings(),
+        )
+
+    def _share_undecided(self, model: PairScores) -> float:
+        """Return the share of pairs that differ in an unknown word."""
+        return float((model.unknown_sides > 0)[self.groupings["all"][""]].mean())
+
+    def _undecided(self, model: PairScores) -> str:
+        """Return a line on the pairs that differ in an unknown word."""
+        sides = np.where(self.groupings["all"][""], model.unknown_sides, 0)
+        first = self.pairs[int(np.flatnonzero(sides)[0])]
+        return (
+            f"{model.name}: {int((sides > 0).sum()):,} of {amount(int(self.groupings['all'][''].sum()), 'pair')} differ"
+            f" in a word that the model does not know: {int((sides == 1).sum()):,} in one sentence,"
+            f" {int((sides == 2).sum()):,} in both, such as {shortened(first.better, PAIR_SHOWN)!r} /"
+            f" {shortened(first.worse, PAIR_SHOWN)!r} ({first.place}). What they decide says nothing about grammar"
         )
 
     def _figures_of(
@@ -220,6 +247,7 @@ class PairsReport(HasReport):
             fractions = [fraction for fraction in of_cases if fraction is not None]
             means[f"mean_over_cases{key}"] = float(np.mean(fractions)) if fractions else None
         counted = {"ties": model.ties, "read_alike": model.read_alike, "unknown_words": ~model.all_known}
+        counted |= {"unknown_in_one": model.unknown_sides == 1, "unknown_in_both": model.unknown_sides == 2}
         return {
             "model": model.name,
             **totals,
@@ -235,15 +263,16 @@ class PairsReport(HasReport):
             places = ", ".join(pair.place for pair in self.identical[:IDENTICAL_SHOWN])
             rest = len(self.identical) - IDENTICAL_SHOWN
             lines.append(
-                f"warning: {len(self.identical)} pairs of identical sentences, incorrect for every model"
+                f"{amount(len(self.identical), 'pair')} of identical sentences, incorrect for every model"
                 f" ({places}{f' and {rest} more' if rest > 0 else ''})"
             )
         foreign = [model.name for model in self.models if model.all_known.mean() < FEW_KNOWN]
         if foreign and self.style.punctuation == self.style.contractions == "keep":
             lines.append(
-                f"warning: hardly any pair has only words in the vocabulary of {', '.join(foreign)}. A model of"
-                " treebank text needs text without punctuation and with split contractions"
+                f"hardly any pair has only words in the vocabulary of {', '.join(foreign)}. A model of treebank text"
+                " needs text without punctuation and with split contractions"
             )
+        lines += [self._undecided(model) for model in self.models if self._share_undecided(model) >= MANY_UNDECIDED]
         return lines
 
     def _tables(self, models: Sequence[Mapping[str, Any]]) -> list[ReportTable]:
@@ -335,6 +364,9 @@ def score_pairs(
     Raises InputError for a sentence that the normaliser leaves empty.
     """
     reader, knows = TextReader.of(bundle.normaliser, bundle.vocabulary, style), bundle.vocabulary.knows
+    warn_of_doubts(
+        reader, [sentence for pair in pairs for sentence in (pair.better, pair.worse)], name, pairs[0].source
+    )
     read = [candidate_tokens(reader, (pair.better, pair.worse), pair.place, name) for pair in pairs]
     log_probs = Scorer.of(bundle).sentences([tokens for candidates in read for tokens in candidates])
     ids = [list(map(bundle.vocabulary.encode, candidates)) for candidates in read]
@@ -342,7 +374,7 @@ def score_pairs(
         name,
         log_probs[0::2],
         log_probs[1::2],
-        np.array([all(map(knows, chain(*differing_words(candidates)))) for candidates in read]),
+        np.array([sum(not all(map(knows, own)) for own in differing_words(candidates)) for candidates in read]),
         np.array([all(map(knows, chain(*candidates))) for candidates in read]),
         np.array([better == worse for better, worse in ids]),
     )

@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.data.frequencies import Frequencies, FrequencySource
@@ -67,6 +67,7 @@ _UNKNOWN = "unknown"  # the indicator of unknown words
 _TOKENS = "tokens"  # the number of tokens of a word
 _SMOOTH = ("length", "log_frequency")
 _EDGE = 0.05  # quantiles of the first knot, and from above, of the last
+LARGE_TIME = 20  # times the median, above which a time is probably a mistake
 MANY_SPLIT = 0.05  # share of words of several tokens above which a note is printed
 
 
@@ -376,7 +377,22 @@ class ReadingTimesReport(HasReport):
             self._explanation(),
             [ReportTable(headings, shown)],
             differences + self._token_notes(),
+            warnings=self._warnings(),
         )
+
+    def _warnings(self) -> list[str]:
+        times, lines = self.times, []
+        if times.unmatched:
+            lines.append(
+                f"{amount(times.unmatched, 'row')} of {times.source} belong to no displayed word and are left out"
+            )
+        values = np.exp(times.values[self.analysed]) if self.settings.log else times.values[self.analysed]
+        if len(values) and values.max() > LARGE_TIME * np.median(values):
+            lines.append(
+                f"the longest time of an analysed word, {values.max():,.0f}, is more than {LARGE_TIME} times the"
+                f" median, {np.median(values):,.0f}: is it a mistake? Longer times are left out with --max-time"
+            )
+        return lines
 
     def _token_notes(self) -> list[str]:
         """Return notes on models that read many words as several tokens, whose number predicts reading times."""
@@ -444,8 +460,6 @@ class ReadingTimesReport(HasReport):
         ]
         if times.left_out:
             lines.append(f"times outside the limits, left out: {times.left_out:,}")
-        if times.unmatched:
-            lines.append(f"warning: {times.unmatched:,} rows of {times.source} do not belong to a displayed word")
         if collinear := self.models[0].baseline.collinear:
             lines.append(f"left out of the baseline, as constant or collinear: {', '.join(collinear)}")
         return lines
@@ -513,6 +527,7 @@ def evaluate_reading_times(
     word_column: str = "word",
     sentence: str | None = None,
     group: str | Sequence[str] | None = None,
+    order: str | None = None,
     key: Sequence[str] | None = None,
     context: Contexts | None = None,
     minimum: float | None = None,
@@ -525,7 +540,7 @@ def evaluate_reading_times(
     models: by name.  words: a table with one displayed word per row, in the order of reading; a file or a data frame,
         see `InputTable.read`.  times: a table with reading times; None: the table of words has them.
     frequencies: a word list, or a text whose words are counted, see `Frequencies.read`.
-    time_column, word_column: names of columns.  sentence, group: see `displayed_words`.  key: see `join_times`.
+    time_column, word_column: names of columns.  sentence, group, order: see `displayed_words`.  key: see `join_times`.
     context: "reset", "carry" (models that read sentence by sentence are reset), "both" (two results per model that can
         carry its state), or None: each as it was trained.
     minimum, maximum: times outside are left out.  style: see `score_words`.
@@ -535,7 +550,7 @@ def evaluate_reading_times(
     if not models:
         raise InputError("found no model; expected one model or more")
     require_statsmodels()
-    displayed = displayed_words(InputTable.read(words), word_column, group, sentence)
+    displayed = displayed_words(InputTable.read(words), word_column, group, sentence, order=order)
     table = None if times is None else InputTable.read(times)
     joined_times = join_times(displayed, table, time_column, key, settings.log, minimum, maximum, word_column)
     listed = Frequencies.read(frequencies)
@@ -553,8 +568,9 @@ def evaluate_reading_times(
             bundle,
             displayed,
             ScoreOptions(context=used, punctuation=style.punctuation, contractions=style.contractions),
+            name,
         )
-        for _, bundle, used in progress_bar(runs, "scoring, models")
+        for name, bundle, used in progress_bar(runs, "scoring, models")
     ]
     analysed, excluded = _analysed(displayed, joined_times, predictors, scores, settings)
     predictors |= smooth_terms(predictors, analysed, settings.spillover, settings.smooth)

@@ -24,7 +24,9 @@ from syntaxlm.evaluation.significance import Accuracy, compare_credits
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
 from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.doubts import warn_of_doubts
 from syntaxlm.text.options import TextOptions
+from syntaxlm.text.reader import TextReader
 from syntaxlm.trees.significance import BootstrapResult
 from syntaxlm.trees.spans import Flags
 
@@ -200,7 +202,6 @@ class SuitesReport(HasReport):
                 "an item is correct if all predictions of its suite hold; the accuracy of several suites is their mean",
                 "surprisal of a region: sum over its words; each sentence is read by itself, its end is left out",
                 f"text: {self.options}; then each model's own normaliser",
-                *self._warnings(),
             ],
             self._tables(models),
             [
@@ -208,6 +209,7 @@ class SuitesReport(HasReport):
                 for name, results in self.against_first.items()
                 for words, result in results.items()
             ],
+            warnings=self._warnings(),
         )
 
     def _figures_of(self, model: ModelSuites) -> dict[str, Any]:
@@ -234,7 +236,7 @@ class SuitesReport(HasReport):
         foreign = [model.name for model in self.models if model.all_known.mean() < FEW_KNOWN]
         if not foreign:
             return []
-        return [f"warning: hardly any item has only words in the vocabulary of {', '.join(foreign)}"]
+        return [f"hardly any item has only words in the vocabulary of {', '.join(foreign)}"]
 
     def _tables(self, models: Sequence[Mapping[str, Any]]) -> list[ReportTable]:
         """Return the totals, then accuracies by circuit, suite, and prediction of suites with several."""
@@ -361,6 +363,7 @@ def score_suites(
     """Evaluate one model on suites.  name: of the model, for the report.  options: see `evaluate_suites`."""
     reading = ScoreOptions(context="reset", punctuation=options.punctuation, contractions=options.contractions)
     sentences = _sentences(suites)
+    warn_of_doubts(TextReader.of(bundle.normaliser, bundle.vocabulary, options), sentences, name)
     words = dict(zip(sentences, surprisals(bundle, sentences, reading), strict=True))
 
     def regions_of(suite: Suite) -> list[dict[str, dict[int, RegionSurprisal]]]:

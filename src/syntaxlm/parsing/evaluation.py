@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.reading import keeps_readings
 from syntaxlm.core.settings import check_number
 from syntaxlm.data.treebanks import Preprocessing, Treebank, read_treebank, treebank_tokens
 from syntaxlm.models.abilities import ParsesSentences
@@ -24,6 +25,7 @@ from syntaxlm.parsing.reliability import reliability
 from syntaxlm.parsing.report import GoldTrees, ParsingReport, RandomWeights
 from syntaxlm.parsing.structure import Decoding, combined_trees, decodings, structure_of, trained_side
 from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.doubts import unknown_words
 from syntaxlm.trees.bounds import right
 from syntaxlm.trees.marks import Marks, MarkSide
 from syntaxlm.trees.matching import GOLD_ADVICE, gold_sides, mismatch, read_matching
@@ -62,6 +64,8 @@ def find_protocol(protocol: str | Protocol, max_words: int | None = None) -> Pro
         raise InputError(
             "max_words: found together with a protocol object; set its max_words, or give the protocol's name"
         )
+    if not isinstance(protocol, Protocol):
+        raise TypeError(f"protocol: found {protocol!r}; expected a name, such as 'wsj-test', or a Protocol")
     return protocol
 
 
@@ -214,6 +218,10 @@ def tokens_for(bundle: ModelBundle, treebank: Treebank) -> list[list[str]]:
     For a model that reads tags, raises InputError if more than half of the tags are unknown, and warns of fewer.
     """
     tokens = treebank_tokens(treebank, bundle.parser_normaliser)
+    if bundle.parser_normaliser.units == "words":
+        flags = ((token, not bundle.vocabulary.knows(token)) for sentence in tokens for token in sentence)
+        if message := unknown_words(flags):
+            warnings.warn(InputWarning(f"{treebank.source}: {message.format('the model')}"), stacklevel=3)
     if bundle.parser_normaliser.units != "tags":
         return tokens
     counts = Counter(chain.from_iterable(tokens))
@@ -272,6 +280,7 @@ def with_fresh_weights(bundle: ModelBundle, seed: int) -> ModelBundle:
     return dataclasses.replace(bundle, model=model.eval().to(device))
 
 
+@keeps_readings
 def evaluate_trees(
     predicted: str | Path,
     gold: str | Path,

@@ -25,6 +25,7 @@ from syntaxlm.parsing.alternatives import alternatives_of, check_several
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.structure import combined_trees, decodings, structure_of, trained_side
 from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.doubts import warn_of_doubts
 from syntaxlm.text.lines import ReadLines
 from syntaxlm.text.normaliser import marks_of, without_tags
 from syntaxlm.text.options import TextOptions
@@ -509,6 +510,20 @@ def _readings(
     return readings
 
 
+def check_text_of(
+    models: Sequence[ModelBundle],
+    lines: Sequence[str],
+    options: TextOptions,
+    names: Sequence[str] = (),
+    place: str = "",
+) -> None:
+    """Warn of text that is probably not what the models should read, see `warn_of_doubts`."""
+    for model, name in zip(models, names or [""] * len(models), strict=True):
+        if model.parser_normaliser.units == "words":
+            reader = TextReader.of(model.parser_normaliser, model.vocabulary, options)
+            warn_of_doubts(reader, lines, name, place)
+
+
 def _reading(reader: TextReader, lines: Sequence[str], first: int) -> ParseBatch:
     """Return what a model reads of the lines, not parsed yet."""
     return ParseBatch(reader.read(lines, first), reader, first)
@@ -538,6 +553,8 @@ def parse_text(
 
     amount: Callable[[Sequence[str]], int] = len if size is None else lambda chunk: sum(map(line_bytes, chunk))
     for chunk in progress_bar(chunks, f"parsing {source_name(text)}", size, amount, percent=size is not None):
+        if first == 1:
+            check_text_of(models, chunk, options, names, source_name(text))
         yield parse_lines(models, chunk, options, first, names)
         first += len(chunk)
     if first == 1:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.progress import progress_bar
+from syntaxlm.core.reading import keeps_readings
 from syntaxlm.core.tables import Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.abilities import HasHiddenStates
@@ -104,6 +105,7 @@ class CacheTuning(HasReport):
 
 
 @torch.no_grad()
+@keeps_readings
 def tune_cache(
     bundle: ModelBundle,
     path: str | Path,
@@ -120,6 +122,8 @@ def tune_cache(
     50
     """
     CacheSettings(0.0, 0.0, size)
+    if not isinstance(bundle, ModelBundle):
+        raise TypeError(f"bundle: found {bundle!r}; expected a loaded model: syntaxlm.load(...)")
     bundle.require(HasHiddenStates, "tune cache")
     scorer = Scorer.of(bundle, options.mode(bundle.mode))
     with EncodedCorpus.encode(path, bundle.normaliser, bundle.vocabulary, style=options) as corpus:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.core.errors import InputError, amount
+from syntaxlm.core.errors import InputError, InputWarning, amount
 from syntaxlm.core.tables import Column, Columns, HasReport, Report
 from syntaxlm.data.corpora import PART, EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus
@@ -19,6 +20,7 @@ from syntaxlm.scoring.cache import CacheSettings, log_probs_with_cache
 from syntaxlm.scoring.engine import Scorer, unusable
 from syntaxlm.scoring.options import PerplexityOptions
 from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.doubts import FEWEST_UNKNOWN, MANY_UNKNOWN
 
 Corpus = EncodedCorpus | DependencyCorpus
 
@@ -192,6 +194,22 @@ def score_of(corpus: Corpus, mode: TextMode, nats: float) -> LanguageModelScore:
     )
 
 
+def _warn_of_unknown_words(bundle: ModelBundle, corpus: EncodedCorpus) -> None:
+    """Warn of a text of which many words are unknown."""
+    fewest = max(FEWEST_UNKNOWN, MANY_UNKNOWN * corpus.word_count)
+    if bundle.normaliser.units == "words" and corpus.unknown_count >= fewest:
+        start = f"{corpus.source}: " if corpus.source else ""
+        share = corpus.unknown_count / corpus.word_count
+        warnings.warn(
+            InputWarning(
+                f"{start}{corpus.unknown_count:,} of {corpus.word_count:,} words ({share:.0%}) are not in the"
+                " vocabulary of the model; expected text in the language of its training text, and words that are split"
+                " as there. For text as it is usually written, add --punctuation auto --contractions auto"
+            ),
+            stacklevel=3,
+        )
+
+
 def evaluate_text(
     bundle: ModelBundle,
     text: str | Path | Iterable[str],
@@ -223,6 +241,7 @@ def evaluate_text(
         else:
             encoded = EncodedCorpus.of_lines(text, bundle.normaliser, bundle.vocabulary, options)
         with encoded as corpus:
+            _warn_of_unknown_words(bundle, corpus)
             score = evaluate_language_model(scorer, corpus, cache)
     if math.isnan(score.nats):
         raise unusable(bundle.name)

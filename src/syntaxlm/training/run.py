@@ -34,6 +34,7 @@ from syntaxlm.core.files import (
     to_json,
     write_text,
 )
+from syntaxlm.core.reading import keeps_readings
 from syntaxlm.core.settings import parse_yaml
 from syntaxlm.core.text_files import STANDARD_INPUT
 from syntaxlm.data.treebanks import treebank_files
@@ -78,6 +79,7 @@ def train(recipe: Recipe, folder: str | Path, callback: ProgressCallback | None 
             return run.train()
 
 
+@keeps_readings
 def resume(folder: str | Path, callback: ProgressCallback | None = None) -> TrainingResult:
     """Resume a run from its last checkpoint, or from its start if it has none.
 

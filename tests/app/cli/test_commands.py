@@ -438,7 +438,7 @@ def test_an_interrupt_ends_with_130_and_one_line(run, trained, text, monkeypatch
 
 def test_as_a_module_a_closed_pipe_is_no_error_and_output_is_utf_8(text, trained):
     """head reads one line of many; the locale is ASCII."""
-    path = text("naïve “cat” …\n" * 4000)
+    path = text("naïve “cat” and the dog …\n" * 4000)
     command = [sys.executable, "-m", "syntaxlm", "parse", str(trained.prpn), str(path)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "ascii"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
@@ -446,7 +446,7 @@ def test_as_a_module_a_closed_pipe_is_no_error_and_output_is_utf_8(text, trained
         process.stdout.close()
         errors = process.stderr.read().decode()
         assert process.wait(60) == 0
-    assert parse_brackets(first)[0].words == ("naïve", "cat")
+    assert parse_brackets(first)[0].words == ("naïve", "cat", "and", "the", "dog")
     assert errors == ""
 
 

@@ -237,3 +237,11 @@ def test_a_picture_that_cannot_be_drawn_is_refused_before_anything_is_scored(ref
         missing = tmp_path / "none" / "picture.svg"
         assert "the folder" in refused(name, trained.lstm, text, "--picture", missing)
     assert not picture.exists()
+
+
+def test_the_first_sentence_of_a_column_is_shown(run, trained, tmp_path):
+    (tmp_path / "items.csv").write_text("item,sentence\n1,the cat sees a dog\n2,a dog\n3,\n")
+    code, _, error = run("score", trained.lstm, tmp_path / "items.csv", "--column", "sentence")
+    assert code == 0
+    line = "items.csv: sentences of the column sentence, 2 sentences; first sentence: the cat sees a dog\n"
+    assert line in error

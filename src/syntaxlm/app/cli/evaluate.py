@@ -336,8 +336,8 @@ def reading_times(
         check_picture(picture)
     report = evaluate_reading_times(
         models.load(), words, times, frequencies=frequencies.read(), time_column=time_column,
-        word_column=columns.word_column, sentence=columns.sentence_column, group=columns.group, key=key or None,
-        context=context, minimum=min_time, maximum=max_time, style=style, settings=settings,
+        word_column=columns.word_column, sentence=columns.sentence_column, group=columns.group, order=columns.order,
+        key=key or None, context=context, minimum=min_time, maximum=max_time, style=style, settings=settings,
     )  # fmt: skip
     if details is not None:
         formats: dict[str, RowFormat] = {".csv": "csv", ".json": "json", ".jsonl": "json"}

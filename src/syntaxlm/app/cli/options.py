@@ -270,12 +270,14 @@ class DisplayedWordColumns:
     group: column that names the passage of each row, such as a story; may be repeated. The model's state and the values
         of previous words are carried at most within a passage; default: all rows are one passage
     sentence_column: column whose value changes where a sentence starts; default: sentences are found from punctuation
+    order: column of numbers by which the rows of each passage are sorted; default: they are in the order of reading
     spillover: number of previous words whose surprisal, length and frequency are included
     """
 
     word_column: Name = "word"
     group: Annotated[Sequence[str], Shown("NAME")] = ()
     sentence_column: Name | None = None
+    order: Name | None = None
     spillover: Size = 1
 
 

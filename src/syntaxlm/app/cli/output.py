@@ -42,13 +42,17 @@ class ReportOutput:
     format: Annotated[ReportFormat, Shown(use="format")] = "text"
 
     def write(self, result: HasReport | Report) -> None:
-        """Write a result in the format that is asked for, with how the files were read.
+        """Write a result in the format that is asked for, with its warnings and how the files were read.
 
-        Standard output as text has no such lines: they were printed on stderr.
+        Both are printed on stderr, the warnings now and before the tables, so standard output as text has neither.
         """
         report: Any = getattr(result, "report", lambda: result)()
+        for warning in report.warnings:
+            print_warning(warning)
         if self.output is not None or self.format != "text":
             report = replace(report, readings=readings())
+        elif not is_quiet():
+            report = replace(report, warnings=())
         report.write(self.output, self.format)
 
 
@@ -96,6 +100,12 @@ def print_summary(result: Any, format: str, output: Path | None, head: str = "")
 def print_note(text: str) -> None:
     """Print a line on stderr, above progress bars, unless the command is quiet."""
     error_console().print("\n".join(map(printable, text.split("\n"))), markup=False, soft_wrap=True)
+
+
+def print_warning(text: str) -> None:
+    """Print a warning on stderr, unless the command is quiet."""
+    if not is_quiet():
+        print_above_bars(f"syntaxlm: warning: {printable(text)}")
 
 
 def print_reading(report: ReadingReport) -> None:

@@ -17,7 +17,7 @@ from syntaxlm.app.cli.options import (
 )
 from syntaxlm.app.cli.output import ReportOutput, print_note
 from syntaxlm.app.cli.parse import JobOptions
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.options import Argument, InputFile, Name, OutputFile, Shown
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.scoring.options import ScoreOptions
@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 
     from syntaxlm.core.tables import Columns, Row, RowFormat
     from syntaxlm.data.corpora import GivenText
+    from syntaxlm.data.tables import Row as TableRow
     from syntaxlm.scoring.surprisal import WordSurprisal
     from syntaxlm.storage.folder import ModelBundle
 
 T = TypeVar("T")
+LONGEST_SAMPLE = 200  # characters of a sentence in a report
 ScoreFormat = Annotated[Literal["tsv", "csv", "json", "parquet"], Shown(use="format")]
 
 
@@ -91,7 +93,7 @@ def score(
         return 0
     if model.also or drawn.picture or options.measures or options.next_words or options.given:
         raise InputError(
-            "--words, --group, --sentence-column and --frequencies: found with --also, --picture, --measure,"
+            "--words, --group, --sentence-column, --order and --frequencies: found with --also, --picture, --measure,"
             " --next-words or --given; expected rows of displayed words without these"
         )
     from syntaxlm.evaluation.displayed_words import word_table
@@ -102,7 +104,7 @@ def score(
         raise InputError("--column: found a sentence as TEXT; expected a table file")
     table = word_table(
         model.load(), source, displayed.word_column if words else str(column), group=displayed.group,
-        sentence=displayed.sentence_column, is_text=words is None, frequencies=listed,
+        sentence=displayed.sentence_column, order=displayed.order, is_text=words is None, frequencies=listed,
         spillover=displayed.spillover, options=options,
     )  # fmt: skip
     write_rows(table.rows(), table.columns, output, format or "tsv")
@@ -116,13 +118,14 @@ def _asks_for_displayed_words(
     """Return whether the options ask for a table of displayed words. Raises InputError for options that contradict each
     other.
 
-    --group, --sentence-column and --frequencies make the words of the texts in --column displayed words.
+    --group, --sentence-column, --order and --frequencies make the words of the texts in --column displayed words.
     """
     if words is not None:
         if text.text or text.sentence is not None or column is not None:
             raise InputError("--words: found with TEXT, --text or --column; expected only one of them")
         return True
-    values = {"group": displayed.group, "sentence-column": displayed.sentence_column, "frequencies": frequencies}
+    values = {"group": displayed.group, "sentence-column": displayed.sentence_column, "order": displayed.order}
+    values |= {"frequencies": frequencies}
     given = [name for name, value in values.items() if value]
     if given and (column is None or text.sentence is not None):
         raise InputError(f"--{given[0]}: requires a table: --words FILE, or TEXT with --column")
@@ -186,12 +189,14 @@ def _scored(
     After the last sentence, the number of unknown words is printed. Raises InputError for a text without sentences.
     """
     from syntaxlm.core.tables import Column
-    from syntaxlm.core.text_files import no_sentence
+    from syntaxlm.core.text_files import no_sentence, source_name
     from syntaxlm.data import tables
     from syntaxlm.data.corpora import read_sentences
     from syntaxlm.models.abilities import ScoresTokens
     from syntaxlm.parsing.word_measures import word_measures
     from syntaxlm.scoring.surprisal import ReadingSummary, tree_surprisals, word_columns
+    from syntaxlm.text.doubts import checked
+    from syntaxlm.text.reader import TextReader
 
     columns, further = word_columns(options), dict[str, Column]()
     scored: Iterator[tuple[tables.Row, list[WordSurprisal]]]
@@ -211,9 +216,12 @@ def _scored(
             raise InputError("--column: found a sentence as TEXT; expected a table file")
         else:
             others, rows = tables.read_table(source, column)
+            rows = _announced(rows, source, column)
             further = tables.input_columns(["model", *columns], others)
         texts, read = tee(rows if most is None else _at_most(rows, most))
-        scored = zip(read, word_measures(bundle, (row.text for row in texts), options), strict=True)
+        reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
+        lines = checked((row.text for row in texts), reader, name, source_name(source))
+        scored = zip(read, word_measures(bundle, lines, options), strict=True)
     summary = ReadingSummary(bundle, options)
 
     def sentences() -> Iterator[tuple[Row, list[WordSurprisal]]]:
@@ -228,6 +236,22 @@ def _scored(
             print_note(str(summary))
 
     return sentences(), columns.beside(further)
+
+
+def _announced(rows: Iterator[TableRow], source: str, column: str) -> Iterator[TableRow]:
+    """Yield the rows of a table; after the last, announce the number of sentences and the first one."""
+    from syntaxlm.core.reading import ReadingReport, announce
+    from syntaxlm.core.text_files import source_name
+
+    count, sample = 0, list[str]()
+    for row in rows:
+        if row.text.strip():
+            count += 1
+            sample += [shortened(row.text, LONGEST_SAMPLE)] if len(sample) < 2 else []
+        yield row
+    shown = f"first sentence: {sample[0]}" if sample else ""
+    form = f"sentences of the column {column}"
+    announce(ReadingReport(source_name(source), form, {"sentences": count}, sample=tuple(sample), shown=shown))
 
 
 def _at_most(rows: Iterator[T], most: int) -> Iterator[T]:
@@ -245,11 +269,11 @@ def items(
     frequencies: OptionalFrequencies,
     output: ReportOutput,
     drawn: PictureOutput,
-    column: Name = "sentence",
+    column: Name | None = None,
     item: Name = "item",
     condition: Annotated[Sequence[str], Shown("NAME")] = (),
     regions: Annotated[Sequence[str], Shown("NAME", ("--region",))] = (),
-    separator: Annotated[str, Shown("SIGN")] = "|",
+    separator: Annotated[str, Shown("SIGN")] | None = None,
     critical: Name | None = None,
     spillover: Size = 0,
 ) -> None:
@@ -263,18 +287,20 @@ def items(
 
     table: table with a header line, and cells separated by tabs, commas or semicolons
     also: another model, scored on the same stimuli
-    column: column with the sentences; regions are separated by --separator, and without it each word is a region
+    column: column with the sentences, default sentence; regions are separated by --separator, and without it each word
+        is a region
     item: column that names the item of each row
     condition: column that names the condition of each row; may be repeated, then values are joined; default: condition
     regions: column with a region of the sentence, instead of --column; repeated in order
-    separator: sign between regions
+    separator: sign between regions in --column; default: |
     critical: the region whose unknown words are reported: the name of its column, or its number; default: all regions
     spillover: number of words before each region whose surprisal, length and frequency are in its row
     picture: draw the mean surprisals by region and condition, with intervals: .svg, .png (requires the extra draw) or
         .html
     example: syntaxlm items en stimuli.csv --critical 3 --picture regions.svg -o regions.csv
     """
-    from syntaxlm.evaluation.items import Stimuli, evaluate_items
+    from syntaxlm.evaluation.items import evaluate_items
+    from syntaxlm.evaluation.stimuli import Stimuli
 
     drawn.check()
     conditions = condition or ("condition",)
@@ -283,7 +309,4 @@ def items(
         stimuli.check_plot()
     report = evaluate_items(models.load_all(), stimuli, critical, frequencies.read_if_given(), spillover, style)
     output.write(report)
-    if output.output is not None:  # the rows are in a file
-        for warning in report.warnings:
-            print_note(warning)
     drawn.write(report.plot)

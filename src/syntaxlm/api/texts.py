@@ -1,0 +1,187 @@
+"""Checks of what Python programs give to methods: texts, files and models; other objects are refused by their types."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import starmap
+from pathlib import Path
+from typing import Any, TypeVar
+
+from syntaxlm.core.errors import InputWarning, closest_match, listed
+from syntaxlm.core.tables import HasRows
+from syntaxlm.core.text_files import check_encodable
+from syntaxlm.storage.folder import ModelBundle
+
+Chosen = TypeVar("Chosen")
+
+_LONGEST = 60  # characters of a value in a message
+_LIST = "a text or several: str or a list of str"
+
+
+def texts_of(text: str | Iterable[str], method: str) -> Iterator[str]:
+    """Return one text, or several.
+
+    method: its name, for messages.
+    Raises TypeError for anything but strings, InputError for one that is not Unicode text. Gives an InputWarning for a
+    text that is the name of a file.
+    """
+    if remedy := _remedy(text):
+        raise TypeError(f"{method}: found {_type(text)}; expected {_LIST}. {remedy}".removesuffix(". "))
+
+    def checked(number: int, one: str) -> str:
+        if not isinstance(one, str):
+            raise TypeError(f"{method}, text {number}: found {_type(one)}; expected str. {_remedy_of_item(one)}")
+        check_encodable(one, f"text {number}")
+        return one
+
+    if isinstance(text, str) and not any(map(str.isspace, text)) and os.path.isfile(text):
+        message = f"{text}: read as a sentence, although a file has this name; for its lines, pass open({text!r})"
+        warnings.warn(InputWarning(message), stacklevel=4)
+    return starmap(checked, enumerate([text] if isinstance(text, str) else text, 1))
+
+
+def _type(value: object) -> str:
+    """Return the type of a value for messages, with its package."""
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    return kind.__name__ if package in ("builtins", "pathlib", "__main__") else f"{package}.{kind.__name__}"
+
+
+def _remedy(text: object) -> str:
+    """Return what to do with an object that is not a text or several; "" for texts."""
+    if isinstance(text, str):
+        return ""
+    if hasattr(text, "words"):
+        return "Pass its words: ' '.join(parse.words)"
+    if is_frame(text):
+        names = list(map(str, getattr(text, "columns")))  # noqa: B009 - a frame has them
+        return (
+            f"Choose the column with the sentences, among {listed(map(repr, names))}: frame[{(names or ['text'])[0]!r}]"
+        )
+    if isinstance(text, HasRows):
+        return "Pass the sentences that the results are of"
+    if isinstance(text, bytes | bytearray | memoryview):
+        return "Decode it: text.decode()"
+    if isinstance(text, os.PathLike):
+        return f"For the lines of a file, pass open({os.fspath(text)!r})"
+    if isinstance(text, Mapping):
+        return "For the values, pass list(texts.values())"
+    if isinstance(text, Set) and not _is_view(text):
+        return "A set has no order; pass a list"
+    if getattr(text, "ndim", 1) != 1:
+        return "Pass one list of sentences, such as array.ravel()"
+    if not isinstance(text, Iterable):
+        return "Pass a sentence in quotes, or a list of sentences"
+    return ""
+
+
+def is_frame(value: object) -> bool:
+    """Return whether an object is a data frame of pandas or polars."""
+    return hasattr(value, "columns") and not isinstance(value, HasRows)
+
+
+def _is_view(value: object) -> bool:
+    """Return whether a set is the keys of a dict, which have an order."""
+    return type(value).__name__ == "dict_keys"
+
+
+def _remedy_of_item(one: object) -> str:
+    """Return what to do with an object that is not a text, among several."""
+    if one is None or (isinstance(one, float) and one != one) or type(one).__name__ in ("NAType", "NaTType"):
+        return "It is a missing value: leave such texts out, or replace them by ''"
+    if isinstance(one, bytes):
+        return "Decode it, or open the file as text"
+    if isinstance(one, list | tuple):
+        return "Join the words of a sentence: ' '.join(words); or pass one list of sentences"
+    if hasattr(one, "words"):
+        return "Pass its words: ' '.join(parse.words)"
+    if isinstance(getattr(one, "text", None), str):
+        return "Pass its text: doc.text"
+    return "Pass sentences as str"
+
+
+def check_names(**values: object) -> None:
+    """Raise TypeError for a parameter that is neither one text nor None."""
+    for name, value in values.items():
+        if not isinstance(value, str | None):
+            raise TypeError(f"{name}: found {_shown(value)}; expected str or None")
+
+
+def check_table(table: Any, name: str) -> None:
+    """Raise TypeError for anything but a file or a data frame.  name: of the parameter."""
+    if not is_frame(table) and not isinstance(table, str | os.PathLike):
+        remedy = "series.to_frame()" if hasattr(table, "to_frame") else "pandas.DataFrame(rows)"
+        raise TypeError(
+            f"{name}: found {_shown(table)}; expected the name of a file, or a data frame, such as {remedy}"
+        )
+
+
+def files_of(files: Any, name: str) -> list[str | Path]:
+    """Return one file or several as a list.  name: of the parameter. Raises TypeError for anything but paths."""
+    if isinstance(files, str | os.PathLike):
+        return [Path(files) if not isinstance(files, str) else files]
+    remedy = (
+        " Write the table to a file first: frame.to_csv('pairs.csv', index=False)" if hasattr(files, "columns") else ""
+    )
+    is_list = isinstance(files, Iterable) and not isinstance(files, bytes | bytearray | Mapping | Set) and not remedy
+    paths = list(files) if is_list else []
+    wrong = next((one for one in paths if not isinstance(one, str | os.PathLike)), None)
+    if not is_list or wrong is not None:
+        found = _shown(files if wrong is None else wrong)
+        raise TypeError(f"{name}: found {found}; expected the name of a file, or a list of names.{remedy}")
+    return [one if isinstance(one, str) else Path(one) for one in paths]
+
+
+def file_of(file: Any, name: str) -> str | Path:
+    """Return a file. Raises TypeError for anything but a path."""
+    if not isinstance(file, str | os.PathLike):
+        raise TypeError(f"{name}: found {_shown(file)}; expected the name of a file")
+    return file if isinstance(file, str) else Path(file)
+
+
+def names_of(names: Any, name: str) -> list[str]:
+    """Return one name of a column, or several, as a list. Raises TypeError for anything but strings."""
+    given = [names] if isinstance(names, str) else names
+    if not isinstance(given, Iterable) or isinstance(given, bytes | Mapping) or hasattr(given, "columns"):
+        raise TypeError(f"{name}: found {_shown(names)}; expected str or a list of str")
+    columns = list(given)
+    if wrong := [one for one in columns if not isinstance(one, str)]:
+        raise TypeError(f"{name}: found {_shown(wrong[0])}; expected str or a list of str")
+    return columns
+
+
+def check_model(model: Any, name: str) -> None:
+    """Raise TypeError for anything but a loaded model.  name: of the parameter."""
+    if not isinstance(model, ModelBundle):
+        raise TypeError(f"{name}: found {_shown(model)}; expected a loaded model: syntaxlm.load(...)")
+
+
+def check_models(also: Any, named: bool) -> None:
+    """Raise TypeError unless `also` has loaded models: with their names in a dict, or in a list."""
+    if named:
+        if not isinstance(also, Mapping | None):
+            raise TypeError(f"also: found {_shown(also)}; expected models by name: {{'name': syntaxlm.load(...)}}")
+        for name, model in (also or {}).items():
+            check_model(model, f"also[{name!r}]")
+    elif not isinstance(also, Sequence) or not all(isinstance(model, ModelBundle) for model in also):
+        raise TypeError(f"also: found {_shown(also)}; expected a list of loaded models: [syntaxlm.load(...)]")
+
+
+def options_of(declared: Callable[..., Chosen], options: Mapping[str, Any], method: Callable[..., Any]) -> Chosen:
+    """Return options of a method. Raises TypeError for one that it does not have, with the closest match."""
+    fields = list(inspect.signature(declared).parameters)
+    for name in options:
+        if name not in fields:
+            own = [one.name for one in inspect.signature(method).parameters.values() if one.kind != one.VAR_KEYWORD]
+            hint = closest_match(name, [*own, *fields], f"Its parameters: {', '.join([*own, *fields])}")
+            raise TypeError(f"{method.__name__}: found the unexpected parameter {name!r}. {hint}")
+    return declared(**options)
+
+
+def _shown(value: object) -> str:
+    """Return a small value of a usual type as it is written, and the type of others."""
+    shown = repr(value) if type(value).__module__ == "builtins" else ""
+    return shown if 0 < len(shown) <= _LONGEST else _type(value)

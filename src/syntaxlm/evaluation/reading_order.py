@@ -1,0 +1,167 @@
+"""The order of the rows of a table of displayed words: that of reading, or sorted by a column of numbers.
+
+R's `merge` and other programs sort numbers as text: 1, 10, 11, 2. Surprisals in this order have other words as context,
+so a table whose numbers contradict its order is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from syntaxlm.core.errors import InputError, listed
+
+if TYPE_CHECKING:
+    from syntaxlm.evaluation.displayed_words import InputTable
+
+FEWEST_WORDS = 10  # that are in alphabetical order: fewer may be so by chance
+FEWEST_PAIRS = 5  # rows and their next ones that are all in text order: fewer may be so by chance
+_NUMBER = re.compile(r"\d+")
+_WITH_NUMBER = re.compile(r"[^\d]*(?:\d{1,12}[^\d]*)+")
+_USUAL_GROUPS = frozenset(["item", "story", "passage", "trial", "document", "item_id", "text_id"])
+
+
+def sorted_rows(table: InputTable, order: str, groups: Sequence[str]) -> InputTable:
+    """Return a table whose rows are sorted by a column of numbers within groups, which keep their order.
+
+    order: the column, with numbers, or with names that differ only in their numbers.  groups: the group of each row.
+    Raises InputError for a missing number, and for two rows of a group with the same one.
+    """
+    cells = [cell.strip() for cell in table.column(order, "--order")]
+    numbers: list[Any] = list(map(_key, cells))
+    if not _is_numbered(cells):
+        numbers = table.numbers(order, "--order").tolist()
+        if missing := [row for row, number in enumerate(numbers) if number != number]:
+            raise InputError(f"{table.place(missing[0])}: column {order} is empty; expected a number in every row")
+    first_rows: dict[str, int] = {}
+    for row, group in enumerate(groups):
+        first_rows.setdefault(group, row)
+    rows = sorted(range(len(groups)), key=lambda row: (first_rows[groups[row]], numbers[row]))
+    for before, row in pairwise(rows):
+        if groups[before] == groups[row] and numbers[before] == numbers[row]:
+            raise InputError(
+                f"{table.place(row)}: has the same {order} ({cells[row]}) as {table.place(before)}; expected"
+                " numbers that differ within a group. Choose the columns that name the group, such as an item, with"
+                " --group"
+            )
+    return replace(
+        table,
+        rows=tuple(table.rows[row] for row in rows),
+        values=tuple(table.values[row] for row in rows),
+        row_numbers=tuple(table.row_numbers[row] for row in rows),
+    )
+
+
+def check_order(table: InputTable, starts: npt.NDArray[np.bool_], words: str, groups: Sequence[str]) -> None:
+    """Raise InputError if a column shows that the rows are not in the order of reading.
+
+    starts: whether each row starts a group.  words: the column of words, or of text.  groups: the columns of groups.
+    Evidence: the numbers of each group are 1, 2, 3, ... (or another unbroken sequence), but in another order; or names
+    with numbers are sorted as text ("1", "10", "2") within all groups; or the words are in alphabetical order. Without
+    columns of groups, any column whose values repeat may be one.
+    """
+    column = {name: [row[place].strip() for row in table.rows] for place, name in enumerate(table.names)}
+    spans = [range(*span) for span in pairwise([*np.flatnonzero(starts).tolist(), len(table.rows)])]
+    numbered = [name for name, cells in column.items() if name not in (words, *groups) and _is_numbered(cells)]
+    wrong = {name: row for name in numbered if (row := _first_disorder(column[name], spans)) is not None and row > 0}
+    if not groups:
+        wrong = _disorders_of_pairs(column, numbered, words) | wrong
+    if wrong:
+        name, row = next(iter(wrong.items()))
+        repeated = [one for one in wrong if 2 * sum(map(str.__eq__, column[one], column[one][1:])) > len(table.rows)]
+        orders = [one for one in wrong if one not in repeated]
+        advice = " ".join([*(f"--order {one}" for one in orders[-1:]), *(f"--group {one}" for one in repeated)])
+        if orders and not repeated and not groups:
+            advice += ", and --group for the columns that name the text or item of a row, if there are several"
+        raise InputError(
+            f"{table.place(row)}: found {name} {column[name][row]!r} after {column[name][row - 1]!r}; expected the rows"
+            f" in the order of reading, but the numbers in {listed(wrong)} are in another order, such as that of text"
+            f" (1, 10, 2), in which R's merge sorts them. Add {advice}; or sort the table by these numbers"
+        )
+    folded = list(map(str.casefold, column[words]))
+    if len(folded) >= FEWEST_WORDS and folded == sorted(folded) and len(set(folded)) > 2:
+        raise InputError(
+            f"{table.source}: the cells of the column {words} are in alphabetical order, from {column[words][0]!r} to"
+            f" {column[words][-1]!r}; expected the order of reading. Add --order with a column of numbers, and --group"
+        )
+
+
+def _is_numbered(cells: Sequence[str]) -> bool:
+    """Return whether all cells are numbers, or are names that differ only in their numbers."""
+    return bool(_WITH_NUMBER.fullmatch(cells[0])) and len({_NUMBER.sub("0", cell) for cell in cells}) == 1
+
+
+def _key(cell: str) -> tuple[int, ...]:
+    return tuple(map(int, _NUMBER.findall(cell)))
+
+
+def _disorders_of_pairs(column: Mapping[str, Sequence[str]], numbered: Sequence[str], words: str) -> dict[str, int]:
+    """Return columns of numbers with their first row that is not in order, if another column may name groups.
+
+    column: the cells of each column
+    numbered: columns that may number the rows of a group
+    words: the column of words
+    Two columns that order the rows, of which one names groups, are not in disorder because of a third.
+    """
+    wrong: dict[str, int] = {}
+    fine: set[str] = set()
+    for other, values in column.items():
+        rows = [] if other == words else _rows_by_value(values)
+        for name in numbered:
+            if not rows or name == other or (row := _first_disorder(column[name], rows)) is None:
+                continue
+            if row == 0:
+                fine |= {name, other}
+            else:
+                wrong.setdefault(name, row)
+    return {name: row for name, row in wrong.items() if name not in fine}
+
+
+def _rows_by_value(cells: Sequence[str]) -> list[list[int]]:
+    """Return the rows of each value of a column; nothing if all values are the same, or most differ."""
+    rows: dict[str, list[int]] = {}
+    for row, cell in enumerate(cells):
+        rows.setdefault(cell, []).append(row)
+    return list(rows.values()) if 1 < len(rows) <= len(cells) / 2 else []
+
+
+def _first_disorder(cells: Sequence[str], groups: Sequence[Sequence[int]]) -> int | None:
+    """Return the first row that does not follow the row before it, 0 if all do; None if the numbers do not show it.
+
+    groups: the rows of each group.
+    """
+    is_sequence, is_text_order = True, True
+    wrong: list[int] = []
+    longest = pairs = 0
+    for rows in groups:
+        runs = [(name, list(same)) for name, same in groupby(rows, cells.__getitem__)]
+        names = [name for name, _ in runs]
+        keys = list(map(_key, names))
+        numbers = [key[-1] for key in keys]
+        if len(set(names)) < len(names):
+            return None
+        is_sequence &= len(keys[0]) == 1 and len(runs) == len(rows) and max(numbers) - min(numbers) + 1 == len(runs)
+        is_text_order &= names == sorted(names)
+        if not (is_sequence or is_text_order):
+            return None
+        longest, pairs = max(longest, len(runs)), pairs + len(runs) - 1
+        falls = [key < before for before, key in pairwise(keys)]
+        wrong += [of_run[0] for (_, of_run), is_fall in zip(runs[1:], falls, strict=True) if is_fall]
+    if is_sequence and longest > 2:
+        wrong += [row for rows in groups for before, row in pairwise(rows) if row > before + 1]
+        return min(wrong, default=0)
+    return min(wrong, default=None) if is_text_order and pairs >= FEWEST_PAIRS else None
+
+
+def ungrouped(table: InputTable) -> str:
+    """Return the column that probably names the text or item of a row, if no column of groups is given; "" for none."""
+    for place, name in enumerate(table.names):
+        if name.casefold() in _USUAL_GROUPS and len({row[place] for row in table.rows}) > 1:
+            return name
+    return ""

@@ -1,0 +1,307 @@
+"""Refuses tables of stimuli of another form, and warns of what is probably not meant.
+
+Each of these gives a full table of means that says nothing: another sign between regions, a row for each region instead
+of each sentence, regions that were left out or are in another order, misspelt conditions.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, pairwise
+from statistics import median
+
+from syntaxlm.core.errors import InputError, InputWarning, amount, listed, shortened
+from syntaxlm.core.reading import Remarks
+from syntaxlm.data.frequencies import MISSING
+from syntaxlm.evaluation.displayed_words import InputTable
+from syntaxlm.text.doubts import REGION_MARKS
+
+_SHOWN = 60  # characters of a cell in a message
+_EXAMPLES = 3
+_SIGNS = (*REGION_MARKS, "/", "\\", "#", "^", "~", "*", "+", "@", "=")  # that may separate regions
+_SPACED_SIGNS = (" - ", " -- ", " – ", " — ", " ; ", " : ")  # that separate regions only if each sentence has several
+_JOINED = re.compile(r"\w_\w")
+_FINAL = re.compile(r"[.?!…][\W_]*$")
+_RARE = 8  # a level is rare if others have so many times its rows
+_MANY_LEVELS = 50  # of which no pairs are compared
+
+
+def check_separator(table: InputTable, cells: Sequence[str], sign: str, is_given: bool) -> None:
+    """Raise InputError if the sentences probably have another sign between regions.
+
+    cells: the sentences.  sign: between regions.  is_given: whether the user chose it.
+    """
+    if any(sign in cell for cell in cells):
+        doubled = [cell for cell in cells if sign in cell and not cell.replace(sign * 2, "").count(sign)]
+        rests = [cell.replace(sign, "") for cell in cells]
+        marked = [(row, mark) for row, rest in enumerate(rests) for mark in REGION_MARKS if mark in rest]
+        if len(doubled) == sum(sign in cell for cell in cells):
+            raise InputError(
+                f"{table.source}: found {sign * 2!r} between regions; expected {sign!r}. Choose it with --separator"
+                f" '{sign * 2}'"
+            )
+        if marked:
+            row, other = marked[0]
+            raise InputError(
+                f"{table.place(row)}: found {other!r} and {sign!r} in one sentence; expected one sign between"
+                f" regions: --separator '{other}' or --separator '{sign}'"
+            )
+        return
+    in_all = [one for one in _SIGNS if one != sign and all(one in cell for cell in cells)]
+    in_all += [one for one in _SPACED_SIGNS if all(cell.count(one) > 1 for cell in cells)]
+    if in_all:
+        raise InputError(
+            f"{table.source}: found no {sign!r} between regions, but {in_all[0].strip()!r} in every sentence, such as"
+            f" {shortened(cells[0], _SHOWN)!r}; expected {sign!r}, or sentences of words. If it separates regions, add"
+            f" --separator '{in_all[0].strip()}'; otherwise give the regions in columns (--region)"
+        )
+    if all(map(_JOINED.search, cells)):
+        raise InputError(
+            f"{table.source}: found '_' between the words of every sentence, such as {shortened(cells[0], _SHOWN)!r};"
+            f" expected spaces between words, and {sign!r} between regions. Replace spaces by ' {sign} ' and then '_'"
+            " by spaces"
+        )
+    if is_given:
+        raise InputError(
+            f"{table.source}: found {sign!r} in no sentence, such as {shortened(cells[0], _SHOWN)!r}; expected it"
+            " between regions. To read each word as a region, omit --separator"
+        )
+
+
+def refuse_marks_in_regions(table: InputTable, regions: Sequence[str]) -> None:
+    """Raise InputError for a region that is given twice, and for marks between regions in columns of regions."""
+    if twice := [name for name, count in Counter(regions).items() if count > 1]:
+        raise InputError(f"--region {twice[0]}: is given twice; expected each region once, in the order of reading")
+    for name in regions:
+        for row, cell in enumerate(table.column(name, "--region")):
+            if mark := next(filter(cell.__contains__, REGION_MARKS), None):
+                raise InputError(
+                    f"{table.place(row)}: found {mark!r} in the region {name}, {shortened(cell, _SHOWN)!r}; it would be"
+                    " read as a word. Expected regions either in columns, or separated in a column of sentences"
+                    " (--column). Remove it"
+                )
+
+
+def warn_of_split_words(table: InputTable, texts: Sequence[Sequence[str]], separator: str) -> None:
+    """Warn of words that separators split: with spaces beside some separators, but not beside all."""
+    ends = [
+        (row, before, after)
+        for row, of_row in enumerate(texts)
+        for before, after in pairwise(of_row)
+        if before.strip() and after.strip()
+    ]
+    split = [(row, before, after) for row, before, after in ends if not (before[-1] + after[0]).count(" ")]
+    if split and len(split) < len(ends):
+        row, before, after = split[0]
+        word = shortened(f"{before.split()[-1]}{separator}{after.split()[0]}", _SHOWN)
+        _warn(
+            f"{table.place(row)}: the separator {separator!r} in {word!r} has no space beside it, as others have. If it"
+            " is inside a word, choose another sign with --separator"
+        )
+
+
+def check_fragments(
+    table: InputTable, texts: Sequence[str], items: Sequence[str], conditions: Sequence[str], used: Sequence[str]
+) -> None:
+    """Raise InputError if the rows are the regions, or words, of sentences, instead of sentences.
+
+    texts: of the rows.  used: the columns of items and conditions.
+    Evidence: most pairs of item and condition have several rows with different texts. Either only the last of these
+    ends like a sentence, and only the first starts like one; or they are short, and a column numbers or names them in
+    the same way in each pair.
+    """
+    rows_of: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for row, cell in enumerate(zip(items, conditions, strict=True)):
+        rows_of[cell].append(row)
+    several = [rows for rows in rows_of.values() if len({texts[row] for row in rows}) > 1]
+    if 2 * len(several) <= len(rows_of):
+        return
+    names = _numbering(table, several, used)
+    lengths = [len(texts[row].split()) for rows in several for row in rows]
+    shaped = sum(map(_is_one_sentence, ([texts[row] for row in rows] for rows in several)))
+    if not (2 * shaped > len(several) or (names and sum(lengths) < 4 * len(lengths))):
+        return
+    rows = several[0]
+    parts = ", ".join(repr(shortened(texts[row], _SHOWN)) for row in rows[:_EXAMPLES])
+    by = names[0] if names else "REGION"
+    raise InputError(
+        f"{table.place(rows[0])}: found {len(rows)} rows of item {items[rows[0]]}, condition {conditions[rows[0]]},"
+        f" which are parts of one sentence: {parts}{', ...' if len(rows) > _EXAMPLES else ''}; expected one row per"
+        " sentence, with its regions separated by | or in columns (--region). In R:"
+        f" tidyr::pivot_wider(names_from = {by}, values_from = TEXT); in pandas: pivot(columns={by!r}, values=TEXT)."
+        " For words that were displayed one by one, use score --words"
+    )
+
+
+def _numbering(table: InputTable, cells: Sequence[Sequence[int]], used: Sequence[str]) -> list[str]:
+    """Return the columns that number or name the rows of most pairs of item and condition in the same way."""
+    result = []
+    for place, name in enumerate(table.names):
+        if name in used:
+            continue
+        values = [[table.rows[row][place] for row in rows] for rows in cells]
+        unique = [tuple(own) for own in values if len(set(own)) == len(own)]
+        if unique and 2 * max(Counter(unique).values()) > len(cells) > 1:
+            result.append(name)
+    return result
+
+
+def _is_one_sentence(texts: Sequence[str]) -> bool:
+    """Return whether only the last of several texts ends like a sentence, and no other starts like the first."""
+    ends = [bool(_FINAL.search(text)) for text in texts]
+    starts = [text[:1].isupper() and text.split()[0].rstrip(",.") != "I" for text in texts if text.strip()]
+    return (ends[-1] and not any(ends[:-1])) or (bool(starts) and starts[0] and not any(starts[1:]))
+
+
+def check_conditions(
+    table: InputTable,
+    levels: Mapping[str, Sequence[str]],
+    conditions: Sequence[str],
+    items: Sequence[str],
+    remarks: Remarks,
+) -> None:
+    """Warn of conditions that are probably typing errors, of missing combinations, and of a first condition with few
+    items.
+
+    levels: the values of each column of conditions
+    conditions: of each row
+    remarks: where such conditions are counted
+    """
+    for name, values in levels.items():
+        for rare, message in _misspelt(values):
+            row = values.index(rare)
+            _warn(f"{table.place(row)}: column {name}: {message}")
+            line = table.row_numbers[row] if table.unit == "line" else None
+            remarks.add("conditions that may be typing errors", line, rare)
+    if len(levels) > 1:
+        expected = 1
+        for values in levels.values():
+            expected *= len(set(values))
+        if len(set(conditions)) < expected:
+            present = ", ".join(map(repr, list(dict.fromkeys(conditions))[:_MANY_LEVELS]))
+            _warn(
+                f"{table.source}: found {len(set(conditions))} of the {expected} combinations of {listed(levels)}:"
+                f" {shortened(present, 200)}. A design in which all factors are crossed lacks the others"
+            )
+    numbers = {one: len(set(own)) for one, own in _by_name(conditions, items).items()}
+    first, *others = numbers
+    if others and numbers[first] * 4 <= median(numbers[one] for one in others):
+        most = max(numbers[one] for one in others)
+        _warn(
+            f"{table.place(0)}: the first condition, {first!r}, has sentences of {amount(numbers[first], 'item')};"
+            f" other conditions have up to {most}. All differences are to the first condition: correct its name, or put"
+            " another condition into the first row"
+        )
+
+
+def _by_name(names: Sequence[str], values: Sequence[str]) -> dict[str, list[str]]:
+    """Return the values of the rows of each name."""
+    result: dict[str, list[str]] = {}
+    for name, value in zip(names, values, strict=True):
+        result.setdefault(name, []).append(value)
+    return result
+
+
+def _misspelt(values: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each value that may be a typing error, with a message on it."""
+    counts = Counter(values)
+    if len(counts) > _MANY_LEVELS:
+        return
+    found: set[str] = set()
+    for (common, more), (rare, fewer) in combinations(counts.most_common(), 2):
+        rows = f"{rare!r} in {amount(fewer, 'row')} and {common!r} in {more}"
+        if _folded(rare) == _folded(common):
+            found.add(rare)
+            yield rare, f"found {rows}, which differ only in capitals, spaces or signs; they are two conditions"
+        elif rare not in found and 4 * fewer <= more and _differ_in_one_letter(rare, common):
+            found.add(rare)
+            yield rare, f"found {rows}, which differ in one letter: is it a typing error? They are two conditions"
+    for rare, fewer in counts.items():
+        others = [count for one, count in counts.items() if one != rare]
+        if rare not in found and others and _RARE * fewer <= median(others):
+            yield rare, f"found {rare!r} in {amount(fewer, 'row')} only, the others in {min(others)} or more"
+
+
+def _folded(level: str) -> str:
+    return "".join(filter(str.isalnum, level)).casefold() or level
+
+
+def _differ_in_one_letter(first: str, second: str) -> bool:
+    """Return whether two names differ in one letter, one more letter, or two that changed places; not in a digit."""
+    short, long = sorted((first.casefold(), second.casefold()), key=len)
+    if len(long) - len(short) > 1 or len(long) < 2:
+        return False
+    start = next((place for place, pair in enumerate(zip(short, long, strict=False)) if pair[0] != pair[1]), len(short))
+    if len(short) < len(long):
+        return short[start:] == long[start + 1 :] and not long[start].isdigit()
+    if short[start:] == long[start + 1 : start + 2] + long[start : start + 1] + long[start + 2 :]:
+        return True
+    are_digits = short[start : start + 1].isdigit() and long[start : start + 1].isdigit()
+    return short[start + 1 :] == long[start + 1 :] and not are_digits
+
+
+def check_columns(table: InputTable, regions: Sequence[str], used: Sequence[str]) -> None:
+    """Warn of columns of regions in another order than in the table, and of text between them that is left out.
+
+    used: the columns of items and conditions.
+    """
+    places = [table.names.index(name) for name in regions]
+    if not places:
+        return
+    in_table = [table.names[place] for place in sorted(places)]
+    if list(regions) != in_table != sorted(in_table):  # tables that were reshaped have columns in alphabetical order
+        _warn(
+            f"{table.source}: reads the regions in the order {', '.join(regions)}; the table has the columns in the"
+            f" order {', '.join(in_table)}. Expected the order of reading"
+        )
+    sentences = [" ".join(row[place] for place in places).split() for row in table.rows]
+    written = [" ".join(words) for words in sentences]
+    for place, name in enumerate(table.names):
+        cells = [row[place] for row in table.rows if row[place].strip() not in MISSING]
+        if name in (*used, *regions) or not cells or not all(map(_has_words, cells)):
+            continue
+        lacks_start = not any(one[:1].isupper() for one in written) and all(cell.strip()[0].isupper() for cell in cells)
+        lacks_end = not any(map(_FINAL.search, written)) and all(map(_FINAL.search, cells))
+        is_whole = all(map(_contains, table.rows, [place] * len(written), written))
+        if (min(places) < place < max(places) or lacks_start or lacks_end) and not is_whole:
+            _warn(
+                f"{table.source}: the column {name}, such as {shortened(cells[0], _SHOWN)!r}, is not read, so the first"
+                f" sentence is {shortened(written[0], _SHOWN)!r}. If it has a region, add it with --region"
+            )
+
+
+def _has_words(cell: str) -> bool:
+    return any(map(str.isalpha, cell))
+
+
+def _contains(row: Sequence[str], place: int, sentence: str) -> bool:
+    """Return whether a cell has all words of a sentence, as a column beside the regions may."""
+    return set(sentence.split()) <= set(row[place].split())
+
+
+def check_sentences(
+    table: InputTable,
+    sentences: Sequence[str],
+    items: Sequence[str],
+    conditions: Sequence[str],
+    regions: Sequence[str],
+) -> None:
+    """Warn if most items have the same sentence in all conditions, which therefore cannot differ."""
+    of_items, conditions_of = _by_name(items, sentences), _by_name(items, conditions)
+    several = [item for item, own in conditions_of.items() if len(set(own)) > 1]
+    same = [item for item in several if len(set(of_items[item])) == 1]
+    if not same or 2 * len(same) < len(several):
+        return
+    advice = "Were regions left out (--region)?" if regions else "Is it the right column (--column)?"
+    _warn(
+        f"{table.source}: the sentence is the same in all conditions of {len(same):,} of"
+        f" {amount(len(several), 'item')}, such as {shortened(of_items[same[0]][0], _SHOWN)!r} in item {same[0]}."
+        f" {advice}"
+    )
+
+
+def _warn(message: str) -> None:
+    warnings.warn(InputWarning(message), stacklevel=5)

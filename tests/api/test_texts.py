@@ -1,0 +1,174 @@
+"""Wrong objects are refused by their types, with what to do; objects that are texts are read."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import syntaxlm
+from syntaxlm.core.errors import InputError
+from tests.fresh_models import fresh
+
+from .models import language_model
+
+METHODS = ("parse", "pipe", "surprisal", "log_prob", "perplexity")
+FRAME = pd.DataFrame({"sentence": ["the cat sees", "a dog"], "item": [1, 2]})
+SERIES = FRAME["sentence"]
+
+
+@pytest.fixture(scope="module")
+def nlp():
+    return language_model(fresh("simple-pcfg"))
+
+
+def values_of(nlp, method, texts):
+    result = getattr(nlp, method)(texts)
+    return str(list(result) if method == "pipe" else result)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (FRAME, "found pandas.DataFrame; .*among 'sentence', 'item': frame\\['sentence'\\]"),
+        (pl.DataFrame(FRAME.to_dict("list")), "found polars.DataFrame; .*frame\\['sentence'\\]"),
+        ({"a": "the cat"}, r"found dict; .*list\(texts\.values\(\)\)"),
+        (b"the cat", r"found bytes; .*text\.decode\(\)"),
+        (bytearray(b"the cat"), "found bytearray"),
+        (3, "found int; expected a text or several: str or a list of str"),
+        (None, "found NoneType"),
+        ({"the cat"}, "found set; .*no order"),
+        (np.array([["the cat", "a dog"]]), "found numpy.ndarray; .*ravel"),
+        ([["the", "cat"]], r"text 1: found list; expected str. .*' '\.join"),
+        (["the cat", None], "text 2: found NoneType; expected str. It is a missing value"),
+        (pd.Series(["the cat", np.nan]), "text 2: found float; expected str. It is a missing value"),
+        (pd.Series(["the cat", pd.NA]), "text 2: found .*; expected str. It is a missing value"),
+        (pl.Series(["the cat", None]), "text 2: found NoneType"),
+        (np.array([1, 2]), "text 1: found numpy.int64"),
+        ([b"the cat"], "text 1: found bytes; .*open the file as text"),
+        ([Path("a.txt")], "text 1: found PosixPath"),
+        ([FRAME], "text 1: found pandas.DataFrame"),
+    ],
+    ids=str,
+)
+def test_other_objects_than_texts_are_refused(nlp, method, texts, message):
+    if method == "surprisal" and hasattr(texts, "columns"):
+        with pytest.raises(InputError, match="choose its column of sentences"):
+            nlp.surprisal(texts)
+        return
+    with pytest.raises(TypeError, match=f"^{method}.*{message}"):
+        values_of(nlp, method, texts)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_results_are_not_texts(nlp, method):
+    parse = nlp.parse("the cat")
+    for wrong in (parse, parse.tree, nlp.parse(["the cat"]), nlp.surprisal("the cat")):
+        with pytest.raises(TypeError, match=f"^{method}.*found syntaxlm"):
+            values_of(nlp, method, wrong)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "texts",
+    [SERIES, pl.Series(list(SERIES)), SERIES.to_numpy(), np.array(list(SERIES)), tuple(SERIES),
+     dict.fromkeys(SERIES).keys()],
+    ids=lambda texts: type(texts).__name__,
+)  # fmt: skip
+def test_sequences_of_texts_are_read(nlp, method, texts):
+    assert values_of(nlp, method, texts) == values_of(nlp, method, list(SERIES))
+    assert values_of(nlp, method, (text for text in texts)) == values_of(nlp, method, list(SERIES))
+
+
+def test_a_path_is_a_file_only_for_perplexity(nlp, tmp_path):
+    (tmp_path / "a.txt").write_text("the cat\n")
+    assert nlp.perplexity(tmp_path / "a.txt").sentences == 1
+    for method in ("parse", "pipe", "surprisal", "log_prob"):
+        with pytest.raises(TypeError, match=r"found PosixPath; .*pass open\('.*a\.txt'\)"):
+            values_of(nlp, method, tmp_path / "a.txt")
+    with pytest.raises(InputError, match=r"found 'the cat sees', which is not the name .*a list of sentences"):
+        nlp.perplexity("the cat sees")
+
+
+def test_a_numpy_string_is_one_text(nlp):
+    assert nlp.log_prob(np.str_("the cat")) == nlp.log_prob("the cat")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda nlp: nlp.log_prob("a", given=["the"]), r"given: found \['the'\]; expected str or None"),
+        (lambda nlp: nlp.parse("a", beest=3), "parse: found the unexpected parameter 'beest'. Did you mean best"),
+        (lambda nlp: nlp.surprisal("a", contxt="carry"), "surprisal: .*'contxt'. Did you mean context"),
+        (lambda nlp: nlp.evaluate_items(FRAME, critcal="verb"), "evaluate_items: .*Did you mean critical"),
+        (lambda nlp: nlp.evaluate_items(FRAME, region=["verb"]), "evaluate_items: .*Did you mean regions"),
+        (lambda nlp: nlp.evaluate_items(FRAME, condition=3), "condition: found 3; expected str or a list of str"),
+        (
+            lambda nlp: nlp.evaluate_items(FRAME, regions=FRAME),
+            "regions: found pandas.DataFrame; expected str or a list",
+        ),
+        (lambda nlp: nlp.evaluate_items(FRAME, ["sentence"]), r"column: found \['sentence'\]; expected str or None"),
+        (lambda nlp: nlp.evaluate_items(FRAME, separator=3), "separator: found 3"),
+        (
+            lambda nlp: nlp.evaluate_items({"item": [1]}),
+            r"table: found {'item': \[1\]}; expected",
+        ),
+        (lambda nlp: nlp.evaluate_items(SERIES), r"table: found pandas.Series; .*series\.to_frame\(\)"),
+        (lambda nlp: nlp.word_table(["the", "cat"]), "table: found .*; expected the name of a file, or a data frame"),
+        (lambda nlp: nlp.word_table(3), "table: found 3"),
+        (lambda nlp: nlp.word_table(FRAME, 3), "column: found 3"),
+        (lambda nlp: nlp.word_table(FRAME, "sentence", group=3), "group: found 3"),
+        (lambda nlp: nlp.evaluate_reading_times(["a"], frequencies="f"), r"words: found \['a'\]"),
+        (lambda nlp: nlp.evaluate_reading_times(FRAME, 3, frequencies="f"), "times: found 3"),
+        (lambda nlp: nlp.evaluate_reading_times(FRAME, FRAME, frequencies="f", key=3), "key: found 3"),
+        (lambda nlp: nlp.evaluate_pairs(FRAME), r"files: found pandas.DataFrame; .*frame\.to_csv"),
+        (lambda nlp: nlp.evaluate_pairs([("a", "b")]), r"files: found \('a', 'b'\); expected the name of a file"),
+        (lambda nlp: nlp.evaluate_pairs({"a": "b"}), "files: found {'a': 'b'}"),
+        (lambda nlp: nlp.evaluate_pairs(None), "files: found None"),
+        (lambda nlp: nlp.evaluate_pairs("x", also=[nlp]), "also: found .*; expected models by name"),
+        (lambda nlp: nlp.evaluate_pairs("x", also={"en": "en"}), r"also\['en'\]: found 'en'; expected a loaded model"),
+        (lambda nlp: nlp.evaluate_suites(3), "files: found 3"),
+        (lambda nlp: nlp.evaluate_suites("x.csv", predictions=3), "predictions: found 3"),
+        (lambda nlp: nlp.evaluate_completion(FRAME, "x"), "questions: found pandas.DataFrame"),
+        (lambda nlp: nlp.evaluate_parsing(["(S a)"]), r"treebank: found \['\(S a\)'\]; expected the name of a file"),
+        (lambda nlp: nlp.evaluate_parsing("x.mrg", 3), "protocol: found 3; expected a name"),
+        (lambda nlp: nlp.evaluate_parsing("x.mrg", also="en"), "also: found 'en'; expected a list of loaded models"),
+        (lambda _: syntaxlm.rerank("en", "x.conllu"), "model: found 'en'; expected a loaded model"),
+        (lambda _: syntaxlm.train(3, "folder"), "recipe: found 3; expected the name of a file"),
+        (lambda _: syntaxlm.load(3), "name_or_folder: found 3"),
+        (lambda _: syntaxlm.load(None), "name_or_folder: found None"),
+        (lambda _: syntaxlm.tune_cache("en", "x"), "bundle: found 'en'; expected a loaded model"),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(nlp, call, message):
+    with pytest.raises(TypeError, match=message):
+        call(nlp)
+
+
+def test_one_name_stands_for_a_list_of_names(nlp, tmp_path):
+    suite = "item,condition,1,2\n1,a,the,cat\n1,b,the,dog\n"
+    (tmp_path / "suite.csv").write_text(suite)
+    reports = [
+        nlp.evaluate_suites(tmp_path / "suite.csv", predictions=own)
+        for own in ("(2;%a%) < (2;%b%)", ["(2;%a%) < (2;%b%)"])
+    ]
+    assert str(reports[0]) == str(reports[1])
+
+
+def test_results_hold_how_their_files_were_read(nlp, tmp_path):
+    (tmp_path / "items.csv").write_text("item,condition,sentence\n1,a,the cat | sees\n1,b,a cat | sees\n")
+    (tmp_path / "words.csv").write_text("word\nthe\ncat\nsees\n")
+    report = nlp.evaluate_items(tmp_path / "items.csv")
+    (reading,) = report.readings
+    assert reading.counts == {"sentences": 2, "items": 1, "conditions": 2, "regions": 2}
+    assert report.to_dict()["readings"] == [reading.to_dict()]
+    assert pickle.loads(pickle.dumps(report)).readings == report.readings
+    table = nlp.word_table(tmp_path / "words.csv")
+    assert [one.form for one in table.readings] == ["displayed words, one per row"]
+    assert pickle.loads(pickle.dumps(table)).readings == table.readings
+    assert nlp.evaluate_items(FRAME.assign(condition=["a", "b"])).readings[0].source == "the data frame"
