@@ -61,9 +61,7 @@ _CONLLX = _Format(
 _CORENLP = _Format(
     1, 3, 3, 5, 6, 7, 7, True, "7", "word lines of seven tab-separated columns", "CoNLL of Stanford CoreNLP"
 )
-_CONLLU = _Format(
-    1, 3, 4, 6, 7, _COLUMNS, _COLUMNS, True, "10", "word lines of ten tab-separated columns", "CoNLL-U"
-)
+_CONLLU = _Format(1, 3, 4, 6, 7, _COLUMNS, _COLUMNS, True, "10", "word lines of ten tab-separated columns", "CoNLL-U")
 DEPENDENCY_FORMATS = {
     ".conllu": _CONLLU,
     ".conll": _CONLLX,
