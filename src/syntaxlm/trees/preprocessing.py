@@ -35,7 +35,7 @@ _PENN = _KEPT | _PUNCTUATION | _LATER | frozenset({"$", "#", EMPTY_TAG})
 _UNIVERSAL = _tags("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X")
 
 # Parsed corpora of historical languages: nodes that are not text, and empty categories.
-_NOT_TEXT = _tags("ID CODE METADATA REF META VERSION")
+_NOT_TEXT = _tags("ID CODE METADATA REF VERSION")
 _TRACE = re.compile(r"\*(\w+\*)?(-\d+)?|0")  # also *, as in (NP *)
 _NUMERALS = ("NUM", "CD")
 _LEMMAS = 0.9  # share of words with the separator, from which words have lemmas
@@ -80,8 +80,8 @@ class GoldPreprocessing:
 # letters-only: the same, but keeps *0*, which contains a digit.
 # zh-sinica, es-cess, pt-floresta: treebanks of Chinese, Spanish and Portuguese, each with its own tag set. In the
 #   Spanish one, *0* are empty subjects, and -Fpa- -Fpt- -fe- are brackets and quotes.
-# icepahc, ppche, keyaki: parsed corpora of Icelandic, of historical English (PPCHE, YCOE) and of Japanese. Nodes that are
-#   not text are dropped (ID, CODE, METADATA, REF; LATIN in ppche), and empty categories (*T*-1, *con*, *pro*, 0).
+# icepahc, ppche, keyaki: parsed corpora of Icelandic, of historical English (PPCHE, YCOE) and of Japanese. Nodes that
+#   are not text are dropped (ID, CODE, METADATA, REF; LATIN in ppche), and empty categories (*T*-1, *con*, *pro*, 0).
 #   icepahc: the lemmas of word-lemma leaves are removed.
 # none: keeps every word; empty nodes are still dropped.
 PREPROCESSINGS = {
@@ -193,13 +193,8 @@ def without_lemmas(trees: Sequence[Tree], preprocessing: GoldPreprocessing) -> l
     kept = [word for tree in trees for word, tag in zip(tree.words, tree.tags, strict=True) if _is_text(word, tag)]
     if sum(mark in word[1:] for word in kept) < _LEMMAS * max(len(kept), 1):
         return list(trees)
-    return [
-        replace(
-            tree,
-            words=tuple(word if _TRACE.fullmatch(word) else word.rpartition(mark)[0] or word for word in tree.words),
-        )
-        for tree in trees
-    ]
+    forms = {word: word.rpartition(mark)[0] or word for word in kept}
+    return [replace(tree, words=tuple(forms.get(word, word) for word in tree.words)) for tree in trees]
 
 
 def _is_text(word: str, tag: str) -> bool:

@@ -47,8 +47,8 @@ Preprocessing = Annotated[
         "RULE",
         use="input",
         help="gold-tree preprocessing, which selects words: by Penn tags (ptb-keep, ptb-keep-currency, ptb-drop), UD"
-        " tags (ud) or characters (letters, letters-only); for a treebank (zh-sinica, es-cess, pt-floresta, icepahc, ppche, keyaki); none; or a"
-        " YAML file with keep_tags, drop_tags, drop_words, punctuation: unicode",
+        " tags (ud) or characters (letters, letters-only); for a treebank (zh-sinica, es-cess, pt-floresta, icepahc,"
+        " ppche, keyaki); none; or a YAML file with keep_tags, drop_tags, drop_words, punctuation: unicode",
     ),
 ]
 Brackets = Annotated[
