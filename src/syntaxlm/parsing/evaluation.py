@@ -310,7 +310,8 @@ def evaluate_trees(
     gold_side = gold_trees_of(read, rule)
     parsed = [tree for tree in trees if len(tree)]
     expected = gold_side.trees
-    if len(parsed) < len(trees):
+    has_failed = len(parsed) < len(trees)
+    if has_failed:
         expected = [tree for tree, of in zip(expected, trees, strict=True) if len(of)]
     if list(map(len, parsed)) != list(map(len, expected)):
         sides = gold_sides(source_name(predicted), gold_side.source)
@@ -325,7 +326,7 @@ def evaluate_trees(
                 raise mismatch(parsed, expected, *sides, advice) from None
             raise
         parsed = list(read_matching(cleaned, expected, *sides, advice))
-    if len(expected) < len(trees):  # failed parses have no brackets
+    if has_failed:  # failed parses have no brackets
         rest = iter(parsed)
         pairs = zip(trees, gold_side.trees, strict=True)
         parsed = [next(rest) if len(tree) else Tree(of.words, of.tags, ()) for tree, of in pairs]

@@ -42,11 +42,12 @@ def is_label_like(atom: str) -> bool:
     return upper == base and (upper != base.lower() or not any(map(str.isalnum, base)))
 
 
-def has_labels(firsts: Counter[str], words: Counter[str]) -> tuple[bool, str]:
+def has_labels(firsts: Counter[str], words: Counter[str], recurs: bool = True) -> tuple[bool, str]:
     """Return whether the first atoms of brackets are labels, and why. Used where not every word has a tag.
 
     firsts: the first atoms of brackets
     words: the other atoms
+    recurs: whether labels are recognised by their recurrence; not if many brackets start with a bracket
     """
     total = firsts.total()
     if not total:
@@ -57,7 +58,7 @@ def has_labels(firsts: Counter[str], words: Counter[str]) -> tuple[bool, str]:
         return True, share
     most = min(0.6 * total, 3.5 * total**0.55)  # far more than a treebank has labels, far fewer than a text has words
     both = sum(count for word, count in words.items() if word in firsts and any(map(str.isalnum, word)))
-    if len(firsts) <= most and both <= OVERLAP * words.total():
+    if recurs and len(firsts) <= most and both <= OVERLAP * words.total():
         return True, f"{total:,} brackets start with only {len(firsts):,} different atoms, which hardly occur as words"
     return False, f"only {share}" if like else f"none of {total:,} brackets starts with an atom that looks like a label"
 

@@ -198,7 +198,8 @@ class _Parser(Generic[TreeType]):
     def _decide(self) -> tuple[bool, str]:
         """Return whether brackets have labels, and why. Labelled trees are built then."""
         inner = sum(map(self.text.count, ("(((", " ((", " ( (")))
-        if _MANY_BARE * inner < self.text.count("("):  # otherwise only the first atoms of brackets can decide
+        brackets = self.text.count("(")
+        if _MANY_BARE * inner < brackets:  # otherwise only the first atoms of brackets can decide
             self._build_labelled()
             odd = len(self.bare) + self.wide_roots + len(self.leaves)
             tagged = self.words - len(self.leaves)
@@ -209,7 +210,8 @@ class _Parser(Generic[TreeType]):
         for counts, structure in ((firsts, ("",)), (words, ("", ")"))):
             for atom in structure:
                 counts.pop(atom, None)
-        labelled, evidence = has_labels(firsts, words)
+        bare = max(inner, len(self.bare) + self.wide_roots)
+        labelled, evidence = has_labels(firsts, words, recurs=_MANY_BARE * bare < brackets)
         if labelled and not self.trees:
             self._build_labelled()
         return labelled, evidence
