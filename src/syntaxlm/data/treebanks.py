@@ -11,7 +11,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -94,7 +94,7 @@ class TreebankSentence:
     number: int = 0
     name: str = ""
     marks: tuple[bool, ...] = ()
-    place: str = ""
+    place: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
         """Return the constituency tree or, without one, the words."""

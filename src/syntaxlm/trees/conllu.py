@@ -183,7 +183,7 @@ def _by_columns(
     CoNLL-U has comments, ranges or empty nodes at its beginning; the format of Stanford CoreNLP has seven columns.
     """
     every = iter(read_lines(path) if lines is None else lines)
-    begun, chosen, why = [], _CONLLX, evidence
+    begun, chosen, why, has_words = [], _CONLLX, evidence, False
     for number, line in every:
         begun.append((number, line))
         columns = line.split("\t")
@@ -191,7 +191,7 @@ def _by_columns(
             is_named = _SENTENCE_ID.match(line) or _TEXT.match(line) or _NAMED_COLUMNS.match(line)
             if is_named:
                 chosen, why = _CONLLU, f"comment {line[:40]!r}"
-        elif len(columns) == _CORENLP.most:
+        elif len(columns) == _CORENLP.most and not has_words:
             chosen, why = _CORENLP, "7 columns"
             break
         elif len(columns) == _COLUMNS and _NOT_A_WORD.fullmatch(columns[0]):
@@ -200,6 +200,8 @@ def _by_columns(
         elif len(columns) != _COLUMNS:
             chosen, why = _CONLLX, evidence
             break
+        else:
+            has_words = True
         if len(begun) == _LINES_TRIED:
             break
     return chosen, why, chain(begun, every)
@@ -295,8 +297,7 @@ def check_heads(tree: DependencyTree, place: str) -> None:
             path.append(position)
             if len(path) > len(tree):
                 raise InputError(
-                    f"{place}: the heads of {word!r} form a cycle ({' '.join(map(str, path[:8]))} ...); expected heads"
-                    " that lead to 0"
+                    f"{place}: the heads of {tree.words[path[0] - 1]!r} form a cycle; expected heads that lead to 0"
                 )
             position = head
             word, head = (tree.words[position - 1], tree.heads[position - 1]) if position else ("", 0)
