@@ -57,8 +57,8 @@ def test_roots_without_a_label_have_several_children(tmp_path):
     )
     (tmp_path / "predicted.mrg").write_text("(S (NP (PRP We)) (VP (VBD left)) (. .))\n(S (NP (PRP She)) (VP (VBZ is)))")
     report = evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold.mrg")
-    assert [reading.counts["words"] for reading in report.readings] == [3, 3]
-    assert report.scores["predicted"].f1 == pytest.approx(0)
+    assert [reading.counts["words"] for reading in report.readings] == [5, 5]
+    assert report.scores["predicted"].f1 == pytest.approx(0.5)
 
 
 def test_trees_without_labels_are_read_equally_on_both_sides(tmp_path, gold):

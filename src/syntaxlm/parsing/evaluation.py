@@ -344,7 +344,7 @@ def _with_failed_parses(
     sizes = len(gold), len(gold) + len(gold.emptied)
     if len(trees) not in sizes and len(trees) + len(file.blank_lines) in sizes:
         for place in reversed(file.blank_lines):
-            trees.insert(place.index, Tree((), (), ()))
+            trees.insert(place.before, Tree((), (), ()))
         places = sorted([*places, *file.blank_lines], key=lambda place: place.line)
     if not places:
         return trees, gold

@@ -55,9 +55,9 @@ TreeType = TypeVar("TreeType")
 
 
 class Place(NamedTuple):
-    """index: number of trees before it. line: line number, from 1."""
+    """before: number of trees before it. line: line number, from 1."""
 
-    index: int
+    before: int
     line: int
 
 
