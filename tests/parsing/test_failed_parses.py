@@ -61,6 +61,15 @@ def test_roots_without_a_label_have_several_children(tmp_path):
     assert report.scores["predicted"].f1 == pytest.approx(0.5)
 
 
+def test_a_root_without_a_label_counts_only_if_it_has_several_children(tmp_path):
+    (tmp_path / "gold.mrg").write_text(
+        "( (S (NP (PRP We)) (VP (VBD left) (NP (NN town)))) (. .))\n( (S (A a) (B b)))\n"
+    )
+    (tmp_path / "predicted.mrg").write_text("(S (X (A We) (VP (B left) (C town))) (. .))\n(S (A a) (B b))\n")
+    scores = evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold.mrg", "evalb").scores["predicted"]
+    assert (scores.precision, scores.recall, scores.f1) == (1, 1, 1)
+
+
 def test_trees_without_labels_are_read_equally_on_both_sides(tmp_path, gold):
     (tmp_path / "bare.mrg").write_text(RIGHT_BRANCHING)
     assert f1(tmp_path / "bare.mrg", gold) == f1(gold, tmp_path / "bare.mrg") == pytest.approx(250 / 3)

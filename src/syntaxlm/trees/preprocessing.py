@@ -154,11 +154,10 @@ def clean(tree: Tree, preprocessing: GoldPreprocessing) -> Tree | None:
     if not before[-1]:
         return None
     spans, wrappers = tree.constituents, 0  # outermost constituents that only wrap the tree
-    labelled = any(span.label for span in spans)
     while wrappers < len(spans) and spans[wrappers].label in WRAPPERS and spans[wrappers][1:] == (0, len(tree)):
-        # An unlabelled one is the root unless it is around a single constituent or in a labelled tree.
-        is_single = wrappers + 1 < len(spans) and spans[wrappers + 1][1:] == (0, len(tree))
-        if not (spans[wrappers].label or is_single or labelled):
+        # An unlabelled one is the root unless it is around a single constituent, apart from dropped words.
+        is_single = any(before[span.end] - before[span.start] == before[-1] for span in spans[wrappers + 1 :])
+        if not (spans[wrappers].label or is_single):
             break
         wrappers += 1
     separators = preprocessing.function_after, preprocessing.function_before
