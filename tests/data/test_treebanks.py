@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.data import treebanks
 from syntaxlm.data.treebanks import (
     TreebankSentence,
     dependency_trees,
@@ -122,7 +123,7 @@ def test_a_cycle_of_dropped_words_does_not_hang(tmp_path):
 
 def test_sentences_that_differ_are_reported_with_both_word_lists(folder):
     (folder / "dep" / "wsj_0002.dp").write_text(dp([("Go", "VB", 0), ("on", "RP", 1), ("!", ".", 1)]))
-    message = r"(?s)wsj_0002\.mrg, sentence 1 and .*wsj_0002\.dp, sentence 1 .* 2 and 3 words.*Go !.*Go on !"
+    message = r"(?s)wsj_0002\.mrg, sentence 1 and .*wsj_0002\.dp, line 1, sentence 1 .* 2 and 3 words.*Go !.*Go on !"
     with pytest.raises(InputError, match=message):
         read_treebank(folder / "mrg", "ptb-keep", folder / "dep")
 
@@ -277,3 +278,36 @@ def test_baseline_trees_of_a_text_without_words_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"text\.txt: found no sentence"):
         write_baseline_trees(tmp_path / "text.txt", tmp_path / "trees.mrg", "left")
     assert not (tmp_path / "trees.mrg").exists()
+
+
+def test_positions_are_numbers_and_not_booleans(tmp_path):
+    (tmp_path / "a.mrg").write_text("(S (NP (PRP We)) (VP (VBD left)))")
+    (tmp_path / "a.dp").write_text(dp([("Go", "V", 0), ("on", "P", 1)]))
+    (tree,), (arcs,) = read_treebank(tmp_path / "a.mrg"), read_treebank(tmp_path / "a.dp")
+    numbers = [number for _, *span in tree.tree.constituents for number in span] + list(arcs.heads)
+    assert set(map(type, numbers)) == {int}
+
+
+def test_a_treebank_says_how_it_was_read(tmp_path):
+    (tmp_path / "a.mrg").write_text("(S (NP (PRP We)) (VP (VBD left)) (. .))\n(ROOT)\n")
+    (tmp_path / "b.mrg").write_text("( (S (NP (PRP We)) (VP (VBD left))) (. .))\n(S (NP ) (VB go))\n")
+    treebank = read_treebank(tmp_path, "ptb-keep")
+    assert [sentence.words for sentence in treebank] == [("We", "left"), ("We", "left"), ("go",)]
+    assert treebank.emptied == (2,)
+    assert treebank.reading.counts == {"sentences": 3, "words": 7}
+    remarks = {remark.what: (remark.count, remark.examples) for remark in treebank.reading.remarks}
+    assert remarks == {
+        "trees without words (failed parses)": (1, ("a.mrg, line 2",)),
+        "brackets without words": (1, ("b.mrg, line 2",)),
+        "words dropped by preprocessing ptb-keep, with the tags": (2, (".",)),
+    }
+
+
+def test_blank_lines_before_the_first_sentence_are_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(treebanks, "MAXIMUM_COMMENTS", 1000)
+    (tmp_path / "file").write_text("\n" * 5000 + " \n# a\n(S (NN a) (NN b))\n")
+    with pytest.raises(InputError, match="line 5002: found '#' outside brackets"):
+        read_treebank(tmp_path / "file")
+    (tmp_path / "file").write_text("\n" * 5000 + "# a comment\n" * 500)
+    with pytest.raises(InputError, match="MiB of comments"):
+        read_treebank(tmp_path / "file")

@@ -1,10 +1,14 @@
 import gzip
+import re
 
 import pytest
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.reading import collected
 from syntaxlm.trees import conllu
 from syntaxlm.trees.conllu import (
+    NO_HEAD,
+    check_heads,
     format_conllu,
     iterate_conllu,
     iterate_dependencies,
@@ -84,13 +88,12 @@ def test_words_with_tabs_cannot_be_written(tmp_path):
         (".conllu", row(*"2bBNN_1"), "found 7 tab-separated columns, expected 10"),
         (".conllu", row(*"2bBNN_3x__"), "found head 3 of 'b', expected 0 to 2"),
         (".conllu", row(*"2bBNN_-x__"), "found the head '-', expected a number"),
-        (".conllu", row(*"2bBNN__x__"), "found the head '_', expected a number"),
         (".conllu", row(*"3bBNN_1x__"), "found the word id '3', expected 2"),
         (".conllu", row(*"xbBNN_1x__"), "found the word id 'x', expected 2"),
         (".conllu", row("2", "", *"BNN_1x__"), "found an empty word form"),
         (".conllx", row(*"2bBNN_1"), "found 7 tab-separated columns, expected 8 to 10"),
         (".conllx", row(*"2bBNN_3x"), "found head 3 of 'b', expected 0 to 2"),
-        (".conllx", row(*"2bBNN__x"), "found the head '_', expected a number"),
+        (".conllx", row(*"2bBNN_?x"), "found the head '?', expected a number"),
         (".conllx", row("1-2", *"bBNN_1x"), "found the word id '1-2', expected 2"),
     ],
 )
@@ -171,3 +174,43 @@ def test_a_never_ending_sentence_does_not_fill_memory(tmp_path, monkeypatch):
             read_conllu(tmp_path / "long.conllu")
         (tmp_path / "short.conllu").write_text("# a comment\n\n" * 2000 + SAMPLE)
         assert len(read_conllu(tmp_path / "short.conllu")) == 2
+
+
+def test_words_without_heads_are_words(tmp_path):
+    file = tmp_path / "blind.conllu"
+    file.write_text("# text = a b\n1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n2\tb\t_\t_\t_\t_\t0\t_\t_\t_\n")
+    with collected() as reports:
+        (tree,) = read_conllu(file)
+    assert (tree.words, tree.heads) == (("a", "b"), (NO_HEAD, 0))
+    assert reports[0].counts == {"sentences": 1, "words": 2}
+    assert [(remark.what, remark.lines) for remark in reports[0].remarks] == [("words without a head", (2,))]
+    write_conllu([tree], tmp_path / "again.conllu")
+    assert read_conllu(tmp_path / "again.conllu") == [tree]
+    with pytest.raises(InputError, match=r"here: word 1, 'a', has no head; expected a number"):
+        check_heads(tree, "here")
+
+
+@pytest.mark.parametrize(("heads", "message"), [((2, 1, 0), "of 'a' form a cycle"), ((1, 0), "of 'a' form a cycle")])
+def test_cycles_are_found_where_heads_are_used(heads, message):
+    tree = DependencyTree(tuple("abc"[: len(heads)]), ("",) * len(heads), heads, ("",) * len(heads))
+    with pytest.raises(InputError, match=message):
+        check_heads(tree, "here")
+    check_heads(DependencyTree(("a", "b"), ("", ""), (2, 0), ("", "")), "here")
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "form"),
+    [
+        ("# text = b a\n1-2\tba\t_\t_\t_\t_\t_\t_\t_\t_\n1\tb\t_\tX\t_\t_\t0\tr\t_\t_\n", ("b",), "CoNLL-U"),
+        ("1-2\tba\t_\t_\t_\t_\t_\t_\t_\t_\n1\tb\t_\tX\t_\t_\t0\tr\t_\t_\n", ("b",), "CoNLL-U"),
+        ("1\tThe\tthe\tDT\tO\t2\tdet\n2\tcat\tcat\tNN\tO\t0\tROOT\n", ("The", "cat"), "CoNLL of Stanford CoreNLP"),
+        ("1\tb\tb\tX\tY\t_\t0\tr\n", ("b",), "CoNLL-X"),
+    ],
+)
+def test_formats_that_share_a_suffix_are_recognised(tmp_path, text, words, form):
+    file = tmp_path / "file.conll"
+    file.write_text(text)
+    with collected() as reports:
+        (tree,) = iterate_dependencies(file)
+    assert tree.words == words
+    assert re.fullmatch(f"dependency trees, {form}", reports[0].form)

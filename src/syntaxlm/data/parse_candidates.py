@@ -15,7 +15,7 @@ from pathlib import Path
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.treebanks import dependency_trees
-from syntaxlm.trees.conllu import ConlluSentence, iterate_conllu
+from syntaxlm.trees.conllu import ConlluSentence, check_heads, iterate_conllu
 from syntaxlm.trees.matching import check_same_words
 from syntaxlm.trees.tree import DependencyTree
 
@@ -110,6 +110,7 @@ def with_gold(candidates: Iterable[ParseCandidates], gold: str | Path) -> Iterat
         if tree is None:
             raise InputError(f"{first.place()}: no gold tree for it; {gold} has only {count:,}")
         check_same_words(first.tree.words, tree.words, first.place(), f"{gold}, sentence {tree.name}")
+        check_heads(tree, f"{gold}, sentence {tree.name}")
         count += 1
         yield replace(parses, gold=tree)
     if (left := next(trees, None)) is not None:

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 from syntaxlm.core.errors import LONGEST_NAME, InputError, closest_match, listed, shortened
 from syntaxlm.core.tables import Column, ColumnType
-from syntaxlm.core.text_files import read_lines, source_name
+from syntaxlm.core.text_files import content_suffix, read_lines, source_name
+from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
 
 _CELL = re.compile(r'"((?:[^"]|"")*)"(?=\t|$)|[^\t]*')
 _ONE_LINE = "expected the whole row on one line. Replace line breaks in cells with spaces"
@@ -79,7 +80,7 @@ def refuse_table(path: str | Path, advice: str) -> None:
     A table without such an extension has one-word names in its header, and as many tabs, commas or semicolons in every
     line. A pipe, which can be read only once, is not looked at.  advice: what to do, about the column {}.
     """
-    if not Path(path).is_file():
+    if not Path(path).is_file() or content_suffix(path) in DEPENDENCY_FORMATS:  # readers of text name these trees
         return
     suffixes = Path(path).suffixes
     lines = list(islice((line for _, line in read_lines(path) if line.strip()), _LINES_COMPARED))

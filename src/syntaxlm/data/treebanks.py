@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import glob
 import io
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -20,6 +21,7 @@ import numpy as np
 from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.files import write_text
 from syntaxlm.core.progress import progress_bar
+from syntaxlm.core.reading import LINES_NAMED, ReadingReport, Remark, announce
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.text_files import (
     COMPRESSED_SUFFIXES,
@@ -40,7 +42,7 @@ from syntaxlm.data.corpora import (
 )
 from syntaxlm.text.normaliser import TAG_MARK, Normaliser, split_tag, split_words
 from syntaxlm.trees import bounds
-from syntaxlm.trees.conllu import iterate_dependencies
+from syntaxlm.trees.conllu import NO_HEAD, iterate_dependencies, iterate_sentences
 from syntaxlm.trees.preprocessing import (
     EMPTY_TAG,
     PREPROCESSINGS,
@@ -48,14 +50,26 @@ from syntaxlm.trees.preprocessing import (
     clean_all,
     dropped_marks,
     find_preprocessing,
+    kept_words,
+    without_lemmas,
 )
 from syntaxlm.trees.spans import Integers, SpanSets, format_spans
-from syntaxlm.trees.tree import DependencyTree, Tree, parse_brackets, read_brackets
+from syntaxlm.trees.tree import DependencyTree, Tree, bracket_file, read_bracket_file
 
 # Two versions of a treebank may write a few words differently (brackets, quotes, slashes). Two sentences count as
 # different if a smaller share of their words is equal.
 SAME_SENTENCE = 0.5
-_BY_COLUMNS = {3: ".dp", 4: ".dp", 8: ".conllx", 9: ".conllx", 10: ".conllu"}  # CoNLL-X with ten is read as CoNLL-U
+MAXIMUM_COMMENTS = 2**26  # approximate limit of the memory for the comments before the first sentence, in bytes
+_ROW = 64  # bytes of memory per line in addition to its characters
+_EXPORT = re.compile(r"#(FORMAT|BOS|BOT)\b")
+_BY_COLUMNS = {
+    3: ".dp",
+    4: ".dp",
+    7: ".conll",
+    8: ".conllx",
+    9: ".conllx",
+    10: ".conllu",
+}  # CoNLL-X with ten is read as CoNLL-U
 
 
 @dataclass(frozen=True)
@@ -69,6 +83,7 @@ class TreebankSentence:
     number: the 1-based number of the sentence in the treebank before preprocessing.
     name: the id of the sentence in a dependency file, or "".
     marks: whether a punctuation mark that preprocessing drops precedes each word.
+    place: the file, line or sentence, for messages.
     """
 
     words: tuple[str, ...]
@@ -79,6 +94,7 @@ class TreebankSentence:
     number: int = 0
     name: str = ""
     marks: tuple[bool, ...] = ()
+    place: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
         """Return the constituency tree or, without one, the words."""
@@ -94,11 +110,13 @@ class Treebank:
 
     source: the path that was read, for messages.
     emptied: the numbers of the sentences that have no word after preprocessing.
+    reading: how the files were read: form, counts, and what was dropped or is odd; also announced
     """
 
     sentences: tuple[TreebankSentence, ...]
     source: str
     emptied: tuple[int, ...] = ()
+    reading: ReadingReport | None = None
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -130,7 +148,10 @@ Preprocessing: TypeAlias = GoldPreprocessing | str | Path
 
 
 def read_treebank(
-    path: str | Path, preprocessing: Preprocessing = "none", dependencies: str | Path | None = None
+    path: str | Path,
+    preprocessing: Preprocessing = "none",
+    dependencies: str | Path | None = None,
+    labelled: bool | None = None,
 ) -> Treebank:
     """Read gold trees.
 
@@ -141,31 +162,76 @@ def read_treebank(
     preprocessing: "none" still drops empty nodes. The dependents of a dropped word are attached to its head. If the
         root is dropped, its first dependent becomes the root and the others are attached to it.
     dependencies: the dependency trees of the same sentences in the same order, given like `path`.
+    labelled: whether brackets start with a label; None: decided for each file, see `parse_brackets`.
     Raises InputError if files are missing, malformed, or have unknown or different formats. Also raises InputError if
     trees and dependencies belong to different sentences; the message names the file and the sentence.
 
     >>> len(syntaxlm.read_treebank("corpus/test.mrg"))
     3
     """
-    return _treebank(path, _files(path), find_preprocessing(preprocessing), dependencies)
+    return _treebank(path, _files(path), find_preprocessing(preprocessing), dependencies, labelled)
 
 
 def _treebank(
-    path: str | Path, files: Sequence[_File], preprocessing: GoldPreprocessing, dependencies: str | Path | None = None
+    path: str | Path,
+    files: Sequence[_File],
+    preprocessing: GoldPreprocessing,
+    dependencies: str | Path | None = None,
+    labelled: bool | None = None,
 ) -> Treebank:
-    read = _read_all(files)
+    read, reading = _read_all(path, files, labelled)
     if dependencies is not None:
-        read = _paired(path, read, dependencies, _read_all(_files(dependencies)))
+        arcs, of_arcs = _read_all(dependencies, _files(dependencies))
+        announce(of_arcs)
+        read = _paired(path, read, dependencies, arcs)
+    if preprocessing.lemma_after:
+        plain = without_lemmas([sentence.words for sentence in read], preprocessing)
+        read = [replace(sentence, words=tree) for sentence, tree in zip(read, plain, strict=True)]
     cleaned, indices = clean_all([sentence.words for sentence in read], preprocessing, source_name(path))
     sentences = []
     for tree, index in zip(cleaned, indices, strict=True):
-        before, arcs = read[index].words, read[index].dependencies
-        heads, labels = (None, ()) if arcs is None else _projected(before, arcs, preprocessing)
-        gold, name = (tree if read[index].has_tree else None), (arcs.name if arcs else "")
-        marks = dropped_marks(read[index].words, preprocessing)
-        sentences.append(TreebankSentence(tree.words, tree.tags, gold, heads, labels, index + 1, name, marks))
+        before, arcs_of = read[index].words, read[index].dependencies
+        heads, labels = (None, ()) if arcs_of is None else _projected(before, arcs_of, preprocessing)
+        gold, name = (tree if read[index].has_tree else None), (arcs_of.name if arcs_of else "")
+        marks, place = dropped_marks(before, preprocessing), read[index].place
+        sentences.append(TreebankSentence(tree.words, tree.tags, gold, heads, labels, index + 1, name, marks, place))
     emptied = tuple(sorted({*range(1, len(read) + 1)} - {index + 1 for index in indices}))
-    return Treebank(tuple(sentences), source_name(path), emptied)
+    reading = _with_dropped_words(reading, [sentence.words for sentence in read], cleaned, preprocessing)
+    announce(reading)
+    return Treebank(tuple(sentences), source_name(path), emptied, reading)
+
+
+def _with_dropped_words(
+    reading: ReadingReport, trees: Sequence[Tree], cleaned: Sequence[Tree], preprocessing: GoldPreprocessing
+) -> ReadingReport:
+    """Return the report with the words that preprocessing dropped, and their most frequent tags."""
+    before, after = (Counter(chain.from_iterable(tree.tags for tree in of)) for of in (trees, cleaned))
+    dropped = before - after
+    if not dropped:
+        return reading
+    tags = tuple(tag for tag, _ in dropped.most_common(LINES_NAMED))
+    remark = Remark(f"words dropped by preprocessing {preprocessing.name}, with the tags", dropped.total(), (), tags)
+    return replace(reading, remarks=(*reading.remarks, remark))
+
+
+def _merged(path: str | Path, reports: Sequence[ReadingReport]) -> ReadingReport:
+    """Return one report on all files of a treebank."""
+    if len(reports) == 1:
+        return replace(reports[0], source=source_name(path))
+    counts: Counter[str] = Counter()
+    remarks: dict[str, Remark] = {}
+    for report in reports:
+        counts.update(report.counts)
+        for remark in report.remarks:
+            so_far = remarks.get(remark.what, Remark(remark.what, 0))
+            place = f"{Path(report.source).name}, line {remark.lines[0]}" if remark.lines else report.source
+            examples = (*so_far.examples, place)[:LINES_NAMED]
+            remarks[remark.what] = Remark(remark.what, so_far.count + remark.count, (), examples)
+    forms = Counter(report.form for report in reports)
+    form = " and ".join(f"{form} in {amount(files, 'file')}" for form, files in forms.items())
+    sample = tuple(chain.from_iterable(report.sample for report in reports[:2]))[:2]
+    evidence = "; ".join(dict.fromkeys(report.evidence for report in reports[:LINES_NAMED]))
+    return ReadingReport(source_name(path), form, dict(counts), evidence, tuple(remarks.values()), sample)
 
 
 def dependency_trees(path: str | Path, preprocessing: Preprocessing = "none") -> Iterator[DependencyTree]:
@@ -394,10 +460,25 @@ def _file(path: Path) -> _File:
     if suffix in TREEBANK_SUFFIXES and suffix != ".txt":
         return _File(path, suffix)
     lines = read_lines(path)
-    begun = []
+    begun: list[tuple[int, str]] = []  # comments of the first sentence
+    size = 0
     for number, line in lines:
+        if _EXPORT.match(line):
+            raise InputError(
+                f"{source_name(path)}, line {number}: found the NEGRA export format; expected a treebank: bracketed"
+                " trees, CoNLL-U, CoNLL-X, columns of word, tag and head, or tagged text"
+            )
+        if not line or line.isspace():
+            begun, size = [], 0
+            continue
         begun.append((number, line))
-        if line.strip() and not line.startswith("#"):
+        size += len(line) + _ROW
+        if size > MAXIMUM_COMMENTS:
+            raise InputError(
+                f"{source_name(path)}, line {number}: more than {MAXIMUM_COMMENTS / 2**20:,.0f} MiB of comments;"
+                " expected sentences"
+            )
+        if not line.startswith("#"):
             break
     else:
         raise no_sentence(path, "a treebank")
@@ -417,28 +498,43 @@ def _file(path: Path) -> _File:
     return _File(path, suffix, None if path.is_file() else chain(begun, lines))
 
 
-def _read_all(files: Sequence[_File]) -> list[_Read]:
-    return [sentence for file in progress_bar(files, "reading, files") for sentence in _read_file(file)]
+def _read_all(
+    path: str | Path, files: Sequence[_File], labelled: bool | None = None
+) -> tuple[list[_Read], ReadingReport]:
+    """Return the sentences of all files, and one report."""
+    reports: list[ReadingReport] = []
+    sentences = [
+        sentence
+        for file in progress_bar(files, "reading, files")
+        for sentence in _read_file(file, reports.append, labelled)
+    ]
+    return sentences, _merged(path, reports)
 
 
-def _read_file(file: _File) -> Iterator[_Read]:
+def _read_file(file: _File, report: Callable[[ReadingReport], None], labelled: bool | None = None) -> Iterator[_Read]:
     path, suffix, lines = file
-    source, any_sentence = source_name(path), False
+    source = source_name(path)
     if suffix in DEPENDENCY_SUFFIXES:
-        for number, arcs in enumerate(iterate_dependencies(path, suffix, lines), 1):
-            yield _Read(f"{source}, sentence {number}", Tree(arcs.words, arcs.tags, ()), dependencies=arcs)
+        for read in iterate_sentences(path, suffix, lines, report):
+            arcs = read.tree
+            yield _Read(read.place(), Tree(arcs.words, arcs.tags, ()), dependencies=arcs)
     elif suffix == TAGGED_SUFFIX:
+        counts: Counter[str] = Counter()
         for number, line in tagged_lines(source, read_lines(path) if lines is None else lines):
             pairs = [split_tag(token) for token in split_words(line)]
             if pairs:  # a missing word is replaced by its tag
-                any_sentence = True
+                counts.update(sentences=1, words=len(pairs))
                 words, tags = tuple(word or tag for word, tag in pairs), tuple(tag for _, tag in pairs)
                 yield _Read(f"{source}, line {number}", Tree(words, tags, ()))
-        if not any_sentence:
+        if not counts:
             raise no_sentence(source, "word_TAG tokens, one sentence per line")
+        report(ReadingReport(source, "tagged text", dict(counts)))
     else:
-        trees = read_brackets(path) if lines is None else parse_brackets(_joined(lines), source=source)
-        for number, tree in enumerate(trees, 1):
+        file_of_trees = (
+            read_bracket_file(path, labelled) if lines is None else bracket_file(_joined(lines), labelled, source)
+        )
+        report(file_of_trees.reading)
+        for number, tree in enumerate(file_of_trees.trees, 1):
             yield _Read(f"{source}, sentence {number}", tree, has_tree=True)
 
 
@@ -481,10 +577,10 @@ def _projected(
 
     tree: the tree before preprocessing. Apart from empty nodes, its words are those of `arcs`.
     """
-    pairs = zip(tree.words, tree.tags, strict=True)
-    stays = [preprocessing.keeps(word, tag) for word, tag in pairs if tag != EMPTY_TAG]
+    pairs = zip(kept_words(tree, preprocessing), tree.tags, strict=True)
+    stays = [keeps for keeps, tag in pairs if tag != EMPTY_TAG]
     # Maps 1-based positions before preprocessing to positions after it; 0 for dropped words.
-    position = [0, *(count if keeps else 0 for count, keeps in zip(accumulate(stays), stays, strict=True))]
+    position = [0, *(count if keeps else 0 for count, keeps in zip(accumulate(map(int, stays)), stays, strict=True))]
     heads: list[int] = []
     orphans: list[int] = []  # indices in `heads` of words whose head was dropped and has no remaining ancestor
     for old, keeps in enumerate(stays, 1):
@@ -492,9 +588,9 @@ def _projected(
             continue
         head, climbed = arcs.heads[old - 1], 0
         # Dropped words may form a cycle without an exit; their dependents are also orphans.
-        while head and not position[head] and climbed <= len(stays):
+        while head > 0 and not position[head] and climbed <= len(stays):
             head, climbed = arcs.heads[head - 1], climbed + 1
-        heads.append(position[head])
+        heads.append(position[head] if head != NO_HEAD else NO_HEAD)
         if climbed and not heads[-1]:
             orphans.append(len(heads) - 1)
     roots = [place for place, head in enumerate(heads) if not head and place not in orphans]

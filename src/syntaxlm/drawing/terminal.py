@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 
 from syntaxlm.core.errors import printable
 from syntaxlm.drawing.layout import INDUCED_LABEL, DrawableTree
-from syntaxlm.drawing.svg import UNKNOWN
+from syntaxlm.drawing.svg import UNKNOWN, right_to_left
 
 DEEPEST = 200  # constituents, of which there are more than words only in chains of single children
 WIDEST = 40  # words; wider trees do not fit a terminal
 NARROWEST = 3  # characters: least width of a column
 UNKNOWN_MARK = "*"
+ISOLATE, END_OF_ISOLATE = "\u2068", "\u2069"  # of text in its own direction, without effect on what is beside it
 # Texts of more than 16 characters are broken, after a word if one ends there.
 _BROKEN = re.compile(r"(.{12,16}\b\W*|.{16})")
 _LONGEST = 16
@@ -58,7 +59,8 @@ def draw_tree(tree: DrawableTree, known: Sequence[bool] = ()) -> str:
     for cell in cells:
         widths[cell.column] = max(widths[cell.column], *map(len, texts[cell]))
     lefts, total = {}, 0
-    for column, width in widths.items():
+    mirrored = right_to_left(tree.words)  # the first word is on the right then
+    for column, width in reversed(widths.items()) if mirrored else widths.items():
         lefts[column] = total
         total += width + 1
     middles = {column: left + (widths[column] - 1) // 2 for column, left in lefts.items()}
@@ -78,7 +80,7 @@ def draw_tree(tree: DrawableTree, known: Sequence[bool] = ()) -> str:
             left, width = lefts[cell.column], widths[cell.column]
             pillar = ["│".center(width)] * (tall - len(texts[cell])) if cell.children else []
             for line, text in zip(block, [*texts[cell], *pillar], strict=False):
-                line[left : left + width] = text.center(width)
+                line[left : left + width] = _isolated(text, width) if mirrored else text.center(width)
         lines += block
         if height:
             for cell in row:  # a horizontal line from the first to the last child
@@ -90,6 +92,16 @@ def draw_tree(tree: DrawableTree, known: Sequence[bool] = ()) -> str:
             lines.append(blank)
     note = "" if all(known) else f"\n{UNKNOWN_MARK} {UNKNOWN}"
     return "\n".join("".join(line).rstrip() for line in lines) + note
+
+
+def _isolated(text: str, width: int) -> list[str]:
+    """Return the characters of a centred text, which a terminal must not reorder together with its neighbours."""
+    characters = list(text.center(width))
+    if text.strip() and not text.isascii():
+        places = [place for place, character in enumerate(characters) if not character.isspace()]
+        first, last = places[0], places[-1]
+        characters[first], characters[last] = ISOLATE + characters[first], characters[last] + END_OF_ISOLATE
+    return characters
 
 
 def _cells(tree: DrawableTree, words: Sequence[str]) -> list[_Cell]:

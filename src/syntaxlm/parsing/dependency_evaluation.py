@@ -18,9 +18,11 @@ from syntaxlm.ops.dmv import TreeDecisions, expected_counts
 from syntaxlm.parsing.evaluation import tokens_for
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.trees.conllu import check_heads
 from syntaxlm.trees.preprocessing import find_preprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, Protocol
 from syntaxlm.trees.spans import AnyIntegers, Integers, offsets_of
+from syntaxlm.trees.tree import DependencyTree
 
 SCHEMA_VERSION = 1  # of `AttachmentReport.to_dict`
 
@@ -172,6 +174,9 @@ def evaluate_attachment(
     chosen = tuple(sentence for sentence, counts in zip(read, protocol.scored(lengths), strict=True) if counts)
     if not chosen:
         raise InputError(f"protocol {protocol}: found no sentence to score among {len(read)} of {read.source}")
+    for sentence in read:
+        arcs = DependencyTree(sentence.words, sentence.tags, sentence.heads or (), sentence.labels, sentence.name)
+        check_heads(arcs, sentence.place or f"{read.source}, sentence {sentence.number}")
     tokens = tokens_for(bundle, Treebank(chosen, read.source))
     structure = structure_of(bundle, tokens, labels=False, numbers=[sentence.number for sentence in chosen])
     predicted = np.array(structure.word_values(layer=1)["heads"])

@@ -8,14 +8,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain, groupby
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 import torch
 
-from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.core.reading import keeps_readings
+from syntaxlm.core.errors import InputError, InputWarning, amount, listed
+from syntaxlm.core.reading import LINES_NAMED, announce, keeps_readings
 from syntaxlm.core.settings import check_number
+from syntaxlm.core.text_files import source_name
 from syntaxlm.data.treebanks import Preprocessing, Treebank, read_treebank, treebank_tokens
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.models.registry import build_encoder, build_model
@@ -33,12 +34,15 @@ from syntaxlm.trees.preprocessing import GoldPreprocessing, clean_all, find_prep
 from syntaxlm.trees.scoring import PROTOCOLS, ParsingScores, Protocol, label_mapping, score
 from syntaxlm.trees.significance import baseline_scores, paired_bootstrap
 from syntaxlm.trees.spans import SpanSets
-from syntaxlm.trees.tree import Tree, read_brackets
+from syntaxlm.trees.tree import BracketFile, Tree, read_bracket_file
 
 MOST_UNKNOWN_TAGS = 0.5  # share of words with unknown tags, above which the treebank has a different tag set
 MOST_SEEDS = 1000  # maximum number of untrained models
 RANDOM_WEIGHTS = 3  # default number of untrained models, for models of distances
 TAGS_SHOWN = 10  # number of unknown tags in a message
+
+FailedParses: TypeAlias = Literal["skip", "zero"]
+"""What happens to sentences without a predicted tree: they are left out, or scored without brackets."""
 
 _Way: TypeAlias = tuple[Sequence[Decoding], Marks | None]  # how the trees of all models are decoded
 
@@ -286,34 +290,96 @@ def evaluate_trees(
     gold: str | Path,
     protocol: str | Protocol = PROTOCOLS["wsj-test"],
     preprocessing: Preprocessing = "none",
+    labelled: bool | None = None,
+    failed: FailedParses = "skip",
 ) -> ParsingReport:
     """Score predicted trees against gold trees.
 
-    predicted: a bracket file.
+    predicted: a bracket file. A tree without words, such as (ROOT) or (()), is a failed parse; so is a blank line among
+        trees of one line each, if the numbers of sentences then agree.
     gold: gold trees, a bracket file or a treebank (file, folder or pattern).
     protocol: the evaluation protocol, a name or an object.
     preprocessing: the gold-tree preprocessing: a name, a YAML file or a rule. It is applied to both sides, except to
         predicted trees that already have the same lengths as the preprocessed gold trees.
-    If brackets can be read with or without labels, the reading that matches the lengths of the gold trees is used.
-    Raises InputError if the sentences differ in number or length.
+    labelled: whether brackets start with a label; None: decided for each file, see `parse_brackets`.
+    failed: leave out sentences with a failed parse, as EVALB does (skip), or score them without brackets (zero).
+    Raises InputError if the sentences differ in number or length. Warns of failed parses.
 
     >>> report = syntaxlm.evaluate_trees("corpus/test.mrg", "corpus/test.mrg")
     >>> report.scores["predicted"].f1
     1.0
     """
     rule = find_preprocessing(preprocessing)
-    gold_side = gold_trees_of(read_treebank(gold, rule), rule)
-    trees = read_brackets(predicted)
-    if list(map(len, trees)) != list(map(len, gold_side.trees)):
-        sides = gold_sides(str(predicted), gold_side.source)
+    read = read_treebank(gold, rule, labelled=labelled)
+    file = read_bracket_file(predicted, labelled)
+    announce(file.reading)
+    trees, read = _with_failed_parses(file, read, str(predicted), failed)
+    gold_side = gold_trees_of(read, rule)
+    parsed = [tree for tree in trees if len(tree)]
+    expected = gold_side.trees
+    has_failed = len(parsed) < len(trees)
+    if has_failed:
+        expected = [tree for tree, of in zip(expected, trees, strict=True) if len(of)]
+    if list(map(len, parsed)) != list(map(len, expected)):
+        sides = gold_sides(source_name(predicted), gold_side.source)
+        advice = GOLD_ADVICE
+        if file.blank_lines:
+            lines = listed([str(place.line) for place in file.blank_lines], LINES_NAMED)
+            advice += f" Blank lines among the predictions: {lines}."
         try:
-            cleaned = clean_all(trees, rule, str(predicted))[0]
+            cleaned = clean_all(parsed, rule, source_name(predicted))[0]
         except InputError:
-            if len(trees) != len(gold_side.trees):  # report a wrong number of trees before wrong tags
-                raise mismatch(trees, gold_side.trees, *sides, GOLD_ADVICE) from None
+            if len(parsed) != len(expected):  # report a wrong number of trees before wrong tags
+                raise mismatch(parsed, expected, *sides, advice) from None
             raise
-        trees = list(read_matching(cleaned, gold_side.trees, *sides, GOLD_ADVICE))
-    return _report({"predicted": SpanSets.of(trees)}, "predicted", gold_side, find_protocol(protocol))
+        parsed = list(read_matching(cleaned, expected, *sides, advice))
+    if has_failed:  # failed parses have no brackets
+        rest = iter(parsed)
+        pairs = zip(trees, gold_side.trees, strict=True)
+        parsed = [next(rest) if len(tree) else Tree(of.words, of.tags, ()) for tree, of in pairs]
+    return _report({"predicted": SpanSets.of(parsed)}, "predicted", gold_side, find_protocol(protocol))
+
+
+def _with_failed_parses(
+    file: BracketFile, gold: Treebank, source: str, failed: FailedParses
+) -> tuple[list[Tree], Treebank]:
+    """Return predicted trees, and the gold sentences to score. If there are failed parses, both have equal lengths.
+
+    Raises InputError if there are failed parses and the numbers of sentences differ.
+    """
+    trees, places = list(file.trees), list(file.failed)
+    sizes = len(gold), len(gold) + len(gold.emptied)
+    if len(trees) not in sizes and len(trees) + len(file.blank_lines) in sizes:
+        for place in reversed(file.blank_lines):
+            trees.insert(place.before, Tree((), (), ()))
+        places = sorted([*places, *file.blank_lines], key=lambda place: place.line)
+    if not places:
+        return trees, gold
+    if len(trees) not in sizes:
+        lines = listed([str(place.line) for place in places], LINES_NAMED)
+        raise InputError(
+            f"{source}: found {len(trees):,} trees, of which {len(places):,} have no words (failed parses, in the lines"
+            f" {lines}); expected {len(gold):,} as in {gold.source}"
+        )
+    if len(trees) != len(gold):  # gold sentences without words after preprocessing are not scored
+        trees = [trees[sentence.number - 1] for sentence in gold]
+    missing = [sentence.number for sentence, tree in zip(gold, trees, strict=True) if not len(tree)]
+    if not missing:
+        return trees, gold
+    lines, numbers = (listed(map(str, of), LINES_NAMED) for of in ([place.line for place in places], missing))
+    action = "which are left out" if failed == "skip" else "which are scored without brackets"
+    warnings.warn(
+        f"{source}: {amount(len(missing), 'failed parse')} (trees without words; line {lines}), of the gold sentences"
+        f" {numbers}, {action}",
+        InputWarning,
+        stacklevel=3,
+    )
+    if failed == "zero":
+        return trees, gold
+    pairs = [(tree, sentence) for tree, sentence in zip(trees, gold, strict=True) if len(tree)]
+    if not pairs:
+        raise InputError(f"{source}: every tree is a failed parse; expected trees with words")
+    return [tree for tree, _ in pairs], dataclasses.replace(gold, sentences=tuple(of for _, of in pairs))
 
 
 def gold_trees_of(read: Treebank, rule: GoldPreprocessing) -> GoldTrees:

@@ -302,11 +302,14 @@ def average_files(
     protocol: Protocol,
     weights: Sequence[float] | None = None,
     ties: TieBreaking = "random",
+    labelled: bool | None = None,
 ) -> AveragedTrees:
     """Return the average of two or more bracket files of the same sentences in the same order; labels are ignored.
 
     weights, ties: see `average`.
-    Raises InputError naming file and sentence if sentences differ in number or length.
+    labelled: whether brackets start with a label; None: decided for each file, see `parse_brackets`.
+    Raises InputError naming file and sentence if sentences differ in number or length, and naming file and line of a
+    tree without words (a failed parse).
 
     >>> averaged = syntaxlm.average_files(["corpus/test.mrg"] * 3, syntaxlm.PROTOCOLS["wsj-test"])
     >>> len(averaged.brackets())
@@ -314,13 +317,13 @@ def average_files(
     """
     if len(paths) < 2:
         raise InputError(f"found {len(paths)} file of trees, expected at least two")
-    first = read_brackets(paths[0])
+    first = read_brackets(paths[0], labelled)
     reference = Side(str(paths[0]), "file 1", "the tree")
     advice = "All files must have one tree per sentence, with the same number of words."
     trees: list[Sequence[Tree]] = [first]
     for number, path in enumerate(paths[1:], 2):
         side = Side(str(path), f"file {number}", f"that of {path}")
-        trees.append(read_matching(read_brackets(path), first, side, reference, advice))
+        trees.append(read_matching(read_brackets(path, labelled), first, side, reference, advice))
     predictions = [SpanSets.of(file_trees) for file_trees in trees]
     spans = average(predictions, weights, ties)
     return AveragedTrees(

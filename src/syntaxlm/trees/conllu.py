@@ -6,21 +6,29 @@ Files may be compressed (.gz, .xz, .zst); "-" is standard input.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import write_text
+from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import content_suffix, no_sentence, read_lines, source_name
 from syntaxlm.trees.tree import DependencyTree
 
 MAXIMUM_SENTENCE = 2**28  # approximate limit of the memory for the lines of one sentence, in bytes
 
+NO_HEAD = -1  # in `DependencyTree.heads`: the file has no head for the word
+
+SAMPLE = 2  # sentences in a report
 _ROW = 64  # bytes of memory per line in addition to its characters
 _COLUMNS = 10  # columns of a CoNLL-U word line: ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC
 _NOT_A_WORD = re.compile(r"[0-9]+[-.][0-9]+")  # a multiword range, 1-2, or an empty node, 1.1
+_NAMED_COLUMNS = re.compile(r"#\s*global\.columns\s*=")
+_TEXT = re.compile(r"#\s*text\s*=")
+_LINES_TRIED = 1000  # lines at the start of a file named .conll that are searched for signs of CoNLL-U
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(.*)")
 _POSITIONS = {str(number): number for number in range(512)}  # most ids and heads; others need a regular expression
@@ -31,7 +39,7 @@ class _Format(NamedTuple):
 
     other_tag: the column of the tag if `tag` is _.  has_ids: whether the first column counts the words; then _ stands
     for nothing, and lines that start with # are comments.
-    columns, expected: description of the columns of a line, and of the lines, for messages.
+    columns, expected: description of the columns of a line, and of the lines, for messages.  name: of the format.
     """
 
     word: int
@@ -44,16 +52,23 @@ class _Format(NamedTuple):
     has_ids: bool
     columns: str
     expected: str
+    name: str
 
 
-_CONLLX = _Format(1, 4, 3, 6, 7, 8, _COLUMNS, True, "8 to 10", "word lines of eight to ten tab-separated columns")
+_CONLLX = _Format(
+    1, 4, 3, 6, 7, 8, _COLUMNS, True, "8 to 10", "word lines of eight to ten tab-separated columns", "CoNLL-X"
+)
+_CORENLP = _Format(
+    1, 3, 3, 5, 6, 7, 7, True, "7", "word lines of seven tab-separated columns", "CoNLL of Stanford CoreNLP"
+)
+_CONLLU = _Format(1, 3, 4, 6, 7, _COLUMNS, _COLUMNS, True, "10", "word lines of ten tab-separated columns", "CoNLL-U")
 DEPENDENCY_FORMATS = {
-    ".conllu": _Format(1, 3, 4, 6, 7, _COLUMNS, _COLUMNS, True, "10", "word lines of ten tab-separated columns"),
+    ".conllu": _CONLLU,
     ".conll": _CONLLX,
     ".conllx": _CONLLX,
     ".dp": _Format(
         0, 1, 1, 2, 3, 3, 4, False, "3 (word, tag, head) or 4 (with a label)",
-        "lines of word, tag and head, tab-separated",
+        "lines of word, tag and head, tab-separated", "columns of word, tag and head",
     ),
 }  # fmt: skip
 """The file formats of dependency trees by suffix of the file name."""
@@ -88,7 +103,8 @@ class ConlluSentence:
 def read_conllu(path: str | Path) -> list[DependencyTree]:
     """Return the dependency trees of a CoNLL-U file: FORM, UPOS (XPOS where UPOS is _), HEAD, DEPREL, sent_id.
 
-    Multiword ranges and empty nodes are skipped.  Trees may be non-projective, have several roots or none, or cycles.
+    Multiword ranges and empty nodes are skipped.  Trees may be non-projective, have several roots or none, or cycles. A
+    word whose head is _ has the head NO_HEAD.  What was read is announced.
     Raises InputError naming file, line and sentence.
     """
     return list(iterate_dependencies(path, ".conllu"))
@@ -116,21 +132,79 @@ def iterate_dependencies(
     if suffix not in DEPENDENCY_FORMATS:
         expected = " ".join(DEPENDENCY_FORMATS)
         raise InputError(f"{path}: unknown format of dependency trees; expected a file name that ends in {expected}")
-    return (sentence.tree for sentence in _read(path, DEPENDENCY_FORMATS[suffix], lines))
+    return (sentence.tree for sentence in iterate_sentences(path, suffix, lines))
+
+
+def iterate_sentences(
+    path: str | Path,
+    suffix: str,
+    lines: Iterable[tuple[int, str]] | None = None,
+    report: Callable[[ReadingReport], None] = announce,
+) -> Iterator[ConlluSentence]:
+    """Return the sentences with their trees and lines, otherwise like `iterate_dependencies`.
+
+    report: called with the report when everything is read
+    """
+    return _read(path, DEPENDENCY_FORMATS[suffix], lines, report)
 
 
 def _read(
-    path: str | Path, file_format: _Format, lines: Iterable[tuple[int, str]] | None = None
+    path: str | Path,
+    file_format: _Format,
+    lines: Iterable[tuple[int, str]] | None = None,
+    report: Callable[[ReadingReport], None] = announce,
 ) -> Iterator[ConlluSentence]:
     """Yield the sentences of a file that have words. Raises InputError for a file without any."""
-    is_empty = True
+    counts, remarks = {"sentences": 0, "words": 0}, Remarks()
+    sample: list[str] = []
+    evidence = f"suffix {content_suffix(path)}" if content_suffix(path) in DEPENDENCY_FORMATS else "number of columns"
+    if file_format is _CONLLX:
+        file_format, evidence, lines = _by_columns(path, lines, evidence)
     for sentence in _blocks(path, file_format.has_ids, lines):
-        tree = _tree(sentence, file_format)
+        tree = _tree(sentence, file_format, remarks)
         if tree is not None:
-            is_empty, sentence.tree = False, tree
+            sentence.tree = tree
+            counts["sentences"] += 1
+            counts["words"] += len(tree)
+            if len(sample) < SAMPLE:
+                sample.append(" ".join(tree.words))
             yield sentence
-    if is_empty:
+    if not counts["sentences"]:
         raise no_sentence(path, file_format.expected)
+    form = f"dependency trees, {file_format.name}"
+    report(ReadingReport(source_name(path), form, counts, evidence, remarks.all(), tuple(sample)))
+
+
+def _by_columns(
+    path: str | Path, lines: Iterable[tuple[int, str]] | None, evidence: str
+) -> tuple[_Format, str, Iterator[tuple[int, str]]]:
+    """Return the format of a file whose name ends in .conll, which several formats share, and why; and its lines.
+
+    CoNLL-U has comments, ranges or empty nodes at its beginning; the format of Stanford CoreNLP has seven columns.
+    """
+    every = iter(read_lines(path) if lines is None else lines)
+    begun, chosen, why, has_words = [], _CONLLX, evidence, False
+    for number, line in every:
+        begun.append((number, line))
+        columns = line.split("\t")
+        if line.isspace() or not line or (len(line) > 1 and line[0] == "#" and len(columns) < _CORENLP.fewest):
+            is_named = _SENTENCE_ID.match(line) or _TEXT.match(line) or _NAMED_COLUMNS.match(line)
+            if is_named:
+                chosen, why = _CONLLU, f"comment {line[:40]!r}"
+        elif len(columns) == _CORENLP.most and not has_words:
+            chosen, why = _CORENLP, "7 columns"
+            break
+        elif len(columns) == _COLUMNS and _NOT_A_WORD.fullmatch(columns[0]):
+            chosen, why = _CONLLU, f"id {columns[0]}, a range or an empty node"
+            break
+        elif len(columns) != _COLUMNS:
+            chosen, why = _CONLLX, evidence
+            break
+        else:
+            has_words = True
+        if len(begun) == _LINES_TRIED:
+            break
+    return chosen, why, chain(begun, every)
 
 
 def _blocks(
@@ -162,7 +236,7 @@ def _blocks(
         yield sentence
 
 
-def _tree(sentence: ConlluSentence, file_format: _Format) -> DependencyTree | None:
+def _tree(sentence: ConlluSentence, file_format: _Format, remarks: Remarks) -> DependencyTree | None:
     """Return the tree of a sentence; None for a sentence without words."""
     words: list[str] = []
     tags, labels, heads, rows = [], [], [], []
@@ -172,13 +246,18 @@ def _tree(sentence: ConlluSentence, file_format: _Format) -> DependencyTree | No
             found = f"found {len(columns)} tab-separated columns, expected {file_format.columns}"
             raise InputError(f"{sentence.place(row)}: {found}")
         if file_format.has_ids and _POSITIONS.get(columns[0]) != len(words) + 1:
-            if file_format.fewest == _COLUMNS and _NOT_A_WORD.fullmatch(columns[0]):
+            if file_format is _CONLLU and _NOT_A_WORD.fullmatch(columns[0]):
+                is_range = "-" in columns[0]
+                remarks.add("multiword ranges, read by their words" if is_range else "empty nodes, which are left out")
                 continue
             if not _NUMBER.fullmatch(columns[0]) or int(columns[0]) != len(words) + 1:
                 found = f"found the word id {columns[0][:40]!r}, expected {len(words) + 1} (ids count from 1)"
                 raise InputError(f"{sentence.place(row)}: {found}")
         head = _POSITIONS.get(columns[file_format.head])
-        if head is None:
+        if head is None and columns[file_format.head] == "_" and file_format.has_ids:
+            head = NO_HEAD
+            remarks.add("words without a head", sentence.numbers[row])
+        elif head is None:
             if not _NUMBER.fullmatch(columns[file_format.head]):
                 found = f"found the head {columns[file_format.head][:40]!r}, expected a number (0 for the root)"
                 raise InputError(f"{sentence.place(row)}: {found}")
@@ -202,6 +281,28 @@ def _tree(sentence: ConlluSentence, file_format: _Format) -> DependencyTree | No
             if head > len(words):
                 raise InputError(f"{sentence.place(row)}: found head {head} of {word!r}, expected 0 to {len(words)}")
     return DependencyTree(tuple(words), tuple(tags), tuple(heads), tuple(labels), sentence.name)
+
+
+def check_heads(tree: DependencyTree, place: str) -> None:
+    """Raise InputError for a word without a head, or whose heads do not lead to a root. place: for messages."""
+    reaches = [True, *[False] * len(tree)]  # whether the heads of each word, from 1, lead to 0
+    for position, (word, head) in enumerate(zip(tree.words, tree.heads, strict=True), 1):
+        path = []
+        while not reaches[position]:
+            if head == NO_HEAD:
+                raise InputError(
+                    f"{place}: word {position}, {word!r}, has no head; expected a number (0 for the root), because"
+                    " dependencies are used here"
+                )
+            path.append(position)
+            if len(path) > len(tree):
+                raise InputError(
+                    f"{place}: the heads of {tree.words[path[0] - 1]!r} form a cycle; expected heads that lead to 0"
+                )
+            position = head
+            word, head = (tree.words[position - 1], tree.heads[position - 1]) if position else ("", 0)
+        for passed in path:
+            reaches[passed] = True
 
 
 def write_conllu(trees: Iterable[DependencyTree], path: str | Path) -> None:
@@ -229,7 +330,7 @@ def format_conllu(tree: DependencyTree, comments: Mapping[str, str] | None = Non
     for position, (word, tag, head, label) in enumerate(
         zip(tree.words, tree.tags, tree.heads, tree.labels, strict=True), 1
     ):
-        columns = f"{position}\t{word}\t_\t{tag or '_'}\t_\t_\t{head}\t{label or '_'}\t_\t_"
+        columns = f"{position}\t{word}\t_\t{tag or '_'}\t_\t_\t{'_' if head == NO_HEAD else head}\t{label or '_'}\t_\t_"
         if not word or columns.count("\t") != _COLUMNS - 1 or "\n" in columns or "\r" in columns:
             raise InputError(f"{source}: found {(word, tag, label)} as word, tag, label, expected no tabs or line ends")
         lines.append(columns)

@@ -72,7 +72,8 @@ def paths_of(heads: npt.NDArray[Any], offsets: Integers, names: Sequence[str] = 
     outside = np.flatnonzero((heads < 0) | (heads > lengths[sentences]))
     if len(outside):
         word = int(outside[0])
-        found = f"word {positions[word]} has head {heads[word]}, expected 0 to {lengths[sentences[word]]}"
+        head = f"head {heads[word]}" if heads[word] >= 0 else "no head"
+        found = f"word {positions[word]} has {head}, expected 0 to {lengths[sentences[word]]}"
         raise InputError(f"{place(word)}: {found}")
     is_right = positions > heads
     sides = 2 * (starts + sentences + heads) + is_right  # one number for each side of each head

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from syntaxlm.core.errors import InputError
 from syntaxlm.trees.preprocessing import PREPROCESSINGS
 from syntaxlm.trees.significance import BootstrapResult, RunScores, compare_runs
-from syntaxlm.trees.tree import DependencyTree, Tree, read_brackets
+from syntaxlm.trees.tree import DependencyTree, Tree
 
 _SHOWN = 12  # number of words of a sentence in a message
 GOLD_ADVICE = (
@@ -42,16 +42,12 @@ def read_matching(
 ) -> Sequence[Tree]:
     """Return `trees` if there are equally many others, with the same numbers of words; the words may differ.
 
-    Otherwise the file is read again without labels, because some files can be read with and without.
     side, other_side: the sources, for messages; side.source is the file of `trees`.  advice: the end of messages.
-    Raises InputError as in `mismatch` if neither reading matches.
+    Raises InputError as in `mismatch` otherwise.
     """
     lengths = [len(tree) for tree in others]
     if [len(tree) for tree in trees] == lengths:
         return trees
-    unlabelled = read_brackets(side.source, labelled=False)
-    if [len(tree) for tree in unlabelled] == lengths:
-        return unlabelled
     raise mismatch(trees, others, side, other_side, advice)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, chain
 from pathlib import Path
@@ -33,6 +34,12 @@ _LATER = _tags("( ) -LCB- -RCB- -LSB- -RSB- HYPH NFP AFX ADD GW XX")
 _PENN = _KEPT | _PUNCTUATION | _LATER | frozenset({"$", "#", EMPTY_TAG})
 _UNIVERSAL = _tags("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X")
 
+# Parsed corpora of historical languages: nodes that are not text, and empty categories.
+_NOT_TEXT = _tags("ID CODE METADATA REF VERSION")
+_TRACE = re.compile(r"\*(\w+\*)?(-\d+)?|0")  # also *, as in (NP *)
+_NUMERALS = ("NUM", "CD")
+_LEMMAS = 0.9  # share of words with the separator, from which words have lemmas
+
 
 @dataclass(frozen=True)
 class GoldPreprocessing:
@@ -47,12 +54,17 @@ class GoldPreprocessing:
     drop_words: frozenset[str] = frozenset()  # words that are dropped, for example empty leaves such as *0*
     punctuation: Literal["by tag", "unicode"] = "by tag"  # unicode: words without a letter or digit are dropped as well
     known_tags: frozenset[str] = frozenset()  # supported tags, other tags are rejected; empty: any
+    drop_nodes: frozenset[str] = frozenset()  # labels of constituents that are dropped with their words, as METADATA
+    drop_traces: bool = False  # whether empty categories such as *T*-1, *con* and 0 are dropped, whatever their tag
+    lemma_after: str = ""  # a lemma follows the word after this character, if nearly all words have one: hún-hún
     function_after: str = "-="  # functions and indices of a label follow one of these characters: NP-SBJ is an NP
     function_before: str = ""  # or they precede one of these: with "+", SUBJ+np is an np
 
     def keeps(self, word: str, tag: str) -> bool:
         """Return whether a word is scored."""
         if tag == EMPTY_TAG or tag in self.drop_tags or word in self.drop_words:
+            return False
+        if self.drop_traces and _TRACE.fullmatch(word) and not (word == "0" and tag.startswith(_NUMERALS)):
             return False
         if self.keep_tags is not None and tag not in self.keep_tags:
             return False
@@ -68,6 +80,9 @@ class GoldPreprocessing:
 # letters-only: the same, but keeps *0*, which contains a digit.
 # zh-sinica, es-cess, pt-floresta: treebanks of Chinese, Spanish and Portuguese, each with its own tag set. In the
 #   Spanish one, *0* are empty subjects, and -Fpa- -Fpt- -fe- are brackets and quotes.
+# icepahc, ppche, keyaki: parsed corpora of Icelandic, of historical English (PPCHE, YCOE) and of Japanese. Nodes that
+#   are not text are dropped (ID, CODE, METADATA, REF; LATIN in ppche), and empty categories (*T*-1, *con*, *pro*, 0).
+#   icepahc: the lemmas of word-lemma leaves are removed.
 # none: keeps every word; empty nodes are still dropped.
 PREPROCESSINGS = {
     rules.name: rules
@@ -81,6 +96,13 @@ PREPROCESSINGS = {
         GoldPreprocessing("zh-sinica", punctuation="unicode"),
         GoldPreprocessing("es-cess", drop_words=frozenset({"*0*", "-Fpa-", "-Fpt-", "-fe-"}), punctuation="unicode"),
         GoldPreprocessing("pt-floresta", punctuation="unicode", function_before="+"),
+        GoldPreprocessing("icepahc", punctuation="unicode", drop_nodes=_NOT_TEXT, drop_traces=True, lemma_after="-"),
+        GoldPreprocessing(
+            "ppche", punctuation="unicode", drop_nodes=_NOT_TEXT | {"LATIN"}, drop_traces=True, function_after="-=^"
+        ),
+        GoldPreprocessing(
+            "keyaki", punctuation="unicode", drop_nodes=_NOT_TEXT, drop_traces=True, function_after="-=;"
+        ),
         GoldPreprocessing("none"),
     )
 }
@@ -127,16 +149,15 @@ def clean(tree: Tree, preprocessing: GoldPreprocessing) -> Tree | None:
     Constituents without words are dropped too; labels lose functions and indices; an outermost ROOT, TOP or unlabelled
     bracket is removed.  Unary chains are kept (scoring collapses them).
     """
-    kept = list(map(preprocessing.keeps, tree.words, tree.tags))
-    before = [0, *accumulate(kept)]  # words kept before each position
+    kept = kept_words(tree, preprocessing)
+    before = [0, *accumulate(map(int, kept))]  # words kept before each position
     if not before[-1]:
         return None
     spans, wrappers = tree.constituents, 0  # outermost constituents that only wrap the tree
-    labelled = any(span.label for span in spans)
     while wrappers < len(spans) and spans[wrappers].label in WRAPPERS and spans[wrappers][1:] == (0, len(tree)):
-        # An unlabelled one is the root unless it is around a single constituent or in a labelled tree.
-        is_single = wrappers + 1 < len(spans) and spans[wrappers + 1][1:] == (0, len(tree))
-        if not (spans[wrappers].label or is_single or labelled):
+        # An unlabelled one is the root unless it is around a single constituent, apart from dropped words.
+        is_single = any(before[span.end] - before[span.start] == before[-1] for span in spans[wrappers + 1 :])
+        if not (spans[wrappers].label or is_single):
             break
         wrappers += 1
     separators = preprocessing.function_after, preprocessing.function_before
@@ -150,12 +171,41 @@ def clean(tree: Tree, preprocessing: GoldPreprocessing) -> Tree | None:
     return Tree(words, tags, tuple(constituents))
 
 
+def kept_words(tree: Tree, preprocessing: GoldPreprocessing) -> list[bool]:
+    """Return whether each word is scored."""
+    kept = list(map(preprocessing.keeps, tree.words, tree.tags))
+    if preprocessing.drop_nodes:
+        kept = [stays and tag not in preprocessing.drop_nodes for stays, tag in zip(kept, tree.tags, strict=True)]
+        for label, start, end in tree.constituents:
+            if label in preprocessing.drop_nodes:
+                kept[start:end] = [False] * (end - start)
+    return kept
+
+
+def without_lemmas(trees: Sequence[Tree], preprocessing: GoldPreprocessing) -> list[Tree]:
+    """Return the trees without the lemmas of their words, if the rules say how these are written and nearly all words
+    have one.
+    """
+    mark = preprocessing.lemma_after
+    if not mark:
+        return list(trees)
+    kept = [word for tree in trees for word, tag in zip(tree.words, tree.tags, strict=True) if _is_text(word, tag)]
+    if sum(mark in word[1:] for word in kept) < _LEMMAS * max(len(kept), 1):
+        return list(trees)
+    forms = {word: word.rpartition(mark)[0] or word for word in kept}
+    return [replace(tree, words=tuple(forms.get(word, word) for word in tree.words)) for tree in trees]
+
+
+def _is_text(word: str, tag: str) -> bool:
+    return tag not in _NOT_TEXT and not _TRACE.fullmatch(word)
+
+
 def dropped_marks(tree: Tree, preprocessing: GoldPreprocessing) -> tuple[bool, ...]:
     """Return, for each word that is scored, whether a dropped punctuation mark precedes it."""
     marks: list[bool] = []
     waiting = False
-    for word, tag in zip(tree.words, tree.tags, strict=True):
-        if preprocessing.keeps(word, tag):
+    for word, tag, stays in zip(tree.words, tree.tags, kept_words(tree, preprocessing), strict=True):
+        if stays:
             marks.append(waiting)
             waiting = False
         else:

@@ -1,54 +1,29 @@
-"""Constituency and dependency trees, and bracketed text. Everything is flat: no recursion, however deep a tree is.
-
-To read brackets, one regular expression finds the tokens of a whole file, with a preterminal `(DT the)` as ONE token,
-and one flat loop builds the trees.
-"""
+"""Constituency and dependency trees, and bracketed text. Everything is flat: no recursion, however deep a tree is."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import write_text
-from syntaxlm.core.text_files import no_collection, read_whole_text, source_name
+from syntaxlm.core.reading import ReadingReport, announce
+from syntaxlm.core.text_files import read_whole_text, source_name
+from syntaxlm.trees.brackets import SPACE, Parts, Place, new_parts, parse, without_empty
 
 if TYPE_CHECKING:
     import nltk
 
-PROBED = 1000  # tokens at the start of a file that are searched for signs of missing labels first
 INDUCED_LABEL = "X"  # label of a constituent without a label
 
-# Only ASCII white space separates tokens: a no-break space is part of a word.
-_SPACE = r"[ \t\r\n\f\v]"
-_ATOM = r"[^ \t\r\n\f\v()]"
-_TOKEN = re.compile(
-    rf"\({_SPACE}*({_ATOM}++){_SPACE}++({_ATOM}++){_SPACE}*\)"  # 1, 2: a bracket of two atoms
-    rf"|(\(){_SPACE}*({_ATOM}*)"  # 3: an opening bracket, 4: the atom after it
-    rf"|({_ATOM}+|\))"  # 5: a further atom, a closing bracket
-)
-# The same groups where no atom is a label: a bracket of one atom is a word without a tag.
-_UNLABELLED_TOKEN = re.compile(rf"()\({_SPACE}*({_ATOM}++){_SPACE}*\)|(\()()|({_ATOM}+|\))")
-_READ = {
-    "-LRB-": "(",
-    "-RRB-": ")",
-    "-LCB-": "{",
-    "-RCB-": "}",
-    "-LSB-": "[",
-    "-RSB-": "]",
-    "\\/": "/",
-    "\\*": "*",
-}
-_TO_READ = re.compile(r"-[LR][RCS]B-|\\[/*]")
 _WRITTEN = {"(": "-LRB-", ")": "-RRB-", "{": "-LCB-", "}": "-RCB-", "\\/": "\\\\/", "\\*": "\\\\*"}
 _TO_WRITE = re.compile(r"[(){}]|\\[/*]")
-_UNSAFE = re.compile(_SPACE)
+_UNSAFE = re.compile(SPACE)
 
 
 class Constituent(NamedTuple):
@@ -150,19 +125,58 @@ class DependencyTree:
         return dependency_picture(self).svg()
 
 
+@dataclass(frozen=True)
+class BracketFile:
+    """The trees of a bracket file, and how it was read.
+
+    trees: in the order of the file; a failed parse is a tree without words
+    reading: form, counts, and what was dropped or is odd
+    failed: the places of the trees without words
+    blank_lines: the places of blank lines, if each other line holds one tree
+    """
+
+    trees: list[Tree]
+    reading: ReadingReport
+    failed: tuple[Place, ...] = ()
+    blank_lines: tuple[Place, ...] = ()
+
+
+def read_bracket_file(path_or_lines: str | Path | Iterable[str], labelled: bool | None = None) -> BracketFile:
+    """Read trees from a bracket file or from lines of text, with failed parses, which are trees without words.
+
+    Nothing is announced. labelled, errors: as for `read_brackets`.
+    """
+    if isinstance(path_or_lines, str | Path):
+        return bracket_file(read_whole_text(path_or_lines), labelled, source_name(path_or_lines))
+    return bracket_file("\n".join(line.rstrip("\r\n") for line in path_or_lines), labelled, "lines")
+
+
+def bracket_file(text: str, labelled: bool | None = None, source: str = "text") -> BracketFile:
+    """Return what `read_bracket_file` returns for a file with this text."""
+    parsed = parse(text.removeprefix("\ufeff"), labelled, source, _tree)
+    counts = {"sentences": len(parsed.trees) - len(parsed.failed), "words": sum(map(len, parsed.trees))}
+    form = "labelled trees" if parsed.labelled else "trees without labels"
+    sample = tuple(map(str, islice(filter(len, parsed.trees), 2)))
+    reading = ReadingReport(source, form, counts, parsed.evidence, parsed.remarks.all(), sample)
+    return BracketFile(parsed.trees, reading, tuple(parsed.failed), tuple(parsed.blank_lines))
+
+
 def read_brackets(path_or_lines: str | Path | Iterable[str], labelled: bool | None = None) -> list[Tree]:
     """Read trees from a bracket file (Penn Treebank format and variants), or from lines of text.
 
-    The file may be compressed (.gz, .xz, .zst), with up to 1 GiB of text; "-" is standard input.
+    The file may be compressed (.gz, .xz, .zst), with up to 1 GiB of text; "-" is standard input. How it was read is
+    announced.
     labelled: whether brackets start with a label; None: determined from the file, see `parse_brackets`.
-    Raises InputError naming file and line: not UTF-8, unbalanced brackets, words outside brackets, no trees.
+    Raises InputError naming file and line: not UTF-8, unbalanced brackets, words outside brackets, a tree without
+    words, no trees.
 
     >>> print(*syntaxlm.read_brackets("tree.mrg"))
     (S (NP (DT the) (NN cat)))
     """
-    if isinstance(path_or_lines, str | Path):
-        return parse_brackets(read_whole_text(path_or_lines), labelled, source=source_name(path_or_lines))
-    return parse_brackets("\n".join(line.rstrip("\r\n") for line in path_or_lines), labelled, source="lines")
+    read = read_bracket_file(path_or_lines, labelled)
+    check_words(read)
+    announce(read.reading)
+    return read.trees
 
 
 def parse_brackets(text: str, labelled: bool | None = None, source: str = "text") -> list[Tree]:
@@ -172,120 +186,28 @@ def parse_brackets(text: str, labelled: bool | None = None, source: str = "text"
     constituent; bare leaves next to constituents, as in `(X the (X old cat))`, are words without a tag; a bracket
     that contains only its label is dropped.  labelled=False: `((the cat) (sat down))`; constituents get label "",
     words tag "", and a bracket around a single word, as in the one-word sentence `(word)`, is not a constituent.
-    labelled=None: unlabelled if some bracket starts with a bracket, other than an outermost one around a single tree
-    (`( (S ...))`), or if some outermost bracket contains a single atom.  (Text like `(the (cat sat))` is ambiguous and
-    treated as labelled.)  Escapes (-LRB- -RRB- -LCB- -RCB- -LSB- -RSB- \\/ \\*) are undone in words.
+    labelled=None: decided from all brackets. They have labels if nearly every word has a tag, if most first atoms look
+    like labels, or if few different atoms are the first of many brackets and hardly occur as words.
+    Escapes (-LRB- -RRB- -LCB- -RCB- -LSB- -RSB- \\/ \\*) are undone in words.
     Raises InputError naming source and line.
     """
-    text = text.removeprefix("\ufeff")
-    token, is_sure = (_UNLABELLED_TOKEN, True) if labelled is False else (_TOKEN, labelled is True)
-    if not is_sure:  # most unlabelled files show it at once, before the tokens of the whole file are found
-        with suppress(_Fault):
-            start = [match.groups("") for match in islice(_TOKEN.finditer(text), PROBED)]
-            try:
-                _built(cast(list[_Token], start), False)
-            except _Unlabelled:
-                token, is_sure = _UNLABELLED_TOKEN, True
-    try:
-        with no_collection():
-            trees = _built(token.findall(text), is_sure)
-    except _Unlabelled:
-        return parse_brackets(text, False, source)
-    except _Fault as fault:
-        match = next(match for number, match in enumerate(token.finditer(text)) if number == fault.token)
-        line = text.count("\n", 0, match.start()) + 1
-        raise InputError(f"{source}, line {line}: found {fault.found}, expected {fault.expected}") from None
-    if not trees:
-        raise InputError(f"{source}: found no trees, expected bracketed trees such as (S (NP (DT the) (NN cat)) ...)")
-    return trees
+    read = bracket_file(text, labelled, source)
+    check_words(read)
+    return read.trees
 
 
-_Token = tuple[str, str, str, str, str]
-"""The groups of a match: tag, word, opening bracket, label, other; those that did not match are ""."""
+def check_words(read: BracketFile) -> None:
+    """Raise InputError naming the line of the first tree without words."""
+    for place in read.failed:
+        raise InputError(
+            f"{read.reading.source}, line {place.line}: found a tree without words, expected at least one word in each"
+        )
 
 
-class _Unlabelled(Exception):
-    """Raised if labels were assumed, but the file has none."""
-
-
-class _Fault(Exception):
-    """A token at an invalid position: its index, what it is, and what was expected there."""
-
-    def __init__(self, token: int, found: str, expected: str) -> None:
-        super().__init__(found)
-        self.token, self.found, self.expected = token, found, expected
-
-
-class _Words(dict[str, str]):
-    """Written form -> word. Each form is unescaped only once."""
-
-    def __missing__(self, written: str) -> str:
-        word = _TO_READ.sub(lambda match: _READ[match.group()], written)
-        self[written] = word
-        return word
-
-
-def _built(tokens: Iterable[_Token], is_sure: bool) -> list[Tree]:
-    """Build the trees of all tokens.
-
-    is_sure: whether brackets have labels; otherwise raises _Unlabelled at the first sign that they have none.
-    """
-    trees: list[Tree] = []
-    words, tags, labels, starts, ends = _new_parts()
-    stack: list[int] = []  # indices into `labels` of the open constituents
-    unescaped = _Words()
-    first = children = 0  # the first token of the outermost bracket, and the number of its children
-    for number, (tag, word, opening, label, other) in enumerate(tokens):
-        if not is_sure and len(stack) == 1 and other != ")":
-            children += 1
-        if word:
-            if stack:
-                words.append(unescaped[word])
-                tags.append(tag)
-            else:
-                trees.append(Tree((unescaped[word],), (tag,), ()))
-        elif opening:
-            if not stack:
-                first, children = number, 0
-            elif not (label or is_sure):
-                raise _Unlabelled
-            stack.append(len(labels))
-            labels.append(label)
-            starts.append(len(words))
-            ends.append(-1)
-        elif not stack:
-            if other == ")":
-                raise _Fault(number, "a closing bracket without an opening one", "the start of a tree")
-            raise _Fault(number, f"{other[:40]!r} outside brackets", "a tree that starts with an opening bracket")
-        elif other == ")":
-            ends[stack.pop()] = len(words)
-            if not stack:
-                if not is_sure and (children > 1 if not labels[0] else not words and len(labels) == 1):
-                    raise _Unlabelled
-                if not words:
-                    raise _Fault(first, "a tree without words", "at least one word in a tree")
-                trees.append(_tree(words, tags, labels, starts, ends))
-                words, tags, labels, starts, ends = _new_parts()
-        else:
-            words.append(unescaped[other])
-            tags.append("")
-    if stack:
-        found = f"a tree that starts here and is never closed ({len(stack)} brackets are open at the end)"
-        raise _Fault(first, found, "the same number of opening and closing brackets")
-    return trees
-
-
-def _new_parts() -> tuple[list[str], list[str], list[str], list[int], list[int]]:
-    """Return the parts of a tree: words and tags, and labels, starts and ends of its constituents."""
-    return [], [], [], [], []
-
-
-def _tree(words: list[str], tags: list[str], labels: list[str], starts: list[int], ends: list[int]) -> Tree:
-    """Return a tree, without constituents that have no words."""
+def _tree(parts: Parts) -> Tree:
+    words, tags, labels, starts, ends = parts
     # tuple.__new__ is three times as fast as Constituent(...), which matters for millions of constituents.
     constituents = tuple(map(partial(tuple.__new__, Constituent), zip(labels, starts, ends, strict=True)))
-    if any(map(int.__eq__, starts, ends)):
-        constituents = tuple(constituent for constituent in constituents if constituent.start < constituent.end)
     return Tree(tuple(words), tuple(tags), constituents)
 
 
@@ -387,7 +309,7 @@ def from_nltk(tree: nltk.Tree) -> Tree:
     """Convert an nltk.Tree; a node over a single string is a preterminal.  Nodes without words are dropped."""
     from nltk.tree import Tree as NltkTree
 
-    words, tags, labels, starts, ends = _new_parts()
+    words, tags, labels, starts, ends = parts = new_parts()
     agenda: list[object] = [tree]  # nodes and strings to visit; an int closes the constituent with that index
     while agenda:
         item = agenda.pop()
@@ -402,4 +324,4 @@ def from_nltk(tree: nltk.Tree) -> Tree:
         else:
             words.append(str(item[0] if isinstance(item, NltkTree) else item))
             tags.append(str(item.label()) if isinstance(item, NltkTree) else "")
-    return _tree(words, tags, labels, starts, ends)
+    return _tree(without_empty(parts))

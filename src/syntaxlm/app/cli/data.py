@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from syntaxlm.app.cli.options import MaxWords, Preprocessing, SentencesFile, Share
+from syntaxlm.app.cli.options import Brackets, MaxWords, Preprocessing, SentencesFile, Share, has_labels
 from syntaxlm.app.cli.output import OutputFile, SummaryFormat, formatted, output_path, print_summary
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.files import to_json
@@ -34,6 +34,7 @@ class WordExtraction:
     output: OutputFile | None = None
     preprocessing: Preprocessing = "ptb-keep"
     max_words: MaxWords | None = None
+    brackets: Brackets | None = None
     format: SummaryFormat = "text"
 
     def run(self, with_tags: bool) -> None:
@@ -41,7 +42,8 @@ class WordExtraction:
         from syntaxlm.data.treebanks import read_treebank, write_words
 
         with status("reading"), output_path(self.output) as path:
-            summary = write_words(read_treebank(self.treebank, self.preprocessing), path, self.max_words, with_tags)
+            treebank = read_treebank(self.treebank, self.preprocessing, labelled=has_labels(self.brackets))
+            summary = write_words(treebank, path, self.max_words, with_tags)
         print_summary(summary, self.format, self.output, f"{self.output or 'standard output'}: ")
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from syntaxlm.app.cli.options import PARSES, ModelOptions, Preprocessing, ProtocolOptions, Theme, Treebank
+from syntaxlm.app.cli.options import (
+    PARSES,
+    Brackets,
+    ModelOptions,
+    Preprocessing,
+    ProtocolOptions,
+    Theme,
+    Treebank,
+    has_labels,
+)
 from syntaxlm.app.cli.output import OutputFile, ReportOutput, SummaryFormat, formatted, output_path
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.errors import InputError
@@ -22,6 +31,7 @@ def draw(
     gold: Annotated[str, Shown("TREE", use="input")] | None = None,
     number: Count | None = None,
     preprocessing: Preprocessing = "none",
+    brackets: Brackets | None = None,
     maps: bool = False,
     theme: Theme = "auto",
 ) -> None:
@@ -75,7 +85,7 @@ def draw(
         with output_path(output, ".svg") as path:
             write_dependencies(trees, path, theme)
         return
-    gold_tree = None if gold is None else read_gold(gold, number, preprocessing)
+    gold_tree = None if gold is None else read_gold(gold, number, preprocessing, has_labels(brackets))
     bundle, text = model.load(), sentence if gold_tree is None else gold_tree
     assert text is not None
     analysis = analyse(bundle, text, options)

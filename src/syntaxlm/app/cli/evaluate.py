@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from syntaxlm.app.cli.options import (
     PARSES,
+    Brackets,
     ComparedModels,
     Device,
     DisplayedWordColumns,
@@ -22,6 +23,7 @@ from syntaxlm.app.cli.options import (
     Theme,
     Treebank,
     Weights,
+    has_labels,
     weights_of,
 )
 from syntaxlm.app.cli.output import DetailedOutput, ReportOutput
@@ -87,6 +89,7 @@ def parse(
     protocol: ProtocolOptions,
     preprocessing: Preprocessing = "ptb-keep",
     random_weights: Size | None = None,
+    brackets: Brackets | None = None,
 ) -> None:
     """Score a model's trees against a treebank.
 
@@ -111,7 +114,7 @@ def parse(
     scoring = protocol.find()
     with status("parsing and scoring"):
         (bundle, *others), rule = models.load_all().values(), find_preprocessing(preprocessing)
-        gold = read_treebank(treebank, rule)
+        gold = read_treebank(treebank, rule, labelled=has_labels(brackets))
         report: HasReport
         if not (has_dependencies(gold) and isinstance(bundle.model, ParsesDependencies)):
             report = evaluate_parsing(bundle, gold, scoring, decoding, rule, others, random_weights)
@@ -130,20 +133,24 @@ def trees(
     output: DetailedOutput,
     protocol: ProtocolOptions,
     preprocessing: Preprocessing = "none",
+    brackets: Brackets | None = None,
+    failed: Literal["skip", "zero"] = "skip",
 ) -> None:
     """Score a bracket file against another.
 
     Score predicted trees, from any parser, against gold trees. No model is needed.
 
-    predicted: bracket file, with or without labels
+    predicted: bracket file, with or without labels; - for standard input
     gold: bracket file, folder or quoted pattern, with the same sentences in the same order
+    failed: leave out sentences whose prediction is a failed parse, such as (ROOT), (()) or a blank line (skip), or
+        score them without brackets (zero); default: skip
     details: each sentence's trees and scores
     example: syntaxlm evaluate trees predicted.mrg gold.mrg
     """
     from syntaxlm.parsing.evaluation import evaluate_trees
 
     with status("scoring"):
-        report = evaluate_trees(predicted, gold, protocol.find(), preprocessing)
+        report = evaluate_trees(predicted, gold, protocol.find(), preprocessing, has_labels(brackets), failed)
     output.write(report)
 
 

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from syntaxlm.app.cli.options import ModelFolder, ModelOptions, ProtocolOptions, Share, Weights, weights_of
+from syntaxlm.app.cli.options import (
+    Brackets,
+    ModelFolder,
+    ModelOptions,
+    ProtocolOptions,
+    Share,
+    Weights,
+    has_labels,
+    weights_of,
+)
 from syntaxlm.app.cli.output import (
     ROW_FORMATS,
     OutputFile,
@@ -232,6 +241,7 @@ def average(
     protocol: ProtocolOptions,
     output: OutputFile | None = None,
     weights: Weights = (),
+    brackets: Brackets | None = None,
     format: SummaryFormat = "text",
 ) -> None:
     """Average the trees of several parsers.
@@ -247,7 +257,7 @@ def average(
     from syntaxlm.trees.averaging import average_files
 
     with status("averaging"):
-        result = average_files(predictions, protocol.find(), weights_of(weights), decoding.ties)
+        result = average_files(predictions, protocol.find(), weights_of(weights), decoding.ties, has_labels(brackets))
     with text_output(output) as file:
         file.writelines(line + "\n" for line in result.brackets())
     print_summary(result, format, output)

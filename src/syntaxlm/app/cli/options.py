@@ -47,9 +47,13 @@ Preprocessing = Annotated[
         "RULE",
         use="input",
         help="gold-tree preprocessing, which selects words: by Penn tags (ptb-keep, ptb-keep-currency, ptb-drop), UD"
-        " tags (ud) or characters (letters, letters-only); for a treebank (zh-sinica, es-cess, pt-floresta); none; or a"
-        " YAML file with keep_tags, drop_tags, drop_words, punctuation: unicode",
+        " tags (ud) or characters (letters, letters-only); for a treebank (zh-sinica, es-cess, pt-floresta, icepahc,"
+        " ppche, keyaki); none; or a YAML file with keep_tags, drop_tags, drop_words, punctuation: unicode",
     ),
+]
+Brackets = Annotated[
+    Literal["labelled", "unlabelled"],
+    Shown(help="whether brackets start with a label, as in (NP the cat); default: decided from the whole file"),
 ]
 Theme = Annotated[
     Literal["auto", "light", "dark"], Shown(help="colour theme; auto (default) follows the reader's system{}")
@@ -57,6 +61,11 @@ Theme = Annotated[
 Size = Annotated[int, Bounds(ge=0, le=LARGEST_COUNT), Shown("N")]
 Share = Annotated[float, Bounds(ge=0, le=1), Shown("W")]
 Weights = Annotated[Sequence[str], Shown("W,W,...")]
+
+
+def has_labels(brackets: Brackets | None) -> bool | None:
+    """Return whether brackets start with a label; None: it is decided from the file."""
+    return None if brackets is None else brackets == "labelled"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,15 +28,20 @@ MOST_TREES = 30  # per picture
 MOST_WORDS = 1000  # per tree
 
 
-def read_gold(text_or_path: str, number: int | None = None, preprocessing: str = "none") -> Tree:
-    """Return a gold tree from bracketed text or a bracket file. number: index of the tree, from 1.
+def read_gold(
+    text_or_path: str, number: int | None = None, preprocessing: str = "none", labelled: bool | None = None
+) -> Tree:
+    """Return a gold tree from bracketed text or a bracket file.
+
+    number: index of the tree, from 1
+    labelled: whether brackets start with a label; None: decided, see `parse_brackets`
 
     Raises InputError, for example if there are several trees and no number is given.
     """
     if text_or_path.lstrip().startswith("("):
-        source, trees = "the gold tree", parse_brackets(text_or_path, source="the gold tree")
+        source, trees = "the gold tree", parse_brackets(text_or_path, labelled, source="the gold tree")
     else:
-        source, trees = text_or_path, read_brackets(Path(text_or_path))
+        source, trees = text_or_path, read_brackets(Path(text_or_path), labelled)
     if number is None and len(trees) > 1:
         raise InputError(f"{source}: found {len(trees)} trees; choose one with a number from 1 to {len(trees)}")
     number = 1 if number is None else number

@@ -1,0 +1,99 @@
+"""Evidence for the form of bracketed text: with or without labels, with escaped parentheses, or another format."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+LOOK = 0.5  # smallest share of labels that look like labels
+OVERLAP = 0.1  # largest share of words that also are labels, for labels that are recognised by their recurrence
+
+# Labels of phrases in lower case, in treebanks of Romance languages and others. Tags are recognised by recurrence.
+_LOWER_CASE = frozenset(
+    [
+        *("s", "sn", "sp", "sv", "sa", "np", "vp", "pp", "ap", "adjp", "advp", "cp", "ip", "dp", "fcl", "icl", "acl"),
+        *("grup", "gv", "gn", "spec", "espec", "root", "top", "nn", "vb", "dt", "jj"),
+    ]
+)
+_FUNCTION = re.compile(r"(?<=.)[-=+.|;^:*\d].*", re.DOTALL)
+_POSITION = re.compile(r"(\d+)=.+", re.DOTALL)
+
+_ESCAPED = re.compile(r"\\([()])")
+_ATOM = r"[^ \t\r\n\f\v()]"
+_SPACE = r"[ \t\r\n\f\v]"
+_AS_WORDS = (re.compile(rf"\((?:-LRB-|\(){_SPACE}+\(\)"), re.compile(rf"\((?:-RRB-|\)){_SPACE}+\)\)"))
+_WITH_ANY_TAG = re.compile(rf"\(({_ATOM}+){_SPACE}+\(\)")
+_WORDS = {"(": "-LRB-", ")": "-RRB-"}
+
+_OTHER_FORMATS = (
+    (re.compile(r"(%%.*\n|\s)*#(FORMAT|BOS|BOT)\b"), "the NEGRA export format"),
+    (re.compile(r"\s*<(\?xml|corpus|treebank|s\b|graph)", re.IGNORECASE), "XML, such as Tiger XML"),
+    (re.compile(r"(#.*\n)*\d+(-\d+)?\t[^\t\n]*\t"), "columns separated by tabs, such as CoNLL-U"),
+    (re.compile(r"\s*[{\[]\s*[\"\[{]"), "JSON"),
+)
+
+
+def is_label_like(atom: str) -> bool:
+    """Return whether an atom looks like a label or a tag: NP-SBJ, VB2, PRP$, X, :, 3, sn-SUJ, but not cat or The."""
+    base = _FUNCTION.sub("", atom)
+    if base in _LOWER_CASE or base.isdecimal():
+        return True
+    upper = base.upper()
+    return upper == base and (upper != base.lower() or not any(map(str.isalnum, base)))
+
+
+def has_labels(firsts: Counter[str], words: Counter[str], recurs: bool = True) -> tuple[bool, str]:
+    """Return whether the first atoms of brackets are labels, and why. Used where not every word has a tag.
+
+    firsts: the first atoms of brackets
+    words: the other atoms
+    recurs: whether labels are recognised by their recurrence; not if many brackets start with a bracket
+    """
+    total = firsts.total()
+    if not total:
+        return False, "no bracket starts with an atom"
+    like = sum(count for atom, count in firsts.items() if is_label_like(atom))
+    share = f"{like:,} of {total:,} brackets start with an atom that looks like a label"
+    if like >= LOOK * total:
+        return True, share
+    most = min(0.6 * total, 3.5 * total**0.55)  # far more than a treebank has labels, far fewer than a text has words
+    both = sum(count for word, count in words.items() if word in firsts and any(map(str.isalnum, word)))
+    if recurs and len(firsts) <= most and both <= OVERLAP * words.total():
+        return True, f"{total:,} brackets start with only {len(firsts):,} different atoms, which hardly occur as words"
+    return False, f"only {share}" if like else f"none of {total:,} brackets starts with an atom that looks like a label"
+
+
+def with_escaped_parentheses(text: str) -> str:
+    r"""Return the text with -LRB- and -RRB- for parentheses that are words, or parts of words.
+
+    These are `\(` and `\)`, and parentheses with a tag, such as (-LRB- ()  and (-RRB- )). They are structure instead if
+    only then equally many brackets open and close.
+    """
+    if "\\(" in text or "\\)" in text:
+        text = _better(text, _ESCAPED.sub(lambda match: _WORDS[match[1]], text))
+    if "()" in text or not _is_balanced(text):
+        replaced = _AS_WORDS[1].sub("(-RRB- -RRB-)", _AS_WORDS[0].sub("(-LRB- -LRB-)", text))
+        text = _better(text, replaced)
+    if "()" in text and not _is_balanced(text):
+        replaced = _WITH_ANY_TAG.sub(r"(\1 -LRB-)", text)
+        text = replaced if _is_balanced(replaced) else text
+    return text
+
+
+def _better(text: str, replaced: str) -> str:
+    return replaced if _is_balanced(replaced) or not _is_balanced(text) else text
+
+
+def _is_balanced(text: str) -> bool:
+    return text.count("(") == text.count(")")
+
+
+def foreign_format(text: str) -> str:
+    """Return the name of another format that the text is in; "" for bracketed text."""
+    return next((name for pattern, name in _OTHER_FORMATS if pattern.match(text)), "")
+
+
+def is_discontinuous(atoms: list[str]) -> bool:
+    """Return whether most atoms are words with their positions, as in 0=On 2=this 1=thought."""
+    positions = sum(map(bool, map(_POSITION.fullmatch, atoms)))
+    return 2 * positions > len(atoms)

@@ -1,0 +1,477 @@
+"""Bracketed text: its form, labelled or not, and its structure. Everything is flat: no recursion, however deep.
+
+One regular expression finds the tokens of a whole file, with a preterminal `(DT the)` as ONE token, and one flat loop
+builds the trees. The form is decided once, from all tokens; what contradicts it is counted or raises an InputError.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Generic, NamedTuple, TypeVar, cast
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.reading import LINES_NAMED, Remarks
+from syntaxlm.core.text_files import no_collection
+from syntaxlm.trees.bracket_forms import (
+    foreign_format,
+    has_labels,
+    is_discontinuous,
+    is_label_like,
+    with_escaped_parentheses,
+)
+
+# Only ASCII white space separates tokens: a no-break space is part of a word.
+SPACE = r"[ \t\r\n\f\v]"
+_ATOM = r"[^ \t\r\n\f\v()]"
+_TOKEN = re.compile(
+    rf"\({SPACE}*({_ATOM}++){SPACE}++({_ATOM}++){SPACE}*\)"  # 1, 2: a bracket of two atoms
+    rf"|(\(){SPACE}*({_ATOM}*)"  # 3: an opening bracket, 4: the atom after it
+    rf"|({_ATOM}+|\))"  # 5: a further atom, a closing bracket
+)
+_READ = {
+    "-LRB-": "(",
+    "-RRB-": ")",
+    "-LCB-": "{",
+    "-RCB-": "}",
+    "-LSB-": "[",
+    "-RSB-": "]",
+    "\\/": "/",
+    "\\*": "*",
+}
+_TO_READ = re.compile(r"-[LR][RCS]B-|\\[/*]")
+_FAILED = frozenset({"ROOT", "TOP", "NOPARSE", "NO_PARSE"})  # brackets of one atom that stand for a missing tree
+_LABELLED_TREE = re.compile(rf"\((?:ROOT|TOP|S1|S){SPACE}+\(")
+_MANY_BARE = 8  # an inner bracket without label among so many brackets is evidence against labels
+
+Token = tuple[str, str, str, str, str]
+"""The groups of a match: tag, word, opening bracket, label, other; those that did not match are ""."""
+Parts = tuple[list[str], list[str], list[str], list[int], list[int]]
+"""Of a tree: words and tags, and labels, starts and ends of its constituents."""
+TreeType = TypeVar("TreeType")
+
+
+class Place(NamedTuple):
+    """before: number of trees before it. line: line number, from 1."""
+
+    before: int
+    line: int
+
+
+@dataclass
+class ParsedBrackets(Generic[TreeType]):
+    """The trees of a text.
+
+    trees: the trees. One without words stands for a failed parse.
+    labelled: whether brackets start with a label
+    evidence: why
+    failed: the places of the trees without words
+    blank_lines: blank lines, if each other line holds one tree
+    remarks: what was dropped or is odd
+    """
+
+    trees: list[TreeType]
+    labelled: bool
+    evidence: str
+    failed: list[Place] = field(default_factory=list)
+    blank_lines: list[Place] = field(default_factory=list)
+    remarks: Remarks = field(default_factory=Remarks)
+
+
+def parse(text: str, labelled: bool | None, source: str, make: Callable[[Parts], TreeType]) -> ParsedBrackets[TreeType]:
+    """Return the trees of a text.
+
+    labelled: the form; None: decided from the text
+    make: makes a tree of its parts
+    Raises InputError naming source and line.
+    """
+    plain = with_escaped_parentheses(text)
+    if named := foreign_format(plain):
+        raise InputError(
+            f"{source}, line 1: found {named}; expected bracketed trees such as (S (NP (DT the) (NN cat)))"
+        )
+    with no_collection():
+        parser = _Parser(plain, source, make)
+        parsed = parser.parse(labelled)
+        del parser  # its tokens, before objects are counted again
+    if plain != text:
+        for number, (line, written) in enumerate(zip(plain.split("\n"), text.split("\n"), strict=True), 1):
+            if line != written:
+                parsed.remarks.add("lines with parentheses as words, read like -LRB- and -RRB-", number)
+    if not parsed.trees:
+        raise InputError(f"{source}: found no trees, expected bracketed trees such as (S (NP (DT the) (NN cat)) ...)")
+    parsed.blank_lines = _blank_lines(plain, len(parsed.trees))
+    return parsed
+
+
+def _blank_lines(text: str, trees: int) -> list[Place]:
+    """Return the blank lines among trees of one line each; [] if trees have several lines."""
+    if not re.search(r"\n[ \t\r]*\n", text.strip("\n")) and not re.match(r"[ \t\r]*\n", text):
+        return []
+    places, index = [], 0
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
+        if not line or line.isspace():
+            places.append(Place(index, number))
+        elif line.lstrip()[0] != "(" or index == trees:
+            return []
+        else:
+            index += 1
+    return places if index == trees else []
+
+
+class _Fault(Exception):
+    """A token at an invalid position: its index, what it is, and what was expected there."""
+
+    def __init__(self, token: int, found: str, expected: str) -> None:
+        super().__init__(found)
+        self.token, self.found, self.expected = token, found, expected
+
+
+class _Words(dict[str, str]):
+    """Written form -> word. Each form is unescaped only once."""
+
+    def __missing__(self, written: str) -> str:
+        word = _TO_READ.sub(lambda match: _READ[match.group()], written)
+        self[written] = word
+        return word
+
+
+class _Parser(Generic[TreeType]):
+    """Builds the trees of one text, and collects what is odd by the number of its token."""
+
+    def __init__(self, text: str, source: str, make: Callable[[Parts], TreeType]) -> None:
+        self.text, self.source, self.make = text, source, make
+        self.remarks = Remarks()
+        self.tokens = cast(list[Token], _TOKEN.findall(text))
+        self._start()
+
+    def _start(self) -> None:
+        self.trees: list[TreeType] = []
+        self.words = 0
+        self.failed: list[tuple[int, int]] = []  # indices of trees without words, and their first tokens
+        self.empty: list[int] = []  # closing brackets of constituents without words
+        self.bare: list[int] = []  # opening brackets without label inside trees
+        self.leaves: list[int] = []  # words without a tag
+        self.unlike: list[int] = []  # first tokens of trees whose labels look like words
+        self.wide_roots = 0  # roots without label that contain several constituents
+
+    def parse(self, labelled: bool | None) -> ParsedBrackets[TreeType]:
+        """Return the trees. labelled: the form; None: decided from all tokens."""
+        self._check_order()
+        try:
+            evidence = "as asked"
+            if labelled is None:
+                labelled, evidence = self._decide()
+            elif labelled:
+                self._build_labelled()
+            if labelled:
+                self._check_brackets_of_one_atom()
+            else:
+                self._check_no_labels(evidence)
+                self._start()
+                self._build_unlabelled()
+        except _Fault as fault:
+            (line,) = self._lines([fault.token])
+            raise InputError(f"{self.source}, line {line}: found {fault.found}, expected {fault.expected}") from None
+        failed = list(map(Place, [index for index, _ in self.failed], self._lines([first for _, first in self.failed])))
+        for place in failed:
+            self.remarks.add("trees without words (failed parses)", place.line)
+        return ParsedBrackets(self.trees, labelled, evidence, failed, remarks=self.remarks)
+
+    def _check_order(self) -> None:
+        """Raise InputError for words with their positions, in the order of a discontinuous tree."""
+        if is_discontinuous(self._atoms(slice(20))) and is_discontinuous(self._atoms(slice(None))):
+            raise InputError(
+                f"{self.source}: found words with positions, such as {self._atoms(slice(20))[0]!r}, the format"
+                " discbracket of discontinuous trees; expected words in their order. Convert it first, for example with"
+                " discodop treetransforms --inputfmt=discbracket --outputfmt=bracket"
+            )
+
+    def _atoms(self, part: slice) -> list[str]:
+        """Return the atoms of some tokens, without labels."""
+        atoms = (token[1] or token[4] for token in self.tokens[part])
+        return [atom for atom in atoms if atom and atom != ")"]
+
+    def _decide(self) -> tuple[bool, str]:
+        """Return whether brackets have labels, and why. Labelled trees are built then."""
+        inner = sum(map(self.text.count, ("(((", " ((", " ( (")))
+        brackets = self.text.count("(")
+        if _MANY_BARE * inner < brackets:  # otherwise only the first atoms of brackets can decide
+            self._build_labelled()
+            odd = len(self.bare) + self.wide_roots + len(self.leaves)
+            tagged = self.words - len(self.leaves)
+            if 4 * odd < tagged and 2 * self.words >= 3 * len(self.trees):
+                return True, f"{tagged:,} words have a tag, and only {odd:,} words or brackets have none"
+        tags, words, labels, others = (Counter(map(itemgetter(group), self.tokens)) for group in (0, 1, 3, 4))
+        firsts, words = tags + labels, words + others
+        for counts, structure in ((firsts, ("",)), (words, ("", ")"))):
+            for atom in structure:
+                counts.pop(atom, None)
+        bare = max(inner, len(self.bare) + self.wide_roots)
+        labelled, evidence = has_labels(firsts, words, recurs=_MANY_BARE * bare < brackets)
+        if labelled and not self.trees:
+            self._build_labelled()
+        return labelled, evidence
+
+    def _build_labelled(self) -> None:
+        """Build trees from brackets that start with a label, or with nothing."""
+        words, tags, labels, starts, ends = parts = new_parts()
+        stack: list[int] = []  # indices into `labels` of the open constituents
+        unescaped = _Words()
+        trees, make = self.trees, self.make
+        first = empties = 0  # the first token of the outermost bracket; brackets without words in earlier trees
+        for number, (tag, word, opening, label, other) in enumerate(self.tokens):
+            if word:
+                if stack:
+                    words.append(unescaped[word])
+                    tags.append(tag)
+                else:
+                    trees.append(make(([unescaped[word]], [tag], [], [], [])))
+                    self.words += 1
+            elif opening:
+                if not stack:
+                    first = number
+                elif not label:
+                    self.bare.append(number)
+                stack.append(len(labels))
+                labels.append(label)
+                starts.append(len(words))
+                ends.append(-1)
+            elif not stack:
+                raise _outside(number, other)
+            elif other == ")":
+                place = stack.pop()
+                ends[place] = end = len(words)
+                if starts[place] == end:
+                    self.empty.append(number)
+                if not stack:
+                    if not words:
+                        self.failed.append((len(trees), first))
+                    elif not labels[0] and end > 1 and (len(labels) == 1 or starts[1] or ends[1] < end):
+                        self.wide_roots += 1
+                        self._check_labels(first, labels, tags)
+                    elif end == 1 < len(labels):
+                        self._check_labels(first, labels, tags)
+                    if len(self.empty) > empties:
+                        parts, empties = without_empty(parts), len(self.empty)
+                    self.words += end
+                    trees.append(make(parts))
+                    words, tags, labels, starts, ends = parts = new_parts()
+            else:
+                self.leaves.append(number)
+                words.append(unescaped[other])
+                tags.append("")
+        if stack:
+            raise _unclosed(first, stack)
+
+    def _build_unlabelled(self) -> None:
+        """Build trees from brackets without labels: every atom is a word."""
+        words, tags, labels, starts, ends = parts = new_parts()
+        stack: list[int] = []
+        unescaped = _Words()
+        first, opened = 0, -1  # the first token of the outermost bracket; the last opening one before an atom
+        for number, (tag, word, opening, label, other) in enumerate(self.tokens):
+            if word:
+                starts.append(len(words))
+                words += unescaped[tag], unescaped[word]
+                ends.append(len(words))
+                labels.append("")
+                first = first if stack else number
+            elif opening:
+                first = first if stack else number
+                stack.append(len(labels))
+                labels.append("")
+                starts.append(len(words))
+                ends.append(-1)
+                if label:
+                    words.append(unescaped[label])
+                    opened = number
+            elif not stack:
+                raise _outside(number, other)
+            elif other == ")":
+                place = stack.pop()
+                ends[place] = len(words)
+                if opened == number - 1 >= 0:  # around a single word
+                    del labels[place:], starts[place:], ends[place:]
+                    if not stack and words[0] in _FAILED and len(words) == 1:
+                        words.clear()
+                elif starts[place] == len(words):
+                    self.empty.append(number)
+            else:
+                words.append(unescaped[other])
+            if not stack:
+                if not words:
+                    self.failed.append((len(self.trees), first))
+                self.words += len(words)
+                tags += [""] * len(words)
+                self.trees.append(self.make(without_empty(parts)))
+                words, tags, labels, starts, ends = parts = new_parts()
+        if stack:
+            raise _unclosed(first, stack)
+        self._remark("brackets without words", [number for number in self.empty if number - 1 not in self._roots()])
+
+    def _roots(self) -> set[int]:
+        """Return the first tokens of the trees without words, which are reported as such."""
+        return {first for _, first in self.failed}
+
+    def _check_no_labels(self, evidence: str) -> None:
+        """Raise InputError for a labelled tree among trees without labels, unless the form was asked for."""
+        match = _LABELLED_TREE.search(self.text) if evidence != "as asked" else None
+        if match is not None:
+            line = self.text.count("\n", 0, match.start()) + 1
+            raise InputError(
+                f"{self.source}, line {line}: found a tree with labels, {match.group()}...; expected none, because"
+                f" {evidence}. Separate the trees, or choose labelled or unlabelled brackets"
+            )
+
+    def _check_brackets_of_one_atom(self) -> None:
+        """Count constituents without words, and read the atom of a bracket as a word if it cannot be a label.
+
+        Raises _Fault for a bracket of one atom that is neither.
+        """
+        tokens, roots = self.tokens, self._roots()
+        if self.empty:
+            known = {token[0] for token in tokens} | self._labels_in_use()
+            spaces = self._spaces([number - 1 for number in self.empty])
+            changes: dict[int, tuple[int, Token]] = {}  # first token -> number of tokens, the token in their place
+            dropped = []
+            for number in self.empty:
+                opening = number - 1
+                atom = tokens[opening][3]
+                if not tokens[opening][2]:  # it contains only other brackets without words
+                    continue
+                leading, trailing = spaces[opening]
+                is_dropped = not atom or atom in known or (trailing and not leading)
+                if opening in roots:
+                    if not (is_dropped or atom.isupper()):
+                        raise _one_atom(opening, atom)
+                elif is_dropped:
+                    dropped.append(opening)
+                elif leading:
+                    changes[opening] = 2, ("", atom, "", "", "")
+                elif tokens[opening - 1][3] and tokens[number + 1][4] == ")":
+                    changes[opening - 1] = 4, (tokens[opening - 1][3], atom, "", "", "")
+                else:
+                    raise _one_atom(opening, atom)
+            if changes:
+                atoms = [token[1] for _, token in changes.values()]
+                self._remark("words in brackets of their own or without a tag", list(changes), atoms)
+                self._replace(changes)
+                return
+            self._remark("brackets without words", dropped, [tokens[number][3] for number in dropped])
+        self._remark("inner brackets without a label", self.bare)
+        if 2 * len(self.unlike) <= len(self.trees):  # otherwise the labels of the file are in lower case
+            self._remark("trees whose labels look like words", self.unlike)
+        if len(self.leaves) * 10 < self.words:
+            self._remark("words without a tag", self.leaves, [tokens[number][4] for number in self.leaves])
+
+    def _replace(self, changes: dict[int, tuple[int, Token]]) -> None:
+        """Build the trees again with some tokens replaced. The text is marked with as many tokens, for line numbers."""
+        lines = self._all_lines()
+        tokens, kept, skip = [], [], 0
+        for number, token in enumerate(self.tokens):
+            if skip:
+                skip -= 1
+                continue
+            length, token = changes.get(number, (1, token))
+            skip = length - 1
+            tokens.append(token)
+            kept.append(lines[number])
+        self.tokens, self.known_lines = tokens, kept
+        self._start()
+        self._build_labelled()
+        self._check_brackets_of_one_atom()
+
+    def _labels_in_use(self) -> set[str]:
+        """Return the labels of brackets that contain something."""
+        following = (token[4] for token in self.tokens[1:])
+        pairs = zip(self.tokens, following, strict=False)
+        return {token[3] for token, after in pairs if token[3] and after != ")"} | _FAILED
+
+    def _check_labels(self, first: int, labels: list[str], tags: list[str]) -> None:
+        """Note a tree whose labels look like words, as in a tree without labels."""
+        atoms = [atom for atom in (*labels, *tags) if atom]
+        if 2 * sum(map(is_label_like, atoms)) < len(atoms):
+            self.unlike.append(first)
+
+    def _remark(self, what: str, numbers: Sequence[int], examples: Sequence[str] = ()) -> None:
+        """Add a remark on tokens, with the lines of the first ones."""
+        lines = self._lines(numbers[: 4 * LINES_NAMED])
+        for place, line in enumerate(lines):
+            self.remarks.add(what, line, examples[place] if examples and examples[place] else None)
+        if rest := len(numbers) - len(lines):
+            self.remarks.add(what, count=rest)
+
+    known_lines: list[int] | None = None  # of all tokens, if some were replaced
+
+    def _lines(self, numbers: Sequence[int]) -> list[int]:
+        """Return the line numbers of tokens, whose numbers are in ascending order."""
+        if self.known_lines is not None:
+            return [self.known_lines[number] for number in numbers]
+        lines, line, position = [], 1, 0
+        for match in self._matches(numbers):
+            line += self.text.count("\n", position, match.start())
+            position = match.start()
+            lines.append(line)
+        return lines
+
+    def _all_lines(self) -> list[int]:
+        return self._lines(range(len(self.tokens)))
+
+    def _matches(self, numbers: Sequence[int]) -> Iterator[re.Match[str]]:
+        """Yield the matches of tokens, whose numbers are in ascending order; nothing is read after the last one."""
+        wanted = iter(numbers)
+        following = next(wanted, None)
+        if following is None:
+            return
+        for number, match in enumerate(_TOKEN.finditer(self.text)):
+            if number == following:
+                yield match
+                following = next(wanted, None)
+                if following is None:
+                    return
+
+    def _spaces(self, numbers: Sequence[int]) -> dict[int, tuple[bool, bool]]:
+        """Return, for opening brackets of one atom, whether white space is before the atom, and after it."""
+        found = {}
+        if self.known_lines is not None:  # all that remain are dropped
+            return dict.fromkeys(numbers, (False, True))
+        for number, match in zip(numbers, self._matches(numbers), strict=True):
+            after = self.text[match.end() : match.end() + 1]
+            found[number] = match.start(4) > match.start() + 1, after != ")"
+        return found
+
+
+def _one_atom(number: int, atom: str) -> _Fault:
+    return _Fault(
+        number,
+        f"({atom[:40]}), a bracket of one atom that is not a label of this file",
+        "a label and a word, as in (NN cat), or -LRB- and -RRB- for parentheses in words",
+    )
+
+
+def _outside(number: int, other: str) -> _Fault:
+    if other == ")":
+        return _Fault(number, "a closing bracket without an opening one", "the start of a tree")
+    return _Fault(number, f"{other[:40]!r} outside brackets", "a tree that starts with an opening bracket")
+
+
+def _unclosed(first: int, stack: Sequence[int]) -> _Fault:
+    found = f"a tree that starts here and is never closed ({len(stack)} brackets are open at the end)"
+    return _Fault(first, found, "the same number of opening and closing brackets")
+
+
+def without_empty(parts: Parts) -> Parts:
+    """Return the parts of a tree without constituents that have no words."""
+    words, tags, *constituents = parts
+    kept = [constituent for constituent in zip(*constituents, strict=True) if constituent[1] < constituent[2]]
+    labels, starts, ends = map(list, zip(*kept, strict=True)) if kept else ([], [], [])
+    return words, tags, labels, starts, ends
+
+
+def new_parts() -> Parts:
+    """Return the parts of a tree without words."""
+    return [], [], [], [], []
