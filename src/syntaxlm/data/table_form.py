@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import csv
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from syntaxlm.core.errors import LONGEST_NAME, InputError, shortened
+from syntaxlm.core.errors import LONGEST_NAME, InputWarning, amount, shortened
 
 NAMES = {"\t": "tabs", ",": "commas", ";": "semicolons"}  # of the separators
 ONE_LINE = "expected the whole row on one line. Replace line breaks in cells with spaces"
@@ -24,6 +25,7 @@ ONE_LINE = "expected the whole row on one line. Replace line breaks in cells wit
 _DECLARATION = re.compile(r'"?sep=([\t,;])[\t,;]*"?|"sep=([\t,;])"[\t,;]*', re.IGNORECASE)  # of Excel, in the first line
 _QUOTED = re.compile(r'"[^"]*"')
 _NOT_TEXT = re.compile(r"[-+]?[\d.,]*(?:[eE][-+]?\d+)?%?|NA|NaN|-?Inf|TRUE|FALSE|true|false")
+MISSING = frozenset(["", "NA", "NaN", "nan", "N/A", "null", "None", "."])  # cells without a number
 ESCAPE = '\\"'
 
 
@@ -34,6 +36,22 @@ class Missing(str):
 
 
 NA = Missing("NA")
+NA_ADVICE = ' (a word NA must be in quotation marks, "NA")'
+
+
+def text_of(cell: str) -> str:
+    """Return a cell of a column of text: nothing for NA without quotation marks."""
+    return "" if isinstance(cell, Missing) else cell
+
+
+def warn_of_missing(place: str, column: str, count: int | None = None) -> None:
+    """Warn of NA in a column of text of a table whose text is not in quotation marks: it may be a word.
+
+    place: of the first cell.  count: number of such cells; None: unknown.
+    """
+    cells = "" if count is None else f" ({amount(count, 'cell')})"
+    message = f"{place}: found NA in column {column}{cells}. It is read as an empty cell, as R writes missing values"
+    warnings.warn(InputWarning(f"{message}{NA_ADVICE}"), stacklevel=4)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,17 @@ from syntaxlm.core.errors import LONGEST_NAME, SHOWN_NAMES, InputError, InputWar
 from syntaxlm.core.reading import LINES_NAMED, ReadingReport, Remarks, announce
 from syntaxlm.core.tables import Column, ColumnType
 from syntaxlm.core.text_files import LINES_TOGETHER, read_lines, source_name
-from syntaxlm.data.table_form import ESCAPE, ONE_LINE, Missing, TableForm, declared_separator, find_form
+from syntaxlm.data.table_form import (
+    ESCAPE,
+    MISSING,
+    ONE_LINE,
+    Missing,
+    TableForm,
+    declared_separator,
+    find_form,
+    text_of,
+    warn_of_missing,
+)
 
 _ADVICE_UTF8 = "Save the table as UTF-8; spreadsheets name this format CSV UTF-8"
 _INVISIBLE = re.compile("[\u200b\u2060\ufeff]|^[\u200c\u200d]+|[\u200c\u200d]+$")  # characters in names of columns
@@ -397,16 +407,20 @@ class Row(NamedTuple):
 def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator[Row]]:
     """Yield the names of a table's other columns, and its rows; "-" is standard input.
 
-    column: the column with the text. An empty line is a row of empty cells.
+    column: the column with the text, "" for NA without quotation marks. An empty line is a row of empty cells.
     Raises InputError as `open_table` does, and if there is no such column.
     """
     table = open_table(path)
     place = find_column(table.names, column, f"{table.source}, line 1")
 
     def rows() -> Iterator[Row]:
-        for _, cells in table.rows:
+        is_certain = table.is_quoted
+        for number, cells in table.rows:
             cells = cells or [""] * len(table.names)
-            yield Row(cells[place], (*cells[:place], *cells[place + 1 :]))
+            if not is_certain and isinstance(cells[place], Missing):
+                is_certain = True
+                warn_of_missing(f"{table.source}, line {number}", column)
+            yield Row(text_of(cells[place]), (*cells[:place], *cells[place + 1 :]))
 
     return (*table.names[:place], *table.names[place + 1 :]), rows()
 
@@ -419,6 +433,23 @@ def split_cells(line: str) -> list[str]:
 
 
 _TABS = TableForm("\t")
+
+
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?([eE][-+]?\d+)?")
+_THOUSANDS = re.compile(r"[-+]?\d{1,3},\d{3}")
+
+
+def has_decimal_commas(cells: Iterable[str], separator: str) -> bool:
+    """Return whether the numbers of a column have decimal commas: all numbers have commas or are whole.
+
+    Numbers such as 1,234 may have a separator of thousands; if there are no others, the cells must be separated by
+    semicolons, as in countries with decimal commas.
+    """
+    numbers = [cell.strip() for cell in cells]
+    commas = [number for number in numbers if "," in number]
+    if not commas or not all(map(_DECIMAL_COMMA.fullmatch, filter(lambda number: number not in MISSING, numbers))):
+        return False
+    return separator == ";" or not all(map(_THOUSANDS.fullmatch, commas))
 
 
 def names_beside(columns: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
