@@ -25,6 +25,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import decode_text, memory_size, system_error
+from syntaxlm.core.foreign_files import ARCHIVE, foreign_format
 
 STANDARD_INPUT = "-"
 MAXIMUM_TEXT = 2**30  # bytes after decompression of a text that is read as a whole
@@ -282,6 +283,11 @@ class _Source(io.RawIOBase):
             start = file.read(_START)
         except OSError as error:
             raise system_error(self._name, "read", error) from error
+        peek = getattr(file, "peek", None)  # a replaced standard input may have none
+        names = peek(0) if peek and start.startswith(ARCHIVE) else b""  # waits for bytes, so not in a text
+        if foreign := foreign_format(start + names, path):
+            what, remedy = foreign
+            raise InputError(f"{self._name}: found {what}; expected a text file. To use it, {remedy}")
         detected = next((format for format in _COMPRESSIONS.values() if format.start.match(start)), None)
         archive = next((name for name, pattern in _ARCHIVES.items() if pattern.match(start)), None)
         if archive is not None:

@@ -125,7 +125,9 @@ def _items(file: str | Path, source: str) -> Iterator[tuple[int, dict[str, Any]]
     if first is None:
         return
     is_array, count, sample, remarks = first[1].lstrip().startswith("["), 0, list[str](), Remarks()
-    items = _items_of_array(chain([first], lines), source) if is_array else _items_of_lines(chain([first], lines), source)
+    items = (
+        _items_of_array(chain([first], lines), source) if is_array else _items_of_lines(chain([first], lines), source)
+    )
     for number, item in items:
         place = f"{source}, line {number}"
         if not isinstance(item, dict):
@@ -142,9 +144,7 @@ def _items(file: str | Path, source: str) -> Iterator[tuple[int, dict[str, Any]]
         count += 1
         yield number, item
     form, evidence = ("a JSON array", "[ at the start") if is_array else ("JSON lines", "no suffix .tsv or .csv")
-    announce(
-        ReadingReport(source, f"minimal pairs, {form}", {"items": count}, evidence, remarks.all(), tuple(sample))
-    )
+    announce(ReadingReport(source, f"minimal pairs, {form}", {"items": count}, evidence, remarks.all(), tuple(sample)))
 
 
 def _is_null(value: Any) -> bool:

@@ -22,7 +22,9 @@ from syntaxlm.core.errors import LONGEST_NAME, InputWarning, amount, shortened
 NAMES = {"\t": "tabs", ",": "commas", ";": "semicolons"}  # of the separators
 ONE_LINE = "expected the whole row on one line. Replace line breaks in cells with spaces"
 
-_DECLARATION = re.compile(r'"?sep=([\t,;])[\t,;]*"?|"sep=([\t,;])"[\t,;]*', re.IGNORECASE)  # of Excel, in the first line
+_DECLARATION = re.compile(
+    r'"?sep=([\t,;])[\t,;]*"?|"sep=([\t,;])"[\t,;]*', re.IGNORECASE
+)  # of Excel, in the first line
 _QUOTED = re.compile(r'"[^"]*"')
 _NOT_TEXT = re.compile(r"[-+]?[\d.,]*(?:[eE][-+]?\d+)?%?|NA|NaN|-?Inf|TRUE|FALSE|true|false")
 MISSING = frozenset(["", "NA", "NaN", "nan", "N/A", "null", "None", "."])  # cells without a number
@@ -234,14 +236,14 @@ def _is_faulty(form: TableForm, line: str) -> bool:
 
 
 def _is_text_quoted(form: TableForm, rows: Sequence[str]) -> bool:
-    """Return whether all cells of rows that are not numbers are in quotation marks."""
-    any_quoted = False
+    """Return whether all cells of rows that are not numbers are in quotation marks, some without need."""
+    any_needless = False
     for line in rows:
         for quoted, plain in form.parts(line):
-            any_quoted |= bool(quoted)
+            any_needless |= bool(quoted) and form.separator not in str(quoted) and '"' not in str(quoted)
             if plain and not _NOT_TEXT.fullmatch(plain.strip()):
                 return False
-    return any_quoted
+    return any_needless
 
 
 def _with_escapes(form: TableForm, is_header_quoted: bool, lines: Sequence[str]) -> TableForm:
@@ -271,9 +273,7 @@ def _has_open_marks(form: TableForm, line: str) -> bool:
     """Return whether a cell starts and ends with quotation marks, but was not read as quoted, or is faulty."""
     if form.separator != "\t":
         return _is_faulty(form, line)
-    return any(
-        quoted is None and len(plain) > 1 and plain[0] == plain[-1] == '"' for quoted, plain in form.parts(line)
-    )
+    return any(quoted is None and len(plain) > 1 and plain[0] == plain[-1] == '"' for quoted, plain in form.parts(line))
 
 
 def _are_quoted(form: TableForm, columns: set[int], rows: Sequence[str]) -> bool:

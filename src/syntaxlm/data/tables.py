@@ -117,7 +117,9 @@ def _table_lines(path: str | Path, source: str, remarks: Remarks) -> Iterator[tu
 def _refuse_other_headers(lines: Sequence[tuple[int, str]], source: str) -> None:
     """Raise InputError for tables of programs that write other lines than one header before the rows."""
     number, header = lines[0]
-    if header.startswith("#") and (not re.search("[\t,;]", header) or any(text.startswith("#") for _, text in lines[1:3])):
+    if header.startswith("#") and (
+        not re.search("[\t,;]", header) or any(text.startswith("#") for _, text in lines[1:3])
+    ):
         raise InputError(
             f"{source}, line {number}: found the comment {shortened(header, LONGEST_NAME)!r}; expected column names."
             " Delete the comments; results of PCIbex become a table with its function read.pcibex in R"
@@ -128,12 +130,12 @@ def _refuse_other_headers(lines: Sequence[tuple[int, str]], source: str) -> None
                 f"{source}, line {number}: found the third header line of Qualtrics; expected only one. Delete the"
                 " lines between the first header line and the first row"
             )
-    names = re.fullmatch(r'"[^"]*"(?: "[^"]*")+', header) and header.split('" "')
+    names = _NAMES_AND_SPACES.fullmatch(header)
     if names or (header.count("|") > 1 and not re.search("[\t,;]", header)):
         raise InputError(
-            f"{source}, line {number if not names else lines[0][0]}: found names separated by"
+            f"{source}, line {lines[0][0]}: found names separated by"
             f" {'spaces' if names else repr('|')}; expected tabs, commas or semicolons."
-            " In R, write the table with write.csv, or with sep = \"\\t\""
+            ' In R, write the table with write.csv, or with sep = "\\t"'
         )
 
 
@@ -213,9 +215,7 @@ class _RowReader:
             return True
         return False
 
-    def rows(
-        self, lines: Iterable[tuple[int, str]], header: Sequence[str]
-    ) -> Iterator[tuple[int, list[str]]]:
+    def rows(self, lines: Iterable[tuple[int, str]], header: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
         """Yield the line number and the cells of each row, no cells for an empty row. Announces the report at the end.
 
         header: its cells as written.
@@ -258,11 +258,8 @@ class _RowReader:
             yield number, cells
         self._remark_missing()
         counts = {"rows": count, "columns": len(self.names)}
-        announce(
-            ReadingReport(
-                self.source, str(self.form), counts, self.form.evidence, self.remarks.all(), tuple(self.sample)
-            )
-        )
+        form = str(self.form) if width > 1 else "table of one column"
+        announce(ReadingReport(self.source, form, counts, self.form.evidence, self.remarks.all(), tuple(self.sample)))
 
     def _fitted(self, cells: list[str], number: int, before: Sequence[str]) -> list[str]:
         """Return a row with as many cells as there are columns, if it lacks, or has too many, empty ones at its end."""
@@ -303,7 +300,8 @@ class _RowReader:
     def _remark_missing(self) -> None:
         """Add a remark on the cells without a value in each of the first columns that have some."""
         for (column, cell), (count, *lines) in islice(sorted(self._missing.items()), SHOWN_NAMES):
-            what = f"cells without a value in column {shortened(self.names[column], LONGEST_NAME)}"
+            name = shortened(self.names[column], LONGEST_NAME) or f"{column + 1}, which has no name"
+            what = f"cells without a value in column {name}"
             for line in lines:
                 self.remarks.add(what, line, cell or None)
             self.remarks.add(what, count=count - len(lines))
@@ -334,7 +332,9 @@ def check_unique(names: Sequence[str], place: str, advice: str = "") -> None:
 def find_column(names: Sequence[str], column: str, place: str, advice: str = "") -> int:
     """Return the index of a column. Raises InputError with the closest match, and advice after it."""
     if column not in names:
-        hints = filter(None, [closest_match(column, names), advice, _row_advice(names), _one_name_advice(names, column)])
+        hints = filter(
+            None, [closest_match(column, names), advice, _row_advice(names), _one_name_advice(names, column)]
+        )
         found = f"{place}: no column {shortened(column, LONGEST_NAME)!r}; found {listed(names)}."
         raise InputError(" ".join([found, *hints]))
     return names.index(column)
@@ -347,6 +347,7 @@ def _one_name_advice(names: Sequence[str], column: str) -> str:
     return ""
 
 
+_NAMES_AND_SPACES = re.compile(r'"[^"]*"(?: "[^"]*")+')  # the header of a table of R's write.table
 _LINES_COMPARED = 50  # of a file that may be a table
 
 
@@ -361,18 +362,27 @@ def refuse_table(path: str | Path, advice: str) -> None:
     suffixes = Path(path).suffixes
     lines = list(islice((line for _, line in read_lines(path) if line.strip()), _LINES_COMPARED))
     is_named = any(suffix.lower() in (".csv", ".tsv") for suffix in suffixes[-2:])
-    sign = next((sign for sign in "\t,;" if lines and sign in lines[0]), None)
-    if not lines or sign is None:
+    lines = lines[1:] if lines and declared_separator(lines[0]) else lines
+    if not lines:
         return
-    names, numbers = lines[0].split(sign), {line.count(sign) for line in lines}
-    is_like = len(lines) > 1 and len(numbers) == 1 and all(name.strip() and " " not in name for name in names)
-    if is_named or is_like:
-        names = [name.strip().strip('"') for name in names]
-        cells = [*lines[-1].split(sign), *[""] * len(names)][: len(names)]
-        longest = max(range(len(names)), key=lambda place: len(cells[place]))
-        found = f"found a table with the columns {listed(names)}; expected one sentence per line"
-        advice = advice.format(shortened(names[longest], LONGEST_NAME))
-        raise InputError(f"{source_name(path)}: {found}. {advice}")
+    if _NAMES_AND_SPACES.fullmatch(lines[0]) and len(lines) > 1 and all(line.startswith('"') for line in lines):
+        names, cells = lines[0].strip('"').split('" "'), []
+    else:
+        form = find_form(lines)
+        try:
+            names, rows = form.cells(lines[0]), [form.cells(line) for line in lines[1:]]
+        except ValueError:
+            names, rows = lines[0].split(form.separator), []
+        is_like = len({len(row) for row in rows}) == 1 and len(rows[0]) - len(names) in (0, 1)
+        is_like &= all(name.strip() and " " not in name for name in names)
+        if len(names) < 2 or not (is_named or is_like):
+            return
+        cells = rows[-1] if rows else []
+    cells = [*cells, *[""] * len(names)][: len(names)]
+    longest = max(range(len(names)), key=lambda place: len(cells[place]))
+    found = f"found a table with the columns {listed(map(_clean_name, names))}; expected one sentence per line"
+    advice = advice.format(shortened(_clean_name(names[longest]), LONGEST_NAME))
+    raise InputError(f"{source_name(path)}: {found}. {advice}")
 
 
 def input_columns(

@@ -82,8 +82,15 @@ class InputTable:
             source, names = "the data frame", tuple(map(str, table.columns))
             check_unique(names, source)
             frame = table.iter_rows() if hasattr(table, "iter_rows") else table.itertuples(index=False, name=None)
-            values = [tuple(map(_value_of, row)) for row in frame]
-            kept = [(number, tuple(map(_cell_of, row))) for number, row in enumerate(values, 1)]
+            rows = [(number, tuple(map(_value_of, row))) for number, row in enumerate(frame, 1)]
+            filled = [(number, row) for number, row in rows if len(names) == 1 or any(cell is not None for cell in row)]
+            values = [row for _, row in filled]
+            kept = [(number, tuple(map(_cell_of, row))) for number, row in filled]
+            remarks = Remarks()
+            if len(filled) < len(rows):
+                remarks.add("empty rows", count=len(rows) - len(filled))
+            counts = {"rows": len(filled), "columns": len(names)}
+            announce(ReadingReport(source, "data frame", counts, "", remarks.all()))
         else:
             source, names, lines, is_quoted, separator = open_table(table)
             kept = [(number, tuple(cells or [""])) for number, cells in lines if cells or len(names) == 1]
@@ -224,9 +231,7 @@ def displayed_words(
     for row, text in enumerate(texts):
         split = [text[begin:end] for begin, end in word_spans(text)]
         if not split:
-            raise InputError(
-                f"{table.emptiness(row, column)}; expected {'text' if is_text else 'the displayed word'}"
-            )
+            raise InputError(f"{table.emptiness(row, column)}; expected {'text' if is_text else 'the displayed word'}")
         split = split if is_text else [" ".join(split)]
         words += split
         rows += [row] * len(split)
