@@ -14,7 +14,10 @@ _FROM_PANDAS = "write it with pandas: data.to_csv(index=False)"
 _FROM_STATISTICS = "export the data as CSV in UTF-8"
 
 _FORMATS = [  # first bytes, name, remedy
-    (rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a file of Excel or Word before 2007 (.xls, .doc)", "save it as CSV UTF-8, or as plain text"),
+    (
+        rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a file of Excel or Word before 2007 (.xls, .doc)",
+        "save it as CSV UTF-8, or as plain text",
+    ),
     (rb"(?:RDX|RDA|RDB)[123]\n|[XA]\n\x00\x00\x00[\x02\x03]|A\n[23]\n", "R data (.rds, .RData)", _FROM_R),
     (rb"\$FL[23]@", "data of SPSS (.sav)", _FROM_STATISTICS),
     (rb"<stata_d|[\x6e-\x73][\x01\x02]\x01\x00", "data of Stata (.dta)", _FROM_STATISTICS),
@@ -44,8 +47,8 @@ _COMPRESSED = re.compile(rb"\x1f\x8b|\xfd7zXZ\x00|BZh")
 def foreign_format(start: bytes, path: str | Path) -> tuple[str, str] | None:
     """Return what a file is and how it becomes text, if another program wrote it; None for text and other files.
 
-    start: its first bytes, with the names of the first files if it is an archive.  path: its name, which says what a compressed file or an archive is if its
-    first bytes do not.
+    start: its first bytes, with the names of the first files if it is an archive
+    path: its name, which says what a compressed file or an archive is if its first bytes do not
     """
     suffix = Path(path).suffix.lower()
     if start.startswith(ARCHIVE):

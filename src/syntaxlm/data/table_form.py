@@ -2,9 +2,9 @@
 
 Cells are separated by tabs, commas or semicolons: the sign in the header, outside quotation marks, with which most rows
 have as many cells as the header. Cells that contain the separator or a quotation mark are in quotation marks, and
-quotation marks inside them are doubled, or written \\" as R does. In tables separated by tabs, all other quotation marks
-are ordinary characters: the `csv` module would remove the quotation mark of a cell such as `"Yes, he said.` and join the
-cell to the cells after it.
+quotation marks inside them are doubled, or written \\" as R does. In tables separated by tabs, all other quotation
+marks are ordinary characters: the `csv` module would remove the quotation mark of a cell such as `"Yes, he said.` and
+join the cell to the cells after it.
 """
 
 from __future__ import annotations
