@@ -8,6 +8,7 @@ import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.reading import collected
+from syntaxlm.data.tables import read_table
 from syntaxlm.evaluation.displayed_words import InputTable, displayed_words, join_times
 from syntaxlm.evaluation.items import Stimuli
 
@@ -105,6 +106,14 @@ def test_a_word_na_of_a_file_is_refused_unless_it_is_in_quotation_marks(write):
         displayed_words(InputTable.read(write("item\tword\n1\tthe\n1\tNA\n")))
     words = displayed_words(InputTable.read(write('item\tword\n1\tthe\n1\t"NA"\n')))
     assert words.words == ("the", "NA")
+
+
+def test_an_error_of_a_spreadsheet_is_no_word(write):
+    path = write("item,word\n1,the\n1,#N/A\n")
+    with pytest.raises(InputError, match="line 3: found '#N/A' in column word, an error of a spreadsheet"):
+        displayed_words(InputTable.read(path))
+    with pytest.raises(InputError, match="line 3: found '#N/A' in column word, an error of a spreadsheet"):
+        list(read_table(path, "word")[1])
 
 
 def times_of(path):

@@ -28,6 +28,7 @@ _DECLARATION = re.compile(
 _QUOTED = re.compile(r'"[^"]*"')
 _NOT_TEXT = re.compile(r"[-+]?[\d.,]*(?:[eE][-+]?\d+)?%?|NA|NaN|-?Inf|TRUE|FALSE|true|false")
 MISSING = frozenset(["", "NA", "NaN", "nan", "N/A", "null", "None", "."])  # cells without a number
+SPREADSHEET_ERRORS = frozenset(["#N/A", "#REF!", "#NAME?", "#VALUE!", "#DIV/0!", "#NULL!", "#NUM!"])
 ESCAPE = '\\"'
 
 

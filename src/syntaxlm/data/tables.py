@@ -25,6 +25,7 @@ from syntaxlm.data.table_form import (
     ESCAPE,
     MISSING,
     ONE_LINE,
+    SPREADSHEET_ERRORS,
     Missing,
     TableForm,
     declared_separator,
@@ -430,6 +431,11 @@ def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator
             if not is_certain and isinstance(cells[place], Missing):
                 is_certain = True
                 warn_of_missing(f"{table.source}, line {number}", column)
+            if cells[place] in SPREADSHEET_ERRORS:
+                raise InputError(
+                    f"{table.source}, line {number}: found {cells[place]!r} in column {column}, an error of a"
+                    " spreadsheet; expected text. Repair its formula and save the sheet again"
+                )
             yield Row(text_of(cells[place]), (*cells[:place], *cells[place + 1 :]))
 
     return (*table.names[:place], *table.names[place + 1 :]), rows()

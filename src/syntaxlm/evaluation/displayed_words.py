@@ -27,7 +27,7 @@ from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.data.frequencies import Frequencies, FrequencySource
-from syntaxlm.data.table_form import MISSING, NA_ADVICE, Missing, text_of, warn_of_missing
+from syntaxlm.data.table_form import MISSING, NA_ADVICE, SPREADSHEET_ERRORS, Missing, text_of, warn_of_missing
 from syntaxlm.data.tables import check_unique, find_column, has_decimal_commas, names_beside, open_table, type_of
 from syntaxlm.evaluation.options import MOST_SPILLOVER
 from syntaxlm.models.abilities import ScoresTokens
@@ -108,9 +108,14 @@ class InputTable:
         """Return the cells of a column of text, "" for NA without quotation marks, with an InputWarning if it may be a
         word.
 
-        option: how the user chooses the column. Raises InputError if there is none.
+        option: how the user chooses the column. Raises InputError if there is none, and for errors of spreadsheets.
         """
         cells = self._cells(name, option)
+        if errors := [row for row, cell in enumerate(cells) if cell in SPREADSHEET_ERRORS]:
+            raise InputError(
+                f"{self.place(errors[0])}: found {cells[errors[0]]!r} in column {name}, an error of a spreadsheet;"
+                " expected text. Repair its formula and save the sheet again"
+            )
         missing = [row for row, cell in enumerate(cells) if isinstance(cell, Missing)]
         if missing and not self.is_quoted:
             warn_of_missing(self.place(missing[0]), name, len(missing))
