@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.reading import collected
 from syntaxlm.data.pairs import MinimalPair, read_pairs
 
 BLIMP = {
@@ -148,7 +149,8 @@ def test_tables_of_another_form_are_reported_by_file_and_line(written, lines, sa
         ('{"sentences": ["a"]}', 'sentences is ["a"]; expected a list of two or more'),
         ('{"sentences": "ab"}', 'sentences is "ab"; expected a list'),
         ('{"sentences": ["a", null]}', "found null in sentences"),
-        ('{"sentences": ["a", "b"], "case": 7}', "case is 7; expected text"),
+        ('{"sentences": ["a", "b"], "case": [7]}', "case is [7]; expected text"),
+        ('{"sentences": ["a", "b"], "case": true}', "case is true; expected text"),
         ('{"sentences": ["a", "\\ud83d"]}', 'found "\\ud83d" in sentences; expected text without zero bytes'),
         ('{"sentences": ["a", "b\\u0000"]}', "expected text without zero bytes"),
     ],
@@ -160,6 +162,60 @@ def test_invalid_items_are_reported_by_file_and_line_with_what_was_expected(writ
     assert str(reported.value).startswith(f"{path}, line 2: ")
     assert said in str(reported.value)
     assert len(str(reported.value)) < 500
+
+
+def read_with_report(path):
+    with collected() as reports:
+        pairs = read_pairs([path])
+    return pairs, str(reports[-1]).removeprefix(f"{path}: ")
+
+
+def test_null_in_optional_entries_is_absent_and_numbers_are_names(written):
+    item = {"sentence_good": "a b", "sentence_bad": "a c", "UID": 5, "field": None, "linguistics_term": float("nan")}
+    path = written(item, item | {"UID": 5.0}, item | {"UID": None, "case": 1.5})
+    pairs, said = read_with_report(path)
+    assert [pair.case for pair in pairs] == ["5", "5", "1.5"]
+    assert [pair.groups for pair in pairs] == [{}, {}, {}]
+    assert said.startswith("minimal pairs, JSON lines, 3 items; 2 items with a number for UID, read as text: '5'")
+    assert "3 items with null for field, read as absent (lines 1, 2, 3)" in said
+
+
+def test_null_beside_complete_sentences_is_absent(written):
+    item = {"sentence_good": None, "sentence_bad": None, "better": "a b", "worse": "a c", "sentences": None}
+    (pair,) = read_pairs([written(item)])
+    assert (pair.better, pair.worse) == ("a b", "a c")
+
+
+def test_null_in_a_sentence_is_refused_with_the_line(written):
+    with pytest.raises(InputError, match="line 2: found null in sentence_good, sentence_bad; expected a sentence"):
+        read_pairs([written(BLIMP, BLIMP | {"sentence_bad": None})])
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_json_array_has_the_pairs_of_json_lines(written, indent):
+    items = [{"better": f"a {n}", "worse": f"b {n}", "UID": "x"} for n in range(3)]
+    path = written(json.dumps(items, indent=indent), name="pairs.json")
+    pairs, said = read_with_report(path)
+    assert [(pair.better, pair.worse) for pair in pairs] == [("a 0", "b 0"), ("a 1", "b 1"), ("a 2", "b 2")]
+    assert [pair.line for pair in pairs] == ([1, 1, 1] if indent is None else [2, 7, 12])
+    assert said == "minimal pairs, a JSON array, 3 items"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[\n{"better": "a", "worse": "b"}\n{"better"', "line 2: found "),
+        ('[\n{"better": "a", "worse": "b"},\n{"better"', "line 3: not JSON"),
+        ('[{"better": "a", "worse": "b"}', "line 1: found the end of the file after this item; expected a comma or ]"),
+        ('[{"better": "a", "worse": "b"}]\n{"better": "c"}', "line 2: found "),
+        ("[\n[1]]", "line 2: found [1]; expected an object"),
+        ("[]", "no minimal pairs found"),
+    ],
+)
+def test_faulty_arrays_are_reported_by_line(written, text, said):
+    with pytest.raises(InputError) as reported:
+        read_pairs([written(text)])
+    assert said in str(reported.value)
 
 
 def test_empty_files_are_reported(written, tmp_path):

@@ -158,7 +158,7 @@ def test_html_is_a_warning_if_there_is_much_and_a_remark_otherwise(write):
         ("%PDF-1.4\n1 0 obj\n", "found a PDF document"),
         (b"%PDF-1.4\n\xe2\xe3\n", "found a PDF document"),
         ("%!PS-Adobe-3.0\n", "found a PostScript document"),
-        ("{\\rtf1\\ansi Hello}\n", "found a RTF document"),
+        ("{\\rtf1\\ansi Hello}\n", "found an RTF document"),
         ("<!DOCTYPE html>\n<p>Hello</p>\n", "line 1: found '<!DOCTYPE html>', the start of an HTML or XML document"),
         ('\n<?xml version="1.0"?>\n<TEI>\n', "line 2: found '<?xml version=\"1.0\"?>', the start of an HTML or XML"),
         ('{"sentence_good": "a", "sentence_bad": "b"}\n', "the start of JSON"),

@@ -315,6 +315,31 @@ def test_rows_are_written_as_csv(small, written, given_bits, tmp_path):
     assert [(row["level"], row["accuracy"]) for row in rows[:2]] == [("all", "1.000000"), ("all", "1.000000")]
 
 
+def test_null_in_optional_entries_of_a_suite_is_absent_and_numbers_are_names(written):
+    content = suite(one={1: "the cat|sees", "b": "the dog|sees"}, formulas=("(2;%1%) < (2;%b%)",))
+    content["meta"] |= {"name": None, "metric": None}
+    content["predictions"][0]["type"] = None
+    (read,) = read_suites([written(content, "mine.json")])
+    assert (read.name, [list(item.conditions) for item in read.items]) == ("mine", [["1", "b"]])
+
+
+def test_null_in_a_required_entry_of_a_suite_is_named(written):
+    content = suite(one={"a": "the cat|sees", "b": "the dog|sees"})
+    content["items"][0]["conditions"][1]["regions"][0]["content"] = None
+    with pytest.raises(
+        InputError, match="items 1, conditions 2, regions 1, content: found null; expected a valid string"
+    ):
+        read_suites([written(content)])
+
+
+def test_na_in_a_region_of_a_suite_table_is_no_word_and_in_an_item_it_is_refused(written):
+    table = '"item","condition","r1","r2"\n1,"a","The man",NA\n1,"b","The men","left"\n'
+    (read,) = read_suites([written(table, "na.csv")], ["(1;%a%) < (1;%b%)"])
+    assert [one.sentence for one in read.items[0].conditions.values()] == ["The man", "The men left"]
+    with pytest.raises(InputError, match="line 3: column item has NA, a missing value"):
+        read_suites([written(table.replace('1,"b"', 'NA,"b"'), "item.csv")], ["(1;%a%) < (1;%b%)"])
+
+
 @pytest.mark.skipif(not SUITES.is_dir(), reason=f"no test suites in {SUITES}")
 def test_the_published_suites_are_read_with_their_circuits():
     suites = read_suites([SUITES])

@@ -26,6 +26,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import decode_text, memory_size, system_error
+from syntaxlm.core.foreign_files import ARCHIVE, foreign_format
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 
 STANDARD_INPUT = "-"
@@ -78,11 +79,6 @@ _ARCHIVES = {  # formats that are not supported; their first bytes are not text
     "zip": re.compile(rb"PK\x03\x04"),
     "7-Zip": re.compile(rb"7z\xbc\xaf\x27\x1c"),
     "compress (.Z)": re.compile(rb"\x1f\x9d"),
-}
-_DOCUMENTS = {  # their first bytes; all but the first two might be read as text
-    "PDF": re.compile(rb"(\xef\xbb\xbf)?%PDF-"),
-    "PostScript": re.compile(rb"%!PS"),
-    "RTF": re.compile(rb"\{\\rtf\d"),
 }
 COMPRESSED_SUFFIXES = tuple(_COMPRESSIONS)
 _START = 8  # bytes that identify the format
@@ -332,13 +328,12 @@ class _Source(io.RawIOBase):
             start = file.read(_START)
         except OSError as error:
             raise system_error(self._name, "read", error) from error
+        peek = getattr(file, "peek", None)  # a replaced standard input may have none
+        names = peek(0) if peek and start.startswith(ARCHIVE) else b""  # waits for bytes, so not in a text
+        if foreign := foreign_format(start + names, path):
+            what, remedy = foreign
+            raise InputError(f"{self._name}: found {what}; expected a text file. To use it, {remedy}")
         detected = next((format for format in _COMPRESSIONS.values() if format.start.match(start)), None)
-        document = next((name for name, pattern in _DOCUMENTS.items() if pattern.match(start)), None)
-        if document is not None:
-            raise InputError(
-                f"{self._name}: found a {document} document; expected plain text. Save or export it as plain text"
-                " (UTF-8)."
-            )
         archive = next((name for name, pattern in _ARCHIVES.items() if pattern.match(start)), None)
         if archive is not None:
             supported = ", ".join(COMPRESSED_SUFFIXES)

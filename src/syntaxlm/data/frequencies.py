@@ -22,10 +22,10 @@ from syntaxlm.core.errors import InputError, closest_match, listed
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import content_suffix, read_lines, source_name
 from syntaxlm.data.corpora import NO_TEXT_SUFFIXES
+from syntaxlm.data.table_form import MISSING
 from syntaxlm.data.tables import split_cells
 
 WORDFREQ = "wordfreq:"  # before the code of a language, instead of a file of frequencies
-MISSING = frozenset(["", "NA", "NaN", "nan", "N/A", "null", "None", "."])  # cells without a number
 
 _BILLION = 1e9
 _LINES_COMPARED = 1_000  # at the start of a file, from which its form is decided

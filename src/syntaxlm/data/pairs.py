@@ -8,20 +8,25 @@ and the next one are a pair; other pairs of an item follow from these, so they o
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
 from syntaxlm.core.errors import InputError, shortened
+from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import STANDARD_INPUT, content_suffix, read_lines, source_name, uncompressed_name
+from syntaxlm.data.table_form import text_of
 from syntaxlm.data.tables import open_table
 
 _GROUPINGS = ("field", "linguistics_term", "group")  # entries that name the group of an item
 _SENTENCES = ("sentence_good", "sentence_bad"), ("better", "worse")  # entries with the two sentences of an item
 _ENTRIES = "sentence_good and sentence_bad, or better and worse"
 _LONGEST_ENTRIES = 200  # characters of entries in a message
+_OPTIONAL = ("UID", "case", *_GROUPINGS)
+_BLANK = re.compile(r"\s*")
 _TABLES = (".tsv", ".csv")
 _SHOWN = 60  # characters of a faulty entry
 
@@ -111,20 +116,78 @@ def _items(file: str | Path, source: str) -> Iterator[tuple[int, dict[str, Any]]
     if content_suffix(file) in _TABLES:
         table = open_table(file)
         _check_entries(table.names, f"{source}, line 1", "columns", _ENTRIES)
-        yield from ((number, dict(zip(table.names, cells, strict=True))) for number, cells in table.rows if cells)
+        for number, cells in table.rows:
+            if cells:
+                yield number, dict(zip(table.names, map(text_of, cells), strict=True))
         return
-    for number, line in read_lines(file):
-        if not line.strip():
-            continue
+    lines = ((number, line) for number, line in read_lines(file) if line.strip())
+    first = next(lines, None)
+    if first is None:
+        return
+    is_array, count, sample, remarks = first[1].lstrip().startswith("["), 0, list[str](), Remarks()
+    items = (
+        _items_of_array(chain([first], lines), source) if is_array else _items_of_lines(chain([first], lines), source)
+    )
+    for number, item in items:
         place = f"{source}, line {number}"
-        try:
-            item = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            found = f"{place}: not JSON: {error}. Found {_short(line)}"
-            raise InputError(f"{found}; expected one item per line, or a table in a file .tsv or .csv") from error
         if not isinstance(item, dict):
             raise InputError(f"{place}: found {_short(item)}; expected an object with sentence_good and sentence_bad")
+        for name in _OPTIONAL:
+            if name in item and _is_null(item[name]):
+                del item[name]
+                remarks.add(f"items with null for {name}, read as absent", number)
+            elif type(item.get(name)) in (int, float):
+                item[name] = f"{item[name]:.15g}" if isinstance(item[name], float) else str(item[name])
+                remarks.add(f"items with a number for {name}, read as text", number, item[name])
+        if count < 2:
+            sample.append(_short(item))
+        count += 1
         yield number, item
+    form, evidence = ("a JSON array", "[ at the start") if is_array else ("JSON lines", "no suffix .tsv or .csv")
+    announce(ReadingReport(source, f"minimal pairs, {form}", {"items": count}, evidence, remarks.all(), tuple(sample)))
+
+
+def _is_null(value: Any) -> bool:
+    return value is None or value != value  # NaN
+
+
+def _items_of_lines(lines: Iterable[tuple[int, str]], source: str) -> Iterator[tuple[int, Any]]:
+    for number, line in lines:
+        try:
+            yield number, json.loads(line)
+        except (ValueError, RecursionError) as error:
+            found = f"{source}, line {number}: not JSON: {error}. Found {_short(line)}"
+            raise InputError(f"{found}; expected one item per line, or a table in a file .tsv or .csv") from error
+
+
+def _items_of_array(lines: Iterable[tuple[int, str]], source: str) -> Iterator[tuple[int, Any]]:
+    """Yield the items of an array with the lines on which they start."""
+    numbered = list(lines)
+    text = "\n".join(line for _, line in numbered)
+    decoder, line, start, position = json.JSONDecoder(), 0, 0, _next_place(text, text.index("[") + 1)
+    while text[position : position + 1] != "]":
+        line, start = line + text.count("\n", start, position), position
+        place = f"{source}, line {numbered[line][0]}"
+        try:
+            item, position = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError) as error:
+            found = f"{place}: not JSON: {error}. Found {_short(text[position : position + _SHOWN])}"
+            raise InputError(f"{found}; expected an item of a JSON array, or one item per line") from error
+        yield numbered[line][0], item
+        position = _next_place(text, position)
+        if text[position : position + 1] == ",":
+            position = _next_place(text, position + 1)
+        elif text[position : position + 1] != "]":
+            found = _short(text[position : position + _SHOWN]) if text[position:] else "the end of the file"
+            raise InputError(f"{place}: found {found} after this item; expected a comma or ]")
+    if rest := text[position + 1 :].strip():
+        raise InputError(f"{source}, line {numbered[-1][0]}: found {_short(rest)} after the array; expected its end")
+
+
+def _next_place(text: str, position: int) -> int:
+    """Return the position of the next character that is not white space."""
+    blank = _BLANK.match(text, position)
+    return blank.end() if blank else position
 
 
 def _pairs_of_item(item: dict[str, Any], source: str, number: int) -> Iterator[MinimalPair]:
@@ -157,7 +220,9 @@ def _sentences(item: dict[str, Any], place: str) -> list[str]:
         if not isinstance(sentences, list) or len(sentences) < 2:
             raise InputError(f"{place}: sentences is {_short(sentences)}; expected a list of two or more, best first")
     else:
-        names = _check_entries(item, place, "entries", f"{_ENTRIES}, or sentences")
+        given = [name for name, value in item.items() if value is not None]
+        complete = [names for names in _SENTENCES if set(names) <= set(given)]
+        names = complete[0] if complete else _check_entries(item, place, "entries", f"{_ENTRIES}, or sentences")
         sentences, shown = [item[name] for name in names], ", ".join(names)
     for sentence in sentences:
         if not isinstance(sentence, str) or not sentence.strip():

@@ -19,11 +19,12 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from syntaxlm.core.errors import InputError, closest_match, shortened
 from syntaxlm.core.files import parse_json
 from syntaxlm.core.text_files import check_encodable, content_suffix, read_whole_text, source_name, uncompressed_name
+from syntaxlm.data.table_form import NA_ADVICE, Missing, text_of, warn_of_missing
 from syntaxlm.data.tables import find_column, open_table
 
 Values = npt.NDArray[np.float64]
@@ -279,32 +280,47 @@ def _files(path: str | Path) -> list[str | Path]:
     return files
 
 
-class _RegionEntry(BaseModel, strict=True):
+class _Entry(BaseModel, strict=True):
+    """An object of a suite. null in an entry that has a default is an absent entry."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_null(cls, entries: Any) -> Any:
+        if not isinstance(entries, dict):
+            return entries
+        optional = {name for name, entry in cls.model_fields.items() if not entry.is_required()}
+        return {name: value for name, value in entries.items() if value is not None or name not in optional}
+
+
+class _RegionEntry(_Entry, strict=True):
     region_number: int
     content: str
 
 
-class _ConditionEntry(BaseModel, strict=True):
-    condition_name: str
+_Name = Annotated[str, BeforeValidator(lambda name: str(name) if type(name) is int else name)]
+
+
+class _ConditionEntry(_Entry, strict=True):
+    condition_name: _Name
     regions: list[_RegionEntry]
 
 
-class _ItemEntry(BaseModel, strict=True):
-    item_number: Annotated[str, BeforeValidator(lambda number: str(number) if type(number) is int else number)]
+class _ItemEntry(_Entry, strict=True):
+    item_number: _Name
     conditions: Annotated[list[_ConditionEntry], Field(min_length=1)]
 
 
-class _PredictionEntry(BaseModel, strict=True):
+class _PredictionEntry(_Entry, strict=True):
     type: Literal["formula"] = "formula"
     formula: str
 
 
-class _MetaEntry(BaseModel, strict=True):
-    name: str = ""
+class _MetaEntry(_Entry, strict=True):
+    name: _Name = ""
     metric: Any = "sum"
 
 
-class _SuiteFile(BaseModel, strict=True):
+class _SuiteFile(_Entry, strict=True):
     """A suite as JSON. Other entries, such as the names of regions, are ignored."""
 
     meta: _MetaEntry = _MetaEntry()
@@ -360,7 +376,8 @@ def _shown(value: Any) -> str:
 
 
 def _read_table(path: str | Path, formulas: Sequence[str]) -> Suite:
-    source, names, rows = open_table(path)
+    table = open_table(path)
+    source, names = table.source, table.names
     item, condition = (find_column(names, name, f"{source}, line 1") for name in ("item", "condition"))
     columns = [column for column in range(len(names)) if column not in (item, condition)]
     for number, column in enumerate(columns, 1):
@@ -372,16 +389,21 @@ def _read_table(path: str | Path, formulas: Sequence[str]) -> Suite:
             f"{source}: a table contains no predictions; expected one or more, such as --prediction"
             ' "(2;%a%) < (2;%b%)", where 2 is the second column of regions'
         )
-    sentences = [
-        _SentenceEntry(
-            cells[item],
-            cells[condition],
-            [(n, cells[column]) for n, column in enumerate(columns, 1)],
-            f"{source}, line {line}",
-        )
-        for line, cells in rows
-        if cells
-    ]
+    sentences, is_certain = list[_SentenceEntry](), table.is_quoted
+    for line, cells in table.rows:
+        if not cells:
+            continue
+        place = f"{source}, line {line}"
+        for column, name in ((item, "item"), (condition, "condition")):
+            if not text_of(cells[column]).strip():
+                found = f"has NA, a missing value{NA_ADVICE}" if cells[column] else "is empty"
+                raise InputError(f"{place}: column {name} {found}; expected a name in every row")
+        for column in columns:
+            if not is_certain and isinstance(cells[column], Missing):
+                is_certain = True
+                warn_of_missing(place, names[column])
+        regions = [(number, text_of(cells[column])) for number, column in enumerate(columns, 1)]
+        sentences.append(_SentenceEntry(cells[item], cells[condition], regions, place))
     return _suite(uncompressed_name(source).stem, sentences, formulas, source)
 
 

@@ -1,76 +1,355 @@
 """Tables with a header line and one row per line, as spreadsheets, R and pandas write them.
 
-They are separated by tabs, by commas if the header has no tab, or by semicolons if it has neither. Tab-separated cells
-that contain a tab or a quotation mark are in quotation marks, and quotation marks inside them are doubled. All other
-quotation marks are ordinary characters. A cell cannot contain a line break. `syntaxlm.core.tables.format_cells`
-writes such lines. This module splits tab-separated cells itself: the `csv` module would remove the quotation mark of a
-cell such as `"Yes, he said.` and join the cell to the cells after it.
+How cells are separated and quoted is decided once, from the first lines; see `syntaxlm.data.table_form`. Rows of empty
+cells are ignored like empty lines, and so are columns without a name and without cells. A header with one name less
+than the rows have cells lacks the name of the first column, as R writes row names. A cell cannot contain a line break.
+`syntaxlm.core.tables.format_cells` writes such lines.
 """
 
 from __future__ import annotations
 
-import csv
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from syntaxlm.core.errors import LONGEST_NAME, InputError, closest_match, listed, shortened
+from syntaxlm.core.errors import LONGEST_NAME, SHOWN_NAMES, InputError, InputWarning, closest_match, listed, shortened
+from syntaxlm.core.reading import LINES_NAMED, ReadingReport, Remarks, announce
 from syntaxlm.core.tables import Column, ColumnType
-from syntaxlm.core.text_files import content_suffix, read_lines, source_name
+from syntaxlm.core.text_files import LINES_TOGETHER, content_suffix, read_lines, source_name
+from syntaxlm.data.table_form import (
+    ESCAPE,
+    MISSING,
+    ONE_LINE,
+    SPREADSHEET_ERRORS,
+    Missing,
+    TableForm,
+    declared_separator,
+    find_form,
+    text_of,
+    warn_of_missing,
+)
 from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
 
-_CELL = re.compile(r'"((?:[^"]|"")*)"(?=\t|$)|[^\t]*')
-_ONE_LINE = "expected the whole row on one line. Replace line breaks in cells with spaces"
+_ADVICE_UTF8 = "Save the table as UTF-8; spreadsheets name this format CSV UTF-8"
+_INVISIBLE = re.compile("[\u200b\u2060\ufeff]|^[\u200c\u200d]+|[\u200c\u200d]+$")  # characters in names of columns
+_LONGEST_NAME_WORDS = 4  # words of the name of a column; a first line with longer ones is likely a row
+_QUALTRICS = "ImportId"  # in the third line of its tables
+_LINES_OF_HEADERS = 20  # which Qualtrics may need for its three
+_LONGEST_SAMPLE = 200  # characters
 
 
 class OpenTable(NamedTuple):
     """A table that is being read.
 
-    source: its name in messages.  names: of the columns.
-    rows: the number of the (last) line of each row and its cells, as many as there are columns; none for an empty line.
+    source: its name in messages
+    names: of the columns
+    rows: the number of the line of each row and its cells, as many as there are columns; none for an empty row. A cell
+        NA without quotation marks is `Missing`.
+    is_quoted: whether all text is in quotation marks, so that NA without them is a missing value
+    separator: of the cells
     """
 
     source: str
     names: tuple[str, ...]
     rows: Iterator[tuple[int, list[str]]]
+    is_quoted: bool = False
+    separator: str = "\t"
 
 
 def open_table(path: str | Path) -> OpenTable:
     """Read the header of a table, and its rows as they are asked for; "-" is standard input.
 
+    How the table was read is announced after its last row.
     Raises InputError, here or on a row: for a missing header, repeated names, a row with more or fewer cells than the
-    header, a cell with a line break, quotation marks that the format cannot have, and as `read_lines` does.
+    header, a cell with a line break, quotation marks that the format cannot have, a second header, and as `read_lines`
+    does.
     """
     source = source_name(path)
-    rows = _separated(read_lines(path), source)
-    line, header = next(rows, (1, []))
-    if not any(header):
-        raise InputError(f"{source}, line 1: no header; expected column names, separated by tabs, commas or semicolons")
-    if any("\n" in name for name in header):
-        raise InputError(f"{source}, line 1: found a line break in a cell; {_ONE_LINE}")
-    check_unique(header, f"{source}, line {line}")
-    return OpenTable(source, tuple(header), _checked(rows, header, source))
+    remarks = Remarks()
+    lines = _table_lines(path, source, remarks)
+    first = list(islice(lines, LINES_TOGETHER))
+    declared = declared_separator(first[0][1]) if first else None
+    if declared:
+        first = first[1:]
+    line, header = first[0] if first else (1, "")
+    place = f"{source}, line {line}"
+    if not header.strip("\t,; "):
+        raise InputError(f"{place}: no header; expected column names, separated by tabs, commas or semicolons")
+    _refuse_other_headers(first, source)
+
+    form = find_form([text for _, text in first if text.strip()], declared)
+    try:
+        names = form.cells(header)
+    except ValueError as error:
+        raise InputError(f"{place}: {error}") from None
+    reader = _RowReader(source, form, remarks)
+    reader.find_columns(names, first[1:], place)
+    return OpenTable(
+        source, reader.names, reader.rows(chain(first[1:], lines), form.cells(header)), form.is_quoted, form.separator
+    )
 
 
-def check_unique(names: Sequence[str], place: str) -> None:
-    """Raise InputError if several columns have the same name."""
+def _table_lines(path: str | Path, source: str, remarks: Remarks) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a table with their numbers. A carriage return in the first one ends lines in the whole file.
+
+    remarks: where lines that end in a carriage return are counted.
+    """
+    lines = read_lines(path)
+    try:
+        first = next(lines, None)
+        if first is not None and "\r" in first[1].rstrip("\r"):
+            pieces = (piece for _, text in chain([first], lines) for piece in text.removesuffix("\r").split("\r"))
+            for number, piece in enumerate(pieces, 1):
+                remarks.add("lines that end in CR, as in old spreadsheets")
+                yield number, piece
+        elif first is not None:
+            yield first
+            yield from lines
+    except InputError as error:
+        if "expected UTF-8 text" in str(error):
+            raise InputError(f"{error}. {_ADVICE_UTF8}") from error
+        raise
+
+
+def _refuse_other_headers(lines: Sequence[tuple[int, str]], source: str) -> None:
+    """Raise InputError for tables of programs that write other lines than one header before the rows."""
+    number, header = lines[0]
+    if header.startswith("#") and (
+        not re.search("[\t,;]", header) or any(text.startswith("#") for _, text in lines[1:3])
+    ):
+        raise InputError(
+            f"{source}, line {number}: found the comment {shortened(header, LONGEST_NAME)!r}; expected column names."
+            " Delete the comments; results of PCIbex become a table with its function read.pcibex in R"
+        )
+    for number, text in lines[1:_LINES_OF_HEADERS]:
+        if _QUALTRICS in text and "{" in text:
+            raise InputError(
+                f"{source}, line {number}: found the third header line of Qualtrics; expected only one. Delete the"
+                " lines between the first header line and the first row"
+            )
+    names = _NAMES_AND_SPACES.fullmatch(header)
+    if names or (header.count("|") > 1 and not re.search("[\t,;]", header)):
+        raise InputError(
+            f"{source}, line {lines[0][0]}: found names separated by"
+            f" {'spaces' if names else repr('|')}; expected tabs, commas or semicolons."
+            ' In R, write the table with write.csv, or with sep = "\\t"'
+        )
+
+
+@dataclass
+class _RowReader:
+    """Reads the rows of a table: checks the number of their cells, and counts what is odd.
+
+    names: of the columns.  width: cells of a row.  dropped: columns without name and cells, which are left out.
+    """
+
+    source: str
+    form: TableForm
+    remarks: Remarks
+    names: tuple[str, ...] = ()
+    width: int = 0
+    dropped: tuple[int, ...] = ()
+    sample: list[str] = field(default_factory=list)
+    _missing: dict[tuple[int, str], list[int]] = field(default_factory=dict)
+
+    def find_columns(self, header: Sequence[str], lines: Sequence[tuple[int, str]], place: str) -> None:
+        """Find the names, and the columns without a name: those of row names, and those without cells.
+
+        lines: the first rows, with their numbers.
+        """
+        rows = []
+        for _, text in lines:
+            try:
+                cells = self.form.cells(text)
+            except ValueError:  # reported when the row is read
+                continue
+            if any(map(str.strip, cells)):
+                rows.append(cells)
+        names = [_clean_name(name) for name in header]
+        if changed := [name for name, clean in zip(header, names, strict=True) if name.strip(" ") != clean]:
+            for name in changed:
+                self.remarks.add("column names with spaces or invisible characters", example=name)
+        if self._has_row_names(rows, len(names), [text for _, text in lines if text.strip()]):
+            names = ["", *names]
+            self.remarks.add("columns without a name before the others", example=rows[0][0])
+        self.width = len(names)
+        unnamed = [column for column, name in enumerate(names) if not name]
+        filled = {column for cells in rows for column in unnamed if column < len(cells) and cells[column].strip()}
+        self.dropped = tuple(column for column in unnamed if column not in filled) if rows else ()
+        if len(filled) > 1:
+            numbers = listed(column + 1 for column in sorted(filled))
+            raise InputError(f"{place}: found no names for columns {numbers}; expected a name for each column")
+        self.names = tuple(name for column, name in enumerate(names) if column not in self.dropped)
+        if len(self.names) == 1 and re.fullmatch(r"[^\t,;]+([\t,;][^\t,;]+)+", names[0]) and '"' in lines[0][1]:
+            signs = {text.count('"') for _, text in lines}
+            if rows and all(len(cells) == 1 and re.search("[\t,;]", cells[0]) for cells in rows) and min(signs) > 1:
+                raise InputError(
+                    f"{place}: found one cell in every line, {shortened(names[0], LONGEST_NAME)!r}; expected several."
+                    " Whole lines are in quotation marks; remove these"
+                )
+        check_unique(self.names, place, _row_advice(self.names))
+
+    def _has_row_names(self, rows: Sequence[Sequence[str]], names: int, lines: Sequence[str]) -> bool:
+        """Return whether rows start with a cell for which the header has no name, as R writes the names of rows.
+
+        All rows have one cell more than the header. The first one is in quotation marks if all text is, so that the
+        last one cannot be the rest of a text with a separator. Otherwise it counts the rows, which is doubtful.
+        """
+        if not rows or any(len(cells) != names + 1 for cells in rows) or not any(cells[-1] for cells in rows):
+            return False
+        firsts = [cells[0] for cells in rows]
+        if self.form.is_quoted and all(self.form.parts(text)[0][0] for text in lines):
+            return len(set(firsts)) == len(firsts)
+        is_count = len(rows) > 1 and firsts == [str(number) for number in range(1, len(rows) + 1)]
+        if is_count and self.form.separator == "\t":
+            warnings.warn(
+                InputWarning(
+                    f"{self.source}: the rows have one cell more than the header, and the first cells count the rows."
+                    " They are read as a column without a name, as R writes row names (row.names = FALSE omits them)"
+                ),
+                stacklevel=2,
+            )
+            return True
+        return False
+
+    def rows(self, lines: Iterable[tuple[int, str]], header: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+        """Yield the line number and the cells of each row, no cells for an empty row. Announces the report at the end.
+
+        header: its cells as written.
+        """
+        split, width, blank = self.form.cells, self.width, f' "{self.form.separator}'
+        count, before, number = 0, list(header), 1
+        for number, text in lines:
+            try:
+                cells = split(text)
+            except ValueError as error:
+                raise InputError(f"{self.source}, line {number}: {error}") from None
+            if len(cells) != width or self.dropped or "" in cells or "NA" in cells or not text.strip(blank):
+                if not any(map(str.strip, cells)):
+                    if width > 1:
+                        self.remarks.add("empty rows", number)
+                    else:
+                        count += 1
+                    yield number, []
+                    continue
+                if len(cells) != width:
+                    cells = self._fitted(cells, number, before)
+                before = cells
+                if self.dropped:
+                    cells = self._without_unnamed(cells, number)
+                self._count_missing(cells, number)
+            else:
+                before = cells
+            if cells == header and width > 1:
+                raise InputError(
+                    f"{self.source}, line {number}: found the header again; expected it once. Are these two tables in"
+                    " one file? Delete the line if the other rows belong together"
+                )
+            if "\r" in text:
+                raise InputError(f"{self.source}, line {number}: found a line break (CR) in a cell; {ONE_LINE}")
+            if self.form.is_escaped and ESCAPE in text:
+                self.remarks.add(f"rows with {ESCAPE} for quotation marks", number)
+            if count < 2:
+                self.sample.append(shortened(" | ".join(cells), _LONGEST_SAMPLE))
+            count += 1
+            yield number, cells
+        self._remark_missing()
+        counts = {"rows": count, "columns": len(self.names)}
+        form = str(self.form) if width > 1 else "table of one column"
+        announce(ReadingReport(self.source, form, counts, self.form.evidence, self.remarks.all(), tuple(self.sample)))
+
+    def _fitted(self, cells: list[str], number: int, before: Sequence[str]) -> list[str]:
+        """Return a row with as many cells as there are columns, if it lacks, or has too many, empty ones at its end."""
+        if len(cells) > self.width and not any(cells[self.width :]):
+            self.remarks.add("rows with empty cells after the last column", number)
+            return cells[: self.width]
+        if len(cells) < self.width and set(range(len(cells), self.width)) <= set(self.dropped):
+            return [*cells, *[""] * (self.width - len(cells))]
+        source, names = self.source, listed(name or "(no name)" for name in self.names)
+        message = f"{source}, line {number}: found {len(cells)} cells, expected {self.width}: {names}"
+        for line, row in ((number - 1, before), (number, cells)):
+            if row[-1:] and row[-1].startswith('"') and row[-1].count('"') % 2:
+                raise InputError(f"{message}. Line {line} ends within a cell in quotation marks; {ONE_LINE}")
+        if len(cells) > self.width:
+            message += ". A cell that contains the separator must be in quotation marks"
+        if len(cells) == self.width + 1:
+            message += "; row names of R require a name in the header (or row.names = FALSE)"
+        raise InputError(message)
+
+    def _without_unnamed(self, cells: list[str], number: int) -> list[str]:
+        for column in self.dropped:
+            if cells[column].strip():
+                raise InputError(
+                    f"{self.source}, line {number}: found {shortened(cells[column], LONGEST_NAME)!r} in column"
+                    f" {column + 1}, which has no name; expected a name for it in the header"
+                )
+        return [cell for column, cell in enumerate(cells) if column not in self.dropped]
+
+    def _count_missing(self, cells: Sequence[str], number: int) -> None:
+        """Note the lines of the cells without a value, by column and by what the cells have instead: "" or NA."""
+        for column, cell in enumerate(cells):
+            if not cell or type(cell) is Missing:
+                found = self._missing.setdefault((column, str(cell)), [0])
+                found[0] += 1
+                if len(found) <= LINES_NAMED:
+                    found.append(number)
+
+    def _remark_missing(self) -> None:
+        """Add a remark on the cells without a value in each of the first columns that have some."""
+        for (column, cell), (count, *lines) in islice(sorted(self._missing.items()), SHOWN_NAMES):
+            name = shortened(self.names[column], LONGEST_NAME) or f"{column + 1}, which has no name"
+            what = f"cells without a value in column {name}"
+            for line in lines:
+                self.remarks.add(what, line, cell or None)
+            self.remarks.add(what, count=count - len(lines))
+
+
+def _clean_name(name: str) -> str:
+    """Return the name of a column without spaces around it and invisible characters."""
+    return " ".join(_INVISIBLE.sub("", name).split())
+
+
+def _row_advice(names: Sequence[str]) -> str:
+    """Return advice if names look like the cells of a row; otherwise nothing."""
+    for name in names:
+        if re.fullmatch(r"[-+]?\d+([.,]\d+)?|NA", name) or len(name.split()) > _LONGEST_NAME_WORDS:
+            shown = shortened(name, LONGEST_NAME)
+            return f"{shown!r} looks like a cell, not a name. Is the header missing? Add a line with the column names"
+    return ""
+
+
+def check_unique(names: Sequence[str], place: str, advice: str = "") -> None:
+    """Raise InputError, with advice after it, if several columns have the same name."""
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
-        raise InputError(f"{place}: more than one column is named {listed(map(repr, twice))}; expected unique names")
+        found = f"{place}: more than one column is named {listed(map(repr, twice))}; expected unique names"
+        raise InputError(". ".join(filter(None, [found, advice])))
 
 
 def find_column(names: Sequence[str], column: str, place: str, advice: str = "") -> int:
     """Return the index of a column. Raises InputError with the closest match, and advice after it."""
     if column not in names:
-        hints = filter(None, [closest_match(column, names), advice])
+        hints = filter(
+            None, [closest_match(column, names), advice, _row_advice(names), _one_name_advice(names, column)]
+        )
         found = f"{place}: no column {shortened(column, LONGEST_NAME)!r}; found {listed(names)}."
         raise InputError(" ".join([found, *hints]))
     return names.index(column)
 
 
+def _one_name_advice(names: Sequence[str], column: str) -> str:
+    """Return advice if the only name contains the name of a column, so that the separator is another sign."""
+    if len(names) == 1 and column in re.split(r"[\s|:,;\"']+", names[0]):
+        return "The names are not separated by tabs, commas or semicolons"
+    return ""
+
+
+_NAMES_AND_SPACES = re.compile(r'"[^"]*"(?: "[^"]*")+')  # the header of a table of R's write.table
 _LINES_COMPARED = 50  # of a file that may be a table
 
 
@@ -85,18 +364,27 @@ def refuse_table(path: str | Path, advice: str) -> None:
     suffixes = Path(path).suffixes
     lines = list(islice((line for _, line in read_lines(path) if line.strip()), _LINES_COMPARED))
     is_named = any(suffix.lower() in (".csv", ".tsv") for suffix in suffixes[-2:])
-    sign = next((sign for sign in "\t,;" if lines and sign in lines[0]), None)
-    if not lines or sign is None:
+    lines = lines[1:] if lines and declared_separator(lines[0]) else lines
+    if not lines:
         return
-    names, numbers = lines[0].split(sign), {line.count(sign) for line in lines}
-    is_like = len(lines) > 1 and len(numbers) == 1 and all(name.strip() and " " not in name for name in names)
-    if is_named or is_like:
-        names = [name.strip().strip('"') for name in names]
-        cells = [*lines[-1].split(sign), *[""] * len(names)][: len(names)]
-        longest = max(range(len(names)), key=lambda place: len(cells[place]))
-        found = f"found a table with the columns {listed(names)}; expected one sentence per line"
-        advice = advice.format(shortened(names[longest], LONGEST_NAME))
-        raise InputError(f"{source_name(path)}: {found}. {advice}")
+    if _NAMES_AND_SPACES.fullmatch(lines[0]) and len(lines) > 1 and all(line.startswith('"') for line in lines):
+        names, cells = lines[0].strip('"').split('" "'), []
+    else:
+        form = find_form(lines)
+        try:
+            names, rows = form.cells(lines[0]), [form.cells(line) for line in lines[1:]]
+        except ValueError:
+            names, rows = lines[0].split(form.separator), []
+        is_like = len({len(row) for row in rows}) == 1 and len(rows[0]) - len(names) in (0, 1)
+        is_like &= all(name.strip() and " " not in name for name in names)
+        if len(names) < 2 or not (is_named or is_like):
+            return
+        cells = rows[-1] if rows else []
+    cells = [*cells, *[""] * len(names)][: len(names)]
+    longest = max(range(len(names)), key=lambda place: len(cells[place]))
+    found = f"found a table with the columns {listed(map(_clean_name, names))}; expected one sentence per line"
+    advice = advice.format(shortened(_clean_name(names[longest]), LONGEST_NAME))
+    raise InputError(f"{source_name(path)}: {found}. {advice}")
 
 
 def input_columns(
@@ -131,75 +419,54 @@ class Row(NamedTuple):
 def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator[Row]]:
     """Yield the names of a table's other columns, and its rows; "-" is standard input.
 
-    column: the column with the text. An empty line is a row of empty cells.
+    column: the column with the text, "" for NA without quotation marks. An empty line is a row of empty cells.
     Raises InputError as `open_table` does, and if there is no such column.
     """
     table = open_table(path)
     place = find_column(table.names, column, f"{table.source}, line 1")
 
     def rows() -> Iterator[Row]:
-        for _, cells in table.rows:
+        is_certain = table.is_quoted
+        for number, cells in table.rows:
             cells = cells or [""] * len(table.names)
-            yield Row(cells[place], (*cells[:place], *cells[place + 1 :]))
+            if not is_certain and isinstance(cells[place], Missing):
+                is_certain = True
+                warn_of_missing(f"{table.source}, line {number}", column)
+            if cells[place] in SPREADSHEET_ERRORS:
+                raise InputError(
+                    f"{table.source}, line {number}: found {cells[place]!r} in column {column}, an error of a"
+                    " spreadsheet; expected text. Repair its formula and save the sheet again"
+                )
+            yield Row(text_of(cells[place]), (*cells[:place], *cells[place + 1 :]))
 
     return (*table.names[:place], *table.names[place + 1 :]), rows()
-
-
-def _separated(lines: Iterator[tuple[int, str]], source: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the cells of each row with the number of its (last) line.
-
-    The first row decides the separator: tab, comma or semicolon, whichever of these it has first.
-    """
-    first = next(lines, None)
-    if first is None:
-        return
-    separator = next((sign for sign in "\t,;" if sign in first[1]), "\t")
-    if separator == "\t":
-        yield from ((line, split_cells(text)) for line, text in chain([first], lines))
-        return
-    reader = csv.reader((text + "\n" for _, text in chain([first], lines)), delimiter=separator, strict=True)
-    try:
-        for cells in reader:
-            yield reader.line_num, cells
-    except csv.Error as error:
-        place = f"{source}, line {reader.line_num}"
-        raise InputError(f"{place}: not a table of cells separated by {separator!r}: {error}") from None
-
-
-def _checked(
-    rows: Iterator[tuple[int, list[str]]], header: Sequence[str], source: str
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows, with no cells for an empty line. Raises InputError for a row that does not fit the header."""
-    before = header  # the row before, in which a cell in quotation marks may be continued
-    for number, cells in rows:
-        if len(cells) < 2 and not any(cells):
-            yield number, []
-            continue
-        if len(cells) != len(header):
-            message = f"{source}, line {number}: found {len(cells)} cells, expected {len(header)}: {listed(header)}"
-            for line, row in ((number - 1, before), (number, cells)):
-                if row[-1:] and row[-1].startswith('"') and row[-1].count('"') % 2:
-                    raise InputError(f"{message}. Line {line} ends within a cell in quotation marks; {_ONE_LINE}")
-            if len(cells) > len(header):
-                message += ". A cell that contains the separator must be in quotation marks"
-            raise InputError(message)
-        if any("\n" in cell for cell in cells):
-            raise InputError(f"{source}, line {number}: found a line break in a cell; {_ONE_LINE}")
-        yield number, cells
-        before = cells
 
 
 def split_cells(line: str) -> list[str]:
     """Return the cells of a tab-separated line."""
     if '"' not in line:
         return line.split("\t")
-    cells, start = [], 0
-    while start <= len(line):
-        cell = _CELL.match(line, start)
-        assert cell is not None  # it matches the empty string
-        cells.append(cell[0] if cell[1] is None else cell[1].replace('""', '"'))
-        start = cell.end() + 1
-    return cells
+    return [plain if quoted is None else quoted for quoted, plain in _TABS.parts(line)]
+
+
+_TABS = TableForm("\t")
+
+
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?([eE][-+]?\d+)?")
+_THOUSANDS = re.compile(r"[-+]?\d{1,3},\d{3}")
+
+
+def has_decimal_commas(cells: Iterable[str], separator: str) -> bool:
+    """Return whether the numbers of a column have decimal commas: all numbers have commas or are whole.
+
+    Numbers such as 1,234 may have a separator of thousands; if there are no others, the cells must be separated by
+    semicolons, as in countries with decimal commas.
+    """
+    numbers = [cell.strip() for cell in cells]
+    commas = [number for number in numbers if "," in number]
+    if not commas or not all(map(_DECIMAL_COMMA.fullmatch, filter(lambda number: number not in MISSING, numbers))):
+        return False
+    return separator == ";" or not all(map(_THOUSANDS.fullmatch, commas))
 
 
 def names_beside(columns: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:

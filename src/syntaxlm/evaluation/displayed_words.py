@@ -26,8 +26,9 @@ from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.tables import Column, Columns, HasRows
-from syntaxlm.data.frequencies import MISSING, Frequencies, FrequencySource
-from syntaxlm.data.tables import check_unique, find_column, names_beside, open_table, type_of
+from syntaxlm.data.frequencies import Frequencies, FrequencySource
+from syntaxlm.data.table_form import MISSING, NA_ADVICE, SPREADSHEET_ERRORS, Missing, text_of, warn_of_missing
+from syntaxlm.data.tables import check_unique, find_column, has_decimal_commas, names_beside, open_table, type_of
 from syntaxlm.evaluation.options import MOST_SPILLOVER
 from syntaxlm.evaluation.reading_order import check_order, sorted_rows, ungrouped
 from syntaxlm.models.abilities import ScoresTokens
@@ -60,6 +61,8 @@ class InputTable:
     source: the file, for messages.  names: of the columns.  rows: their cells.  row_numbers: their numbers, from
     1: lines of a file, or rows of a data frame.  unit: which of the two.
     values: the cells as they are copied to a result: numbers and flags of a data frame keep their type.
+    is_quoted: whether all text of the file is in quotation marks, so that NA without them is certainly a missing value.
+    separator: of the cells of a file.
     """
 
     source: str
@@ -68,6 +71,8 @@ class InputTable:
     row_numbers: tuple[int, ...]
     unit: Literal["line", "row"]
     values: tuple[tuple[Any, ...], ...]
+    is_quoted: bool = False
+    separator: str = "\t"
 
     @classmethod
     def read(cls, table: Any) -> InputTable:
@@ -76,45 +81,91 @@ class InputTable:
         Raises InputError for a table without header or rows, and as `open_table` does.
         """
         is_frame = hasattr(table, "columns") and not isinstance(table, str | Path)
+        is_quoted, separator = False, "\t"
         if is_frame:
             source, names = "the data frame", tuple(map(str, table.columns))
             check_unique(names, source)
             frame = table.iter_rows() if hasattr(table, "iter_rows") else table.itertuples(index=False, name=None)
-            values = [tuple(map(_value_of, row)) for row in frame]
-            kept = [(number, tuple(map(_cell_of, row))) for number, row in enumerate(values, 1)]
+            rows = [(number, tuple(map(_value_of, row))) for number, row in enumerate(frame, 1)]
+            filled = [(number, row) for number, row in rows if len(names) == 1 or any(cell is not None for cell in row)]
+            values = [row for _, row in filled]
+            kept = [(number, tuple(map(_cell_of, row))) for number, row in filled]
+            remarks = Remarks()
+            if len(filled) < len(rows):
+                remarks.add("empty rows", count=len(rows) - len(filled))
+            counts = {"rows": len(filled), "columns": len(names)}
+            announce(ReadingReport(source, "data frame", counts, "", remarks.all()))
         else:
-            source, names, lines = open_table(table)
+            source, names, lines, is_quoted, separator = open_table(table)
             kept = [(number, tuple(cells or [""])) for number, cells in lines if cells or len(names) == 1]
         if not kept:
             raise InputError(f"{source}: found only a header; expected at least one row below it")
         numbers, cells = zip(*kept, strict=True)
-        return cls(source, names, cells, numbers, "row" if is_frame else "line", tuple(values) if is_frame else cells)
+        copied = tuple(values) if is_frame else cells
+        return cls(source, names, cells, numbers, "row" if is_frame else "line", copied, is_quoted, separator)
 
     def place(self, row: int) -> str:
         """Return the place of a row (from 0) for messages."""
         return f"{self.source}, {self.unit} {self.row_numbers[row]}"
 
     def column(self, name: str, option: str) -> list[str]:
-        """Return the cells of a column. option: how the user chooses it. Raises InputError if there is none."""
+        """Return the cells of a column of text, "" for NA without quotation marks, with an InputWarning if it may be a
+        word.
+
+        option: how the user chooses the column. Raises InputError if there is none, and for errors of spreadsheets.
+        """
+        cells = self._cells(name, option)
+        if errors := [row for row, cell in enumerate(cells) if cell in SPREADSHEET_ERRORS]:
+            raise InputError(
+                f"{self.place(errors[0])}: found {cells[errors[0]]!r} in column {name}, an error of a spreadsheet;"
+                " expected text. Repair its formula and save the sheet again"
+            )
+        missing = [row for row, cell in enumerate(cells) if isinstance(cell, Missing)]
+        if missing and not self.is_quoted:
+            warn_of_missing(self.place(missing[0]), name, len(missing))
+        return list(map(text_of, cells))
+
+    def _cells(self, name: str, option: str) -> list[str]:
         place = find_column(self.names, name, self.source, f"Choose one with {option}")
         return [row[place] for row in self.rows]
 
-    def numbers(self, name: str, option: str) -> Numbers:
-        """Return the numbers of a column, NaN for missing cells. Raises InputError, with the row, for anything else."""
-        numbers = np.full(len(self.rows), np.nan)
-        for row, cell in enumerate(self.column(name, option)):
+    def emptiness(self, row: int, name: str) -> str:
+        """Return the place of a cell without text, and why it has none, for a message."""
+        column = self.names.index(name)
+        if isinstance(self.rows[row][column], Missing):
+            return f"{self.place(row)}: column {name} has NA, a missing value{NA_ADVICE}"
+        if self.values[row][column] is None:
+            return (
+                f"{self.place(row)}: column {name} has a missing value. If it is the word NA, null, nan or None, read"
+                " the table with pandas.read_csv(..., keep_default_na=False)"
+            )
+        return f"{self.place(row)}: column {name} is empty"
+
+    def numbers(self, name: str, option: str, remarks: Remarks | None = None) -> Numbers:
+        """Return the numbers of a column, NaN for missing cells. Raises InputError, with the row, for anything else.
+
+        remarks: where missing numbers, and numbers with decimal commas, are counted.
+        """
+        remarks, cells = Remarks() if remarks is None else remarks, self._cells(name, option)
+        numbers, is_comma = np.full(len(cells), np.nan), has_decimal_commas(cells, self.separator)
+        for row, cell in enumerate(cells):
+            line = self.row_numbers[row] if self.unit == "line" else None
             if cell.strip() in MISSING:
+                remarks.add(f"rows without a number in column {name}", line)
                 continue
             try:
-                numbers[row] = float(cell)
+                numbers[row] = float(cell.replace(",", ".") if is_comma else cell)
             except ValueError:
                 numbers[row] = np.inf
             if not abs(numbers[row]) <= LARGEST:
                 limit = f" up to {LARGEST:,.0f}" if math.isfinite(numbers[row]) else ""
+                commas = ", with either decimal points or decimal commas, and without separators of thousands"
                 raise InputError(
                     f"{self.place(row)}: found {cell!r} in column {name}; expected a number{limit}, or NA if it is"
-                    " missing"
+                    f" missing{commas if ',' in cell or is_comma else ''}"
                 )
+            if is_comma and "," in cell:
+                remarks.add(f"numbers with decimal commas in column {name}", line, cell)
         return numbers
 
 
@@ -207,9 +258,7 @@ def displayed_words(
     for row, text in enumerate(texts):
         split = [text[begin:end] for begin, end in word_spans(text)]
         if not split:
-            raise InputError(
-                f"{table.place(row)}: column {column} is empty; expected {'text' if is_text else 'the displayed word'}"
-            )
+            raise InputError(f"{table.emptiness(row, column)}; expected {'text' if is_text else 'the displayed word'}")
         split = split if is_text else [" ".join(split)]
         words += split
         rows += [row] * len(split)
@@ -325,10 +374,14 @@ def join_times(
     no row matches, and for a time that is negative or, with `log`, 0.
     """
     source = words.table if times is None else times
-    read = source.numbers(column, "--time-column")
+    remarks = Remarks()
+    read = source.numbers(column, "--time-column", remarks)
     is_time = ~np.isnan(read)
     inside = is_time & ~(read < (-np.inf if minimum is None else minimum))
     inside &= ~(read > (np.inf if maximum is None else maximum))
+    for row in np.flatnonzero(inside & (read == 0)).tolist():
+        line = source.row_numbers[row] if source.unit == "line" else None
+        remarks.add("times of 0, which tables of eye movements have for skipped words (--min-time 1 omits them)", line)
     wrong = np.flatnonzero(inside & ((read <= 0) if log else (read < 0)))
     if len(wrong):
         row = int(wrong[0])
@@ -354,6 +407,8 @@ def join_times(
     counts = np.bincount(of_row[kept], minlength=rows)
     sums = np.bincount(of_row[kept], weights=values, minlength=rows)
     means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    times_read = {"times": int(is_time.sum())}
+    announce(ReadingReport(source.source, f"reading times in column {column}", times_read, "", remarks.all()))
     return Times(
         means[words.rows],
         counts[words.rows].astype(np.int64),

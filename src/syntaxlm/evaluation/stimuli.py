@@ -215,6 +215,6 @@ def _without_spaces(table: InputTable, columns: dict[str, str], remarks: Remarks
 def _names(table: InputTable, column: str, option: str) -> list[str]:
     """Return the cells of a column, none of which may be empty."""
     cells = table.column(column, option)
-    if empty := [row for row, cell in enumerate(cells) if not cell]:
-        raise InputError(f"{table.place(empty[0])}: column {column} is empty; expected a name in every row")
+    if empty := [row for row, cell in enumerate(cells) if not cell.strip()]:
+        raise InputError(f"{table.emptiness(empty[0], column)}; expected a name in every row")
     return cells

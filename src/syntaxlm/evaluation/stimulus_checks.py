@@ -15,7 +15,7 @@ from statistics import median
 
 from syntaxlm.core.errors import InputError, InputWarning, amount, listed, shortened
 from syntaxlm.core.reading import Remarks
-from syntaxlm.data.frequencies import MISSING
+from syntaxlm.data.table_form import MISSING
 from syntaxlm.evaluation.displayed_words import InputTable
 from syntaxlm.text.doubts import REGION_MARKS
 
