@@ -158,6 +158,12 @@ def test_an_address_is_no_end_of_a_sentence():
         assert Splitter.learn([[text]])(text) == [text] or "Node" in text
 
 
+@pytest.mark.parametrize("count", [2, 3, 6, 30])
+def test_sentences_of_stimuli_in_small_letters(count):
+    sentences = [f"the {noun} saw him." for noun in ["keys", "boats", "cars"] * 10][:count]
+    assert Splitter.learn([[" ".join(sentences)]])(" ".join(sentences)) == sentences
+
+
 @pytest.mark.parametrize("last", ["him", "it", "old", "gone", "bark", "us", "dog", "tea", "Rex"])
 @pytest.mark.parametrize("count", [2, 3, 6, 12, 30])
 def test_a_word_that_ends_the_sentences_of_a_short_text_is_no_abbreviation(last, count):

@@ -32,7 +32,7 @@ _EMOJI = "\u2600-\u26ff\u2728\u2763\u2764\u270a-\u270d\ufe0f\u200d\U0001f000-\U0
 _END_WITHOUT_SPACE = re.compile(r"([。！？][」』”’）]*)(?=\S)")
 # 3.  3.1.  1)  (1.)  a.)  iv.  II.  § 3.
 _LIST_ITEM = re.compile(
-    r"[(\[]?(?:§{1,2}\s?)?(?:\d{1,3}(?:\.\d{1,2})*|[^\W\d_]|[ivxlc]{1,7}|[IVXLC]{1,7})(?:\.[)\]]|[.)\]])"
+    r"[(\[]?(?:§{1,2}\s?)?(?:\d{1,3}(?:\.\d{1,2}|[-–]\d{1,3})*|[^\W\d_]|[ivxlc]{1,7}|[IVXLC]{1,7})(?:\.[)\]]|[.)\]])"
 )
 _LIST_NUMBER = re.compile(r"\d{1,3}[.)]+")
 _TAIL = re.compile(  # references, emoticons and emoji, which follow the end of their sentence
@@ -51,6 +51,7 @@ _ORDINAL = re.compile(r"\d{1,2}\.")
 _PLURAL_INITIALS = re.compile(r"([A-ZÑ])\1\.")  # EE. UU.
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
 _LONGEST_ABBREVIATION = 60  # characters
+_AMPERSAND = re.compile(r"&\s*[A-Z]")  # Com. & Adm.
 _MIXED_CASE = re.compile(r"[a-z]{1,2}[A-Z]")  # iPhone begins a sentence, though with a small letter
 
 
@@ -152,8 +153,10 @@ class Splitter:
         last = last.lstrip(_OPENING_MARKS)
         if last.endswith(".") and self._is_abbreviation(before, last, part):
             return True
-        if part[0] in ")],;:&":
+        if part[0] in ")],;:" or _AMPERSAND.match(part):
             return True
+        item = _LIST_ITEM.match(part)  # (b) The second one
+        is_number = is_number or (item is not None and part[item.end() :].lstrip()[:1].isupper())
         letter = _LETTER.search(part)
         if is_number or letter is None or not letter[0].islower() or _MIXED_CASE.match(part, letter.start()):
             return False
@@ -174,8 +177,8 @@ class Splitter:
             return True
         if word in known.before_references and _REFERENCE.match(part):
             return True
-        if word == "al" and before.lower() in ("et", "(et") and part[0] in "([":
-            return True
+        if word == "al" and before.lower() in ("et", "(et"):
+            return not self._starts(part)
         if before.lower() in known.before_ordinals and _ORDINAL.fullmatch(last):
             return True
         if _PLURAL_INITIALS.fullmatch(last) and _PLURAL_INITIALS.match(part):
@@ -207,7 +210,7 @@ class Splitter:
 
     def _is_in_small_letters(self, word: str) -> bool:
         """Return whether the text has a word in small letters."""
-        return bool(self.tokenizer._params.ortho_context[word.lower()] & _SMALL)
+        return bool(self.tokenizer._params.ortho_context.get(word.lower(), 0) & _SMALL)
 
     def _spans(self, paragraph: str) -> Iterator[tuple[int, int]]:
         """Yield the spans of sentences.
@@ -283,9 +286,13 @@ def _before(starters: frozenset[str]) -> re.Pattern[str]:
 def _begin_with_small_letters(words: Sequence[str], abbreviations: Iterable[str]) -> bool:
     """Return whether sentences of a text often begin with small letters.
 
-    Judged by the letters after full stops of words with four letters or more. Abbreviations, though they may be only
-    likely ones, do not count. In a text of a few sentences, one small letter does not either.
+    Judged by the beginnings of paragraphs, and by the letters after full stops of words with four letters or more.
+    Abbreviations, though they may be only likely ones, do not count. In a text of a few sentences, one small letter does
+    not either.
     """
+    begins = [word[0] for before, word in pairwise(["", *words]) if not before and word[:1].isalpha()]
+    if sum(map(str.islower, begins)) > len(begins) / 2:
+        return True
     abbreviations = set(abbreviations)
     firsts = [
         following[0]
@@ -297,7 +304,7 @@ def _begin_with_small_letters(words: Sequence[str], abbreviations: Iterable[str]
         and word[:-1].lower() not in abbreviations
     ]
     small = sum(map(str.islower, firsts))
-    return small > SMALL_LETTERS * len(firsts) and small > " ".join(words[:1])[:1].isupper()
+    return small > SMALL_LETTERS * len(firsts) and small > 1
 
 
 def likely_abbreviations(
