@@ -287,8 +287,7 @@ def _begin_with_small_letters(words: Sequence[str], abbreviations: Iterable[str]
     """Return whether sentences of a text often begin with small letters.
 
     Judged by the beginnings of paragraphs, and by the letters after full stops of words with four letters or more.
-    Abbreviations, though they may be only likely ones, do not count. In a text of a few sentences, one small letter does
-    not either.
+    Abbreviations, though they may be only likely ones, do not count. One small letter after a full stop shows nothing.
     """
     begins = [word[0] for before, word in pairwise(["", *words]) if not before and word[:1].isalpha()]
     if sum(map(str.islower, begins)) > len(begins) / 2:

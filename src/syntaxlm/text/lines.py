@@ -145,7 +145,7 @@ class ReadLines:
         return (words[start:end] for start, end in pairwise(np.searchsorted(edges, self.offsets).tolist()))
 
 
-Key = str | tuple[str, bool, bool, bool, Quoted]
+Key = str | tuple[str, bool, bool, bool] | tuple[str, bool, bool, bool, Quoted]
 """A written word, or one with what of its place matters: the arguments of `WordForms.parts_of`."""
 
 

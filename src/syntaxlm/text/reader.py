@@ -218,10 +218,9 @@ class TextReader:
         for number, is_first, is_last, opens in zip(special.tolist(), *places[:, special].tolist(), strict=True):
             word = written.words[number]
             if is_first or not word.isalnum():  # the last place and quotations matter to words with marks
-                keys[number] = (word, is_first, is_last, opens, UNQUOTED)
+                keys[number] = (word, is_first, is_last, opens)
         for number, quoted in self._quotes(written):
-            place = keys[number][1:4] if isinstance(keys[number], tuple) else (False, False, False)
-            keys[number] = (written.words[number], *place, quoted)
+            keys[number] = (written.words[number], *places[:, number].tolist(), quoted)
         return keys
 
     def _quotes(self, written: WrittenLines) -> Iterator[tuple[int, Quoted]]:
@@ -295,7 +294,7 @@ class TextReader:
         elif text in _SPELLINGS:
             forms = [text, *_SPELLINGS[text]]
         else:
-            straight = text.translate(STRAIGHT)
+            straight = text if text.isascii() else text.translate(STRAIGHT)
             forms = [text, straight]
             if self._is_lower_case or is_first:
                 forms += [text.lower(), straight.lower()]

@@ -26,6 +26,8 @@ _PERCENT = re.compile(r"(?<=\d)%")
 _DECIMAL_POINT = re.compile(r"(?<=\d)\.(?=\d)")
 _DASH = re.compile(r"--+|—+")
 _EN_DASH = "–"
+_INNER_MARK = re.compile(r"--|[—–$£€¥]")
+_SIMPLE_MARKS = frozenset(",;:?!")
 _LETTER_APOSTROPHE = "ʼ"  # to Unicode, a letter
 APOSTROPHES = "'’ʼ´`＇"  # and signs that are written for one
 STRAIGHT = str.maketrans(dict.fromkeys("’‘ʼ´＇", "'"))
@@ -103,8 +105,17 @@ class TreebankStyle(TextOptions):
         is_alone = quoted.opens == quoted.closes and not (quoted.opens and "‘" in word)
         if is_alone and rank(word) is not None and not _ends_in_stop(word, is_last, rank):
             return [Piece(0, len(word), word)]
-        if self.punctuation == "keep":
+        if self.punctuation == "keep" or (word[0].isalnum() and word[-1].isalnum() and not _INNER_MARK.search(word)):
             return self._core(word, 0, len(word), rank)
+        mark, last = word[-1], len(word) - 1
+        is_mark = mark in _SIMPLE_MARKS or (mark == "." and _ends_in_stop(word, is_last, rank))
+        if (
+            is_mark and word[:last].isalnum() and _LETTER_APOSTROPHE not in word
+        ):  # most of the others: a word and a mark
+            return [
+                *self._core(word, 0, last, rank),
+                Piece(last, last + 1, mark if self.punctuation == "split" else ""),
+            ]
         pieces: list[Piece] = []
         begin = 0
         for end, after in [*(dash.span() for dash in _DASH.finditer(word)), (len(word), len(word))]:
@@ -249,7 +260,7 @@ def _ranges(word: str, start: int, end: int, rank: Rank) -> list[tuple[int, int]
 
 def _straight(text: str) -> str:
     """Return a text with straight apostrophes."""
-    return text.translate(STRAIGHT).replace("`", "'")
+    return (text if text.isascii() else text.translate(STRAIGHT)).replace("`", "'")
 
 
 def _ends_in_stop(word: str, is_last: bool, rank: Rank) -> bool:
