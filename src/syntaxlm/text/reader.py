@@ -240,6 +240,7 @@ class TextReader:
         is_last: bool = False,
         opens: bool = False,
         quoted: Quoted = UNQUOTED,
+        *,
         spelled: bool = True,
     ) -> Sequence[Piece]:
         if not self.adapts:
