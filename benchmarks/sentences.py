@@ -25,7 +25,7 @@ from nltk.tokenize.punkt import PunktSentenceTokenizer, PunktTrainer
 
 from syntaxlm.core.files import to_json
 from syntaxlm.core.text_files import content_suffix, read_whole_text
-from syntaxlm.data.running_text import Splitter
+from syntaxlm.data.sentence_splitter import Splitter
 
 SCHEMA_VERSION = 1
 SEED = 0

@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 from pathlib import Path
 
 import pytest
 
 from syntaxlm.app import cli
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.text_files import read_whole_text
+from syntaxlm.core.reading import collected
 from syntaxlm.data import running_text
-from syntaxlm.data.running_text import Splitter, likely_abbreviations, read_paragraphs, split_text8, write_sentences
-from tests.shared_data import DATA
-
-GUM = DATA / "gum"
-
-# Mr., Dr. and St. are frequent enough to be learnt.
-VISIT = (
-    "Mr. Holt came at nine. Dr. Watts was with Mr. Holt. They went on to St. Paul's. The man who sold them bread knew"
-    " Dr. Watts. He was out. Then Mr. Holt left St. Paul's. It was late. Dr. Watts stayed. So did Mr. Gray. St. Anne's"
-    " was near. Mr. Gray went there."
-)
-
-
-@pytest.fixture(scope="module")
-def splitter() -> Splitter:
-    return Splitter.learn([[VISIT] * 3])
+from syntaxlm.data.running_text import read_paragraphs, split_text8, write_sentences
 
 
 @pytest.fixture
@@ -52,95 +36,6 @@ def paragraphs(larger_toy) -> list[str]:
     return [" ".join(lines[place : place + 2]) for place in range(0, 300, 2) if place + 1 < len(lines)]
 
 
-def test_abbreviations_are_learnt_from_the_text_itself(splitter):
-    assert splitter.abbreviations == ("dr", "mr", "st")
-    sentences = ["Mr. Holt met Dr. Watts at St. Paul's.", "They spoke.", "Then Dr. Watts went."]
-    assert splitter(" ".join(sentences)) == sentences
-
-
-def test_abbreviations_may_be_given_with_their_full_stop_or_without():
-    given = Splitter.learn([["He came. She left."]], ["Prof", "Rev."])
-    assert given.abbreviations == ("prof", "rev")
-    assert given("I saw Prof. Oak and Rev. Elm. They sang.") == ["I saw Prof. Oak and Rev. Elm.", "They sang."]
-
-
-@pytest.mark.parametrize(
-    ("paragraph", "sentences"),
-    [
-        ("“Where?” he asked. “There!” And he went.", ["“Where?” he asked.", "“There!”", "And he went."]),
-        ('"Stop!" cried one. "Why?"', ['"Stop!" cried one.', '"Why?"']),
-        ("«Où?» dit-il. «Là.» Il partit.", ["«Où?» dit-il.", "«Là.»", "Il partit."]),
-        ("He paid 3.50 for it. It was 1 p.m. by then.", ["He paid 3.50 for it.", "It was 1 p.m. by then."]),
-        ("Well... perhaps not. (He left.) She stayed.", ["Well... perhaps not.", "(He left.)", "She stayed."]),
-        ("友情是鄰居。他來了！「好。」她說。", ["友情是鄰居。", "他來了！", "「好。」", "她說。"]),
-        ("वह आया। वह गया।", ["वह आया।", "वह गया।"]),
-        ("CHAPTER IV", ["CHAPTER IV"]),
-        ("no capital at its beginning. Yes.", ["no capital at its beginning.", "Yes."]),
-        ("* * *", []),
-    ],
-)
-def test_what_ends_a_sentence(splitter, paragraph, sentences):
-    assert splitter(paragraph) == sentences
-
-
-ENGLISH = "The end of the road and the start of the way to the sea. "
-
-
-@pytest.mark.parametrize(
-    ("paragraph", "sentences"),
-    [
-        ("We saw Prof. Oak and Gen. Elm. They sang.", ["We saw Prof. Oak and Gen. Elm.", "They sang."]),
-        ("It was on Dec. 6 in fig. 2 of No. 5 as planned. He said no. Then he left.",
-         ["It was on Dec. 6 in fig. 2 of No. 5 as planned.", "He said no.", "Then he left."]),
-        ("J. R. Smith came. So did A. Jones.", ["J. R. Smith came.", "So did A. Jones."]),
-        ("He owns Acme Inc. and Foo Ltd. now. It is big.", ["He owns Acme Inc. and Foo Ltd. now.", "It is big."]),
-        ("1. Play the card. 2. Leave.", ["1. Play the card.", "2. Leave."]),
-        ("It is so. [3] [4] It was so. [12]", ["It is so. [3] [4]", "It was so. [12]"]),
-        ("I loved it! :) You will, too. ;-)", ["I loved it! :)", "You will, too. ;-)"]),
-        ("Well... I know. And then... He left. We ... went on.",
-         ["Well... I know.", "And then...", "He left.", "We ... went on."]),
-        ("He laughed (why?), and went. She stayed.", ["He laughed (why?), and went.", "She stayed."]),
-        ("He was at a bar. The law. It was sad. The lap.",
-         ["He was at a bar.", "The law.", "It was sad.", "The lap."]),
-    ],
-)  # fmt: skip
-def test_what_ends_a_sentence_of_english(paragraph, sentences):
-    splitter = Splitter.learn([[ENGLISH * 3]])
-    assert splitter.is_english
-    assert splitter(paragraph) == sentences
-
-
-def test_words_that_often_end_sentences_are_no_abbreviations():
-    bars = "He went to the bar. They sat at the bar. She met her at the bar. We met at the bar. "
-    text = f"{VISIT} " * 3 + "Then they said that she and we were there. " + bars * 3
-    words = text.split()
-    assert likely_abbreviations(["bar", "mr", "dr", "p.m"], words) == {"mr", "dr", "p.m"}
-    assert "bar" not in Splitter.learn([[text]]).abbreviations
-    for inside, is_abbreviation in ((1, False), (2, False), (3, True)):  # there are two sentence ends after it
-        text = "It is the bar. He sat at the bar. He went, as he had. " + "A bar. with her. " * inside
-        assert ("bar" in likely_abbreviations(["bar"], text.split())) == is_abbreviation
-
-
-def test_small_letters_begin_sentences_where_the_text_often_does_so():
-    web = "i like this place. the food was great. they were very friendly. we will come again. " * 5
-    sentences = ["it was great.", "we liked it.", "“why?” he asked"]
-    assert Splitter.learn([[web]])(" ".join(sentences)) == sentences
-    assert Splitter.learn([[VISIT]])("It was in approx. great shape.") == ["It was in approx. great shape."]
-
-
-def test_no_letter_is_lost_or_changed(splitter):
-    text = f"{VISIT} “What?” 友情。是 «a» ... -- x. ) 3 . . . Y!?! (z) é\u0301."
-    assert "".join("".join(splitter(text)).split()) == "".join(text.split())
-
-
-def test_a_paragraph_of_any_length_is_split_like_its_pieces(splitter, monkeypatch):
-    whole = splitter(" ".join([VISIT] * 20))
-    monkeypatch.setattr(running_text, "LONGEST", 300)
-    assert splitter(" ".join([VISIT] * 20)) == whole == splitter(VISIT) * 20
-    assert "".join(splitter("X" * 1000)) == "X" * 1000
-    assert len(splitter("Word " * 1000)) >= 1
-
-
 def test_blank_lines_separate_paragraphs_and_lines_are_joined(book):
     text = (
         "The first line\r\nand the se-\r\ncond.\r\n \r\n\r\nA new\tone -\nso it_is. _Very_ odd--\nor not—no.\n\n* *\n"
@@ -151,6 +46,29 @@ def test_blank_lines_separate_paragraphs_and_lines_are_joined(book):
     )
     lines = read_paragraphs(book("One\ntwo.\n\nThree.\n"), lines_are_paragraphs=True)
     assert lines.paragraphs == ("One", "two.", "Three.")
+
+
+def test_words_that_are_divided_at_line_ends_are_joined(book):
+    text = (
+        "The men did not co\u00ad\noperate with the well-\nknown team, and the plan\u2010\nning went on in the pre-\n"
+        "and post-war years.\n\nIt was well\u2010known, a well\u2010\nknown au\u00ad\nto."
+        " A soft\u00adened end\u00ad\n\n"
+        "Vor-\nund Nachteile, in- or\nout, pre\u2010\nand post.\n"
+    )
+    with collected() as reports:
+        paragraphs = read_paragraphs(book(text)).paragraphs
+    assert paragraphs == (
+        "The men did not cooperate with the well-known team, and the planning went on in the pre- and post-war years.",
+        "It was well\u2010known, a well\u2010known auto. A softened end",
+        "Vor- und Nachteile, in- or out, pre\u2010 and post.",
+    )
+    (report,) = reports
+    remarks = {remark.what: (remark.count, remark.lines) for remark in report.remarks}
+    assert remarks == {
+        "words joined at hyphens of line ends": (3, (1, 3, 8)),
+        "soft hyphens inside lines removed": (1, (9,)),
+    }
+    assert report.counts == {"paragraphs": 3, "words": 38}
 
 
 @pytest.mark.parametrize(
@@ -172,7 +90,7 @@ def test_notices_of_project_gutenberg_are_left_out(book, before, after):
 
 def test_the_sentences_of_all_books_are_written_in_order(book, tmp_path):
     first = book("Mr. Holt came.\nHe\nsat.\n\nHe left.\n", "a.txt")
-    second = book(gzip.compress(VISIT.encode()), "b.txt.gz")
+    second = book(gzip.compress(b"Mr. Holt came at nine. Dr. Watts was with Mr. Holt."), "b.txt.gz")
     summary = write_sentences([first, second], tmp_path / "out.txt", abbreviations=["mr", "dr", "st"])
     lines = (tmp_path / "out.txt").read_text().splitlines()
     assert lines[:4] == ["Mr. Holt came.", "He sat.", "He left.", "Mr. Holt came at nine."]
@@ -263,34 +181,6 @@ def test_sentences_are_written_as_in_treebanks_if_requested(options, written, bo
     path = str(book("“It doesn’t matter,” he said. Wait!"))
     assert cli.main(["data", "sentences", path, "-o", str(train), *options]) == 0
     assert train.read_text().splitlines() == written
-
-
-@pytest.mark.skipif(not GUM.is_dir(), reason=f"no treebank with the text of its sentences in {GUM}")
-def test_sentences_of_fiction_are_found_where_people_put_their_ends():
-    documents: dict[str, list[str]] = {}
-    name = ""
-    for line in read_whole_text(GUM / "train.conllu.gz").splitlines():
-        if found := re.match(r"# sent_id = (GUM_fiction_.*)-\d+", line):
-            name = found[1]
-        elif line.startswith("# sent_id"):
-            name = ""
-        elif name and line.startswith("# text = "):
-            documents.setdefault(name, []).append(line.removeprefix("# text = "))
-    texts = [" ".join(sentences) for sentences in documents.values()]
-    splitter = Splitter.learn([[text] for text in texts])
-
-    def ends(sentences: list[str]) -> set[int]:
-        places, place = set(), 0
-        for sentence in sentences[:-1]:
-            place += len("".join(sentence.split()))
-            places.add(place)
-        return places
-
-    pairs = [(ends(splitter(text)), ends(gold)) for text, gold in zip(texts, documents.values(), strict=True)]
-    right = sum(len(found & gold) for found, gold in pairs)
-    assert sum(len(gold) for _, gold in pairs) > 800
-    assert right / sum(len(found) for found, _ in pairs) > 0.95
-    assert right / sum(len(gold) for _, gold in pairs) > 0.92
 
 
 @pytest.fixture

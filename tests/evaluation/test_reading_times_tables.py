@@ -205,11 +205,8 @@ def test_several_columns_name_a_group():
     assert words.group_column == "story, page"
 
 
-def test_a_small_table_teaches_no_abbreviations(monkeypatch):
+def test_a_small_table_teaches_no_abbreviations():
     sentences = ["Sam is in bed.", "Kim put it on the bed.", "Ann sat on her bed.", "Max left the bed."]
     frame = pd.DataFrame({"word": " ".join(sentences).split()})
     words = displayed_words(InputTable.read(frame))
     assert [end - first for first, end in words.spans(words.sentences)] == [len(one.split()) for one in sentences]
-    monkeypatch.setattr("syntaxlm.evaluation.displayed_words.LEARNT", 0)
-    learned = displayed_words(InputTable.read(frame))
-    assert learned.sentences[-1] < words.sentences[-1]  # "bed." looks like an abbreviation

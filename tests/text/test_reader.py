@@ -69,6 +69,38 @@ def test_raw_text_is_read_like_the_training_text(name, line, tokens):
     assert reader(name).tokens(line) == tokens.split()
 
 
+QUOTED = (
+    "the man said no yes go away left 's 'the 'no 'no' 'em o' an' u.s. ph.d. iron(iii iii options ) ( , . ? ' ` – N 1–2"
+    " do n't and"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "tokens"),
+    [
+        ("The man 'left'.", "the man ' left ' ."),
+        ("'The man left,' said the man.", "' the man left , ' said the man ."),
+        ("'No man left,' said the man, 'and no.'", "' no man left , ' said the man , ' and no . '"),
+        ("The man said ‘no’ and left.", "the man said ` no ' and left ."),
+        ("'no' said 'the man", "'no' said 'the man"),  # known as it is written, and not the beginning of a quotation
+        ("'the man left . ' an' o' 'em", "'the man left . ' an' o' 'em"),
+        ("The U.S.'s and the Ph.D.’s", "the u.s. 's and the ph.d. 's"),
+        ("The 1990's, 1990–95 and 1–2", "the N 's , N and 1–2"),
+        ("The man–no said donʼt", "the man – no said do n't"),
+        ("Iron(iii) left", "iron(iii ) left"),  # as in the training text
+        ("Iron(no) left", "Iron(no) left"),
+    ],
+)  # fmt: skip
+def test_quotation_marks_and_brackets_are_read_with_what_the_vocabulary_knows(line, tokens):
+    reads = TextReader.of(
+        Normaliser(lower_case=not line.startswith("Iron(no"), numbers="whole"),
+        Vocabulary(["<unk>", "<s>", "</s>", *QUOTED.split()]),
+        AUTO_STYLE,
+    )
+    assert reads.tokens(line) == tokens.split()
+    assert next(reads.read([line]).aligned()) == reads.align(line)
+
+
 @pytest.mark.parametrize(
     ("name", "line"),
     [
@@ -94,7 +126,7 @@ def test_every_token_has_the_place_of_its_characters():
 
 
 @given(
-    st.text(st.sampled_from("ab's.n't\"(?U’—$5% N\u200b\t“”,-"), max_size=25),
+    st.text(st.sampled_from("ab's.n't\"(?U’‘)–—$5% N\u200b\t“”,-"), max_size=25),
     st.sampled_from(list(STYLES)),
     st.sampled_from([AUTO_STYLE, AS_TOKENISED, TreebankStyle("drop", "split"), TreebankStyle("split")]),
     st.sampled_from(["words", "characters"]),
@@ -153,7 +185,11 @@ ODD = "aé.,1 _\t\r\n\u200b\u00ad\u0301\u2028\u3000\x1c$<>\"'’—%s🙂\u05d0\
 @given(
     st.lists(
         st.text(ODD, max_size=20)
-        | st.lists(st.sampled_from(["the", "man", "Mr.", "didn’t", '"', '"No,"', "(it)", "—", "3%"])).map(" ".join),
+        | st.lists(
+            st.sampled_from(
+                ["the", "man", "Mr.", "didn’t", '"', '"No,"', "(it)", "—", "3%", "'the", "man,'", "‘it’", "(s)he"]
+            )
+        ).map(" ".join),
         max_size=5,
     ),
     st.sampled_from(sorted(STYLES)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,7 +55,81 @@ def test_both_together_see_the_contraction_behind_the_punctuation():
     assert str(style) == "punctuation dropped, contractions split off"
 
 
-@given(st.text(st.sampled_from("a b's.n't\"(?U’"), max_size=20))
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ("The U.S.'s debt and a Ph.D.’s thesis", "The U.S. 's debt and a Ph.D. 's thesis"),
+        ("the 1990's and the '80's, a 747's", "the 1990 's and the '80 's , a 747 's"),
+        ("donʼt don´t don`t don＇t it´s Sheʼs", "do n't do n't do n't do n't it 's She 's"),
+        (
+            "I gonna, wanna and gotta; gimme, lemme! 'Tis ’twas",
+            "I gon na , wan na and got ta ; gim me , lem me ! 'T is 't was",
+        ),
+        ("It's 1990–95.", "It 's 1990–95 ."),
+    ],
+)
+def test_possessives_of_abbreviations_and_years_and_odd_apostrophes(raw, expected):
+    assert TreebankStyle("split", "split")(raw) == expected
+
+
+def test_tokens_of_the_penn_treebank():
+    style = TreebankStyle("split", "split")
+    lines = Path(__file__).with_name("tokens.tsv").read_text("utf-8").splitlines()
+    wrong = [raw for raw, tokens in (line.split("\t") for line in lines) if _plain(style(raw)) != tokens]
+    assert wrong == ["It is 5'6\" tall.", "#1 fan @home"]
+
+
+def _plain(text: str) -> str:
+    return text.translate(str.maketrans("“”‘’", "\"\"''"))
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ("He said ‘no’ and left.", "He said ‘ no ’ and left ."),
+        ("The ‘best’ dogs slept.", "The ‘ best ’ dogs slept ."),
+        ("He read 'Emma' and 'The Waves'.", "He read ' Emma ' and ' The Waves ' ."),
+        ("'Go away,' he said, 'or I can't.'", "' Go away , ' he said , ' or I ca n't . '"),
+        ("“‘Go,’ he said.”", "“ ‘ Go , ’ he said . ”"),
+        ("(He said 'no'.) ('No.')", "( He said ' no ' . ) ( ' No . ' )"),
+        ("'The dogs' tails are wet,' he said.", "' The dogs ' tails are wet , ' he said ."),
+        ("He saw 'The Waves' and the dogs' tails.", "He saw ' The Waves ' and the dogs ' tails ."),
+        ("'Go away. I am here", "' Go away. I am here"),
+        ("He said, 'Go away", "He said , ' Go away"),
+        ("‘Go away", "‘ Go away"),
+        ("The '45' and '1984' were 'new'-ish", "The ' 45 ' and ' 1984 ' were 'new'-ish"),
+        ("He's 'walkin' home,' she said", "He 's ' walkin' home , ' she said"),
+        ("‘’No,’’ he said", "‘’ No , ’’ he said"),
+        # apostrophes
+        ("Get 'em! In the '90s the dogs' tails rock 'n' roll.",
+         "Get 'em ! In the '90s the dogs ' tails rock 'n' roll ."),
+        ("‘Em and ’em and ‘90s", "‘Em and ’em and ‘90s"),
+        ("the dog 's , they 're the girls ' , 'd 've 'll 'm", "the dog 's , they 're the girls ' , 'd 've 'll 'm"),
+        ("Ten o'clock, O'Brien's ma'am and o' him", "Ten o'clock , O'Brien 's ma'am and o' him"),
+        ("the girls' and boys' books", "the girls ' and boys ' books"),
+    ],
+)  # fmt: skip
+def test_single_quotation_marks_are_split_off_in_pairs(raw, expected):
+    assert TreebankStyle("split", "split")(raw) == expected
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ("The dog(s) slept.", "The dog(s) slept ."),
+        ("iron(iii), option(s) and f(x).", "iron(iii) , option(s) and f(x) ."),
+        ("See https://example.org/wiki/Tree_(graph) today.", "See https://example.org/wiki/Tree_(graph) today ."),
+        ("(See https://a.org/T_(g)).", "( See https://a.org/T_(g) ) ."),
+        ("(s)he [re]do {x}y (dog(s))", "(s)he [re]do {x}y ( dog(s) )"),
+        ("f(g(x)), x[i][j] (a) b) (c 1) (1) [sic].", "f(g(x)) , x[i][j] ( a ) b ) ( c 1 ) ( 1 ) [ sic ] ."),
+        ("(UK), (He said (no).) (a)--(b)", "( UK ) , ( He said ( no ) . ) ( a ) -- ( b )"),
+    ],
+)
+def test_brackets_are_split_off_in_pairs(raw, expected):
+    assert TreebankStyle("split", "split")(raw) == expected
+
+
+@given(st.text(st.sampled_from("a b's.n't\"(?U’‘)–"), max_size=20))
 def test_only_punctuation_marks_are_lost(raw):
     def letters(text):
         return [character for character in text if character.isalpha()]

@@ -1,49 +1,24 @@
-"""Training text: running text of books is split into sentences, one per line; text8 into its published parts.
-
-A full stop ends a sentence or an abbreviation. Abbreviations are learned from the books themselves with the nltk
-implementation (Punkt) of Kiss & Strunk 2006, "Unsupervised Multilingual Sentence Boundary Detection". Therefore the
-language need not be known, and nothing is downloaded.
-"""
+"""Training text: running text of books is split into sentences, one per line; text8 into its published parts."""
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
-from itertools import compress, pairwise, zip_longest
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from nltk.tokenize.punkt import PunktLanguageVars, PunktSentenceTokenizer, PunktTrainer
 
 from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.files import make_folder, refuse_overwriting, replaced, split_lines
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.settings import read_yaml
+from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import open_bytes, read_bytes, read_whole_text, source_name
+from syntaxlm.data.sentence_splitter import Splitter
 from syntaxlm.text.treebank_style import AS_WRITTEN, TreebankStyle
-
-
-@cache
-def english_abbreviations() -> dict[str, frozenset[str]]:
-    """Return the abbreviations of `english_abbreviations.yaml`: "titles", "before_numbers", "others"."""
-    tables = read_yaml(Path(__file__).with_name("english_abbreviations.yaml"))
-    return {name: frozenset(words.split()) for name, words in tables.items()}
-
-
-LEARNT = 5_000_000  # characters of all books together from which abbreviations are learned: about 8 seconds
-# Frequent English words. A text counts as English if their share is above ENGLISH. The share is 0.22 to 0.24 in books
-# and 0.19 in web text. In Spanish and Portuguese it is 0, and at most 0.05 in any 60 words.
-_FREQUENT = frozenset(
-    ["the", "and", "to", "it", "he", "she", "that", "with", "for", "his", "they", "this", "you", "not", "have", "from"]
-)
-ENGLISH = 0.08
-SMALL_LETTERS = 0.03  # share of full stops before small letters; above it, sentences often begin with small letters
-LONGEST = 50_000  # characters processed at once; nltk aborts on a line that takes 5 seconds
 
 # The notices of Project Gutenberg around a book, in newer and older files.
 _NOTICE_BEFORE = re.compile(
@@ -55,25 +30,14 @@ _NOTICE_AFTER = re.compile(
 )
 _EMPHASIS = re.compile(r"(?<!\w)_([^_]+)_(?!\w)")  # _so_
 _DASH = re.compile(r" *(--+|—) *")
-_END_WITHOUT_SPACE = re.compile(r"([。！？][」』”’）]*)(?=\S)")
-_HYPHENED = re.compile(r"[^\W\d_]-$")
-_LETTER = re.compile(r"[^\W_]")  # or digit
-_LIST_ITEM = re.compile(r"\(?(?:\d{1,3}(?:\.\d{1,2})*|[a-zA-Z]|[ivx]{1,5})[.)]")
-_TAIL = re.compile(  # references and emoticons, which follow the end of their sentence
-    r"(?:(?:\[(?:\d+(?:\s*[-–,]\s*\d+)*|\.{3}|…)\]|>?[:;=]['’o-]?[()\[\]DPp/\\|]+|\^_*\^|<3)(?=\s|$)\s*)+"
+_HYPHENED = re.compile(r"[^\W\d_]([-\u2010\u00ad])$")  # at the end of a line
+_SOFT_HYPHEN, _HYPHEN = "\u00ad", "\u2010"
+# A hyphen before one of these stands for the rest of a word: pre- and post-war.
+_CONJUNCTIONS = re.compile(
+    r"(?i)and|or|nor|to|und|oder|bis|bzw\.?|et|ou|à|y|o|e|ni|og|eða|eller|och|til|tot|en|of|i|ja"
 )
-_DOTS = re.compile(r"(?:(?<!\.)\.{2,}(?!\.)|…)[\"'”’»)\]]*(?P<space>\s+)(?=[\"'“‘«(]*(?P<word>[^\W\d_]+))")
-_OPENING_MARKS = "\"'([{‘“«„¿¡`"
-_AROUND = _OPENING_MARKS + ")]}’”»,;:"
-
-
-class _Marks(PunktLanguageVars):
-    """The marks of nltk, with sentence ends of more scripts and quotation marks of more languages."""
-
-    sent_end_chars = (".", "?", "!", "。", "！", "？", "।", "؟", "።")
-    re_boundary_realignment = re.compile(r"[\"')\]}‘’“”„«»」』）]+?(?:\s+|(?=--)|$)", re.MULTILINE)
-    _re_word_start = r"[^\(\"\`{\[:;&\#\*@\)}\]\-,‘’“”„«»¿¡—_]"
-    _re_non_word_chars = r"(?:[)\";}\]\*:@\'\({\[‘’“”„«»?!。！？।؟።」』）])"
+_LETTER = re.compile(r"[^\W_]")  # or digit
+_MARKS = "\"'“”‘’«»()[],.;:?!"  # around words
 
 
 @dataclass(frozen=True)
@@ -95,7 +59,8 @@ class SentencesSummary:
     valid: the validation file; None if all paragraphs went to `train`.
     notices: the number of books from which notices of Project Gutenberg were removed.
     abbreviations: learned or given words, in small letters, whose full stop does not end a sentence.
-    english: whether the text is English. If so, common English abbreviations were also used.
+    english: whether the text is English.
+    language: the language of the text, whose common abbreviations were also used; "" if none is known.
     """
 
     train: WrittenText
@@ -105,6 +70,7 @@ class SentencesSummary:
     notices: int
     abbreviations: tuple[str, ...]
     english: bool = False
+    language: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -113,184 +79,8 @@ class SentencesSummary:
         notices = f" ({self.notices:,} with notices of Project Gutenberg, left out)" if self.notices else ""
         of = f"files {self.books:,}{notices}   paragraphs {self.paragraphs:,}"
         written = [str(text) for text in (self.train, self.valid) if text is not None]
-        common = "   (and common English ones)" if self.english else ""
+        common = f"   (and common {self.language.capitalize()} ones)" if self.language else ""
         return "\n".join([*written, of, f"abbreviations: {' '.join(self.abbreviations) or 'none'}{common}"])
-
-
-@dataclass(frozen=True)
-class Splitter:
-    """Splitter of paragraphs into sentences.
-
-    A sentence ends at a mark such as . ? or !, with any closing quotation marks and brackets, if white space follows.
-    It does not end
-    - after an abbreviation, unless the next word is likely to begin a sentence;
-    - after a title (Mr.) or an initial (J. R. Smith);
-    - after a month, "No." or a similar word before a number;
-    - before a small letter that follows quotation marks, a bracket, dots or an unknown abbreviation: "Where?" he asked.
-      If sentences often begin with small letters, as in web text, only quotation marks and dots count;
-    - after the number of a list item: 3. Play the card.
-    A part without a letter or digit belongs to the preceding sentence, and so do references ([12]) and emoticons.
-    """
-
-    tokenizer: PunktSentenceTokenizer
-    abbreviations: tuple[str, ...]  # learned or given, in small letters, without full stop
-    is_english: bool = False  # whether English titles and abbreviations are also used
-    begins_with_small_letters: bool = False  # whether sentences often begin so
-
-    @classmethod
-    def learn(
-        cls, texts: Sequence[Sequence[str]], abbreviations: Sequence[str] = (), fewest_words: int = 0
-    ) -> Splitter:
-        """Learn abbreviations from the paragraphs of books.
-
-        abbreviations: additional abbreviations, with or without full stop.  fewest_words: from fewer, none are learned.
-        """
-        trainer = PunktTrainer(lang_vars=_Marks())
-        share = LEARNT // max(1, len(texts))
-        windows = [window for paragraphs in texts for window in _windows("\n".join(paragraphs)[:share])]
-        for text in texts:
-            trainer.train("\n".join(_windows("\n".join(text)[:share])), finalize=False)
-        trainer.finalize_training()
-        parameters = trainer.get_params()
-        words = " ".join(windows).split()
-        # The letters after full stops of words with four letters or more.
-        firsts = [
-            following[0]
-            for word, following in pairwise(words)
-            if word[-1] == "." and len(word) > 4 and word[:-1].isalpha() and following[0].isalpha()
-        ]
-        small_letters = sum(map(str.islower, firsts)) / max(1, len(firsts)) > SMALL_LETTERS
-        likely = likely_abbreviations(parameters.abbrev_types, words, small_letters)
-        parameters.abbrev_types = likely if len(words) >= fewest_words else set()
-        parameters.abbrev_types.update(word.lower().removesuffix(".") for word in abbreviations)
-        learnt = tuple(sorted(parameters.abbrev_types))
-        english = is_english(words)
-        if english:
-            known = english_abbreviations()
-            parameters.abbrev_types.update(known["titles"] | known["others"])
-        tokenizer = PunktSentenceTokenizer(parameters, lang_vars=_Marks())
-        return cls(tokenizer, learnt, english, small_letters)
-
-    def __call__(self, paragraph: str) -> list[str]:
-        paragraph = _END_WITHOUT_SPACE.sub(r"\1 ", paragraph)
-        spans: list[tuple[int, int]] = []
-        item: int | None = None  # start of the number of a list item, which belongs to the next part
-        for begin, end in self._spans(paragraph):
-            if spans and item is None and (tail := _TAIL.match(paragraph, begin, end)):
-                spans[-1] = spans[-1][0], begin + len(tail[0].rstrip())
-                begin = tail.end()
-            if begin == end:
-                continue
-            begin, item = begin if item is None else item, None
-            part = paragraph[begin:end]
-            if _LIST_ITEM.fullmatch(part) and end < len(paragraph):
-                item = begin
-            elif not spans or (_LETTER.search(part) and not self._continues(paragraph[slice(*spans[-1])], part)):
-                spans.append((begin, end))
-            else:
-                spans[-1] = spans[-1][0], end
-        sentences = (paragraph[begin:end] for begin, end in spans)
-        return [sentence for sentence in sentences if _LETTER.search(sentence)]
-
-    def _continues(self, sentence: str, part: str) -> bool:
-        """Return whether a part belongs to the preceding sentence."""
-        last = sentence.rsplit(maxsplit=1)[-1].lstrip(_OPENING_MARKS)
-        word = last.rstrip(".").lower()
-        if self.is_english and last.endswith("."):
-            if word in english_abbreviations()["titles"] and part[0].isalpha():
-                return True
-            if word in english_abbreviations()["before_numbers"] and part[0].isdigit():
-                return True
-        if part[0] in ")],;:":
-            return True
-        letter = _LETTER.search(part)
-        if letter is None or not letter.group().islower():
-            return False
-        return not self.begins_with_small_letters or not last.endswith((".", "!", "?")) or last.endswith("..")
-
-    def _spans(self, paragraph: str) -> Iterator[tuple[int, int]]:
-        """Yield the spans of sentences.
-
-        A long paragraph is processed in windows. Each window starts at the last sentence of the previous window.
-        Punkt often does not split after dots (...) before a capital. There, sentences are split, but not before the
-        word "I", which is always a capital.
-        """
-        begin = 0
-        while begin < len(paragraph):
-            end = _window_end(paragraph, begin)
-            spans = [(begin + low, begin + high) for low, high in self.tokenizer.span_tokenize(paragraph[begin:end])]
-            begin = end
-            if end < len(paragraph) and len(spans) > 1:
-                begin, _ = spans.pop()
-            for start, stop in spans:
-                for dots in _DOTS.finditer(paragraph, start, stop):
-                    if dots["word"][0].isupper() and dots["word"] != "I":
-                        yield start, dots.start("space")
-                        start = dots.end()
-                yield start, stop
-
-
-def likely_abbreviations(
-    candidates: Iterable[str], words: Sequence[str], begins_with_small_letters: bool = False
-) -> set[str]:
-    """Return the abbreviations found by Punkt that the text supports.
-
-    Punkt also proposes words that often end sentences.
-
-    candidates: in small letters, without full stop.
-    words: the text, split at white space.
-    begins_with_small_letters: whether sentences of the text often do; a small letter is then no evidence.
-    A candidate with an inner full stop is kept (p.m.). Any other candidate must meet two conditions: it is followed by
-    a full stop more often than not, and at least twice and in most cases the sentence continues after this full stop.
-    The sentence continues with a comma or similar mark, a small letter, a digit, or a capitalised word that never
-    occurs in small letters in the text, such as a name.
-    """
-    candidates = set(candidates)
-    small = Counter(word.strip(_AROUND) for word in words if word[:1].islower())
-    without: Counter[str] = Counter()
-    ends: Counter[str] = Counter()
-    inside: Counter[str] = Counter()
-    for word, following in zip_longest(words, words[1:], fillvalue=""):
-        bare = word.strip(_AROUND + "!?…").lower()
-        stem = bare.removesuffix(".")
-        if stem not in candidates:
-            continue
-        if stem == bare:
-            without[stem] += 1
-            continue
-        if begins_with_small_letters and following[:1].islower():
-            continue
-        after = following.lstrip(_OPENING_MARKS)
-        is_name = after[:1].isalpha() and not small.get(after.strip(_AROUND + ".!?…").lower(), 0)
-        if word[-1] in ",;:" or after[:1].islower() or after[:1].isdigit() or is_name:
-            inside[stem] += 1
-        else:
-            ends[stem] += 1
-    return {
-        word
-        for word in candidates
-        if "." in word or (inside[word] > max(1, ends[word]) and inside[word] + ends[word] > without[word])
-    }
-
-
-def is_english(words: Sequence[str]) -> bool:
-    """Return whether a text is English, judged by its share of frequent English words."""
-    counts = Counter(word.strip(_AROUND + ".!?").lower() for word in words)
-    return sum(counts[word] for word in _FREQUENT) > ENGLISH * len(words)
-
-
-def _windows(text: str) -> Iterator[str]:
-    begin = 0
-    while begin < len(text):
-        end = _window_end(text, begin)
-        yield text[begin:end]
-        begin = end
-
-
-def _window_end(text: str, begin: int) -> int:
-    """Return the end of the window that starts at `begin`: after its last space, if it contains one."""
-    end = begin + LONGEST
-    return end if end >= len(text) else text.rfind(" ", begin, end) + 1 or end
 
 
 def write_sentences(
@@ -340,8 +130,16 @@ def write_sentences(
     rest = progress_bar(list(compress(paragraphs, (~for_valid).tolist())), "splitting, paragraphs")
     written = _write(rest, splitter, style, train)
     notices = sum(book.has_notice for book in books)
+    known = splitter.language
     return SentencesSummary(
-        written, written_valid, len(books), len(paragraphs), notices, splitter.abbreviations, splitter.is_english
+        written,
+        written_valid,
+        len(books),
+        len(paragraphs),
+        notices,
+        splitter.abbreviations,
+        splitter.is_english,
+        known.name if known.others else "",
     )
 
 
@@ -373,9 +171,11 @@ def read_paragraphs(path: str | Path, lines_are_paragraphs: bool = False, encodi
 
     Blank lines separate paragraphs. With lines_are_paragraphs, every line is a paragraph.
 
-    Lines are joined by a space, except after a hyphen. The marks of _emphasis_ are removed, and dashes (-- and —) get a
-    space on both sides. Paragraphs without a letter or digit (* * *) are left out. Raises InputError if the file cannot
-    be read, does not have this encoding, or has no paragraph.
+    Lines are joined by a space, except after a hyphen, unless "and" or a similar word follows (pre- and post-war). Soft
+    hyphens are removed, and so are hyphens U+2010 at line ends, unless the text has the word with it elsewhere.
+    The marks of _emphasis_ are removed, and dashes (-- and —) get a space on both sides. Paragraphs without a letter or
+    digit (* * *) are left out. Raises InputError if the file cannot be read, does not have this encoding, or has no
+    paragraph.
     """
     text = _decoded(path, encoding)
     begin, end = 0, len(text)
@@ -383,24 +183,64 @@ def read_paragraphs(path: str | Path, lines_are_paragraphs: bool = False, encodi
         begin = notice.end()
     if after := _NOTICE_AFTER.search(text, begin):
         end = after.start()
-    written = filter(_LETTER.search, _paragraphs(text[begin:end], lines_are_paragraphs))
+    remarks = Remarks()
+    lines_before = text.count("\n", 0, begin)
+    written = filter(_LETTER.search, _paragraphs(text[begin:end], lines_are_paragraphs, remarks, 1 + lines_before))
     paragraphs = tuple(_DASH.sub(r" \1 ", _EMPHASIS.sub(r"\1", paragraph)).strip() for paragraph in written)
     if not paragraphs:
         raise InputError(f"{source_name(path)}: no sentence in it; expected running text")
-    return Book(paragraphs, begin > 0 or end < len(text))
+    has_notice = begin > 0 or end < len(text)
+    if has_notice:
+        remarks.add("notices of Project Gutenberg left out")
+    form = "running text, " + ("every line a paragraph" if lines_are_paragraphs else "paragraphs between blank lines")
+    counts = {"paragraphs": len(paragraphs), "words": sum(len(paragraph.split()) for paragraph in paragraphs)}
+    announce(ReadingReport(source_name(path), form, counts, "", remarks.all(), paragraphs[:2]))
+    return Book(paragraphs, has_notice)
 
 
-def _paragraphs(text: str, lines_are_paragraphs: bool) -> Iterator[str]:
+def _paragraphs(text: str, lines_are_paragraphs: bool, remarks: Remarks, first: int) -> Iterator[str]:
+    hyphenated = _hyphenated_words(text)
     pieces: list[str] = []
-    for line in [*split_lines(text), ""]:
+    for number, line in enumerate([*split_lines(text), ""], first):
         words = line.split()
         if pieces and (lines_are_paragraphs or not words):
-            yield "".join(pieces)
+            yield "".join(pieces).removesuffix(_SOFT_HYPHEN)
             pieces = []
         if words:
-            if pieces and not _HYPHENED.search(pieces[-1]):
-                pieces.append(" ")
-            pieces.append(" ".join(words))
+            if pieces:
+                before = pieces[-1]
+                pieces[-1] = _before_next_line(before, words[0], hyphenated)
+                if len(pieces[-1]) < len(before):
+                    remarks.add("words joined at hyphens of line ends", number - 1, before.rsplit(maxsplit=1)[-1])
+            joined = " ".join(words)
+            inner = joined[:-1].count(_SOFT_HYPHEN)
+            if inner:
+                remarks.add("soft hyphens inside lines removed", number, count=inner)
+                joined = joined[:-1].replace(_SOFT_HYPHEN, "") + joined[-1]
+            pieces.append(joined)
+
+
+def _before_next_line(line: str, following: str, hyphenated: Container[str]) -> str:
+    """Return a line with what separates it from the next one: a space, or the hyphen of a word that continues there.
+
+    following: the first word of the next line.  hyphenated: see `_hyphenated_words`.
+    """
+    hyphen = _HYPHENED.search(line)
+    if hyphen is not None and hyphen[1] == _SOFT_HYPHEN:
+        return line[:-1]
+    if hyphen is None or _CONJUNCTIONS.fullmatch(following):
+        return line + " "
+    if hyphen[1] == _HYPHEN:
+        word = line.rsplit(maxsplit=1)[-1] + following
+        return line if word.strip(_MARKS).lower() in hyphenated else line[:-1]
+    return line
+
+
+def _hyphenated_words(text: str) -> frozenset[str]:
+    """Return the words with U+2010 in a text, in small letters."""
+    if _HYPHEN not in text:
+        return frozenset()
+    return frozenset(word.strip(_MARKS).lower() for word in text.split() if _HYPHEN in word.strip(_MARKS))
 
 
 def _decoded(path: str | Path, encoding: str) -> str:

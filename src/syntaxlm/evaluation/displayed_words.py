@@ -318,7 +318,7 @@ def _sentence_starts(words: Sequence[str], texts: Integers) -> Flags:
 
     texts: number of the text of each word, at whose end a sentence ends in any case.
     """
-    from syntaxlm.data.running_text import Splitter  # imports nltk, which takes long
+    from syntaxlm.data.sentence_splitter import Splitter  # imports nltk, which takes long
 
     starts = np.diff(texts, prepend=-1) != 0
     spans = list(pairwise([*np.flatnonzero(starts).tolist(), len(words)]))

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from syntaxlm.core.text_files import no_collection
 from syntaxlm.text.normaliser import ZERO_WIDTH_SPACE, AlignedToken
+from syntaxlm.text.quotation_marks import Quoted
 from syntaxlm.trees.spans import Flags, Integers, offsets_of, places_in
 
 Value = TypeVar("Value")
@@ -144,7 +145,7 @@ class ReadLines:
         return (words[start:end] for start, end in pairwise(np.searchsorted(edges, self.offsets).tolist()))
 
 
-Key = str | tuple[str, bool, bool, bool]
+Key = str | tuple[str, bool, bool, bool] | tuple[str, bool, bool, bool, Quoted]
 """A written word, or one with what of its place matters: the arguments of `WordForms.parts_of`."""
 
 

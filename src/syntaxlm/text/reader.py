@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.text.lines import Key, ReadLines, WordForms, WrittenLines
 from syntaxlm.text.normaliser import AlignedToken, Normaliser, Piece, UntaggedTokenError
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
-from syntaxlm.text.treebank_style import TreebankStyle
+from syntaxlm.text.quotation_marks import MAY_QUOTE, UNQUOTED, Quoted, single_quotes
+from syntaxlm.text.treebank_style import STRAIGHT, TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
 
 AS_TOKENISED = TreebankStyle()
@@ -33,12 +34,16 @@ _NUMBER = re.compile(r"[-+−]?\d[-.,:/%\d]*|%")
 _NUMBER_AND_MARK = re.compile(r".*\d[.,:%]+", re.DOTALL)
 _MARKUP = re.compile(r"<.*>|-[A-Z]+-")
 _PLAIN_QUOTE = '"'
+_EN_DASH = "–"
 _QUOTES = (("``", "“"), ("''", "”"))  # opening, closing
 _SPELLINGS = {  # a mark, and how other texts write it
     "“": ("``", _PLAIN_QUOTE),
     "”": ("''", _PLAIN_QUOTE),
     "``": (_PLAIN_QUOTE, "“"),
     "''": (_PLAIN_QUOTE, "”"),
+    "‘‘": ("``", "“", _PLAIN_QUOTE),
+    "‘’": ("``", "“", _PLAIN_QUOTE),
+    "’’": ("''", "”", _PLAIN_QUOTE),
     "‘": ("`", "'"),
     "’": ("'", "''"),
     "…": ("...",),
@@ -199,7 +204,8 @@ class TextReader:
 
     def _keys(self, written: WrittenLines) -> list[Key]:
         """Return the words of lines, with their place where it matters: whether a word is the first and the last of its
-        line and opens a quotation; only the end of a line matters to a reader that does not adapt.
+        line and opens a quotation, and its single quotation marks; only the end of a line and these matter to a reader
+        that does not adapt.
         """
         keys: list[Key] = list(written.words)
         places = np.zeros((3, len(keys)), np.bool_)
@@ -213,18 +219,37 @@ class TextReader:
             word = written.words[number]
             if is_first or not word.isalnum():  # the last place and quotations matter to words with marks
                 keys[number] = (word, is_first, is_last, opens)
+        for number, quoted in self._quotes(written):
+            keys[number] = (written.words[number], *places[:, number].tolist(), quoted)
         return keys
 
+    def _quotes(self, written: WrittenLines) -> Iterator[tuple[int, Quoted]]:
+        """Yield the numbers of the words at which single quotation marks are split off, with the marks."""
+        if self.style.punctuation == "keep":
+            return
+        for line, text in enumerate(written.lines):
+            if ("'" in text or "‘" in text) and MAY_QUOTE.search(text):
+                begin, end = written.offsets[line : line + 2].tolist()
+                for number, quoted in single_quotes(written.words[begin:end]).items():
+                    yield begin + number, quoted
+
     def _pieces_of_word(
-        self, word: str, is_first: bool = False, is_last: bool = False, opens: bool = False, spelled: bool = True
+        self,
+        word: str,
+        is_first: bool = False,
+        is_last: bool = False,
+        opens: bool = False,
+        quoted: Quoted = UNQUOTED,
+        *,
+        spelled: bool = True,
     ) -> Sequence[Piece]:
         if not self.adapts:
-            return self.style.pieces(word, is_last)
+            return self.style.pieces(word, is_last, quoted=quoted)
         if not spelled:
-            return self.style.pieces(word, is_last, self._rank)
-        return self._spelled_pieces(word, is_first, is_last, opens)
+            return self.style.pieces(word, is_last, self._rank, quoted)
+        return self._spelled_pieces(word, is_first, is_last, opens, quoted)
 
-    def _parts_of_word(self, word: str, *place: bool) -> list[AlignedToken]:
+    def _parts_of_word(self, word: str, *place: Any) -> list[AlignedToken]:
         """Return the tokens of a word of a line, and what is not read of it. place: see `_keys`."""
         if self.is_plain:
             return self.normaliser.parts(word)
@@ -234,9 +259,11 @@ class TextReader:
                 return parts
         return self.normaliser.align(word, self._pieces_of_word(word, *place))
 
-    def _find_spelled_pieces(self, word: str, is_first: bool, is_last: bool, opens: bool) -> Sequence[Piece]:
+    def _find_spelled_pieces(
+        self, word: str, is_first: bool, is_last: bool, opens: bool, quoted: Quoted
+    ) -> Sequence[Piece]:
         """Return the pieces of a word, spelled as in the vocabulary. opens: whether it opens a quotation."""
-        pieces = self.style.pieces(word, is_last, self._rank)
+        pieces = self.style.pieces(word, is_last, self._rank, quoted)
         opens = opens or len(pieces) > 1
         spelled = []
         for start, end, text in pieces:
@@ -268,10 +295,12 @@ class TextReader:
         elif text in _SPELLINGS:
             forms = [text, *_SPELLINGS[text]]
         else:
-            straight = text.replace("’", "'")
+            straight = text if text.isascii() else text.translate(STRAIGHT)
             forms = [text, straight]
             if self._is_lower_case or is_first:
                 forms += [text.lower(), straight.lower()]
             if self._has_numbers_as_n and _NUMBER.fullmatch(text):
                 forms.append("N")
+            if _EN_DASH in text:  # 1990–95
+                forms += [form.replace(_EN_DASH, "-") for form in forms]
         return next(filter(self._known_ids, forms), text)

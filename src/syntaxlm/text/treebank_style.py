@@ -9,21 +9,38 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from syntaxlm.text.normaliser import Piece, split_words
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
+from syntaxlm.text.quotation_marks import MAY_QUOTE, UNQUOTED, Quoted, single_quotes
 
-_OPENING = re.compile(r"``|[\"“”«(\[{¿¡‘]")
+_OPENING = re.compile(r"``|‘[‘’]|[\"“”«(\[{¿¡]")  # single quotation marks: see quotation_marks.py
 # A single quotation mark after another mark closes.
-_CLOSING = re.compile(r"(?:''|[\"“”»)\]},;:?!…]|(?<=[,.;:?!…])['’])$")
+_CLOSING = re.compile(r"(?:''|’’|[\"“”»)\]},;:?!…]|(?<=[,.;:?!…])['’])$")
 _BEFORE_STOP = frozenset("\"“”»)]}'’")  # a full stop after one of these belongs to no abbreviation
 _SINGLE_QUOTE = re.compile(r"['’]")
+_SINGLE_QUOTES = frozenset("'’‘")
 _CURRENCY = re.compile(r"(?:[A-Z]{1,2})?[$£€¥](?=\d)")
 _PERCENT = re.compile(r"(?<=\d)%")
 _DECIMAL_POINT = re.compile(r"(?<=\d)\.(?=\d)")
 _DASH = re.compile(r"--+|—+")
-_CONTRACTION = re.compile(r"(?i)(?<=[^\W\d_])(?:n['’]t|['’](?:s|re|ve|ll|d|m)|(?<=s)['’])$")
-_CANNOT = re.compile(r"(?i)(can)(not)")
+_EN_DASH = "–"
+_INNER_MARK = re.compile(r"--|[—–$£€¥]")
+_SIMPLE_MARKS = frozenset(",;:?!")
+_LETTER_APOSTROPHE = "ʼ"  # to Unicode, a letter
+APOSTROPHES = "'’ʼ´`＇"  # and signs that are written for one
+STRAIGHT = str.maketrans(dict.fromkeys("’‘ʼ´＇", "'"))
+_CONTRACTION = re.compile(  # doesn't, it's, girls', U.S.'s, 1990's
+    rf"(?i)(?:(?<=[^\W\d_])(?:n[{APOSTROPHES}]t|[{APOSTROPHES}](?:s|re|ve|ll|d|m)|(?<=s)['’])"
+    rf"|(?:(?<=\d)|(?<=[^\W\d_]\.))[{APOSTROPHES}]s)$"
+)
+# Words that the Penn Treebank splits, with the length of the first part.
+_TWO_WORDS = {
+    "cannot": 3, "gonna": 3, "gotta": 3, "wanna": 3, "lemme": 3, "gimme": 3, "'tis": 2, "'twas": 2
+}  # fmt: skip
+_BRACKETS = {"(": ")", "[": "]", "{": "}"}
+_OPENING_BRACKETS = {closing: opening for opening, closing in _BRACKETS.items()}
 _LONGEST_ENDING = 3  # characters of a contraction
 
 Rank = Callable[[str], list[int] | None]
@@ -42,9 +59,12 @@ class TreebankStyle(TextOptions):
     of dashes (-- and —) anywhere, of a full stop by itself or after a bracket or quotation mark, and of the full stop
     of the sentence's last word, unless the word contains another one, decimal points aside (U.S.). `split`: each
     becomes a word; `drop`: it is removed. All other full stops belong to abbreviations and are kept, like hyphens and
-    apostrophes. A currency sign before a number and % after it become words in both cases: $ 5, 5 %.
+    apostrophes. A bracket is kept if its partner is inside the word (option(s)); a single quotation mark is split off
+    with its partner ('Emma', but rock 'n' roll), see `single_quotes`. A currency sign before a number and % after it
+    become words in both cases: $ 5, 5 %.
     contractions: `split`: n't, 's, 're, 've, 'll, 'd, 'm, and the apostrophe after a final s become separate words, as
-    in the Penn Treebank: does n't, ca n't, wo n't, it 's, the girls '. cannot becomes can not.
+    in the Penn Treebank: does n't, ca n't, wo n't, it 's, the U.S. 's, the girls '. cannot becomes can not, gonna
+    gon na.
     `auto`: as the model's vocabulary requires; see `TextReader`.
 
     >>> syntaxlm.TreebankStyle("split", "split")("The cat doesn't sleep.")
@@ -62,64 +82,75 @@ class TreebankStyle(TextOptions):
         if self == TreebankStyle():
             return sentence
         words = split_words(sentence)
-        pieces = (self.pieces(word, number == len(words)) for number, word in enumerate(words, 1))
+        quotes = single_quotes(words) if self.punctuation != "keep" and MAY_QUOTE.search(sentence) else {}
+        pieces = (
+            self.pieces(word, number == len(words) - 1, quoted=quotes.get(number, UNQUOTED))
+            for number, word in enumerate(words)
+        )
         return " ".join(piece.text for of_word in pieces for piece in of_word if piece.text)
 
-    def pieces(self, word: str, is_last: bool, rank: Rank = _knows_nothing) -> list[Piece]:
+    def pieces(self, word: str, is_last: bool, rank: Rank = _knows_nothing, quoted: Quoted = UNQUOTED) -> list[Piece]:
         """Return the pieces of one word, without gaps. word: a string without white space.
 
         is_last: whether it is the last word of its line, whose full stop ends the sentence.
         rank: known words, which must not be split. They also decide whether a full stop or a single quotation mark is
         punctuation: it is split off if the word is only known without it.
+        quoted: the single quotation marks of the word, see `single_quotes`.
         Raises ValueError if a setting is `auto`.
         """
         if "auto" in (self.punctuation, self.contractions):
             raise ValueError("auto: expected a style chosen by a vocabulary (TextReader.of)")
-        if word.isalnum() and not _CANNOT.fullmatch(word):  # the quickest answer for most words
+        if word.isalnum() and word.lower() not in _TWO_WORDS and _LETTER_APOSTROPHE not in word:  # most words
             return [Piece(0, len(word), word)]
-        if rank(word) is not None and not _ends_in_stop(word, is_last, rank):
+        is_alone = quoted.opens == quoted.closes and not (quoted.opens and "‘" in word)
+        if is_alone and rank(word) is not None and not _ends_in_stop(word, is_last, rank):
             return [Piece(0, len(word), word)]
-        if self.punctuation == "keep":
+        if self.punctuation == "keep" or (word[0].isalnum() and word[-1].isalnum() and not _INNER_MARK.search(word)):
             return self._core(word, 0, len(word), rank)
+        mark, last = word[-1], len(word) - 1
+        is_mark = mark in _SIMPLE_MARKS or (mark == "." and _ends_in_stop(word, is_last, rank))
+        if (
+            is_mark and word[:last].isalnum() and _LETTER_APOSTROPHE not in word
+        ):  # most of the others: a word and a mark
+            return [
+                *self._core(word, 0, last, rank),
+                Piece(last, last + 1, mark if self.punctuation == "split" else ""),
+            ]
         pieces: list[Piece] = []
         begin = 0
         for end, after in [*(dash.span() for dash in _DASH.finditer(word)), (len(word), len(word))]:
-            pieces += self._segment(word, begin, end, after, is_last and end == after, rank)
+            part = Quoted(quoted.opens and begin == 0, quoted.closes and end == after, quoted.is_certain)
+            pieces += self._segment(word, begin, end, after, is_last and end == after, rank, part)
             begin = after
         return pieces
 
-    def _segment(self, word: str, start: int, end: int, after: int, is_last: bool, rank: Rank) -> list[Piece]:
+    def _segment(
+        self, word: str, start: int, end: int, after: int, is_last: bool, rank: Rank, quoted: Quoted
+    ) -> list[Piece]:
         """Return the pieces of word[start:after]: a part of a word, up to `end`, and the dash after it."""
-        opening: list[tuple[int, int]] = []
-        closing = [(end, after)] if end < after else []  # from the end backwards
-        while rank(word[start:end]) is None and (mark := _OPENING.match(word, start, end)):
-            opening.append(mark.span())
-            start = mark.end()
-        may_stop = True
-        while start < end:
-            begin = end
-            if may_stop and word[end - 1] == "." and _ends_in_stop(word[start:end], is_last, rank):
-                begin, may_stop = end - 1, False
-            elif rank(word[start:end]) is None:
-                dots = end - max(start, len(word[:end].rstrip("."))) if word[end - 1] == "." else 0
-                if dots > 1:
-                    begin = end - dots
-                elif mark := _CLOSING.search(word, max(start, end - 2), end):
-                    begin = mark.start()
-            if begin == end:
-                break
-            closing.append((begin, end))
-            end = begin
+        opening = _opening_marks(word, start, end, rank)
+        start = opening[-1][1] if opening else start
+        closing = _closing_marks(word, start, end, is_last, rank, quoted.closes)
+        end, closing = (closing[-1][0] if closing else end), [*closing, *([(end, after)] if end < after else [])]
+
+        # A mark of a pair, or one without which the vocabulary knows the word: 'yes', or the last word of a quotation.
+        if quoted.opens and word[start:end][:1] in _SINGLE_QUOTES and end - start > 1:
+            is_known = rank(word[start:end]) is not None
+            if not is_known or (quoted.is_certain and rank(word[start + 1 : end]) is not None):
+                opening.append((start, start + 1))
+                opening += _opening_marks(word, start + 1, end, rank)
+                start = opening[-1][1]
         if rank(word[start:end]) is None:
-            quoted = _SINGLE_QUOTE.match(word, start, end) is not None
-            inner = start + quoted
-            closed = end - inner > 1 and _SINGLE_QUOTE.match(word, end - 1) and (quoted or word[end - 2] not in "sS")
-            if closed and rank(word[inner : end - 1]) is not None:  # 'yes', or the last word of a quotation; not girls'
+            begins = _SINGLE_QUOTE.match(word, start, end) is not None
+            inner = start + begins
+            ends = end - inner > 1 and _SINGLE_QUOTE.match(word, end - 1) and (begins or word[end - 2] not in "sS")
+            if ends and rank(word[inner : end - 1]) is not None:  # not girls'
                 closing.append((end - 1, end))
                 end -= 1
-            if quoted and rank(word[inner:end]) is not None:
+            if begins and rank(word[inner:end]) is not None:
                 opening.append((start, inner))
                 start = inner
+
         text = word if self.punctuation == "split" else ""
         pieces = [Piece(low, high, text[low:high]) for low, high in [*opening, *closing]]
         if rank(word[start:end]) is None and (currency := _CURRENCY.match(word, start, end)):
@@ -128,7 +159,10 @@ class TreebankStyle(TextOptions):
         if start < end and rank(word[start:end]) is None and _PERCENT.match(word, end - 1, end):
             pieces.append(Piece(end - 1, end, "%"))
             end -= 1
-        return sorted([*pieces, *self._core(word, start, end, rank)])
+        for low, high in _ranges(word, start, end, rank):
+            is_dash = word[low:high] == _EN_DASH
+            pieces += [Piece(low, high, text[low:high])] if is_dash else self._core(word, low, high, rank)
+        return sorted(pieces)
 
     def _core(self, word: str, start: int, end: int, rank: Rank) -> list[Piece]:
         """Return the pieces of word[start:end], which has no punctuation at its ends: contractions are split."""
@@ -136,13 +170,97 @@ class TreebankStyle(TextOptions):
             return []
         if self.contractions == "keep" or rank(word[start:end]) is not None:
             return [Piece(start, end, word[start:end])]
-        if parts := _CANNOT.fullmatch(word, start, end):
-            return [Piece(*parts.span(part), parts[part]) for part in (1, 2)]
+        straight = _straight(word[start:end])
+        if middle := _TWO_WORDS.get(straight.lower()):
+            parts = [
+                Piece(low, high, straight[low - start : high - start])
+                for low, high in pairwise((start, start + middle, end))
+            ]
+            if rank is _knows_nothing or all(rank(part.text) is not None for part in parts):
+                return parts
         endings: list[Piece] = []
         while ending := _CONTRACTION.search(word, max(start, end - _LONGEST_ENDING), end):  # shouldn't've has two
-            endings.append(Piece(*ending.span(), ending[0].replace("’", "'")))
+            endings.append(Piece(*ending.span(), _straight(ending[0])))
             end = ending.start()
         return [Piece(start, end, word[start:end]), *reversed(endings)]
+
+
+def _opening_marks(word: str, start: int, end: int, rank: Rank) -> list[tuple[int, int]]:
+    """Return the marks at the beginning of word[start:end], but no single quotation mark."""
+    marks: list[tuple[int, int]] = []
+    while rank(word[start:end]) is None and (mark := _OPENING.match(word, start, end)):
+        if _is_inside(word, start, end) and rank(word[mark.end() : end]) is None:  # (s)he
+            break
+        marks.append(mark.span())
+        start = mark.end()
+    return marks
+
+
+def _closing_marks(word: str, start: int, end: int, is_last: bool, rank: Rank, closes: bool) -> list[tuple[int, int]]:
+    """Return the marks at the end of word[start:end], from the last backwards.
+
+    closes: whether one of them is a single quotation mark that closes a quotation.
+    """
+    marks: list[tuple[int, int]] = []
+    may_stop = True
+    while start < end:
+        begin = end
+        if may_stop and word[end - 1] == "." and _ends_in_stop(word[start:end], is_last, rank):
+            begin, may_stop = end - 1, False
+        elif closes and word[end - 1] in _SINGLE_QUOTES and end - start > 1:
+            closes = False
+            begin -= rank(word[start:end]) is None or rank(word[start : end - 1]) is not None
+        elif rank(word[start:end]) is None:
+            dots = end - max(start, len(word[:end].rstrip("."))) if word[end - 1] == "." else 0
+            if dots > 1:
+                begin = end - dots
+            elif mark := _CLOSING.search(word, max(start, end - 2), end):
+                is_outside = not _has_partner(word, start, end) or rank(word[start : end - 1]) is not None  # option(s)
+                begin = mark.start() if is_outside else end
+        if begin == end:
+            break
+        marks.append((begin, end))
+        end = begin
+    return marks
+
+
+def _has_partner(word: str, start: int, end: int) -> bool:
+    """Return whether word[start:end] ends in a closing bracket and contains the opening one."""
+    closing = word[end - 1]
+    opening = _OPENING_BRACKETS.get(closing)
+    return opening is not None and word.count(opening, start, end) >= word.count(closing, start, end)
+
+
+def _is_inside(word: str, start: int, end: int) -> bool:
+    """Return whether word[start:end] begins with a bracket that closes before a letter or digit: (s)he."""
+    opening = word[start]
+    closing = _BRACKETS.get(opening)
+    if closing is None:
+        return False
+    depth = 0
+    for place in range(start, end):
+        depth += (word[place] == opening) - (word[place] == closing)
+        if not depth:
+            return any(map(str.isalnum, word[place + 1 : end]))
+    return False
+
+
+def _ranges(word: str, start: int, end: int, rank: Rank) -> list[tuple[int, int]]:
+    """Return the parts of word[start:end]: those between en dashes, and the dashes, if only these are known."""
+    if _EN_DASH in word[start:end] and rank(word[start:end]) is None:
+        edges = [start]
+        for place in range(start, end):
+            if word[place] == _EN_DASH:
+                edges += [place, place + 1]
+        parts = list(pairwise([*edges, end]))
+        if all(rank(word[low:high]) is not None for low, high in parts):
+            return parts
+    return [(start, end)]
+
+
+def _straight(text: str) -> str:
+    """Return a text with straight apostrophes."""
+    return (text if text.isascii() else text.translate(STRAIGHT)).replace("`", "'")
 
 
 def _ends_in_stop(word: str, is_last: bool, rank: Rank) -> bool:

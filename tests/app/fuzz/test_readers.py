@@ -24,7 +24,8 @@ from syntaxlm.core.files import read_text, split_lines
 from syntaxlm.core.settings import override
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens, read_lines, read_sentences
 from syntaxlm.data.pairs import read_pairs
-from syntaxlm.data.running_text import Splitter, read_paragraphs
+from syntaxlm.data.running_text import read_paragraphs
+from syntaxlm.data.sentence_splitter import Splitter
 from syntaxlm.data.suites import read_suites
 from syntaxlm.data.tables import read_table
 from syntaxlm.data.treebanks import read_treebank, treebank_tokens, write_words

@@ -168,7 +168,7 @@ async def sentences(request: schemas.SplitRequest, served: ServedHere) -> schema
 
 
 def _split(texts: Sequence[str]) -> list[list[str]]:
-    from syntaxlm.data.running_text import Splitter  # imports nltk, which takes as long as half of torch
+    from syntaxlm.data.sentence_splitter import Splitter  # imports nltk, which takes as long as half of torch
 
     (text,) = texts
     paragraphs = [" ".join(paragraph.split()) for paragraph in text.splitlines() if paragraph.strip()]
