@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import write_text
-from syntaxlm.core.text_files import no_collection, read_whole_text, source_name
+from syntaxlm.core.text_files import read_whole_text, source_name
+from syntaxlm.core.threads import no_collection
 
 if TYPE_CHECKING:
     import nltk
