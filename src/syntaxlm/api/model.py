@@ -21,6 +21,7 @@ from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import named_path
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.text_files import LINES_TOGETHER, check_encodable
+from syntaxlm.core.threads import core_count
 from syntaxlm.data.frequencies import FrequencySource
 from syntaxlm.data.tables import input_columns
 from syntaxlm.evaluation.completion import CompletionReport, evaluate_completion
@@ -44,6 +45,7 @@ from syntaxlm.parsing.dependency_evaluation import AttachmentReport, evaluate_at
 from syntaxlm.parsing.evaluation import evaluate_parsing, find_protocol
 from syntaxlm.parsing.options import DecodingKeywords, DecodingOptions, ParseKeywords, ParseOptions
 from syntaxlm.parsing.parse import CONSTITUENTS, Parse, parse_lines
+from syntaxlm.parsing.processes import parse_in_processes
 from syntaxlm.parsing.report import ParsingReport
 from syntaxlm.parsing.word_measures import word_measures
 from syntaxlm.scoring.cache import CacheSettings
@@ -126,6 +128,7 @@ class LanguageModel(ModelBundle):
         texts: Iterable[str],
         batch_size: int = 256,
         *,
+        n_process: int = 1,
         also: Sequence[ModelBundle] = (),
         **options: Unpack[ParseKeywords],
     ) -> Iterator[Parse]:
@@ -133,6 +136,9 @@ class LanguageModel(ModelBundle):
 
         texts: an iterable, which may be endless; it is read lazily.
         batch_size: number of sentences read at a time; larger batches are faster and take more memory.
+        n_process: number of processes that parse, each some batches; -1: one for each processor core. Each has a copy of
+        the model, and its part of the cores. They are worth their start, which takes seconds, from some 10,000
+        sentences. A model on a GPU cannot be shared.
         Other parameters and errors: see `parse`.
 
         >>> for parse in nlp.pipe(["a cat sleeps", "the dog"]):
@@ -144,14 +150,26 @@ class LanguageModel(ModelBundle):
             raise TypeError("pipe: expected an iterable of texts, found one string; use parse for one text")
         _check_integer(batch_size, "batch_size")
         check_number("batch_size", batch_size, 1)
+        _check_integer(n_process, "n_process")
+        if n_process != -1:
+            check_number("n_process", n_process, 1)
         if not isinstance(also, Sequence) or not all(isinstance(model, ModelBundle) for model in also):
             raise TypeError(f"also: found {also!r}; expected a list of loaded models: [syntaxlm.load(...)]")
         models = [self, *also]
         read = partial(parse_lines, models, options=ParseOptions(**options), names=_names(models))
         read([])  # reports wrong options now instead of with the first parse
         rest = _texts(texts)
-        chunks = enumerate(iter(lambda: list(islice(rest, batch_size)), []))
-        return (parse for number, chunk in chunks for parse in read(chunk, first=number * batch_size + 1))
+        batches = enumerate(iter(lambda: list(islice(rest, batch_size)), []))
+        chunks = ((number * batch_size + 1, batch) for number, batch in batches)
+        count = core_count() if n_process == -1 else n_process
+        if count == 1:
+            return (parse for first, batch in chunks for parse in read(batch, first=first))
+        if devices := {model.device.type for model in models} - {"cpu"}:
+            raise InputError(
+                f"n_process: found {n_process} with a model on {devices.pop()}, which processes cannot share; use"
+                " n_process=1, or load the model on the device cpu"
+            )
+        return parse_in_processes(read, chunks, count)
 
     @overload
     def surprisal(  # type: ignore[overload-overlap]

@@ -96,6 +96,10 @@ class WordSurprisal(NamedTuple):
     surprisal: float | None
     measures: Mapping[str, Any] = NO_MEASURES
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Allow copies, also in other processes: `NO_MEASURES` cannot be copied."""
+        return WordSurprisal, self[:-1] if self.measures is NO_MEASURES else tuple(self)
+
     def __str__(self) -> str:
         """Return the word, or the token at the end of a sentence, and its bits."""
         return f"{self.word or self.token} {'-' if self.surprisal is None else format(self.surprisal, '.2f')}"
