@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -24,6 +22,7 @@ from tests.api.models import language_model
 from tests.fresh_models import KNOWN, fresh
 from tests.models.variants import ragged
 from tests.tree_models import tree_model
+from tests.turns import short_turns
 
 THREADS, CALLS = 4, 2  # calls of each method in each thread
 OF_TEXT = [name for name, kind in MODELS.items() if kind.reads != "trees"]
@@ -61,17 +60,6 @@ def shown(result: Any) -> str:
     if isinstance(result, HasReport):
         return repr(result.to_dict())
     return repr([one if isinstance(one, float) else one.to_dict() for one in result])
-
-
-@contextmanager
-def short_turns() -> Iterator[None]:
-    """Threads take turns after a few instructions."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 def in_threads(calls: list[Callable[[], Any]]) -> list[Any]:
