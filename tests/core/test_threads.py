@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import threading
 
@@ -10,6 +11,33 @@ import pytest
 
 from syntaxlm.core import threads
 from syntaxlm.core.threads import no_collection, publishing
+
+@pytest.mark.parametrize(
+    ("is_worker", "cores", "before", "variables", "expected"),
+    [
+        (True, 16, 16, {}, 1),
+        (True, 16, 8, {}, 1),  # with two threads for each physical core
+        (True, 16, 4, {}, 4),
+        (True, 16, 16, {"OMP_NUM_THREADS": "16"}, 16),
+        (False, 16, 16, {}, 16),
+    ],
+)
+def test_a_worker_computes_in_one_thread_unless_it_has_chosen_a_number(
+    monkeypatch, is_worker, cores, before, variables, expected
+):
+    import torch
+
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    numbers = [before]
+    monkeypatch.setattr(torch, "get_num_threads", lambda: numbers[-1])
+    monkeypatch.setattr(torch, "set_num_threads", numbers.append)
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: "the parent" if is_worker else None)
+    monkeypatch.setattr(threads, "core_count", lambda: cores)
+    threads.share_cores()
+    assert numbers[-1] == expected
+
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks of POSIX")
 
