@@ -46,7 +46,7 @@ def evaluations(toy, tmp_path_factory) -> list[HasRows]:
         "suite.csv": "item,condition,1,2\n1,a,the cat,sees\n1,b,the cats,sees",
         "items.csv": "item,condition,sentence\n1,a,the | cat\n1,b,a | dog",
         "words.csv": "line,word,time\n" + "\n".join(
-            f"{n // 7},{word},{300 + 7 * n % 90}" for n, word in enumerate("the old cat sees a dog .".split() * 16)
+            f"{line},{word},{300 + 7 * line % 90 + len(word)}" for line in range(16) for word in TEXTS[0].split()
         ),
         "list.txt": "the 9\ncat 2\nold 3\nsees 1\na 8\ndog 2",
         "best.conllu": "".join(f"{n}\t{w}\t_\t_\t_\t_\t{h}\tdep\t_\t_\n" for n, w, h in ((1, "the", 2), (2, "cat", 0))),
@@ -68,7 +68,9 @@ def evaluations(toy, tmp_path_factory) -> list[HasRows]:
         syntaxlm.rerank(tree_model(), folder / "best.conllu"),
     ]
     if find_spec("statsmodels"):
-        found.append(lstm.evaluate_reading_times(folder / "words.csv", frequencies=folder / "list.txt", sentence="line"))
+        found.append(
+            lstm.evaluate_reading_times(folder / "words.csv", frequencies=folder / "list.txt", sentence="line")
+        )
     return found
 
 

@@ -12,6 +12,7 @@ import pytest
 from syntaxlm.core import threads
 from syntaxlm.core.threads import no_collection, publishing
 
+
 @pytest.mark.parametrize(
     ("is_worker", "cores", "before", "variables", "expected"),
     [

@@ -71,7 +71,7 @@ class LanguageModel(ModelBundle):
     A text is one sentence of ordinary text, which the model's own normaliser reads. For a tag model it is tagged text:
     "the_DT cat_NN". Methods that take one or several texts return one result for a string, and a list in the order of
     the input for any other iterable. If the model type does not support a method, it raises an InputError that names
-    the types that do. Functions that take a `ModelBundle` also accept a LanguageModel.
+    the types that do. Functions that take a `ModelBundle` also accept a LanguageModel. Threads may share a model.
 
     folder: the folder that the model was read from, or None.
 
@@ -136,9 +136,8 @@ class LanguageModel(ModelBundle):
 
         texts: an iterable, which may be endless; it is read lazily.
         batch_size: number of sentences read at a time; larger batches are faster and take more memory.
-        n_process: number of processes that parse, each some batches; -1: one for each processor core. Each has a copy of
-        the model, and its part of the cores. They are worth their start, which takes seconds, from some 10,000
-        sentences. A model on a GPU cannot be shared.
+        n_process: number of processes, which parse different batches and share the processor cores; -1: one for each
+        core. Their start takes seconds.
         Other parameters and errors: see `parse`.
 
         >>> for parse in nlp.pipe(["a cat sleeps", "the dog"]):
