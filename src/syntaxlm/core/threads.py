@@ -59,8 +59,8 @@ def _begin_child() -> None:
     if _blocks and _was_on:  # of threads that the child lacks
         gc.enable()
     _blocks = 0
-    torch = sys.modules.get("torch")
-    if hasattr(torch, "set_num_threads"):
+    torch: Any = sys.modules.get("torch")
+    if hasattr(torch, "set_num_threads"):  # imported, and not only begun
         torch.set_num_threads(1)
 
 

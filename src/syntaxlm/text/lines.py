@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import chain, compress, pairwise
+from itertools import chain, compress, filterfalse, pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -221,14 +221,16 @@ class WordForms:
     def read(self, text: WrittenLines, keys: Sequence[Key]) -> ReadLines:
         """Return the parts of lines.  keys: of their words."""
         known = self._known  # others may replace it meanwhile
-        numbers = list(map(known.numbers.get, keys))
-        if None in numbers:
+        number_of = known.numbers.__getitem__
+        try:
+            words = np.fromiter(map(number_of, keys), np.int64, len(keys))
+        except KeyError:
             with no_collection():
-                new = list(dict.fromkeys(key for key, number in zip(keys, numbers, strict=True) if number is None))
+                new = list(dict.fromkeys(filterfalse(known.numbers.__contains__, keys)))
                 parts = [self._parts_of(*key) if isinstance(key, tuple) else self._parts_of(key) for key in new]
                 known.add(new, _Columns.of(parts, self._id_of))
-            numbers = list(map(known.numbers.get, keys))
-        words, columns = np.array(numbers, np.int64), known.columns
+            words = np.fromiter(map(number_of, keys), np.int64, len(keys))
+        columns = known.columns  # only now: they have all words with a number
         places, counts = places_in(columns.offsets, words), np.diff(columns.offsets)[words]
         before = np.repeat(text.starts, counts)
         written, tokens = columns.texts[:, places].tolist()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -22,9 +21,9 @@ from tests.api.models import language_model
 from tests.fresh_models import KNOWN, fresh
 from tests.models.variants import ragged
 from tests.tree_models import tree_model
-from tests.turns import short_turns
+from tests.turns import THREADS, in_threads
 
-THREADS, CALLS = 4, 2  # calls of each method in each thread
+CALLS = 2  # of each method in each thread
 OF_TEXT = [name for name, kind in MODELS.items() if kind.reads != "trees"]
 OF_TREES = [name for name, kind in MODELS.items() if kind.reads == "trees"]
 
@@ -60,18 +59,6 @@ def shown(result: Any) -> str:
     if isinstance(result, HasReport):
         return repr(result.to_dict())
     return repr([one if isinstance(one, float) else one.to_dict() for one in result])
-
-
-def in_threads(calls: list[Callable[[], Any]]) -> list[Any]:
-    """The results of calls, computed by several threads, each in another order."""
-
-    def results_of(start: int) -> dict[int, Any]:
-        order = list(range(start, len(calls), THREADS))
-        return {place: calls[place]() for place in random.Random(start).sample(order, len(order))}
-
-    with short_turns(), ThreadPoolExecutor(THREADS) as threads:
-        found = {place: result for part in threads.map(results_of, range(THREADS)) for place, result in part.items()}
-    return [found[place] for place in range(len(calls))]
 
 
 def supported(model: LanguageModel) -> dict[str, Call]:
