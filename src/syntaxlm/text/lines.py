@@ -149,7 +149,7 @@ Key = str | tuple[str, bool, bool, bool]
 
 
 @dataclass(frozen=True, eq=False)
-class _Columns:
+class _PartColumns:
     """The parts of W words.
 
     offsets: (W + 1,) of the parts of each word.
@@ -162,7 +162,7 @@ class _Columns:
     numbers: Integers
 
     @staticmethod
-    def of(words: Sequence[Sequence[AlignedToken]], id_of: Callable[[str], int]) -> _Columns:
+    def of(words: Sequence[Sequence[AlignedToken]], id_of: Callable[[str], int]) -> _PartColumns:
         """Return the columns of the parts of words."""
         counts, parts = np.array(list(map(len, words)), np.int64), list(chain.from_iterable(words))
         texts, numbers = np.zeros((2, len(parts)), np.object_), np.zeros((3, len(parts)), np.int64)
@@ -170,14 +170,14 @@ class _Columns:
         texts[0], texts[1] = written, tokens
         numbers[0] = [-1 if token is None else id_of(token) for token in tokens]
         numbers[1], numbers[2] = starts, ends
-        return _Columns(offsets_of(counts), texts, numbers)
+        return _PartColumns(offsets_of(counts), texts, numbers)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def before(self, others: _Columns) -> _Columns:
+    def before(self, others: _PartColumns) -> _PartColumns:
         """Return the columns of these words, and then of others."""
-        return _Columns(
+        return _PartColumns(
             np.append(self.offsets, self.offsets[-1] + others.offsets[1:]),
             np.concatenate([self.texts, others.texts], 1),
             np.concatenate([self.numbers, others.numbers], 1),
@@ -192,10 +192,10 @@ class _Known:
 
     def __init__(self) -> None:
         self.numbers: dict[Key, int] = {}
-        self.columns = _Columns.of((), int)
+        self.columns = _PartColumns.of((), int)
         self.characters = 0
 
-    def add(self, keys: Sequence[Key], columns: _Columns) -> None:
+    def add(self, keys: Sequence[Key], columns: _PartColumns) -> None:
         """Add words, some of which another thread may just have added, too; these have two numbers then."""
         with publishing:
             first = len(self.columns)
@@ -228,7 +228,7 @@ class WordForms:
             with no_collection():
                 new = list(dict.fromkeys(filterfalse(known.numbers.__contains__, keys)))
                 parts = [self._parts_of(*key) if isinstance(key, tuple) else self._parts_of(key) for key in new]
-                known.add(new, _Columns.of(parts, self._id_of))
+                known.add(new, _PartColumns.of(parts, self._id_of))
             words = np.fromiter(map(number_of, keys), np.int64, len(keys))
         columns = known.columns  # only now: they have all words with a number
         places, counts = places_in(columns.offsets, words), np.diff(columns.offsets)[words]
