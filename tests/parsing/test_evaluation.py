@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 import time
+from functools import partial
 from typing import get_args
 
 import numpy as np
@@ -37,6 +38,7 @@ from tests.fresh_models import SENTENCES, STREAM, layered
 from tests.models.variants import built
 from tests.parsing.span_models import NAMES, Ends, bracketing, scoring
 from tests.trees.enumeration import decode_by_definition
+from tests.turns import in_threads
 
 
 @pytest.fixture
@@ -513,6 +515,8 @@ def test_fresh_weights_are_those_of_their_seed_alone_and_leave_the_generator_as_
     assert torch.equal(before, torch.get_rng_state())
     assert all(torch.equal(weights[0][name], weights[2][name]) for name in weights[0])
     assert not torch.equal(weights[0]["embedding.weight"], weights[1]["embedding.weight"])
+    drawn = in_threads([partial(with_fresh_weights, prpn, 0) for _ in range(8)])
+    assert all(torch.equal(one.model.embedding.weight, drawn[0].model.embedding.weight) for one in drawn)
     assert with_fresh_weights(prpn, 0).vocabulary is prpn.vocabulary
     assert not with_fresh_weights(prpn, 0).model.training
 

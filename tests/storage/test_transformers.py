@@ -7,6 +7,7 @@ import json
 import math
 import pickle
 import shutil
+from functools import partial
 
 import pandas
 import pytest
@@ -28,6 +29,7 @@ from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import OpenVocabulary
 from tests.fresh_models import reading
 from tests.storage.small_transformers import EOS, WINDOW, write_transformer
+from tests.turns import in_threads
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
@@ -416,3 +418,23 @@ def test_the_spacy_component_takes_transformers_models(folders, models):
     assert (doc[4]._.surprisal, next(doc.sents)._.parse_string) == (None, None)  # "sees." is one word
     with pytest.raises(InputError, match="a transformers model cannot be saved as a model folder"):
         nlp.to_bytes()
+
+
+def test_threads_get_the_values_that_one_thread_gets(folders, models):
+    model = models["bytes"]
+    texts = [[f"the old cat sees w{number} and {' '.join(TEXTS)}"] for number in range(24)]
+    found = in_threads([partial(lambda text: model.surprisal(text).to_dict(), text) for text in texts])
+    again = syntaxlm.load(f"hf:{folders['bytes']}")
+    again.model.double()
+    assert found == [again.surprisal(text).to_dict() for text in texts]
+
+
+def test_loading_does_not_change_the_precision_of_tensors_in_other_threads(monkeypatch, folders, tmp_path):
+    folder = shutil.copytree(folders["bytes"], tmp_path / "half")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"dtype": "bfloat16"}))
+    used, change = set(), torch.set_default_dtype
+    monkeypatch.setattr(torch, "set_default_dtype", lambda dtype: (used.add(dtype), change(dtype)))
+    half = syntaxlm.load(f"hf:{folder}")
+    assert used <= {torch.float32}
+    assert half.surprisal(TEXTS).to_dict() == syntaxlm.load(f"hf:{folders['bytes']}").surprisal(TEXTS).to_dict()

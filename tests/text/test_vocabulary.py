@@ -1,6 +1,7 @@
 """The vocabulary: ids, special tokens, and its file."""
 
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.text.vocabulary import OpenVocabulary, Vocabulary
+from tests.turns import in_threads
 
 SMALL = Vocabulary(["<unk>", "<s>", "</s>", "the", "cat"])
 
@@ -174,3 +176,12 @@ def test_the_limit_of_the_size_includes_classes():
         Vocabulary.build(counts, maximum_size=8, unknown_classes=4)
     with pytest.raises(InputError, match=r"2 tokens is too small for <unk>, <s>, </s>$"):
         Vocabulary.build({"a": 1}, maximum_size=2)
+
+
+def test_threads_get_one_number_for_each_word_of_an_open_vocabulary():
+    for _ in range(20):
+        vocabulary = OpenVocabulary()
+        words = [f"w{number}" for number in range(300)]
+        found = in_threads([partial(vocabulary.encode, words) for _ in range(4)])
+        assert found == [found[0]] * 4
+        assert vocabulary.decode(found[0]) == words

@@ -31,6 +31,7 @@ from syntaxlm.core.files import named_path
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.text_files import LINES_TOGETHER
+from syntaxlm.core.threads import core_count
 from syntaxlm.data.frequencies import FrequencySource
 from syntaxlm.data.tables import input_columns
 from syntaxlm.evaluation.completion import CompletionReport, evaluate_completion
@@ -55,6 +56,7 @@ from syntaxlm.parsing.dependency_evaluation import AttachmentReport, evaluate_at
 from syntaxlm.parsing.evaluation import evaluate_parsing, find_protocol
 from syntaxlm.parsing.options import DecodingKeywords, DecodingOptions, ParseKeywords, ParseOptions
 from syntaxlm.parsing.parse import CONSTITUENTS, Parse, check_text_of, parse_lines
+from syntaxlm.parsing.processes import parse_in_processes
 from syntaxlm.parsing.report import ParsingReport
 from syntaxlm.parsing.word_measures import word_measures
 from syntaxlm.scoring.cache import CacheSettings
@@ -81,7 +83,7 @@ class LanguageModel(ModelBundle):
     A text is one sentence of ordinary text, which the model's own normaliser reads. For a tag model it is tagged text:
     "the_DT cat_NN". Methods that take one or several texts return one result for a string, and a list in the order of
     the input for any other iterable. If the model type does not support a method, it raises an InputError that names
-    the types that do. Functions that take a `ModelBundle` also accept a LanguageModel.
+    the types that do. Functions that take a `ModelBundle` also accept a LanguageModel. Threads may share a model.
 
     folder: the folder that the model was read from, or None.
 
@@ -131,7 +133,7 @@ class LanguageModel(ModelBundle):
         ['.']
         """
         chosen = options_of(ParseOptions, options, self.parse)
-        parses = Results(self._parses(texts_of(text, "parse"), LINES_TOGETHER, also, chosen), CONSTITUENTS)
+        parses = Results(self._parses(texts_of(text, "parse"), LINES_TOGETHER, 1, also, chosen), CONSTITUENTS)
         return parses[0] if isinstance(text, str) else parses
 
     def pipe(
@@ -139,6 +141,7 @@ class LanguageModel(ModelBundle):
         texts: Iterable[str],
         batch_size: int = 256,
         *,
+        n_process: int = 1,
         also: Sequence[ModelBundle] = (),
         **options: Unpack[ParseKeywords],
     ) -> Iterator[Parse]:
@@ -146,6 +149,8 @@ class LanguageModel(ModelBundle):
 
         texts: an iterable, which may be endless; it is read lazily.
         batch_size: number of sentences read at a time; larger batches are faster and take more memory.
+        n_process: number of processes, which parse different batches and share the processor cores; -1: one for each
+        core. Their start takes seconds.
         Other parameters and errors: see `parse`.
 
         >>> for parse in nlp.pipe(["a cat sleeps", "the dog"]):
@@ -157,25 +162,37 @@ class LanguageModel(ModelBundle):
             raise TypeError("pipe: expected an iterable of texts, found one string; use parse for one text")
         _check_integer(batch_size, "batch_size")
         check_number("batch_size", batch_size, 1)
-        return self._parses(texts_of(texts, "pipe"), batch_size, also, options_of(ParseOptions, options, self.pipe))
+        _check_integer(n_process, "n_process")
+        if n_process != -1:
+            check_number("n_process", n_process, 1)
+        read_options = options_of(ParseOptions, options, self.pipe)
+        return self._parses(texts_of(texts, "pipe"), batch_size, n_process, also, read_options)
 
     def _parses(
-        self, texts: Iterator[str], batch_size: int, also: Sequence[ModelBundle], options: ParseOptions
+        self, texts: Iterator[str], batch_size: int, n_process: int, also: Sequence[ModelBundle], options: ParseOptions
     ) -> Iterator[Parse]:
         """Return the parses of texts, which are read in batches."""
         check_models(also, named=False)
         models = [self, *also]
         read = partial(parse_lines, models, options=options, names=_names(models))
         read([])  # reports wrong options now instead of with the first parse
-        chunks = enumerate(iter(lambda: list(islice(texts, batch_size)), []))
+        batches = enumerate(iter(lambda: list(islice(texts, batch_size)), []))
 
-        def parses() -> Iterator[Parse]:
-            for number, chunk in chunks:
+        def chunks() -> Iterator[tuple[int, list[str]]]:
+            for number, batch in batches:
                 if number == 0:
-                    check_text_of(models, chunk, options, _short_names(models))
-                yield from read(chunk, first=number * batch_size + 1)
+                    check_text_of(models, batch, options, _short_names(models))
+                yield number * batch_size + 1, batch
 
-        return parses()
+        count = core_count() if n_process == -1 else n_process
+        if count == 1:
+            return (parse for first, batch in chunks() for parse in read(batch, first=first))
+        if devices := {model.device.type for model in models} - {"cpu"}:
+            raise InputError(
+                f"n_process: found {n_process} with a model on {devices.pop()}, which processes cannot share; use"
+                " n_process=1, or load the model on the device cpu"
+            )
+        return parse_in_processes(read, chunks(), count)
 
     @overload
     def surprisal(  # type: ignore[overload-overlap]

@@ -221,9 +221,6 @@ class SyntaxComponent:
                 f"the component {self.name} runs on {model.device}, which processes cannot share; use n_process=1, or"
                 " the device cpu"
             )
-        import torch
-
-        torch.set_num_threads(1)  # a forked process waits forever for the threads of its parent
         self._process = os.getpid()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
+from typing import Any
 
 SHOWN_NAMES = 20  # in a message
 _COMPARED = 10_000  # known words, which are compared with an unknown one
@@ -32,6 +33,16 @@ class InputError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(escaped(with_short_lines(message)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to copy the error, also to another process. Parameters of subclasses are not the message."""
+        return _copied, (type(self), str(self), vars(self))
+
+
+def _copied(kind: type[InputError], message: str, attributes: Mapping[str, Any]) -> InputError:
+    error = kind.__new__(kind, message)
+    vars(error).update(attributes)
+    return error
 
 
 class InputWarning(UserWarning):

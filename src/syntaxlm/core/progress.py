@@ -15,6 +15,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from syntaxlm.core.threads import hold_in_forks
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -54,6 +56,17 @@ _bars: _Bars | None = None  # shared; None while there is no work
 _is_quiet = False
 
 
+def _begin_child() -> None:
+    """Show none of the parent's bars in a forked process, where no thread updates them."""
+    global _bars
+    _bars = None
+
+
+hold_in_forks(_lock)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_child)
+
+
 def set_quiet(quiet: bool = True) -> None:
     """Turn progress bars and notes off or on. Errors and warnings are always printed."""
     global _is_quiet
@@ -69,7 +82,8 @@ def error_console() -> Console:
     """Return a console on stderr for progress and notes. It prints above the bars, and nothing after `set_quiet()`."""
     from rich.console import Console  # slow to import, and most commands print neither
 
-    display = None if _bars is None else _bars.display
+    bars = _bars  # another thread may set it to None
+    display = None if bars is None else bars.display
     return display.console if display is not None else Console(stderr=True, highlight=False, quiet=_is_quiet)
 
 

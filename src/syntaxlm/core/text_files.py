@@ -8,7 +8,6 @@ limit.
 
 from __future__ import annotations
 
-import gc
 import io
 import lzma
 import os
@@ -18,7 +17,6 @@ import warnings
 import weakref
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -28,6 +26,7 @@ from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import decode_text, memory_size, system_error
 from syntaxlm.core.foreign_files import ARCHIVE, foreign_format
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
+from syntaxlm.core.threads import publishing
 
 STANDARD_INPUT = "-"
 MAXIMUM_TEXT = 2**30  # bytes after decompression of a text that is read as a whole
@@ -82,18 +81,6 @@ _ARCHIVES = {  # formats that are not supported; their first bytes are not text
 }
 COMPRESSED_SUFFIXES = tuple(_COMPRESSIONS)
 _START = 8  # bytes that identify the format
-
-
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """Stop the search for cycles, which would visit millions of small new objects without cycles again and again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def uncompressed_name(path: str | Path) -> Path:
@@ -167,9 +154,11 @@ def open_bytes(path: str | Path) -> io.BufferedReader:
         file = getattr(sys.stdin, "buffer", None)
         if file is None:
             raise InputError("standard input: not available; expected a file")
-        if file in _taken:
+        with publishing:
+            is_taken = file in _taken
+            _taken.add(file)
+        if is_taken:
             raise InputError("standard input: already read; - can be given for only one file")
-        _taken.add(file)
         return io.BufferedReader(_Source(file, path), _PIECE)
     try:
         file = open(path, "rb")  # noqa: SIM115 - the reader closes it

@@ -33,7 +33,7 @@ from syntaxlm.evaluation.options import MOST_SPILLOVER
 from syntaxlm.evaluation.reading_order import check_order, sorted_rows, ungrouped
 from syntaxlm.models.abilities import ScoresTokens
 from syntaxlm.scoring.options import ScoreOptions
-from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
+from syntaxlm.scoring.surprisal import WordSurprisal, surprisals_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
 from syntaxlm.text.normaliser import word_spans
@@ -580,11 +580,9 @@ def _scored(
     parts: Iterable[tuple[int, int]] = pairwise(starts)
     if len(starts) > 2:
         parts = progress_bar(parts, "scoring, texts", len(starts) - 1)
-    for number, (start, end) in enumerate(parts):
-        with warnings.catch_warnings():
-            if number:  # the same warnings as for the first text
-                warnings.simplefilter("ignore", InputWarning)
-            yield from surprisals(bundle, lines[start:end], options)
+    of_text = surprisals_of(bundle, options)
+    for start, end in parts:
+        yield from of_text(lines[start:end])
 
 
 @dataclass(frozen=True)

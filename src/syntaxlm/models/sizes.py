@@ -43,18 +43,37 @@ class _WithoutValues(_WithoutDraws):
         return super().__torch_function__(function, types, args, kwargs)
 
 
+class _OfThread(threading.local):
+    """What a thread calls with each tensor of its new modules."""
+
+    count: Callable[[Tensor | None], None] | None = None
+
+
+_of_thread = _OfThread()
+
+
+def _registered(module: nn.Module, name: str, tensor: Tensor | None) -> None:
+    if _of_thread.count is not None:
+        _of_thread.count(tensor)
+
+
+# For the whole process: torch fails if they change while another thread builds a module.
+nn.modules.module.register_module_parameter_registration_hook(_registered)
+nn.modules.module.register_module_buffer_registration_hook(_registered)
+
+
 @contextmanager
 def without_memory() -> Iterator[None]:
     """Return a context in which new modules and tensors have shapes and dtypes but no values.
 
     Raises InputError if the new modules have more than `MOST_TENSORS` tensors or do not fit in this machine's memory.
     """
-    this_thread, size = threading.get_ident(), 0
+    size = 0
     seen: dict[int, Tensor] = {}
 
-    def count(module: nn.Module, name: str, tensor: Tensor | None) -> None:
+    def count(tensor: Tensor | None) -> None:
         nonlocal size
-        if tensor is None or threading.get_ident() != this_thread or id(tensor) in seen:
+        if tensor is None or id(tensor) in seen:
             return
         seen[id(tensor)] = tensor
         size += tensor.nbytes
@@ -66,10 +85,7 @@ def without_memory() -> Iterator[None]:
                 f" this machine has {memory_size() / 2**30:,.1f} GiB of memory"
             )
 
-    hooks = [
-        nn.modules.module.register_module_parameter_registration_hook(count),
-        nn.modules.module.register_module_buffer_registration_hook(count),
-    ]
+    before, _of_thread.count = _of_thread.count, count
     try:
         with torch.device("meta"), _WithoutValues():
             yield
@@ -78,8 +94,7 @@ def without_memory() -> Iterator[None]:
             raise
         raise InputError(f"a model of these sizes cannot be built: {str(error).splitlines()[0]}") from error
     finally:
-        for hook in hooks:
-            hook.remove()
+        _of_thread.count = before
 
 
 def check_chart(words: int, size: int, otherwise: str = "") -> None:

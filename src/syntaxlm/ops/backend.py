@@ -29,6 +29,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.files import sha256
+from syntaxlm.core.threads import share_cores
 
 Backend = Literal["compiled", "torch", "reference"]
 Arguments = ParamSpec("Arguments")
@@ -47,6 +48,8 @@ _FLAGS = (
 _FURTHER_FLAGS = ("-march=native", "-fopenmp"), ("-march=native",), ("-mcpu=native",), ()
 
 _backend: Backend = "compiled"
+
+share_cores()
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from syntaxlm.core.errors import InputError, InputWarning, amount, listed
 from syntaxlm.core.reading import LINES_NAMED, announce, keeps_readings
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.text_files import source_name
+from syntaxlm.core.threads import torch_globals
 from syntaxlm.data.treebanks import Preprocessing, Treebank, read_treebank, treebank_tokens
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.models.registry import build_encoder, build_model
@@ -277,7 +278,7 @@ def _random_weights(
 def with_fresh_weights(bundle: ModelBundle, seed: int) -> ModelBundle:
     """Return a model with the same settings and vocabulary, and with new random weights from a seed."""
     device = bundle.model.device
-    with torch.random.fork_rng(devices=[]):
+    with torch_globals, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         build = build_encoder if bundle.is_encoder else build_model
         model = build(bundle.settings.model, len(bundle.vocabulary))

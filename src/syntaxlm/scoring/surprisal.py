@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
@@ -96,6 +96,10 @@ class WordSurprisal(NamedTuple):
     surprisal: float | None
     measures: Mapping[str, Any] = NO_MEASURES
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Allow copies, also in other processes: `NO_MEASURES` cannot be copied."""
+        return WordSurprisal, self[:-1] if self.measures is NO_MEASURES else tuple(self)
+
     def __str__(self) -> str:
         """Return the word, or the token at the end of a sentence, and its bits."""
         return f"{self.word or self.token} {'-' if self.surprisal is None else format(self.surprisal, '.2f')}"
@@ -134,12 +138,23 @@ def surprisals(
     """
     if isinstance(lines, str):
         raise TypeError("surprisals takes lines, not one string")
+    return surprisals_of(bundle, options)(lines)
+
+
+def surprisals_of(
+    bundle: ModelBundle, options: ScoreOptions
+) -> Callable[[Iterable[str]], Iterator[list[WordSurprisal]]]:
+    """Return a function that does what `surprisals` does for each of several texts. Warnings are given only now."""
     reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
     scorer = Scorer.of(bundle, options.mode(bundle.mode))
     if options.predictions is not None:
         bundle.require(PredictsNextToken, "entropy, rank and next words")
-    stream = scorer.stream(best=options.predictions) if scorer.mode.carry_state else None
-    return _rows(scorer, stream, reader, iter(lines), options)
+
+    def of_text(lines: Iterable[str]) -> Iterator[list[WordSurprisal]]:
+        stream = scorer.stream(best=options.predictions) if scorer.mode.carry_state else None
+        return _rows(scorer, stream, reader, iter(lines), options)
+
+    return of_text
 
 
 def _rows(

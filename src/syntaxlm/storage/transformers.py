@@ -13,6 +13,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.options import TRANSFORMERS as PREFIX
 from syntaxlm.core.progress import error_console, status
 from syntaxlm.core.tensor_files import refuse
+from syntaxlm.core.threads import torch_globals
 from syntaxlm.models.layers import value_faults
 from syntaxlm.models.registry import ModelConfig
 from syntaxlm.models.sizes import shapes_of
@@ -52,7 +53,7 @@ def read_transformers(
     place = str(folder) if folder.is_dir() else name
     options: dict[str, Any] = {"revision": revision or "main", "token": token, "trust_remote_code": False}
     try:
-        with _quiet(transformers), status(f"loading {PREFIX}{name}"):
+        with torch_globals, _quiet(transformers), status(f"loading {PREFIX}{name}"):
             tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
             network = _network(transformers, place, name, options).to(device).eval()
         words = word_tokenizer(tokenizer, name)
@@ -76,13 +77,15 @@ def read_transformers(
 
 def _network(transformers: Any, place: str, name: str, options: dict[str, Any]) -> Any:
     """Return the model with its weights, in float32. Raises InputError, and errors of the library."""
+    # While the library builds a model, its precision is that of new tensors in all threads.
+    precision = {"dtype": torch.float32}
     config = transformers.AutoConfig.from_pretrained(place, **options)
     try:
-        shapes_of(lambda: transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False))
+        shapes_of(lambda: transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False, **precision))
     except InputError as error:
         raise InputError(f"{PREFIX}{name}: {error}") from error
     network, loaded = transformers.AutoModelForCausalLM.from_pretrained(
-        place, use_safetensors=True, output_loading_info=True, **options
+        place, use_safetensors=True, output_loading_info=True, **precision, **options
     )
     if missing := sorted(loaded["missing_keys"]):
         raise InputError(f"{PREFIX}{name}: the weights are incomplete: {missing[0]} is missing")

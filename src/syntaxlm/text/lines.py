@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import chain, compress, pairwise
+from itertools import chain, compress, filterfalse, pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.core.text_files import no_collection
+from syntaxlm.core.threads import no_collection, publishing
 from syntaxlm.text.normaliser import ZERO_WIDTH_SPACE, AlignedToken
 from syntaxlm.text.quotation_marks import Quoted
 from syntaxlm.trees.spans import Flags, Integers, offsets_of, places_in
@@ -149,54 +149,95 @@ Key = str | tuple[str, bool, bool, bool] | tuple[str, bool, bool, bool, Quoted]
 """A written word, or one with what of its place matters: the arguments of `WordForms.parts_of`."""
 
 
-class WordForms(dict[Key, int]):
-    """Written words that were read before, each with its number and, in columns, its parts.
+@dataclass(frozen=True, eq=False)
+class _PartColumns:
+    """The parts of W words.
+
+    offsets: (W + 1,) of the parts of each word.
+    texts: (2, P) each part as written, and its token.
+    numbers: (3, P) id, start and end of each part.
+    """
+
+    offsets: Integers
+    texts: npt.NDArray[np.object_]
+    numbers: Integers
+
+    @staticmethod
+    def of(words: Sequence[Sequence[AlignedToken]], id_of: Callable[[str], int]) -> _PartColumns:
+        """Return the columns of the parts of words."""
+        counts, parts = np.array(list(map(len, words)), np.int64), list(chain.from_iterable(words))
+        texts, numbers = np.zeros((2, len(parts)), np.object_), np.zeros((3, len(parts)), np.int64)
+        written, starts, ends, tokens = zip(*parts, strict=True) if parts else ((), (), (), ())
+        texts[0], texts[1] = written, tokens
+        numbers[0] = [-1 if token is None else id_of(token) for token in tokens]
+        numbers[1], numbers[2] = starts, ends
+        return _PartColumns(offsets_of(counts), texts, numbers)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def before(self, others: _PartColumns) -> _PartColumns:
+        """Return the columns of these words, and then of others."""
+        return _PartColumns(
+            np.append(self.offsets, self.offsets[-1] + others.offsets[1:]),
+            np.concatenate([self.texts, others.texts], 1),
+            np.concatenate([self.numbers, others.numbers], 1),
+        )
+
+
+class _Known:
+    """Words that were read before. A number is published after the columns that have its word.
+
+    numbers: of the words.  columns: their parts.  characters: of all parts.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: dict[Key, int] = {}
+        self.columns = _PartColumns.of((), int)
+        self.characters = 0
+
+    def add(self, keys: Sequence[Key], columns: _PartColumns) -> None:
+        """Add words, some of which another thread may just have added, too; these have two numbers then."""
+        with publishing:
+            first = len(self.columns)
+            self.columns = self.columns.before(columns)
+            self.characters += sum(map(len, columns.texts[0]))
+            self.numbers.update(zip(keys, range(first, first + len(keys)), strict=True))
+
+
+class WordForms:
+    """The parts of written words. Each word is analysed once, and remembered for all threads.
 
     parts_of: returns the parts of a word.  id_of: returns the id of a token.
     """
 
     def __init__(self, parts_of: Callable[..., Sequence[AlignedToken]], id_of: Callable[[str], int]) -> None:
         self._parts_of, self._id_of = parts_of, id_of
-        self.clear()
+        self._known = _Known()
 
-    def clear(self) -> None:
-        """Forget all words."""
-        super().clear()
-        self._characters = 0
-        self._new: list[Sequence[AlignedToken]] = []  # the parts of words that are not in the columns yet
-        self._offsets = np.zeros(1, np.int64)
-        self._texts = np.zeros((2, 0), np.object_)  # each part as written, and its token
-        self._numbers = np.zeros((3, 0), np.int64)  # id, start, end
-
-    def __missing__(self, key: Key) -> int:
-        self._new.append(self._parts_of(*key) if isinstance(key, tuple) else self._parts_of(key))
-        return self.setdefault(key, len(self))
-
-    def _append_new(self) -> None:
-        counts, parts = np.array(list(map(len, self._new)), np.int64), list(chain.from_iterable(self._new))
-        self._new.clear()
-        texts, numbers = np.zeros((2, len(parts)), np.object_), np.zeros((3, len(parts)), np.int64)
-        written, starts, ends, tokens = zip(*parts, strict=True) if parts else ((), (), (), ())
-        texts[0], texts[1] = written, tokens
-        numbers[0] = [-1 if token is None else self._id_of(token) for token in tokens]
-        numbers[1], numbers[2] = starts, ends
-        self._offsets = np.append(self._offsets, self._offsets[-1] + np.cumsum(counts))
-        self._texts = np.concatenate([self._texts, texts], 1)
-        self._numbers = np.concatenate([self._numbers, numbers], 1)
-        self._characters += sum(map(len, written))
+    def __len__(self) -> int:
+        """Return the number of words that are remembered."""
+        return len(self._known.numbers)
 
     def read(self, text: WrittenLines, keys: Sequence[Key]) -> ReadLines:
         """Return the parts of lines.  keys: of their words."""
-        with no_collection():
-            words = np.fromiter(map(self.__getitem__, keys), np.int64, len(keys))
-            if self._new:
-                self._append_new()
-        places, counts = places_in(self._offsets, words), np.diff(self._offsets)[words]
+        known = self._known  # others may replace it meanwhile
+        number_of = known.numbers.__getitem__
+        try:
+            words = np.fromiter(map(number_of, keys), np.int64, len(keys))
+        except KeyError:
+            with no_collection():
+                new = list(dict.fromkeys(filterfalse(known.numbers.__contains__, keys)))
+                parts = [self._parts_of(*key) if isinstance(key, tuple) else self._parts_of(key) for key in new]
+                known.add(new, _PartColumns.of(parts, self._id_of))
+            words = np.fromiter(map(number_of, keys), np.int64, len(keys))
+        columns = known.columns  # only now: they have all words with a number
+        places, counts = places_in(columns.offsets, words), np.diff(columns.offsets)[words]
         before = np.repeat(text.starts, counts)
-        written, tokens = self._texts[:, places].tolist()
-        ids, starts, ends = self._numbers[:, places]
+        written, tokens = columns.texts[:, places].tolist()
+        ids, starts, ends = columns.numbers[:, places]
         offsets = offsets_of(counts)[text.offsets]
         read = ReadLines(text.lines, offsets, written, tokens, ids, before + starts, before + ends)
-        if self._characters > REMEMBERED_CHARACTERS:
-            self.clear()
+        if known.characters > REMEMBERED_CHARACTERS:
+            self._known = _Known()
         return read

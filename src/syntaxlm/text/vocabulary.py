@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import parse_json, read_stored, replaced, sha256
+from syntaxlm.core.threads import publishing
 
 IntegerArray = npt.NDArray[np.integer[Any]]
 BooleanArray = npt.NDArray[np.bool_]
@@ -237,9 +238,11 @@ class _NewIds(_Ids):
     tokens: list[str]
 
     def __missing__(self, token: str) -> int:
-        self[token] = len(self.tokens)
-        self.tokens.append(token)
-        return self[token]
+        with publishing:
+            if token not in self:  # another thread may just have added it
+                self.tokens.append(token)
+                self[token] = len(self.tokens) - 1  # only now: a thread that finds the id finds its token
+            return self[token]
 
 
 class OpenVocabulary(Vocabulary):

@@ -32,6 +32,7 @@ from syntaxlm.core.files import (
     write_text,
 )
 from syntaxlm.core.settings import LARGEST_SEED, Overrides, check_number
+from syntaxlm.core.threads import core_count
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.models.abilities import TrainsByGradient
@@ -170,9 +171,9 @@ def train_all(runs: Mapping[Path, Recipe], watching: Watching, say: Callable[[st
             if train_or_resume(path, recipe, watching).stopped:
                 return True
         return False
-    threads = max(1, (os.cpu_count() or 1) // jobs)
+    threads = max(1, core_count() // jobs)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, context, torch.set_num_threads, (threads,)) as executor:
+    with ProcessPoolExecutor(jobs, context, _use_threads, (threads,)) as executor:
         say(f"training {len(waiting)} models, {min(jobs, len(waiting))} at the same time")
         running = {executor.submit(train_or_resume, path, recipe, _unwatched): path for path, recipe in waiting.items()}
         try:
@@ -184,6 +185,11 @@ def train_all(runs: Mapping[Path, Recipe], watching: Watching, say: Callable[[st
             executor.shutdown(wait=True, cancel_futures=True)
             return True
     return False
+
+
+def _use_threads(count: int) -> None:
+    """Set the threads of torch in a worker, which has imported this module, and so has one."""
+    torch.set_num_threads(count)
 
 
 def _unwatched(recipe: Recipe) -> AbstractContextManager[ProgressCallback]:

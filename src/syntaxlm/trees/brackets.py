@@ -15,7 +15,7 @@ from typing import Generic, NamedTuple, TypeVar, cast
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.reading import LINES_NAMED, Remarks
-from syntaxlm.core.text_files import no_collection
+from syntaxlm.core.threads import no_collection
 from syntaxlm.trees.bracket_forms import (
     foreign_format,
     has_labels,

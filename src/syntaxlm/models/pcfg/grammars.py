@@ -21,6 +21,7 @@ from torch.nn.functional import linear, relu
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import NonNegative, Positive, Settings, Size
+from syntaxlm.core.threads import publishing
 from syntaxlm.models.abilities import SampledSentence, SymbolRule
 from syntaxlm.models.layers import Linear
 from syntaxlm.ops.inside import FactoredRules, Rules, TableRules
@@ -499,11 +500,12 @@ class Sampler:
             sums = np.cumsum((shares.exp() if name == "words" else shares).cpu().numpy())
             if np.isnan(sums[-1]):
                 raise InputError("the model returned NaN; its weights are unusable")
-            if self._size + len(sums) > _KEPT:
-                self._sums.clear()
-                self._size = 0
-            self._sums[name, row] = sums
-            self._size += len(sums)
+            with publishing:
+                if self._size + len(sums) > _KEPT:
+                    self._sums.clear()
+                    self._size = 0
+                self._sums[name, row] = sums
+                self._size += len(sums)
         return draw_from(sums, generator, omitted)
 
 

@@ -344,9 +344,10 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
             vector = torch.from_numpy(generator.standard_normal(self.grammar.latent_size))
             return Sampler(*self.grammar.all_tables(vector))
         rules, emissions = self._all_tables()
-        if self._cached_sampler is None or self._cached_sampler.rules is not rules:
-            self._cached_sampler = Sampler(rules, emissions)
-        return self._cached_sampler
+        sampler = self._cached_sampler  # another thread may replace it
+        if sampler is None or sampler.rules is not rules:
+            self._cached_sampler = sampler = Sampler(rules, emissions)
+        return sampler
 
     # ---- arguments of the algorithms
 

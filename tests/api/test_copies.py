@@ -1,0 +1,103 @@
+"""Results can be sent to other processes and copied."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+import syntaxlm
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.settings import SettingsError
+from syntaxlm.core.tables import HasReport, HasRows
+from syntaxlm.text.normaliser import UntaggedTokenError
+from tests.api.models import TEXTS, language_model, results_of_every_type
+from tests.fresh_models import fresh
+from tests.grammar_models import grammar
+from tests.tree_models import tree_model
+
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "another process": lambda one: pickle.loads(pickle.dumps(one)),
+    "deep copy": copy.deepcopy,
+    "copy": copy.copy,
+}
+every_copy = pytest.mark.parametrize("copied", COPIES.values(), ids=list(COPIES))
+
+
+def contents(result: Any) -> list[Any]:
+    """Everything that a result shows."""
+    shown = [type(result), str(result), [list(row.items()) for row in result.rows()] if hasattr(result, "rows") else []]
+    if isinstance(result, HasReport):
+        shown.append(result.to_dict())
+    return shown
+
+
+@pytest.fixture(scope="module")
+def evaluations(toy, tmp_path_factory) -> list[HasRows]:
+    """Results of the evaluations of small models."""
+    folder = tmp_path_factory.mktemp("evaluations")
+    files = {
+        "pairs.jsonl": json.dumps({"sentence_good": "the cat sees", "sentence_bad": "sees cat the", "UID": "order"}),
+        "suite.csv": "item,condition,1,2\n1,a,the cat,sees\n1,b,the cats,sees",
+        "items.csv": "item,condition,sentence\n1,a,the | cat\n1,b,a | dog",
+        "words.csv": "line,word,time\n" + "\n".join(
+            f"{line},{word},{300 + 7 * line % 90 + len(word)}" for line in range(16) for word in TEXTS[0].split()
+        ),
+        "list.txt": "the 9\ncat 2\nold 3\nsees 1\na 8\ndog 2",
+        "best.conllu": "".join(f"{n}\t{w}\t_\t_\t_\t_\t{h}\tdep\t_\t_\n" for n, w, h in ((1, "the", 2), (2, "cat", 0))),
+    }  # fmt: skip
+    for name, text in files.items():
+        (folder / name).write_text(text + "\n")
+    lstm, pcfg = language_model(fresh("lstm")), language_model(grammar("simple-pcfg"))
+    found: list[HasRows] = [
+        lstm.perplexity(TEXTS),
+        lstm.surprisal(TEXTS, measures=("entropy", "rank"), next_words=2),
+        lstm.evaluate_pairs(folder / "pairs.jsonl", also={"other": fresh("prpn")}),
+        lstm.evaluate_suites(folder / "suite.csv", predictions=["(2;%a%) < (2;%b%)"]),
+        lstm.evaluate_items(folder / "items.csv", frequencies=folder / "list.txt"),
+        lstm.word_table(folder / "words.csv", frequencies=folder / "list.txt"),
+        pcfg.parse(TEXTS, best=2),
+        pcfg.parse(TEXTS, samples=2),
+        pcfg.evaluate_parsing(toy / "test.mrg", preprocessing="none"),
+        syntaxlm.evaluate_trees(toy / "test.mrg", toy / "test.mrg"),
+        syntaxlm.rerank(tree_model(), folder / "best.conllu"),
+    ]
+    if find_spec("statsmodels"):
+        found.append(
+            lstm.evaluate_reading_times(folder / "words.csv", frequencies=folder / "list.txt", sentence="line")
+        )
+    return found
+
+
+@every_copy
+def test_results_of_texts_can_be_copied(copied):
+    for result in results_of_every_type():
+        assert contents(copied(result)) == contents(result)
+
+
+@every_copy
+def test_results_of_evaluations_can_be_copied(evaluations, copied):
+    for result in evaluations:
+        again = copied(result)
+        assert contents(again) == contents(result), type(result)
+        assert getattr(again, "readings", None) == getattr(result, "readings", None)
+
+
+def test_a_copied_row_has_the_measures_of_the_row():
+    (first, *_), *_ = language_model(fresh("lstm")).surprisal(TEXTS)
+    assert pickle.loads(pickle.dumps(first)) == first
+    assert pickle.loads(pickle.dumps(first)).measures is first.measures
+
+
+@every_copy
+@pytest.mark.parametrize(
+    "error", [InputError("a: wrong"), SettingsError(["size: 0", "rate: 2"], "model"), UntaggedTokenError("cat")]
+)
+def test_errors_can_be_copied(copied, error):
+    again = copied(error)
+    assert (type(again), str(again), again.args, vars(again)) == (type(error), str(error), error.args, vars(error))
